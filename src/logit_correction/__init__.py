@@ -1,0 +1,44 @@
+"""Train classifiers that do not lean on spurious correlations, without group labels, by logit correction."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+#: Public name -> module. Modules are imported when a name is first used, so that ``--help`` needs no torch.
+_PUBLIC = {
+    "Algorithm": "logit_correction.methods.base",
+    "Batch": "logit_correction.types",
+    "Correlation": "logit_correction.correlation",
+    "DataInfo": "logit_correction.types",
+    "ERM": "logit_correction.methods.erm",
+    "GroupPrior": "logit_correction.group_prior",
+    "GroupReport": "logit_correction.evaluation",
+    "InputError": "logit_correction.types",
+    "LC": "logit_correction.methods.lc",
+    "MLP": "logit_correction.networks.mlp",
+    "Predictions": "logit_correction.evaluation",
+    "RunConfig": "logit_correction.config",
+    "Choice": "logit_correction.config",
+    "TrainingConfig": "logit_correction.config",
+    "load": "logit_correction.runs",
+    "train": "logit_correction.runs",
+}
+
+__all__ = ["__version__", "functional", *_PUBLIC]  # noqa: F822 (given by __getattr__)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for."""
+    if name == "functional":
+        return importlib.import_module("logit_correction.functional")
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'logit_correction' has no attribute {name!r}")
+    return getattr(importlib.import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(__all__)

@@ -1,0 +1,79 @@
+"""The command line. Each command is one file with a ``main(arguments) -> int``; none is imported before it is used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from logit_correction import __version__
+
+#: Command -> one line.
+COMMANDS = {
+    "quickstart": "train ERM and LC on the embedded digits and write a report page; under a minute",
+    "train": "train one method on one data set and write a run folder",
+    "evaluate": "show the group table of a finished run",
+    "predict": "labels and probabilities for new files, a folder or a CSV",
+    "report": "one page that compares runs",
+    "benchmark": "a grid of runs: methods, variants of the data and seeds",
+    "list": "what there is: methods, data, networks, benchmarks",
+}
+
+
+def usage() -> str:
+    """Return the help of the program."""
+    lines = [
+        "usage: logit-correction COMMAND ...",
+        "",
+        "Train classifiers that do not lean on spurious correlations, without group labels.",
+        "",
+        "commands:",
+        *(f"  {name:<12}{line}" for name, line in COMMANDS.items()),
+        "",
+        "  COMMAND --help   the options of a command",
+        "  --version        the version",
+        "  --debug          with any command: show where an error came from",
+        "",
+        "exit status: 0 done, 1 the work failed, 2 the arguments or the input are wrong, 130 interrupted",
+    ]
+    return "\n".join(lines)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command and return its exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(__version__)
+        return 0
+    command, *rest = arguments
+    if command not in COMMANDS:
+        print(f"error: there is no command {command!r}: take one of {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    try:
+        module = importlib.import_module(f"logit_correction.cli.{command}_command")
+        return int(module.main(rest))
+    except BaseException as error:
+        if debug or isinstance(error, SystemExit):
+            raise
+        return _report(error)
+
+
+def _report(error: BaseException) -> int:
+    """Say in one message what went wrong and return the exit status."""
+    from logit_correction.errors import InputError, TrainingError
+
+    if isinstance(error, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+        return 130
+    if isinstance(error, InputError | TrainingError):
+        print(f"error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, InputError) else 1
+    if isinstance(error, BrokenPipeError):
+        return 1
+    message = " ".join(str(error).split()) or "no message"
+    print(f"error: {type(error).__name__}: {message} (--debug shows where)", file=sys.stderr)
+    return 1

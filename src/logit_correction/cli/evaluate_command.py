@@ -1,0 +1,51 @@
+"""``logit-correction evaluate RUN``: the group table of a finished run, from its checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from logit_correction.cli.show import percent, print_json
+
+
+def main(arguments: list[str]) -> int:
+    """Judge a finished run again."""
+    parser = argparse.ArgumentParser(
+        prog="logit-correction evaluate", description="The group table of a finished run, from its checkpoint."
+    )
+    parser.add_argument("run", type=Path, help="folder that `train` wrote")
+    parser.add_argument("--split", choices=("test", "valid", "train"), default="test", help="rows to judge on")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(arguments)
+    from logit_correction.runs import load
+
+    figures = load(options.run).evaluate(options.split)
+    if options.json:
+        print_json(figures)
+    else:
+        _show(figures, f"{options.run}, {options.split} split")
+    return 0
+
+
+def _show(figures: dict[str, Any], title: str) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    table = Table(title=escape(title), title_justify="left", box=None, pad_edge=False)
+    for name in ("label", "attribute"):
+        table.add_column(name)
+    for name in ("rows", "accuracy %", "95 % interval", "least margin", "mean margin"):
+        table.add_column(name, justify="right")
+    for group in figures["groups"]:
+        interval = "" if group["accuracy"] is None else f"{percent(group['low'])} - {percent(group['high'])}"
+        margins = ("" if group[k] is None else f"{group[k]:.2f}" for k in ("margin_min", "margin_mean"))
+        attribute = "unknown" if group["attribute"] is None else str(group["attribute"])
+        count = f"{group['count']:,}"
+        table.add_row(escape(str(group["label"])), escape(attribute), count, percent(group["accuracy"]), interval, *margins)
+    console.print(table)
+    names = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority")
+    shown = ", ".join(f"{name.replace('_', '-')} {percent(figures[name])}" for name in names if figures.get(name) is not None)
+    console.print(f"accuracy %: {shown}", highlight=False)

@@ -1,0 +1,33 @@
+"""``logit-correction list``: what there is, a line each. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import argparse
+
+from logit_correction.cli.show import lines_of
+
+KINDS = ("methods", "data", "networks", "benchmarks")
+
+
+def main(arguments: list[str]) -> int:
+    """Print the names."""
+    parser = argparse.ArgumentParser(prog="logit-correction list", description="What there is, a line each.")
+    parser.add_argument("kind", nargs="?", choices=KINDS, help="only these")
+    kind = parser.parse_args(arguments).kind
+    for name in (kind,) if kind else KINDS:
+        print(f"{name}:")
+        print(lines_of(_entries(name)))
+    return 0
+
+
+def _entries(kind: str) -> list[tuple[str, str]]:
+    from logit_correction.data import SOURCES
+    from logit_correction.methods import METHODS
+    from logit_correction.networks import NETWORKS
+
+    if kind == "benchmarks":
+        from logit_correction.benchmark import shipped
+
+        return list(shipped().items())
+    known = {"methods": METHODS, "data": SOURCES, "networks": NETWORKS}[kind]
+    return [(name, line) for name, (_, line) in known.items()]

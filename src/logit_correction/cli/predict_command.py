@@ -1,0 +1,108 @@
+"""``logit-correction predict RUN INPUT...``: labels and probabilities for new files."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Columns of a CSV that may hold the files' names, the first that is there.
+FILE_COLUMNS = ("path", "file", "filename", "image")
+
+
+def main(arguments: list[str]) -> int:
+    """Predict new files and write a CSV."""
+    parser = argparse.ArgumentParser(
+        prog="logit-correction predict", description="Labels and probabilities for new files, a folder or a CSV."
+    )
+    parser.add_argument("run", type=Path, help="folder that `train` wrote")
+    parser.add_argument(
+        "inputs",
+        type=Path,
+        nargs="+",
+        metavar="INPUT",
+        help=f"files, folders, or a CSV with a column {', '.join(FILE_COLUMNS)} of files beside it",
+    )
+    parser.add_argument("--out", type=Path, help="CSV to write; standard output by default")
+    options = parser.parse_args(arguments)
+    from logit_correction.runs import load
+    from logit_correction.runs.folder import check_parent
+
+    if options.out is not None:
+        check_parent(options.out)
+    paths = expand(options.inputs)
+    model = load(options.run)
+    probability = model.predict_proba(paths)
+    rows = [
+        [str(path), model.label_names[int(row.argmax())], *(f"{value:.6g}" for value in row)]
+        for path, row in zip(paths, probability, strict=True)
+    ]
+    header = ["path", "label", *(f"probability_{name}" for name in model.label_names)]
+    _write(options.out, [header, *rows])
+    return 0
+
+
+def expand(inputs: Sequence[Path]) -> list[Path]:
+    """Return the files that files, folders and CSVs stand for.
+
+    Raises:
+        InputError: If something is missing, a folder holds no pictures, or a CSV's files leave its folder.
+    """
+    from logit_correction.data.new_pictures import SUFFIXES
+    from logit_correction.errors import InputError
+
+    found: list[Path] = []
+    for path in inputs:
+        if path.is_dir():
+            pictures = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+            if not pictures:
+                raise InputError(f"{path} holds no pictures ({', '.join(SUFFIXES)})")
+            found += pictures
+        elif not path.is_file():
+            raise InputError(f"{path} does not exist: give files, folders or a CSV")
+        elif path.suffix.lower() == ".csv":
+            found += _listed(path)
+        else:
+            found.append(path)
+    return found
+
+
+def _listed(path: Path) -> list[Path]:
+    """Return the files that a CSV names; they may not leave the CSV's folder."""
+    from logit_correction.errors import InputError
+
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            column = next((name for name in FILE_COLUMNS if name in (reader.fieldnames or [])), None)
+            if column is None:
+                raise InputError(f"{path} has no column {', '.join(FILE_COLUMNS)}: name the column of files so")
+            names = [(reader.line_num, row[column] or "") for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} cannot be read as CSV: {error}") from error
+    root = path.parent.resolve()
+    bad = [
+        f"row {line}: {name!r}"
+        for line, name in names
+        if not (root / name).resolve().is_relative_to(root) or not (root / name).is_file()
+    ]
+    if bad:
+        more = f" and {len(bad) - 10} more" if len(bad) > 10 else ""
+        raise InputError(f"{path}: files that are missing or lie outside of {root}: {', '.join(bad[:10])}{more}")
+    return [path.parent / name for _, name in names]
+
+
+def _write(out: Path | None, rows: list[list[str]]) -> None:
+    if out is None:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
+        return
+    from logit_correction.evaluation.files import replacing
+
+    with replacing(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+    print(out)

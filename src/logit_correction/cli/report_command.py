@@ -1,0 +1,26 @@
+"""``logit-correction report RUN...``: one page that compares runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page; it is made from the run folders alone, without a model."""
+    parser = argparse.ArgumentParser(
+        prog="logit-correction report", description="One self-contained page that compares runs."
+    )
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folders that `train` wrote")
+    parser.add_argument("--out", type=Path, help="the page; report.html in the last run's folder by default")
+    options = parser.parse_args(arguments)
+    from logit_correction.render.html import write_page
+    from logit_correction.runs.folder import PAGE, check_finished, check_parent
+
+    for run in options.runs:
+        check_finished(run)
+    out = options.out or options.runs[-1] / PAGE
+    check_parent(out)
+    write_page(options.runs, out)
+    print(out)
+    return 0

@@ -1,0 +1,76 @@
+"""What the commands print."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from logit_correction.config import RunConfig
+    from logit_correction.data.table import DataTable
+
+
+def announce(config: RunConfig, table: DataTable) -> None:
+    """Show what will be trained on: rows per split and counts per group."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(stderr=True)
+    sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in table.split.items())
+    console.print(f"[bold]{config.method.name}[/bold] on [bold]{config.data.name}[/bold]: {sizes} rows", highlight=False)
+    if not table.has_attributes("train"):
+        console.print("attributes unknown; rows per label:", highlight=False)
+        counts = {str(name): int((table.label[table.split["train"]] == i).sum()) for i, name in enumerate(table.label_names)}
+        console.print(", ".join(f"{name} {count:,}" for name, count in counts.items()), highlight=False)
+        return
+    shown = Table(title="training rows per group (label x attribute)", title_justify="left", box=None, pad_edge=False)
+    shown.add_column("label")
+    for name in table.attribute_names:
+        shown.add_column(str(name), justify="right")
+    minority = None if table.correlation is None else (table.correlation.weights == 0)
+    for y, counts_of_label in enumerate(table.group_counts("train").tolist()):
+        cells = [
+            f"{count:,}" if minority is None or bool(minority[y, a]) else f"[bold]{count:,}[/bold]"
+            for a, count in enumerate(counts_of_label)
+        ]
+        shown.add_row(str(table.label_names[y]), *cells)
+    console.print(shown)
+
+
+def show_run(folder: Path) -> None:
+    """Print the figures of a finished run and where its files are."""
+    from rich.console import Console
+
+    from logit_correction.render.tables import comparison_table, to_console
+    from logit_correction.runs.folder import read_report
+
+    report = read_report(folder)
+    console = Console()
+    console.print(to_console(comparison_table([report])))
+    for warning in report["warnings"]:
+        console.print(f"warning: {warning}", style="yellow", highlight=False, markup=False)
+    console.print(f"page: {folder / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
+
+
+def print_json(content: dict[str, Any]) -> None:
+    """Print strict JSON."""
+    json.dump(content, sys.stdout, indent=1, allow_nan=False, ensure_ascii=False)
+    print()
+
+
+def percent(value: float | None) -> str:
+    """Return a fraction as per cent, n/a where there is none.
+
+    >>> percent(0.7125), percent(None)
+    ('71.2', 'n/a')
+    """
+    return "n/a" if value is None else f"{100 * value:.1f}"
+
+
+def lines_of(names: Sequence[tuple[str, str]]) -> str:
+    """Return names and their descriptions, a line each."""
+    width = max((len(name) for name, _ in names), default=0) + 2
+    return "\n".join(f"  {name:<{width}}{text}" for name, text in names)

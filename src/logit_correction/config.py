@@ -1,0 +1,113 @@
+"""Everything that a run depends on, as plain data; what ``config.yaml`` holds. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+Optimizer = Literal["adam", "adamw", "sgd"]
+Schedule = Literal["cosine", "step", "none"]
+Rule = Literal["last", "valid_average", "valid_worst_class", "valid_group_balanced", "valid_worst_group"]
+
+
+@dataclass
+class TrainingConfig:
+    """Options of the training loop, the same for every method.
+
+    Args:
+        epochs: Passes over the training rows in each stage that does not say otherwise.
+        batch_size: Rows of one step, over all devices together.
+        optimizer: adam, adamw, or sgd.
+        learning_rate: Learning rate at the start.
+        weight_decay: Weight decay of the optimizer.
+        sgd_momentum: Momentum of sgd.
+        schedule: cosine falls to 0 over the stage, step multiplies every step_every steps, none stays constant.
+        step_every: Steps between two falls of the step schedule.
+        step_factor: Factor of each fall of the step schedule.
+        gradient_clip: Largest gradient norm, per network; 0 does not clip.
+        selection: Which epoch's weights to report and keep; none of the rules reads the test split.
+        also_select: Further rules to report beside.
+        seed: Seed of the weights, the order of the rows and all else that is random in training.
+        device: auto, cpu or cuda.
+        devices: Processes on this machine, one device each.
+        nodes: Machines.
+        precision: Arithmetic of the networks.
+        deterministic: Ask CUDA for reproducible kernels.
+        threads: Processor threads of each process; 0 leaves it to torch. Small networks are fastest with 1.
+        log_every: Steps between two lines of metrics.csv.
+        tensorboard: Also write TensorBoard events into the run folder.
+    """
+
+    epochs: int = 20
+    batch_size: int = 256
+    optimizer: Optimizer = "adam"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    sgd_momentum: float = 0.9
+    schedule: Schedule = "cosine"
+    step_every: int = 10_000
+    step_factor: float = 0.5
+    gradient_clip: float = 0.0
+    selection: Rule = "last"
+    also_select: list[Rule] = field(default_factory=lambda: ["valid_average"])
+    seed: int = 0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    devices: int = 1
+    nodes: int = 1
+    precision: Literal["32-true", "bf16-mixed"] = "32-true"
+    deterministic: bool = True
+    threads: int = 0
+    log_every: int = 50
+    tensorboard: bool = False
+
+
+@dataclass
+class Choice:
+    """A data source, method or network by name or dotted path, with its options."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class RunConfig:
+    """One run: data, method, network and training options."""
+
+    data: Choice
+    method: Choice
+    network: Choice = field(default_factory=lambda: Choice("MLP"))
+    biased_network: Choice | None = None
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the form that ``config.yaml`` has: choices as ``{name, options...}``, training options flat."""
+        flat: dict[str, Any] = {}
+        for part in ("data", "method", "network", "biased_network"):
+            choice = getattr(self, part)
+            if choice is not None:
+                flat[part] = {"name": choice.name, **choice.options}
+        return flat | asdict(self.training)
+
+    @classmethod
+    def from_dict(cls, flat: dict[str, Any]) -> RunConfig:
+        """Read the form that ``to_dict`` gives."""
+        rest = dict(flat)
+        parts = {}
+        for part in ("data", "method", "network", "biased_network"):
+            if part in rest:
+                options = dict(rest.pop(part))
+                parts[part] = Choice(options.pop("name"), options)
+        known = {f.name for f in fields(TrainingConfig)}
+        return cls(**parts, training=TrainingConfig(**{k: v for k, v in rest.items() if k in known}))
+
+    def to_yaml(self) -> str:
+        """Return the text of ``config.yaml``."""
+        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
+
+    @classmethod
+    def read(cls, path: Path) -> RunConfig:
+        """Read a ``config.yaml``."""
+        return cls.from_dict(yaml.safe_load(path.read_text(encoding="utf-8")))

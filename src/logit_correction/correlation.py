@@ -1,0 +1,218 @@
+"""Which attribute values go with which labels in the majority of the training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from logit_correction.types import InputError
+
+
+class Correlation:
+    """A spurious correlation as weights (L, K): entry (y, a) is P(a | y) in the majority; rows sum to 1.
+
+    It covers the paper's four kinds of correlation (section 4.2). Knowing it takes no attribute labels of
+    rows, only the relation between labels and attribute values. Immutable.
+
+    Args:
+        weights: (L, K) numbers, 0 or more; each row sums to 1.
+
+    Raises:
+        InputError: The weights have a wrong shape, are negative or not finite, or a row does not sum to 1.
+
+    >>> brown_zeros_and_ones = Correlation.from_table({0: [0], 1: [0], 2: [1]})
+    >>> brown_zeros_and_ones.kind
+    'many-to-one'
+    >>> brown_zeros_and_ones.posterior(torch.tensor([[0.5, 0.25, 0.25]]))
+    tensor([[0.7500, 0.2500]])
+    """
+
+    def __init__(self, weights: Tensor | Sequence[Sequence[float]]) -> None:
+        table = torch.as_tensor(weights).detach().to(device="cpu", dtype=torch.float64).clone()
+        if table.dim() != 2 or 0 in table.shape:
+            raise InputError(
+                f"Correlation weights need the shape (labels, attribute values), not {tuple(table.shape)}."
+            )
+        if not bool((table.isfinite() & (table >= 0)).all()):
+            raise InputError("Correlation weights must be finite and 0 or more.")
+        total = table.sum(dim=1)
+        for label in range(table.shape[0]):
+            if abs(float(total[label]) - 1.0) > 1e-6:
+                raise InputError(
+                    f"Row {label} of the correlation weights sums to {float(total[label]):g}, not to 1."
+                )
+        self._weights = table
+        square = table.shape[0] == table.shape[1]
+        self._identity = square and torch.equal(table, torch.eye(len(table), dtype=table.dtype))
+        self._placed: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+
+    @classmethod
+    def one_to_one(cls, num_labels: int) -> Correlation:
+        """Label j goes with attribute value j.
+
+        Raises:
+            InputError: There is no label.
+        """
+        return cls(torch.eye(num_labels, dtype=torch.float64))
+
+    @classmethod
+    def from_table(
+        cls, table: Mapping[int, Sequence[int]] | Sequence[Sequence[int]], num_attributes: int | None = None
+    ) -> Correlation:
+        """Row y lists the attribute values that go with label y, with equal weights.
+
+        Args:
+            table: One row for each of the labels 0..L-1, as a mapping or in order.
+            num_attributes: K; the greatest listed value plus one if left out.
+
+        Raises:
+            InputError: A label is missing, a row is empty, or a value is repeated or out of range.
+
+        >>> Correlation.from_table([[0, 1], [2]]).weights
+        tensor([[0.5000, 0.5000, 0.0000],
+                [0.0000, 0.0000, 1.0000]], dtype=torch.float64)
+        """
+        if isinstance(table, Mapping):
+            if sorted(table) != list(range(len(table))):
+                raise InputError(
+                    f"A correlation table needs every label from 0 upwards once, not {sorted(table)}."
+                )
+            table = [table[label] for label in range(len(table))]
+        rows = [_checked_row(label, row) for label, row in enumerate(table)]
+        if not rows:
+            raise InputError("A correlation table needs at least one label.")
+        size = max(max(row) for row in rows) + 1 if num_attributes is None else num_attributes
+        weights = torch.zeros(len(rows), size, dtype=torch.float64)
+        for label, row in enumerate(rows):
+            if max(row) >= size:
+                raise InputError(
+                    f"Row {label} of the correlation table names attribute value {max(row)}, but there are"
+                    f" only {size} (0..{size - 1})."
+                )
+            weights[label, row] = 1.0 / len(row)
+        return cls(weights)
+
+    @property
+    def weights(self) -> Tensor:
+        """(L, K) float64 on the CPU, a copy."""
+        return self._weights.clone()
+
+    @property
+    def num_labels(self) -> int:
+        """L."""
+        return self._weights.shape[0]
+
+    @property
+    def num_attributes(self) -> int:
+        """K."""
+        return self._weights.shape[1]
+
+    @property
+    def kind(self) -> str:
+        """One of "one-to-one", "many-to-one", "one-to-many", "many-to-many" (labels to attribute values)."""
+        shared = bool(((self._weights > 0).sum(dim=0) > 1).any())
+        return f"{'many' if shared else 'one'}-to-{'many' if self.needs_within else 'one'}"
+
+    @property
+    def needs_within(self) -> bool:
+        """Whether some label goes with several attribute values, so that rows need weights of their own."""
+        return bool(((self._weights > 0).sum(dim=1) > 1).any())
+
+    def posterior(self, class_probs: Tensor, within: Tensor | None = None) -> Tensor:
+        """Posterior of the attribute, P(a | x), from a biased network's class probabilities (eq. 11, 12).
+
+        Args:
+            class_probs: (B, L), rows sum to 1.
+            within: (B, L, K), for each row the share of each attribute value among those of a label: 0
+                outside the table, summing to 1 over K (one-to-many). Without it the table's own weights
+                serve, which are the same for every row and so never tell a label's attribute values apart.
+
+        Returns:
+            (B, K), rows sum to 1. For the plain one-to-one correlation these are the class probabilities
+            themselves, not a copy.
+
+        Raises:
+            ValueError: A shape does not fit.
+        """
+        size = (self.num_labels, self.num_attributes)
+        if class_probs.dim() != 2 or class_probs.shape[1] != size[0]:
+            raise ValueError(f"class_probs needs the shape (B, {size[0]}), not {tuple(class_probs.shape)}.")
+        if within is not None:
+            if within.shape != (class_probs.shape[0], *size):
+                raise ValueError(
+                    f"within needs the shape {(class_probs.shape[0], *size)}, not {tuple(within.shape)}."
+                )
+            return (class_probs.unsqueeze(2) * within).sum(dim=1)
+        if self._identity:
+            return class_probs
+        # Autocast would round the probabilities to half precision.
+        with torch.autocast(class_probs.device.type, enabled=False):
+            return class_probs @ self._on(class_probs.device, class_probs.dtype)
+
+    def is_minority(self, label: Tensor, attribute: Tensor) -> Tensor:
+        """Which rows conflict with the correlation.
+
+        Args:
+            label: (B,) long, 0..L-1.
+            attribute: (B,) long, 0..K-1; a row with -1 (unknown) does not count as minority.
+
+        Returns:
+            (B,) bool.
+        """
+        if self._identity:
+            return (label != attribute) & (attribute >= 0)
+        aligned = self._on(label.device, torch.bool)[label, attribute]
+        return ~aligned & (attribute >= 0)
+
+    def to_table(self) -> list[list[int]]:
+        """The attribute values that go with each label, in order; the weights themselves are left out."""
+        return [row.nonzero().flatten().tolist() for row in self._weights > 0]
+
+    def to(self, device: torch.device | str) -> Correlation:
+        """Place a copy of the table on a device ahead of its first use there; returns this very object."""
+        self._on(torch.device(device), torch.float32)
+        self._on(torch.device(device), torch.bool)
+        return self
+
+    def _on(self, device: torch.device, dtype: torch.dtype) -> Tensor:
+        """The weights (as bool: which are positive) on a device, copied there once."""
+        placed = self._placed.get((device, dtype))
+        if placed is None:
+            placed = self._placed[device, dtype] = self._weights.to(device=device, dtype=dtype)
+        return placed
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other one has the same weights."""
+        if not isinstance(other, Correlation):
+            return NotImplemented
+        return torch.equal(self._weights, other._weights)
+
+    def __hash__(self) -> int:
+        """Equal correlations have equal hashes."""
+        return hash((self.num_attributes, tuple(self._weights.flatten().tolist())))
+
+    def __repr__(self) -> str:
+        """An expression that makes this correlation again."""
+        if self == Correlation.from_table(self.to_table(), self.num_attributes):
+            return f"Correlation.from_table({self.to_table()}, num_attributes={self.num_attributes})"
+        return f"Correlation({self._weights.tolist()})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the weights alone, not the copies on devices."""
+        return Correlation, (self._weights,)
+
+
+def _checked_row(label: int, row: Sequence[int]) -> list[int]:
+    """One row of a correlation table as a list of distinct integers."""
+    if isinstance(row, str | int) or not all(isinstance(value, int) and value >= 0 for value in row):
+        raise InputError(
+            f"Row {label} of the correlation table must list attribute values (0 or more), not {row!r}."
+        )
+    if len(row) == 0 or len(set(row)) != len(row):
+        raise InputError(
+            f"Row {label} of the correlation table must list one or more distinct values, not {list(row)}."
+        )
+    return list(row)

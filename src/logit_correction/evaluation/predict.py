@@ -1,0 +1,20 @@
+"""Running a model over a split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+from logit_correction.types import Batch
+
+
+@torch.no_grad()
+def collect(function: Callable[[Batch], dict[str, Tensor]], batches: Iterable[Batch]) -> dict[str, Tensor]:
+    """Apply ``function`` to every batch and join what it returns, on the CPU, in the batches' order."""
+    parts: dict[str, list[Tensor]] = {}
+    for batch in batches:
+        for name, value in function(batch).items():
+            parts.setdefault(name, []).append(value)
+    return {name: torch.cat(values).cpu() for name, values in parts.items()}

@@ -1,0 +1,181 @@
+"""What a model said of every row of a split: kept, written to Parquet and read again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from logit_correction.evaluation.files import replacing
+from logit_correction.types import InputError
+
+Array: TypeAlias = NDArray[Any]
+
+_METADATA_KEY = b"logit_correction"
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Logits of N rows beside what is known of the rows.
+
+    Tensors are taken as well as arrays; both end as NumPy arrays.
+
+    Attributes:
+        index: (N,) int64, the row of the data table.
+        label: (N,) int64, 0..L-1.
+        logits: (N, L) float32 or float64, uncorrected.
+        label_names: L names.
+        attribute: (N,) int64, 0..K-1, -1 where unknown; None where it is unknown for every row.
+        attribute_names: K names.
+        split: Name of the split.
+
+    Raises:
+        ValueError: A shape does not fit, or a label or an attribute is out of range.
+
+    >>> rows = Predictions(
+    ...     index=[0, 1], label=[0, 1], logits=[[2.0, 1.0], [3.0, 0.0]], label_names=["cat", "dog"]
+    ... )
+    >>> rows.prediction
+    array([0, 0])
+    >>> rows.probabilities.round(2)
+    array([[0.73, 0.27],
+           [0.95, 0.05]])
+    """
+
+    index: Array
+    label: Array
+    logits: Array
+    label_names: Sequence[str]
+    attribute: Array | None = None
+    attribute_names: Sequence[str] = ()
+    split: str = "test"
+
+    def __post_init__(self) -> None:
+        """Bring everything into one form and check it."""
+        index, label = _as_integers(self.index), _as_integers(self.label)
+        attribute = None if self.attribute is None else _as_integers(self.attribute)
+        if attribute is not None and not (attribute >= 0).any():
+            attribute = None
+        logits = _as_array(self.logits)
+        if logits.dtype not in (np.float32, np.float64):
+            logits = logits.astype(np.float32)
+        names, attributes = tuple(map(str, self.label_names)), tuple(map(str, self.attribute_names))
+        for name, value in {
+            "index": index,
+            "label": label,
+            "attribute": attribute,
+            "logits": logits,
+            "label_names": names,
+            "attribute_names": attributes,
+        }.items():
+            object.__setattr__(self, name, value)
+        self._check()
+
+    def _check(self) -> None:
+        rows, width = len(self.index), len(self.label_names)
+        if self.logits.shape != (rows, width):
+            raise ValueError(
+                f"logits must have shape ({rows}, {width}), rows by labels, but have {self.logits.shape}"
+            )
+        for name, codes, size in (
+            ("label", self.label, width),
+            ("attribute", self.attribute, len(self.attribute_names)),
+        ):
+            if codes is None:
+                continue
+            if codes.shape != (rows,):
+                raise ValueError(f"{name} must have shape ({rows},), but has {codes.shape}")
+            least = 0 if name == "label" else -1
+            if rows and (codes.min() < least or codes.max() >= size):
+                raise ValueError(f"{name} must lie in {least}..{size - 1}, as there are {size} names")
+
+    def __len__(self) -> int:
+        """Return N."""
+        return len(self.index)
+
+    @cached_property
+    def prediction(self) -> Array:
+        """(N,) int64, the label with the greatest logit; the first one where several are equal."""
+        return self.logits.argmax(axis=1).astype(np.int64)
+
+    @cached_property
+    def probabilities(self) -> Array:
+        """(N, L) float64, the softmax of the logits."""
+        shifted = self.logits.astype(np.float64) - self.logits.max(axis=1, keepdims=True)
+        weight = np.exp(shifted)
+        return weight / weight.sum(axis=1, keepdims=True)
+
+    def unique(self) -> Predictions:
+        """Return each row once, in order; processes that share an epoch repeat rows to fill their batches."""
+        index, first = np.unique(self.index, return_index=True)
+        attribute = None if self.attribute is None else self.attribute[first]
+        return replace(
+            self, index=index, label=self.label[first], logits=self.logits[first], attribute=attribute
+        )
+
+    def save(self, path: Path | str) -> None:
+        """Write a Parquet file, which is complete or absent.
+
+        Its columns are index, label, attribute (-1 where unknown), prediction, logit_0, logit_1 and so on; the
+        names and the split lie in its metadata.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        attribute = np.full(len(self), -1) if self.attribute is None else self.attribute
+        columns = {"index": self.index, "label": self.label, "attribute": attribute}
+        columns |= {"prediction": self.prediction}
+        columns |= {f"logit_{number}": self.logits[:, number] for number in range(self.logits.shape[1])}
+        facts = {name: getattr(self, name) for name in ("label_names", "attribute_names", "split")}
+        table = pa.table(columns).replace_schema_metadata({_METADATA_KEY: json.dumps(facts).encode()})
+        with replacing(path) as temporary:
+            pq.write_table(table, temporary)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Predictions:
+        """Read what ``save`` wrote.
+
+        Raises:
+            InputError: There is no such file, or it is damaged or no file of predictions.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            table = pq.read_table(path)
+            facts = json.loads(table.schema.metadata[_METADATA_KEY])
+            column = {name: table[name].to_numpy() for name in table.column_names}
+            return cls(
+                index=column["index"],
+                label=column["label"],
+                attribute=column["attribute"],
+                logits=np.stack([column[f"logit_{i}"] for i in range(len(facts["label_names"]))], axis=1),
+                **facts,
+            )
+        except FileNotFoundError as error:
+            raise InputError(f"there are no predictions at {path}: name a file of a finished run") from error
+        except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
+            message = f"the predictions at {path} cannot be read ({error}): evaluate the run again"
+            raise InputError(message) from error
+
+
+def _as_array(values: Any) -> Array:
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        values = values if values.dtype.itemsize >= 4 else values.float()  # NumPy knows no bfloat16
+        return np.asarray(values.numpy())
+    return np.asarray(values)
+
+
+def _as_integers(values: Any) -> Array:
+    return _as_array(values).astype(np.int64)

@@ -1,0 +1,213 @@
+"""Accuracy and margins of a model, group by group."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from logit_correction.correlation import Correlation
+from logit_correction.evaluation.predictions import Predictions
+from logit_correction.functional.groups import (
+    group_accuracy,
+    group_balanced_accuracy,
+    group_count,
+    group_margin,
+    group_mean,
+    group_membership,
+    wilson_interval,
+    worst_group_accuracy,
+)
+from logit_correction.functional.losses import margin
+
+_FIGURES = ("accuracy", "low", "high", "margin_min", "margin_mean")
+
+
+@dataclass(frozen=True)
+class GroupReport:
+    """How often a model is right, for every group and in sum.
+
+    Accuracies are fractions; a group without rows takes no part in any of them, and what is not defined is
+    None: group figures where no attribute is known, minority and majority where no correlation is known.
+
+    Attributes:
+        groups: One row per group with ``label`` and ``attribute`` (names; attribute None where unknown),
+            ``count``, ``correct``, ``accuracy`` with the ends ``low`` and ``high`` of its 95 % Wilson
+            interval, ``margin_min`` (the group's margin of Appendix C) and ``margin_mean``, all NaN where the
+            group is empty, and ``minority`` (None where no correlation is known).
+        count: N, the number of rows, those of unknown attribute included.
+        average: Accuracy over all rows.
+        group_balanced: Mean of the groups' accuracies (eq. 2).
+        worst_group: Least accuracy of a group.
+        worst_class: Least accuracy of a label.
+        minority: Accuracy over the rows of all groups that conflict with the correlation.
+        majority: Accuracy over the rows of all groups that follow it.
+        minority_margin: Mean of the minority groups' margins (Appendix C).
+        majority_margin: Mean of the majority groups' margins.
+    """
+
+    groups: pd.DataFrame
+    count: int
+    average: float | None
+    group_balanced: float | None
+    worst_group: float | None
+    worst_class: float | None
+    minority: float | None = None
+    majority: float | None = None
+    minority_margin: float | None = None
+    majority_margin: float | None = None
+
+    @classmethod
+    def from_predictions(
+        cls, predictions: Predictions, correlation: Correlation | None = None
+    ) -> GroupReport:
+        """Judge predictions on the groups label x attribute, or on the labels where no attribute is known.
+
+        Args:
+            predictions: Rows that occur several times count once.
+            correlation: Tells minority from majority groups.
+
+        Raises:
+            ValueError: The correlation does not have the predictions' number of labels and attribute values.
+
+        >>> rows = Predictions(
+        ...     index=range(4), label=[0, 0, 1, 1], logits=[[1.0, 0.0]] * 3 + [[0.0, 1.0]],
+        ...     label_names=["cat", "dog"], attribute=[0, 1, 0, 1], attribute_names=["sofa", "lawn"],
+        ... )
+        >>> report = GroupReport.from_predictions(rows, Correlation.one_to_one(2))
+        >>> report.average, report.worst_group, report.minority
+        (0.75, 0.0, 0.5)
+        """
+        rows = predictions.unique()
+        label = torch.from_numpy(rows.label)
+        names, values = rows.label_names, rows.attribute_names
+        minority = None
+        if rows.attribute is None:
+            membership = group_membership(label, torch.zeros_like(label), len(names), 1)
+            frame = pd.DataFrame({"label": names, "attribute": pd.Series([None] * len(names), dtype=object)})
+        else:
+            membership = group_membership(label, torch.from_numpy(rows.attribute), len(names), len(values))
+            pairs = [(y, a) for y in names for a in values]
+            frame = pd.DataFrame(pairs, columns=["label", "attribute"], dtype=object)
+            if correlation is not None:
+                minority = _minority_groups(correlation, len(names), len(values))
+        known = rows.attribute is not None
+        return cls.from_membership(torch.from_numpy(rows.logits), label, membership, frame, minority, known)
+
+    @classmethod
+    def from_membership(
+        cls,
+        logits: Tensor,
+        label: Tensor,
+        membership: Tensor,
+        groups: pd.DataFrame,
+        minority: Tensor | None = None,
+        attributes_known: bool = True,
+    ) -> GroupReport:
+        """Judge logits on any groups: they may overlap, be empty, and leave rows out.
+
+        Args:
+            logits: (N, L), uncorrected.
+            label: (N,) long, 0..L-1.
+            membership: (N, G) bool.
+            groups: Frame of G rows with the columns ``label`` and ``attribute``, the groups' names.
+            minority: (G,) bool, the groups that conflict with the correlation.
+            attributes_known: False leaves group-balanced and worst-group accuracy None.
+
+        Raises:
+            ValueError: ``groups`` has not one row per group.
+        """
+        if len(groups) != membership.shape[1]:
+            raise ValueError(
+                f"groups has {len(groups)} rows, but membership has {membership.shape[1]} columns"
+            )
+        prediction = logits.argmax(dim=1)
+        right = prediction == label
+        frame = _group_frame(prediction, label, margin(logits, label), membership, groups, minority)
+        by_label = group_membership(label, torch.zeros_like(label), logits.shape[1], 1)
+        balanced = group_balanced_accuracy(prediction, label, membership) if attributes_known else None
+        worst = worst_group_accuracy(prediction, label, membership) if attributes_known else None
+        sides: dict[str, float | None] = {}
+        if minority is not None:
+            for name, chosen in (("minority", minority), ("majority", ~minority)):
+                sides[name] = _number(group_mean(right, membership[:, chosen].any(dim=1, keepdim=True)))
+                sides[f"{name}_margin"] = _number(frame.loc[chosen.numpy(), "margin_min"].mean())
+        return cls(
+            groups=frame,
+            count=len(label),
+            average=_number(right.double().mean()),
+            group_balanced=_number(balanced),
+            worst_group=_number(worst),
+            worst_class=_number(worst_group_accuracy(prediction, label, by_label)),
+            **sides,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the ``test`` block of ``report.json``: strict JSON values, None for what is not defined."""
+        block = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "groups"}
+        block["groups"] = [
+            {
+                "label": str(row["label"]),
+                "attribute": None if row["attribute"] is None else str(row["attribute"]),
+                "count": int(row["count"]),
+                "correct": int(row["correct"]),
+                **{name: _number(row[name]) for name in _FIGURES},
+                "minority": None if row["minority"] is None else bool(row["minority"]),
+            }
+            for row in self.groups.to_dict("records")
+        ]
+        return block
+
+
+def _minority_groups(correlation: Correlation, num_labels: int, num_attributes: int) -> Tensor:
+    """(L * K,) bool: the groups that conflict with the correlation."""
+    size = (correlation.num_labels, correlation.num_attributes)
+    if size != (num_labels, num_attributes):
+        raise ValueError(f"the correlation has shape {size}, but the data has {(num_labels, num_attributes)}")
+    label = torch.arange(num_labels).repeat_interleave(num_attributes)
+    attribute = torch.arange(num_attributes).repeat(num_labels)
+    return correlation.is_minority(label, attribute)
+
+
+def _group_frame(
+    prediction: Tensor,
+    label: Tensor,
+    margins: Tensor,
+    membership: Tensor,
+    names: pd.DataFrame,
+    minority: Tensor | None,
+) -> pd.DataFrame:
+    """One row per group, as described at ``GroupReport.groups``."""
+    count = group_count(membership)
+    correct = membership[prediction == label].sum(dim=0)
+    low, high = wilson_interval(correct, count)
+    empty = (count == 0).numpy()
+    frame = pd.DataFrame(
+        {
+            "label": names["label"].to_numpy(dtype=object),
+            "attribute": names["attribute"].to_numpy(dtype=object),
+            "count": count.numpy(),
+            "correct": correct.numpy(),
+            "accuracy": group_accuracy(prediction, label, membership).numpy(),
+            "low": np.where(empty, np.nan, low.numpy()),
+            "high": np.where(empty, np.nan, high.numpy()),
+            "margin_min": group_margin(margins, membership).double().numpy(),
+            "margin_mean": group_mean(margins, membership).numpy(),
+        }
+    )
+    values = [None] * len(frame) if minority is None else minority.tolist()
+    frame["minority"] = pd.Series(values, dtype=object)
+    return frame
+
+
+def _number(value: Any) -> float | None:
+    """A finite float, or None."""
+    if value is None:
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None

@@ -1,0 +1,154 @@
+"""Accuracy and margins group by group.
+
+A group is a column of a membership matrix (N, G), so groups may overlap, and a row may belong to none. These
+functions are for evaluation: they count in float64, and a group without rows has the value NaN.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def group_membership(label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> Tensor:
+    """Which row belongs to which group, where group = label * K + attribute.
+
+    Args:
+        label: (N,) long, 0..L-1.
+        attribute: (N,) long, 0..K-1; -1 where it is unknown, and such a row belongs to no group.
+        num_labels: L.
+        num_attributes: K.
+
+    Returns:
+        (N, L * K) bool.
+
+    Raises:
+        ValueError: A label or an attribute lies outside its range.
+
+    >>> group_membership(torch.tensor([0, 1]), torch.tensor([1, -1]), 2, 2)
+    tensor([[False,  True, False, False],
+            [False, False, False, False]])
+    """
+    if bool(((label < 0) | (label >= num_labels)).any()):
+        raise ValueError(f"Every label must lie between 0 and {num_labels - 1}.")
+    if bool(((attribute < -1) | (attribute >= num_attributes)).any()):
+        raise ValueError(f"Every attribute must lie between 0 and {num_attributes - 1}, or be -1 (unknown).")
+    has_label = label.unsqueeze(1) == torch.arange(num_labels, device=label.device)
+    has_attribute = attribute.unsqueeze(1) == torch.arange(num_attributes, device=attribute.device)
+    return (has_label.unsqueeze(2) & has_attribute.unsqueeze(1)).flatten(start_dim=1)
+
+
+def group_count(membership: Tensor) -> Tensor:
+    """Number of rows in each group: (N, G) bool -> (G,) long."""
+    return membership.sum(dim=0)
+
+
+def group_mean(value: Tensor, membership: Tensor) -> Tensor:
+    """Mean of a value over each group.
+
+    Args:
+        value: (N,) numbers or bools.
+        membership: (N, G) bool.
+
+    Returns:
+        (G,) float64, NaN where the group is empty.
+    """
+    return value.double() @ membership.double() / group_count(membership)
+
+
+def group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Tensor:
+    """Share of right predictions in each group.
+
+    Args:
+        prediction: (N,) long.
+        label: (N,) long.
+        membership: (N, G) bool.
+
+    Returns:
+        (G,) float64, NaN where the group is empty.
+
+    >>> membership = torch.tensor([[True, False, False], [True, True, False]])
+    >>> group_accuracy(torch.tensor([0, 1]), torch.tensor([0, 0]), membership)
+    tensor([0.5000, 0.0000,    nan], dtype=torch.float64)
+    """
+    return group_mean(prediction == label, membership)
+
+
+def group_balanced_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Tensor:
+    """Mean of the group accuracies (eq. 2), over the groups that have rows.
+
+    Args:
+        prediction: (N,) long.
+        label: (N,) long.
+        membership: (N, G) bool.
+
+    Returns:
+        0-d float64, NaN where every group is empty.
+    """
+    return group_accuracy(prediction, label, membership).nanmean()
+
+
+def worst_group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Tensor:
+    """Least of the group accuracies, over the groups that have rows.
+
+    Args:
+        prediction: (N,) long.
+        label: (N,) long.
+        membership: (N, G) bool.
+
+    Returns:
+        0-d float64, NaN where every group is empty.
+    """
+    accuracy = group_accuracy(prediction, label, membership)
+    present = accuracy[~accuracy.isnan()]
+    return present.min() if present.numel() else accuracy.new_tensor(float("nan"))
+
+
+def group_margin(margin: Tensor, membership: Tensor) -> Tensor:
+    """Least margin in each group (Appendix C).
+
+    Args:
+        margin: (N,) float, for example of ``functional.margin``.
+        membership: (N, G) bool.
+
+    Returns:
+        (G,) of the margin's dtype, NaN where the group is empty.
+
+    >>> group_margin(torch.tensor([2.0, -1.0]), torch.tensor([[True, False], [True, False]]))
+    tensor([-1., nan])
+    """
+    if margin.numel() == 0:
+        return margin.new_full((membership.shape[1],), float("nan"))
+    least = margin.unsqueeze(1).masked_fill(~membership, float("inf")).amin(dim=0)
+    return least.masked_fill(~membership.any(dim=0), float("nan"))
+
+
+def wilson_interval(
+    correct: Tensor | float, count: Tensor | float, confidence: float = 0.95
+) -> tuple[Tensor, Tensor]:
+    """Wilson's score interval for a share; unlike the usual one it holds for small groups and for 0 and 1.
+
+    Args:
+        correct: Number of successes, of any shape.
+        count: Number of trials, of the same shape. Without trials the interval is 0..1: nothing is known.
+        confidence: Between 0 and 1, both excluded.
+
+    Returns:
+        Lower and upper ends, float64.
+
+    Raises:
+        ValueError: The confidence lies outside its range.
+
+    >>> low, high = wilson_interval(9, 10)
+    >>> round(low.item(), 3), round(high.item(), 3)
+    (0.596, 0.982)
+    """
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must lie between 0 and 1, but it is {confidence}.")
+    hits = torch.as_tensor(correct).double()
+    trials = torch.as_tensor(count).double()
+    z = torch.special.ndtri(torch.tensor(0.5 + confidence / 2, dtype=torch.float64, device=hits.device))
+    centre = (hits + z**2 / 2) / (trials + z**2)
+    spread = hits * (trials - hits) / trials.clamp_min(1.0) + z**2 / 4
+    half = z * spread.sqrt() / (trials + z**2)
+    return (centre - half).clamp(0.0, 1.0), (centre + half).clamp(0.0, 1.0)

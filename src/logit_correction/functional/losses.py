@@ -1,0 +1,88 @@
+"""Losses and margins, one value for each row of a batch."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+GceForm: TypeAlias = Literal["paper", "weighted"]
+
+
+def generalized_cross_entropy(
+    logits: Tensor, label: Tensor, q: float = 0.7, form: GceForm = "paper"
+) -> Tensor:
+    """Generalised cross-entropy (eq. 3), which trusts easy rows and so biases a network towards shortcuts.
+
+    Both forms start from log p, never from p: the gradient of p ** q is infinite at p = 0, while the gradient
+    used here is p ** q times that of cross-entropy and vanishes there.
+
+    Args:
+        logits: (B, L).
+        label: (B,) long, 0..L-1.
+        q: 0 gives cross-entropy (in both forms), 1 the mean absolute error; 0 <= q <= 1.
+        form: "paper" is (1 - p ** q) / q. "weighted" is cross-entropy times the detached weight q * p ** q,
+            the form of several published programs; its gradient is q times that of "paper".
+
+    Returns:
+        (B,) losses.
+
+    Raises:
+        ValueError: q lies outside 0..1, or the form is unknown.
+
+    >>> loss = generalized_cross_entropy(torch.tensor([[0.0, 0.0]]), torch.tensor([0]), q=1.0)
+    >>> round(loss.item(), 6)
+    0.5
+    """
+    if not 0.0 <= q <= 1.0:
+        raise ValueError(f"q must lie between 0 and 1, but it is {q}.")
+    if form not in ("paper", "weighted"):
+        raise ValueError(f"form must be 'paper' or 'weighted', but it is {form!r}.")
+    loss = cross_entropy(logits, label, reduction="none")
+    if q == 0.0:
+        return loss
+    if form == "paper":
+        return torch.expm1(loss * -q) / -q
+    return torch.exp(loss.detach() * -q).mul_(q) * loss
+
+
+def logit_corrected_cross_entropy(logits: Tensor, label: Tensor, log_prior: Tensor) -> Tensor:
+    """Cross-entropy of the logits plus the logarithm of each row's group prior (eq. 7).
+
+    It equals the pairwise margin loss of eq. 8. The uncorrected logits are the ones to predict with.
+
+    Args:
+        logits: (B, L).
+        label: (B,) long, 0..L-1.
+        log_prior: (B, L), log P(y, a_x) for every label y and the row's own attribute a_x; finite. A constant
+            added to a row changes nothing, so log P(y | a_x) does as well.
+
+    Returns:
+        (B,) losses.
+
+    >>> logits, label = torch.zeros(1, 2), torch.tensor([1])
+    >>> log_prior = torch.log(torch.tensor([[0.45, 0.05]]))
+    >>> round(logit_corrected_cross_entropy(logits, label, log_prior).exp().item(), 4)
+    10.0
+    """
+    return cross_entropy(logits + log_prior, label, reduction="none")
+
+
+def margin(logits: Tensor, label: Tensor) -> Tensor:
+    """Margin of each row (Appendix C): the label's logit minus the greatest other logit.
+
+    Args:
+        logits: (B, L) with at least two labels.
+        label: (B,) long, 0..L-1.
+
+    Returns:
+        (B,) margins, positive where the prediction is right.
+
+    >>> margin(torch.tensor([[3.0, 1.0, 2.0]]), torch.tensor([1]))
+    tensor([-2.])
+    """
+    column = label.unsqueeze(1)
+    other = logits.scatter(1, column, float("-inf")).amax(dim=1)
+    return logits.gather(1, column).squeeze(1) - other

@@ -1,0 +1,172 @@
+"""Group MixUp: partners, weights and mixing."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+MixupForm: TypeAlias = Literal["every-row", "minority-rows"]
+
+
+def ramp_up(epoch: float, length: float) -> float:
+    """Strength t of the mixing, which rises to 0.5: t = 0.5 * exp(-5 * (1 - min(epoch / length, 1)) ** 2).
+
+    This is the usual sigmoid ramp-up; with the parentheses as Algorithm 1 prints them, it would fall again.
+
+    Args:
+        epoch: Epochs (or steps) done so far, 0 or more.
+        length: Length of the ramp in the same unit; 0 gives 0.5 at once.
+
+    Returns:
+        t between 0.5 * exp(-5) and 0.5; the weight of a row is then drawn from U(1 - 2t, 1 - t).
+
+    >>> round(ramp_up(0, 10), 5), ramp_up(10, 10), ramp_up(0, 0)
+    (0.00337, 0.5, 0.5)
+    """
+    progress = min(epoch / length, 1.0) if length > 0 else 1.0
+    return 0.5 * math.exp(-5.0 * (1.0 - progress) ** 2)
+
+
+def draw_weight(
+    low: float, high: float, generator: torch.Generator, device: torch.device | str = "cpu"
+) -> Tensor:
+    """One mixing weight, drawn from U(low, high).
+
+    Args:
+        low: Lower end.
+        high: Upper end.
+        generator: Source of the randomness; may live on the CPU whatever the device.
+        device: Where the weight shall lie.
+
+    Returns:
+        0-d float tensor.
+    """
+    weight = torch.rand((), generator=generator, device=generator.device).mul_(high - low).add_(low)
+    return weight.to(device, non_blocking=True)
+
+
+def choose_partner(label: Tensor, candidate: Tensor, num_labels: int, generator: torch.Generator) -> Tensor:
+    """Draw for each row a partner with the same label, uniformly among the candidates.
+
+    A row may be its own partner. A label without candidates draws among all its rows.
+
+    Args:
+        label: (B,) long, 0..L-1.
+        candidate: (B,) bool, the rows that may be drawn.
+        num_labels: L.
+        generator: Source of the randomness; may live on the CPU whatever the device of the labels.
+
+    Returns:
+        (B,) long, rows of this batch.
+
+    >>> label, candidate = torch.tensor([0, 0, 1, 1]), torch.tensor([False, True, False, False])
+    >>> choose_partner(label, candidate, 2, torch.Generator().manual_seed(0))[:2]
+    tensor([1, 1])
+    """
+    # Sorting by this key lays the rows of a label side by side, candidates first: a partner is an offset.
+    key = torch.add(~candidate, label, alpha=2)
+    order = torch.argsort(key)
+    counts = torch.zeros(2 * num_labels, dtype=torch.long, device=label.device)
+    counts.index_add_(0, key, torch.ones_like(key))
+    start = (counts.cumsum(0) - counts)[::2]
+    candidates, others = counts[::2], counts[1::2]
+    size = torch.where(candidates > 0, candidates, others)
+    start, size = torch.stack((start, size)).index_select(1, label).unbind(0)
+    uniform = torch.rand(label.shape[0], generator=generator, device=generator.device)
+    # Rounding could carry the product up to size itself, hence the minimum.
+    offset = (uniform.to(label.device, non_blocking=True) * size).long()
+    return order.index_select(0, start + torch.minimum(offset, size - 1))
+
+
+def mix(inputs: Tensor, partner: Tensor, weight: Tensor | float) -> Tensor:
+    """Mix each row with its partner: weight * x + (1 - weight) * x[partner].
+
+    Args:
+        inputs: (B, ...) of a floating-point dtype.
+        partner: (B,) long, rows of this batch.
+        weight: A number, a 0-d tensor, or (B,) with one weight for each row.
+
+    Returns:
+        (B, ...).
+
+    Raises:
+        ValueError: The inputs are not floating-point numbers.
+
+    >>> mix(torch.tensor([[0.0], [1.0]]), torch.tensor([1, 0]), 0.75)
+    tensor([[0.2500],
+            [0.7500]])
+    """
+    if not isinstance(inputs, Tensor) or not inputs.is_floating_point():
+        raise ValueError("Only floating-point inputs can be mixed; switch the mixing off, or mix features.")
+    if isinstance(weight, Tensor):
+        weight = weight.to(inputs.dtype)
+        if weight.dim() == 1:
+            weight = weight.view(-1, *[1] * (inputs.dim() - 1))
+    # In place on the gathered copy: a second large buffer costs more than the arithmetic.
+    return inputs.index_select(0, partner).lerp_(inputs, weight)
+
+
+def mixup_partner(
+    label: Tensor,
+    minority: Tensor,
+    num_labels: int,
+    generator: torch.Generator,
+    form: MixupForm = "every-row",
+) -> Tensor:
+    """The partner that Group MixUp gives to each row; a row that is not to be mixed is its own partner.
+
+    Args:
+        label: (B,) long, 0..L-1.
+        minority: (B,) bool, rows taken for bias-conflicting.
+        num_labels: L.
+        generator: Source of the randomness.
+        form: "every-row" (Algorithm 1): each row gets a minority row of its label. "minority-rows" (eq. 13):
+            each minority row gets a majority row of its label, majority rows stay as they are. A label
+            without such rows draws among all its rows.
+
+    Returns:
+        (B,) long, rows of this batch.
+
+    Raises:
+        ValueError: The form is unknown.
+    """
+    if form == "every-row":
+        return choose_partner(label, minority, num_labels, generator)
+    if form == "minority-rows":
+        partner = choose_partner(label, ~minority, num_labels, generator)
+        return torch.where(minority, partner, torch.arange(label.shape[0], device=label.device))
+    raise ValueError(f"form must be 'every-row' or 'minority-rows', but it is {form!r}.")
+
+
+def group_mixup(
+    inputs: Tensor,
+    prior: Tensor,
+    label: Tensor,
+    minority: Tensor,
+    *,
+    weight: Tensor | float,
+    form: MixupForm = "every-row",
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    """Mix rows, and their group priors alike, with rows of the same label (eq. 13, Algorithm 1).
+
+    Args:
+        inputs: (B, ...) floating-point pictures or features.
+        prior: (B, L), P(., a_x) of each row.
+        label: (B,) long, 0..L-1; the labels stay as they are.
+        minority: (B,) bool, rows taken for bias-conflicting.
+        weight: Weight of the row itself, the partner has 1 - weight: a number, a 0-d tensor, or (B,).
+        form: See ``mixup_partner``.
+        generator: Source of the randomness; the same seed gives the same partners.
+
+    Returns:
+        Mixed inputs (B, ...) and mixed priors (B, L).
+
+    Raises:
+        ValueError: The form is unknown, or the inputs are not floating-point numbers.
+    """
+    partner = mixup_partner(label, minority, prior.shape[1], generator, form)
+    return mix(inputs, partner, weight), mix(prior, partner, weight)

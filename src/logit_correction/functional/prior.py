@@ -1,0 +1,85 @@
+"""Estimates of the group prior P(y, a) from rows, as (L, K) tables."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def joint_prior(label: Tensor, posterior: Tensor, num_labels: int) -> Tensor:
+    """Group prior as the mean over rows of P(y, a | x), where y is each row's own label (eq. 9 - 11).
+
+    Args:
+        label: (B,) long, 0..L-1.
+        posterior: (B, K), P(a | x); rows sum to 1.
+        num_labels: L.
+
+    Returns:
+        (L, K), sums to 1.
+
+    >>> joint_prior(torch.tensor([0, 1]), torch.tensor([[1.0, 0.0], [0.25, 0.75]]), 2)
+    tensor([[0.5000, 0.0000],
+            [0.1250, 0.3750]])
+    """
+    table = posterior.new_zeros(num_labels, posterior.shape[1])
+    return table.index_add_(0, label, posterior).div_(label.shape[0])
+
+
+def cell_sums(
+    label: Tensor, attribute: Tensor, value: Tensor, num_labels: int, num_attributes: int
+) -> tuple[Tensor, Tensor]:
+    """Sum of a value, and number of rows, in each cell (label, attribute).
+
+    Args:
+        label: (B,) long, 0..L-1.
+        attribute: (B,) long, 0..K-1.
+        value: (B,) float.
+        num_labels: L.
+        num_attributes: K.
+
+    Returns:
+        Sums (L, K) and counts (L, K), both of the value's dtype; their quotient is the mean, NaN where empty.
+
+    >>> sums, counts = cell_sums(torch.tensor([0, 0]), torch.tensor([1, 1]), torch.tensor([0.5, 0.25]), 2, 2)
+    >>> sums[0, 1], counts[0, 1]
+    (tensor(0.7500), tensor(2.))
+    """
+    cell = torch.add(attribute, label, alpha=num_attributes)
+    both = value.new_zeros(2, num_labels * num_attributes)
+    both[0].index_add_(0, cell, value)
+    both[1].index_add_(0, cell, torch.ones_like(value))
+    sums, counts = both.view(2, num_labels, num_attributes).unbind(0)
+    return sums, counts
+
+
+def count_prior(
+    label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int, smoothing: float = 0.0
+) -> Tensor:
+    """Group prior counted once from known or estimated attributes: (count + smoothing), normalised.
+
+    Args:
+        label: (N,) long, 0..L-1.
+        attribute: (N,) long, 0..K-1; rows with -1 (unknown) are left out.
+        num_labels: L.
+        num_attributes: K.
+        smoothing: Added to the count of each cell, 0 or more.
+
+    Returns:
+        (L, K) of torch's default dtype, sums to 1.
+
+    Raises:
+        ValueError: The smoothing is negative, or there is nothing to count.
+
+    >>> count_prior(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1]), 2, 2, smoothing=1.0)
+    tensor([[0.2857, 0.2857],
+            [0.1429, 0.2857]])
+    """
+    if smoothing < 0.0:
+        raise ValueError(f"smoothing must be 0 or more, but it is {smoothing}.")
+    known = (attribute >= 0).double()
+    counts, _ = cell_sums(label, attribute.clamp_min(0), known, num_labels, num_attributes)
+    counts = counts + smoothing
+    total = counts.sum()
+    if not bool(total > 0.0):
+        raise ValueError("No row has a known attribute to count for the group prior; set smoothing above 0.")
+    return (counts / total).to(torch.get_default_dtype())

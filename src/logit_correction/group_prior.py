@@ -1,0 +1,210 @@
+"""The running estimate of the group prior P(y, a) that logit correction adds to the logits."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from logit_correction.functional import cell_sums
+
+Estimator: TypeAlias = Literal["cell", "joint", "algorithm-1"]
+Averaging: TypeAlias = Literal["moving", "batch", "dataset", "fixed"]
+
+
+class GroupPrior(nn.Module):
+    """A table (L, K) of the group prior, estimated batch by batch from a biased network (eq. 9 - 11).
+
+    With a_x the attribute of the greatest posterior, a batch gives to cell (y, a) of the table
+
+    - "joint": the mean over the batch of P(y, a | x), as the equations say; the table sums to 1;
+    - "cell": the mean of the label's probability p_y(x) over the rows with label y and a_x = a, that is how
+      far the biased network believes such a label; no joint probability, the table need not sum to 1;
+    - "algorithm-1": the mean of P(a_x | x) over the same rows, as the pseudo-code is printed (batch by batch
+      instead of row by row). Rare cells then get values near 1, and little is corrected.
+
+    The batches are averaged by "moving" (moving average; a cell's first visit sets it, and a cell without
+    rows in a batch keeps its value), "batch" (the last batch alone; cells without rows hold ``start``),
+    "dataset" (the mean over an epoch, taken over by ``end_epoch``) or "fixed" (a table that was counted, see
+    ``set_table``).
+
+    When torch.distributed is initialised the sums of all ranks are added before anything is averaged, so that
+    every rank holds the table of the whole batch. All state lies in buffers.
+
+    Args:
+        num_labels: L.
+        num_attributes: K.
+        estimator: See above.
+        averaging: See above.
+        momentum: Weight of the past in the moving average, 0 <= momentum < 1.
+        start: Table before the first update: a number or (L, K); 1 / (L * K) if left out.
+        floor: Added to the prior inside the logarithm, 0 or more.
+
+    Raises:
+        ValueError: An option is out of its range.
+
+    >>> prior = GroupPrior(2, 2, estimator="joint")
+    >>> prior.update(torch.tensor([0, 1]), torch.tensor([[1.0, 0.0], [0.25, 0.75]]))
+    >>> prior.for_attribute(torch.tensor([0]))
+    tensor([[0.5000, 0.1250]])
+    """
+
+    start: Tensor
+    table: Tensor
+    visited: Tensor
+    epoch_sums: Tensor
+    epoch_counts: Tensor
+
+    def __init__(
+        self,
+        num_labels: int,
+        num_attributes: int,
+        *,
+        estimator: Estimator = "cell",
+        averaging: Averaging = "moving",
+        momentum: float = 0.9,
+        start: float | Tensor | None = None,
+        floor: float = 1e-3,
+    ) -> None:
+        super().__init__()
+        if estimator not in get_args(Estimator):
+            raise ValueError(f"estimator must be one of {', '.join(get_args(Estimator))}, not {estimator!r}.")
+        if averaging not in get_args(Averaging):
+            raise ValueError(f"averaging must be one of {', '.join(get_args(Averaging))}, not {averaging!r}.")
+        if not 0.0 <= momentum < 1.0:
+            raise ValueError(f"momentum must be at least 0 and less than 1, but it is {momentum}.")
+        if floor < 0.0:
+            raise ValueError(f"floor must be 0 or more, but it is {floor}.")
+        self.num_labels = num_labels
+        self.num_attributes = num_attributes
+        self.estimator: Estimator = estimator
+        self.averaging: Averaging = averaging
+        self.momentum = momentum
+        self.floor = floor
+        shape = (num_labels, num_attributes)
+        first = torch.as_tensor(1.0 / (num_labels * num_attributes) if start is None else start).cpu()
+        filled = torch.zeros(shape).copy_(_checked_table(first, shape))
+        self.register_buffer("start", filled)
+        self.register_buffer("table", filled.clone())
+        self.register_buffer("visited", torch.zeros(shape, dtype=torch.bool))
+        self.register_buffer("epoch_sums", torch.zeros(shape))
+        self.register_buffer("epoch_counts", torch.zeros(shape))
+
+    @torch.no_grad()
+    def update(self, label: Tensor, posterior: Tensor, label_probability: Tensor | None = None) -> None:
+        """Take in one batch.
+
+        Args:
+            label: (B,) long, 0..L-1.
+            posterior: (B, K), P(a | x), for example of ``Correlation.posterior``.
+            label_probability: (B,), the biased network's p_y(x); used by "cell" alone. It may be left out for
+                a one-to-one correlation, where it is the posterior of attribute value y.
+
+        Raises:
+            ValueError: The prior is fixed, or "cell" gets no ``label_probability`` although labels and
+                attribute values differ in number.
+        """
+        if self.averaging == "fixed":
+            raise ValueError("A fixed group prior is not updated; give it a table with set_table instead.")
+        sums, counts = self._reduced_sums(label, posterior.to(self.table.dtype), label_probability)
+        if self.averaging == "dataset":
+            self.epoch_sums += sums
+            self.epoch_counts += counts
+            return
+        batch, seen = sums / counts, counts > 0
+        if self.averaging == "batch":
+            self.table.copy_(torch.where(seen, batch, self.start))
+            self.visited.copy_(seen)
+            return
+        moved = torch.where(self.visited, torch.lerp(batch, self.table, self.momentum), batch)
+        self.table.copy_(torch.where(seen, moved, self.table))
+        self.visited |= seen
+
+    @torch.no_grad()
+    def end_epoch(self) -> None:
+        """With "dataset" averaging: take over the means of the epoch and begin anew; else do nothing."""
+        if self.averaging != "dataset":
+            return
+        seen = self.epoch_counts > 0
+        self.table.copy_(torch.where(seen, self.epoch_sums / self.epoch_counts, self.table))
+        self.visited |= seen
+        self.epoch_sums.zero_()
+        self.epoch_counts.zero_()
+
+    @torch.no_grad()
+    def set_table(self, table: Tensor) -> None:
+        """Set the table, for example to a counted prior; a moving average goes on from there.
+
+        Args:
+            table: (L, K), finite and 0 or more.
+
+        Raises:
+            ValueError: The table has a wrong shape or wrong values.
+        """
+        if table.dim() == 0:
+            raise ValueError("A group prior needs a table of labels and attribute values, not one number.")
+        self.table.copy_(_checked_table(table, (self.num_labels, self.num_attributes)))
+        self.visited.fill_(True)
+
+    def for_attribute(self, attribute: Tensor) -> Tensor:
+        """P(y, a_x) of every label y for each row: attributes (B,) long, 0..K-1 -> (B, L)."""
+        return self.table.t()[attribute]
+
+    def for_posterior(self, posterior: Tensor) -> Tensor:
+        """Expected prior under a soft attribute, sum over a of P(a | x) P(y, a): (B, K) -> (B, L)."""
+        # Autocast would round the prior to half precision.
+        with torch.autocast(posterior.device.type, enabled=False):
+            return posterior.to(self.table.dtype) @ self.table.t()
+
+    def log(self, prior: Tensor) -> Tensor:
+        """Correction to add to the logits, the logarithm of prior + floor, of any shape."""
+        return torch.log(prior + self.floor)
+
+    def extra_repr(self) -> str:
+        """The options, for printing."""
+        return (
+            f"{self.num_labels}, {self.num_attributes}, estimator={self.estimator!r},"
+            f" averaging={self.averaging!r}, momentum={self.momentum}, floor={self.floor}"
+        )
+
+    def _reduced_sums(
+        self, label: Tensor, posterior: Tensor, label_probability: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Sums and counts (L, K) of this batch over all ranks; their quotient is the batch's table."""
+        if self.estimator == "joint":
+            sums = torch.zeros_like(self.table).index_add_(0, label, posterior)
+            counts = torch.full_like(self.table, float(label.shape[0]))
+        else:
+            greatest, attribute = posterior.max(dim=1)
+            value = greatest
+            if self.estimator == "cell":
+                value = self._label_probability(label, posterior, label_probability)
+            sums, counts = cell_sums(label, attribute, value, self.num_labels, self.num_attributes)
+        if dist.is_available() and dist.is_initialized():
+            both = torch.stack((sums, counts))
+            dist.all_reduce(both)
+            sums, counts = both.unbind(0)
+        return sums, counts
+
+    def _label_probability(
+        self, label: Tensor, posterior: Tensor, label_probability: Tensor | None
+    ) -> Tensor:
+        """p_y(x) of each row in the table's dtype."""
+        if label_probability is not None:
+            return label_probability.to(posterior.dtype)
+        if self.num_labels != self.num_attributes:
+            raise ValueError(
+                "The 'cell' estimator needs label_probability where labels and attributes differ in number."
+            )
+        return posterior.gather(1, label.unsqueeze(1)).squeeze(1)
+
+
+def _checked_table(table: Tensor, shape: tuple[int, int]) -> Tensor:
+    """The table (or a number for all of it), if it can be a prior of this shape."""
+    if table.dim() != 0 and table.shape != shape:
+        raise ValueError(f"The group prior needs the shape {shape}, not {tuple(table.shape)}.")
+    if not bool((table.isfinite() & (table >= 0)).all()):
+        raise ValueError("A group prior must be finite and 0 or more.")
+    return table

@@ -1,0 +1,181 @@
+"""Reading finished run folders, and putting together those that belong together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from logit_correction.functional.groups import wilson_interval
+from logit_correction.render.plots import METHOD_COLORS, method_color
+from logit_correction.render.wording import listing, plain, spaced
+from logit_correction.types import InputError
+
+#: Options of a data source that change the draw or the place of the files, not what the data is.
+_NOT_THE_TASK = {"seed", "root", "download"}
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A finished run: where it lies, its ``report.json`` and its ``metrics.csv`` (an empty frame if missing)."""
+
+    path: Path
+    report: dict[str, Any]
+    metrics: pd.DataFrame
+
+    @classmethod
+    def read(cls, path: Path | str) -> RunFolder:
+        """Read a run folder.
+
+        Raises:
+            InputError: The folder holds no finished run, or a file of it is damaged.
+        """
+        path = Path(path)
+        try:
+            report = json.loads((path / "report.json").read_text(encoding="utf-8"))
+            groups = report["test"]["groups"]
+            report["method"], report["data"]["name"]
+            if not isinstance(groups, list):
+                raise TypeError("its groups are not a list")
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise InputError(f"{path} holds no report.json: name the folder of a run that has finished") from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path / 'report.json'} cannot be read ({error!r}): evaluate the run again") from error
+        metrics = path / "metrics.csv"
+        try:
+            return cls(path, report, pd.read_csv(metrics) if metrics.exists() else pd.DataFrame())
+        except (OSError, ValueError) as error:
+            raise InputError(f"{metrics} cannot be read ({error}): delete it or train again") from error
+
+    @property
+    def test(self) -> dict[str, Any]:
+        """Figures on the test split."""
+        return dict(self.report["test"])
+
+    @property
+    def groups(self) -> pd.DataFrame:
+        """Groups of the test split, with the columns of ``GroupReport.groups`` that ``report.json`` has."""
+        columns = ["label", "attribute", "count", "accuracy", "low", "high", "minority"]
+        frame = pd.DataFrame([{name: row.get(name) for name in columns} for row in self.test["groups"]], columns=columns)
+        for name in ("accuracy", "low", "high"):
+            frame[name] = frame[name].astype(float)
+        if frame["low"].isna().all():
+            share, count = frame["accuracy"].to_numpy(), frame["count"].to_numpy(float)
+            low, high = wilson_interval(np.nan_to_num(share) * count, count)
+            frame["low"], frame["high"] = (np.where(np.isnan(share), np.nan, end) for end in (low, high))
+        return frame
+
+    def settings(self) -> dict[str, Any]:
+        """Everything but the seed that tells this run from another one on the same data, by readable names."""
+        report = self.report
+        network = report.get("network") or {}
+        settings = {**(report.get("method_options") or {}), "network": network.get("name"), **(network.get("options") or {})}
+        settings["epochs"], settings["selection"] = report.get("epochs"), (report.get("selection") or {}).get("rule")
+        return settings
+
+    def task(self) -> dict[str, Any]:
+        """The options of the data source that make it another task."""
+        options = self.report["data"].get("options") or {}
+        return {name: value for name, value in options.items() if name not in _NOT_THE_TASK}
+
+
+@dataclass(frozen=True)
+class Series:
+    """Runs that differ only by their seed."""
+
+    name: str
+    method: str
+    color: str
+    runs: tuple[RunFolder, ...]
+
+    def figure(self, key: str) -> float | None:
+        """Return the mean over the runs of an entry of the test block; None where a run lacks it."""
+        values = [run.test.get(key) for run in self.runs]
+        return None if any(value is None for value in values) else float(np.mean(values))
+
+    def spread(self, key: str) -> tuple[float, float] | None:
+        """Return the least and the greatest value over the runs; None where a run lacks it."""
+        values = [run.test.get(key) for run in self.runs]
+        return None if any(value is None for value in values) else (min(values), max(values))
+
+    @property
+    def groups(self) -> pd.DataFrame:
+        """Groups with the mean accuracy over the runs; for several runs ``low`` and ``high`` are their extremes."""
+        frames = [run.groups for run in self.runs]
+        if len(frames) == 1:
+            return frames[0]
+        accuracy = pd.concat([frame["accuracy"] for frame in frames], axis=1)
+        return frames[0].assign(accuracy=accuracy.mean(axis=1), low=accuracy.min(axis=1), high=accuracy.max(axis=1))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Series on the same task, the ordinary classifier first."""
+
+    title: str
+    series: tuple[Series, ...]
+
+
+def compare(runs: Sequence[RunFolder]) -> list[Comparison]:
+    """Put runs on the same task together, and in them runs that differ only by their seed.
+
+    Series of one method are told apart by the settings in which they differ.
+    """
+    tasks: dict[str, list[RunFolder]] = {}
+    for run in runs:
+        names = [(row["label"], row["attribute"]) for row in run.test["groups"]]
+        tasks.setdefault(_key([run.report["data"]["name"], run.task(), names]), []).append(run)
+    options = [members[0].task() for members in tasks.values()]
+    comparisons = []
+    for members in tasks.values():
+        data = members[0]
+        title = ", ".join([data.report["data"]["name"], *_differences(data.task(), options)])
+        comparisons.append(Comparison(title, tuple(_series(members))))
+    return comparisons
+
+
+def _series(runs: Sequence[RunFolder]) -> list[Series]:
+    known = list(METHOD_COLORS)
+    members: dict[str, list[RunFolder]] = {}
+    for run in runs:
+        members.setdefault(_key([run.report["method"], run.settings()]), []).append(run)
+    ordered = sorted(members.values(), key=lambda group: group[0].report["method"] != known[0])
+    series: list[Series] = []
+    for group in ordered:
+        method = str(group[0].report["method"])
+        rivals = [other[0].settings() for other in ordered if other[0].report["method"] == method]
+        name = ", ".join([method, *_differences(group[0].settings(), rivals)])
+        shade = sum(one.method == method for one in series)
+        color = _lighter(method_color(method, len(series)), shade)
+        series.append(Series(name, method, color, tuple(group)))
+    return series
+
+
+def _key(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def _differences(own: dict[str, Any], rivals: Sequence[dict[str, Any]]) -> list[str]:
+    """The entries of ``own`` that not all rivals share, such as ``minority ratio 0.01``."""
+    names = dict.fromkeys(name for settings in rivals for name in settings)
+    differing = [name for name in names if len({_key(settings.get(name)) for settings in rivals}) > 1]
+    return [f"{spaced(name)} {plain(own.get(name))}" for name in differing]
+
+
+def _lighter(color: str, steps: int) -> str:
+    """Return the colour, mixed with some more white at each step."""
+    share = 0.65**steps
+    mixed = (round(255 - share * (255 - int(color[i : i + 2], 16))) for i in (1, 3, 5))
+    return "#" + "".join(f"{channel:02x}" for channel in mixed)
+
+
+def describe(comparisons: Sequence[Comparison]) -> str:
+    """Return a title such as ``ERM and LC on Digits``."""
+    methods = dict.fromkeys(series.method for comparison in comparisons for series in comparison.series)
+    data = dict.fromkeys(run.report["data"]["name"] for part in comparisons for one in part.series for run in one.runs)
+    return f"{listing(list(methods))} on {listing(list(data))}"

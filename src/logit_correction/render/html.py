@@ -1,0 +1,105 @@
+"""The report page: one HTML file that holds everything and loads nothing."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from logit_correction.evaluation.files import replacing
+from logit_correction.render import canvas, sections
+from logit_correction.render.folder import RunFolder, compare, describe
+from logit_correction.render.wording import percent
+from logit_correction.types import InputError
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_TEMPLATE = "page.html.j2"
+
+#: Which colours of a figure follow the page's theme.
+_THEME = {
+    canvas.INK: "var(--ink)",
+    canvas.MUTED: "var(--muted)",
+    canvas.RULE: "var(--rule)",
+    canvas.PAPER: "var(--paper)",
+    canvas.EMPTY: "var(--empty)",
+}
+
+
+def write_page(run_folders: Sequence[Path | str], out: Path | str) -> None:
+    """Write one self-contained page that compares runs.
+
+    Only files of the run folders are read. The page is complete or absent: where something fails, an older page at
+    ``out`` stays as it was.
+
+    Args:
+        run_folders: Folders of finished runs; runs that differ only by their seed are averaged.
+        out: The HTML file to write.
+
+    Raises:
+        InputError: A folder holds no finished run, or ``out`` cannot be written.
+    """
+    page = render_page(run_folders, out)
+    try:
+        with replacing(out) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{out} cannot be written ({error.strerror}): choose another place by --out") from error
+
+
+def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.html") -> str:
+    """Return the page as text; ``out`` is only named in the commands that make the page again.
+
+    Raises:
+        InputError: No folder is given, or one holds no finished run.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    if not run_folders:
+        raise InputError("there is nothing to report: name at least one run folder")
+    unique = {Path(folder).resolve(): Path(folder) for folder in run_folders}
+    runs = [RunFolder.read(folder) for folder in unique.values()]
+    comparisons = compare(runs)
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": percent, "svg": inline_svg}
+    return environment.get_template(_TEMPLATE).render(
+        title=describe(comparisons),
+        parts=[sections.part(comparison, several=len(comparisons) > 1) for comparison in comparisons],
+        commands=_commands(list(unique.values()), out),
+        accuracy_colors=canvas.ACCURACY_COLORS,
+        share_colors=canvas.SHARE_COLORS,
+    )
+
+
+def inline_svg(svg: str) -> Markup:
+    """Return a figure of ours as part of an HTML page: in the page's colours, as wide as its place allows."""
+    from markupsafe import Markup
+
+    for color, variable in _THEME.items():
+        svg = svg.replace(color, variable)
+    opening, rest = svg.split(">", 1)
+    width = re.search(r' width="([\d.]+)pt"', opening)
+    opening = re.sub(r' (?:xmlns(?::\w+)?|width|height|version)="[^"]*"', "", opening)
+    size = float(width[1]) if width else 300
+    # The text within was escaped when the figure was drawn.
+    return Markup(f'{opening} style="--width: {size:.0f}">{rest}')  # noqa: S704
+
+
+def _commands(folders: Sequence[Path], out: Path | str) -> list[dict[str, Any]]:
+    """The command lines that make the page, and the runs, again."""
+    names = [shlex.quote(str(folder)) for folder in folders]
+    report = f"logit-correction report {' '.join(names)} --out {shlex.quote(str(out))}"
+    train = [
+        f"logit-correction train --config {shlex.quote(str(folder / 'config.yaml'))} --out {shlex.quote(f'{folder}-again')}"
+        for folder in folders
+    ]
+    return [{"what": "This page, from the run folders", "lines": [report]}, {"what": "The runs", "lines": train}]

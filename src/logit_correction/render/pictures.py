@@ -1,0 +1,51 @@
+"""Pictures as text that a page can hold."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from typing import Any
+
+from torch import Tensor
+
+_PNG = re.compile(r"data:image/png;base64,[A-Za-z0-9+/]+={0,2}")
+
+
+def png_uris(pictures: Tensor, longest: int = 128) -> list[str]:
+    """Encode pictures as PNG data URIs.
+
+    Args:
+        pictures: (N, C, H, W) uint8 with one channel (grey) or three (red, green, blue).
+        longest: Greater pictures are made smaller, so that their longer side has so many pixels.
+
+    Returns:
+        N strings that begin with ``data:image/png;base64,``.
+
+    Raises:
+        ValueError: The pictures have another shape or type.
+    """
+    from PIL import Image
+
+    if pictures.dim() != 4 or pictures.shape[1] not in (1, 3) or str(pictures.dtype) != "torch.uint8":
+        found = f"{str(pictures.dtype).removeprefix('torch.')} {tuple(pictures.shape)}"
+        raise ValueError(f"pictures must be uint8 (N, 1 or 3, H, W), but are {found}")
+    uris = []
+    for picture in pictures.cpu().permute(0, 2, 3, 1).numpy():
+        stream = io.BytesIO()
+        image = Image.fromarray(picture if picture.shape[2] == 3 else picture[:, :, 0])
+        image.thumbnail((longest, longest))
+        image.save(stream, "png", optimize=True)
+        uris.append("data:image/png;base64," + base64.b64encode(stream.getvalue()).decode())
+    return uris
+
+
+def checked_uri(text: Any) -> str | None:
+    """Return a PNG data URI if ``text`` is one, and None for anything else: a page loads nothing from elsewhere."""
+    return text if isinstance(text, str) and _PNG.fullmatch(text) else None
+
+
+def picture_width(uri: str) -> int:
+    """Return the width in pixels of a PNG data URI."""
+    start = base64.b64decode(uri.partition(",")[2][:32])  # signature, length and name of the header, width, height
+    return int.from_bytes(start[16:20], "big")

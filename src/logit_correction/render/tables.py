@@ -1,0 +1,109 @@
+"""One row per run: as a frame, as Markdown and on the console."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from logit_correction.render.wording import is_missing, percent, plain, spaced
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+#: Columns of accuracies, fractions in the frame and per cent wherever it is shown.
+ACCURACIES = ("average", "group_balanced", "worst_group", "minority", "majority")
+
+_COLUMNS = ("method", "epochs", "seed", *ACCURACIES, "selection")
+_HEADINGS = {"group_balanced": "Group-balanced", "worst_group": "Worst group"}
+
+
+def comparison_table(reports: Sequence[dict[str, Any]], other_selections: bool = False) -> pd.DataFrame:
+    """Return one row per run: method, epochs, seed, accuracies on the test split as fractions, and selection.
+
+    Args:
+        reports: Contents of ``report.json`` files.
+        other_selections: Add a row for every other checkpoint that a run has kept, after the run's own row.
+
+    Returns:
+        Frame with NaN for an accuracy that is not defined.
+    """
+    rows = []
+    for report in reports:
+        rows.append(_row(report, report.get("selection") or {}, report["test"], report.get("epochs")))
+        for other in (report.get("other_selections") or []) if other_selections else []:
+            rows.append(_row(report, other, other["test"], other.get("epoch", report.get("epochs"))))
+    return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(dict.fromkeys(ACCURACIES, float))
+
+
+def _row(report: dict[str, Any], selection: dict[str, Any], test: dict[str, Any], epochs: Any) -> dict[str, Any]:
+    row = {"method": report["method"], "epochs": epochs, "seed": report.get("seed")}
+    row |= {name: test.get(name) for name in ACCURACIES}
+    return row | {"selection": describe_selection(selection)}
+
+
+def describe_selection(selection: dict[str, Any]) -> str:
+    """Return how a checkpoint was chosen, and which validation labels that took.
+
+    >>> describe_selection({"rule": "worst_group", "split": "valid", "labels_read": ["label", "attribute"]})
+    'worst group (valid: label, attribute)'
+    """
+    text = spaced(selection.get("rule", "last"))
+    read = selection.get("labels_read") or []
+    return f"{text} ({selection.get('split') or 'valid'}: {', '.join(read)})" if read else text
+
+
+def heading(column: str) -> str:
+    """Return the heading of a column for a reader."""
+    return _HEADINGS.get(column, spaced(column).capitalize())
+
+
+def _cell(column: str, value: Any) -> str:
+    if column in ACCURACIES:
+        return percent(None if is_missing(value) else float(value), digits=1, unit="")
+    if column == "seed" and not is_missing(value):
+        return str(value)
+    return "–" if is_missing(value) else plain(value.item() if hasattr(value, "item") else value)
+
+
+def _cells(table: pd.DataFrame) -> list[list[str]]:
+    return [[_cell(str(name), row[name]) for name in table.columns] for row in table.to_dict("records")]
+
+
+def _headings(table: pd.DataFrame) -> list[str]:
+    return [heading(str(name)) + (" %" if name in ACCURACIES else "") for name in table.columns]
+
+
+def _is_number(table: pd.DataFrame, column: Any) -> bool:
+    return column in ACCURACIES or pd.api.types.is_numeric_dtype(table[column])
+
+
+def to_markdown(table: pd.DataFrame) -> str:
+    """Return a table as Markdown, accuracies in per cent.
+
+    >>> print(to_markdown(pd.DataFrame({"method": ["LC"], "average": [0.912]})))
+    | Method | Average % |
+    | --- | ---: |
+    | LC | 91.2 |
+    """
+    rule = ["---:" if _is_number(table, name) else "---" for name in table.columns]
+    lines = [_headings(table), rule, *([text.replace("|", "\\|") for text in row] for row in _cells(table))]
+    return "\n".join("| " + " | ".join(" ".join(cell.split()) for cell in line) + " |" for line in lines)
+
+
+def to_console(table: pd.DataFrame) -> Table:
+    """Return a table for ``rich.print``, accuracies in per cent, the best of each column in bold."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, text in zip(table.columns, _headings(table), strict=True):
+        shown.add_column(text, justify="right" if _is_number(table, name) else "left")
+    best = {name: table[name].max() for name in table.columns if name in ACCURACIES and len(table) > 1}
+    for row, texts in zip(table.to_dict("records"), _cells(table), strict=True):
+        cells = zip(table.columns, texts, strict=True)
+        styles = {name: "bold" for name in best if row[name] == best[name]}
+        shown.add_row(*(Text(text, style=styles.get(name, "")) for name, text in cells))
+    return shown

@@ -1,0 +1,8 @@
+"""Runs: from a config to a folder with a trained, judged model, and back."""
+
+from __future__ import annotations
+
+from logit_correction.runs.train import train
+from logit_correction.runs.trained import TrainedModel, load
+
+__all__ = ["TrainedModel", "load", "train"]

@@ -1,0 +1,180 @@
+"""``report.json``: what was run, how well it does, and which labels were read."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logit_correction.config import RunConfig
+from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.evaluation.predictions import Predictions
+from logit_correction.evaluation.report import GroupReport
+from logit_correction.methods.base import Algorithm
+from logit_correction.render.pictures import png_uris
+from logit_correction.training.selection import LABELS_READ, reads_attributes
+
+NUM_EXAMPLES = 24
+
+
+def predictions_of(table: DataTable, split: str, logits: Tensor) -> Predictions:
+    """Put logits (n, L) beside what is known of the rows of ``split``."""
+    rows = table.split[split]
+    return Predictions(
+        index=np.arange(len(rows)),
+        label=table.label[rows].numpy(),
+        logits=logits.numpy(),
+        label_names=table.label_names,
+        attribute=table.attribute[rows].numpy(),
+        attribute_names=table.attribute_names,
+        split=split,
+    )
+
+
+def judge(table: DataTable, split: str, logits: Tensor) -> dict[str, Any]:
+    """Return the block of figures of one split."""
+    return GroupReport.from_predictions(predictions_of(table, split, logits), table.correlation).to_dict()
+
+
+def labels_read(algorithm: Algorithm, table: DataTable, rules: list[Any]) -> dict[str, list[str]]:
+    """Return which labels of which split training, selection and the test read."""
+    both = ["label", "attribute"]
+    test_known = bool((table.attribute[table.split["test"]] != UNKNOWN).any())
+    return {
+        "train": both if algorithm.needs_attributes else ["label"],
+        "valid": both if reads_attributes(rules) else ["label"],
+        "test": both if test_known else ["label"],
+    }
+
+
+def describe_data(config: RunConfig, table: DataTable) -> dict[str, Any]:
+    """Return the data's name, options, facts and counts per group."""
+    return {
+        "name": config.data.name,
+        "options": config.data.options,
+        "facts": table.facts,
+        "counts": {split: table.group_counts(split).tolist() for split in table.split},
+        "rows": {split: len(rows) for split, rows in table.split.items()},
+        "label_names": list(table.label_names),
+        "attribute_names": list(table.attribute_names),
+        "correlation": None if table.correlation is None else table.correlation.to_table(),
+        "input_shape": list(table.inputs.input_shape),
+    }
+
+
+def describe_network(config: RunConfig, algorithm: Algorithm) -> dict[str, Any]:
+    """Return the network's name, options and size."""
+    parameters = sum(p.numel() for p in algorithm.network.parameters())
+    return {"name": config.network.name, "options": config.network.options, "parameters": parameters}
+
+
+def describe_prior(algorithm: Algorithm, table: DataTable) -> dict[str, Any] | None:
+    """Return the estimated group prior beside the true one, where there are such."""
+    prior = algorithm.group_prior
+    if prior is None:
+        return None
+    counts = table.group_counts("train")
+    comparable = table.has_attributes("train") and counts.shape == prior.table.shape
+    names = table.attribute_names if comparable else [f"that of {name}" for name in table.label_names]
+    return {
+        "estimator": prior.estimator,
+        "averaging": prior.averaging,
+        "estimated": prior.table.tolist(),
+        "true": (counts / counts.sum()).tolist() if comparable else None,
+        "label_names": list(table.label_names),
+        "attribute_names": list(names),
+    }
+
+
+def describe_minority(found: dict[str, Tensor], table: DataTable) -> dict[str, Any] | None:
+    """Return how many training rows the method takes for minority, how well, and some of them."""
+    if "minority" not in found:
+        return None
+    rows, minority = table.split["train"], found["minority"]
+    result: dict[str, Any] = {"count": int(minority.sum()), "recall": None, "precision": None}
+    if table.correlation is not None and table.has_attributes("train"):
+        truth = table.correlation.is_minority(table.label[rows], table.attribute[rows])
+        hits = int((truth & minority).sum())
+        result["recall"] = hits / int(truth.sum()) if bool(truth.any()) else None
+        result["precision"] = hits / int(minority.sum()) if bool(minority.any()) else None
+    return result | {"examples": _examples(found, table)}
+
+
+def _examples(found: dict[str, Tensor], table: DataTable) -> list[dict[str, Any]]:
+    """Return rows taken for minority, those that fit their label least first, taking turns among the labels."""
+    chosen = found["minority"].nonzero().flatten()
+    label = table.label[table.split["train"]]
+    order = chosen[found["label_probability"][chosen].argsort()]
+    turn = torch.zeros(len(order), dtype=torch.long)
+    for value in range(len(table.label_names)):
+        own = label[order] == value
+        turn[own] = torch.arange(int(own.sum()))
+    index = order[turn.argsort(stable=True)][:NUM_EXAMPLES]
+    rows = table.split["train"][index]
+    pictures = table.inputs.pictures(rows) if len(rows) else None
+    uris = png_uris(pictures) if pictures is not None else [None] * len(index)
+    names = table.attribute_names if len(table.attribute_names) == len(table.label_names) else table.label_names
+    return [
+        {
+            "index": int(i),
+            "label": str(table.label_names[int(label[i])]),
+            "estimated_attribute": str(names[int(found["estimated_attribute"][i])]),
+            "attribute": str(table.attribute_names[int(a)]) if int(a) != UNKNOWN else None,
+            "picture": uri,
+        }
+        for i, a, uri in zip(index, table.attribute[rows], uris, strict=True)
+    ]
+
+
+def selection_of(rule: Any, epoch: int) -> dict[str, Any]:
+    """Describe a selection rule."""
+    read = LABELS_READ[rule]
+    return {"rule": rule, "epoch": epoch, "split": "valid" if read else None, "labels_read": read}
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """Return versions and machine."""
+    from logit_correction import __version__
+
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+    return {
+        "version": __version__,
+        "commit": _commit(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "device": str(device.type),
+        "machine": name,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+@cache
+def _commit() -> str | None:
+    """Return the commit of the checkout that this package is run from, with a mark if it was changed since."""
+    here = Path(__file__).resolve().parent
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(here), *words], capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
+
+    try:
+        if git("ls-files", "--error-unmatch", __file__):
+            return git("rev-parse", "--short=12", "HEAD") + ("-dirty" if git("status", "--porcelain", "--", "src") else "")
+    except (OSError, subprocess.SubprocessError):
+        pass
+    return None

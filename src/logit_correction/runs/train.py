@@ -1,0 +1,147 @@
+"""One run from its config to its folder: train, judge, write."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from logit_correction.config import RunConfig
+from logit_correction.data.table import DataTable
+from logit_correction.methods.base import Algorithm
+from logit_correction.runs import folder as files
+from logit_correction.runs import summary
+from logit_correction.runs.assemble import (
+    build_algorithm,
+    build_fabric,
+    build_source,
+    build_table,
+    complete,
+)
+from logit_correction.training import checkpoint
+from logit_correction.training.display import Display
+from logit_correction.training.fit import Fit
+
+
+def train(
+    config: RunConfig,
+    out: Path | str,
+    *,
+    resume: bool = False,
+    display: Display | None = None,
+    announce: Callable[[RunConfig, DataTable], None] | None = None,
+    page: bool = True,
+    checkpoint_seconds: float = 30.0,
+) -> Path:
+    """Train one run and write its folder.
+
+    Args:
+        config: What to run; options that are left out take their defaults.
+        out: Folder of the run; new or empty, or with ``resume`` the folder of an unfinished run.
+        resume: Go on with an unfinished run; a finished one is left as it is.
+        display: Shows progress; by default nothing.
+        announce: Called with the complete config and the data before training starts.
+        page: Write ``report.html``.
+        checkpoint_seconds: Least time between two checkpoints to resume from.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: Something given is wrong; nothing was trained.
+        TrainingError: The loss was not finite.
+        Interrupted: Somebody asked to stop; ``resume`` goes on.
+    """
+    out, config = Path(out), complete(config)
+    if resume and files.is_finished(out):
+        files.prepare(out, config, resume)
+        return out
+    rules = [config.training.selection, *config.training.also_select]
+    table = build_table(build_source(config), rules)
+    algorithm = build_algorithm(config, table.info)
+    fabric = build_fabric(config.training, _loggers(config, out))
+    if fabric.is_global_zero:
+        files.prepare(out, config, resume)
+        files.check_disk(out, _needed_bytes(algorithm, table, len(set(rules))))
+        if announce is not None:
+            announce(config, table)
+    fabric.barrier()
+    fit = Fit(
+        algorithm,
+        table,
+        config.training,
+        fabric,
+        out / files.RESUME,
+        display if display is not None and fabric.is_global_zero else Display(),
+        loggers=tuple(fabric.loggers),
+        checkpoint_seconds=checkpoint_seconds,
+    )
+    with fit.display:
+        fit.run(resume=resume and (out / files.RESUME).is_file())
+    if fabric.is_global_zero:
+        _write(fit, config, out, page)
+    fabric.barrier()
+    return out
+
+
+def _loggers(config: RunConfig, out: Path) -> list[Any]:
+    if not config.training.tensorboard:
+        return []
+    from lightning_fabric.loggers import TensorBoardLogger
+
+    return [TensorBoardLogger(out, name="", version="tensorboard")]
+
+
+def _needed_bytes(algorithm: Algorithm, table: DataTable, num_rules: int) -> int:
+    """Estimate the room for two checkpoints with Adam's two moments, the selected weights and the predictions."""
+    state = sum(value.numel() * value.element_size() for value in algorithm.state_dict().values() if hasattr(value, "numel"))
+    predictions = 8 * len(table.label_names) * len(table.split["test"])
+    return 2 * state * (3 + num_rules) + predictions + 16 * 2**20
+
+
+def _write(fit: Fit, config: RunConfig, out: Path, page: bool) -> None:
+    """Judge what was trained and write the folder; the report comes last, so a finished run has everything."""
+    started = time.monotonic()
+    algorithm, table, rules = fit.algorithm, fit.table, fit.rules
+    found = fit.collect("train", algorithm.diagnose)
+    prior = summary.describe_prior(algorithm, table)
+    final_state, final_epoch = algorithm.state_dict(), fit.progress.epoch
+    final_state = {k: v.clone() if hasattr(v, "clone") else v for k, v in final_state.items()}
+    blocks: dict[str, dict[str, Any]] = {}
+    for rule in reversed(rules):  # the rule to report comes last and its weights stay
+        selected = fit.progress.best.get(rule)
+        algorithm.load_state_dict(final_state if selected is None else selected.state)
+        logits = fit.predict("test")
+        epoch = final_epoch if selected is None else selected.epoch
+        blocks[rule] = {"selection": summary.selection_of(rule, epoch), "test": summary.judge(table, "test", logits)}
+    files.write_text(out / files.CONFIG, config.to_yaml())
+    fit.record.write(out / files.METRICS)
+    summary.predictions_of(table, "test", logits).save(out / files.PREDICTIONS)
+    checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": algorithm.state_dict()})
+    training = config.training
+    report = {
+        "method": config.method.name,
+        "method_options": config.method.options,
+        "data": summary.describe_data(config, table),
+        "network": summary.describe_network(config, algorithm),
+        "seed": training.seed,
+        "epochs": final_epoch,
+        "steps": fit.progress.total_steps,
+        "training": {k: v for k, v in vars(training).items() if k not in ("seed", "epochs")},
+        **blocks[training.selection],
+        "other_selections": [blocks[rule]["selection"] | {"test": blocks[rule]["test"]} for rule in rules[1:]],
+        "labels_read": summary.labels_read(algorithm, table, rules),
+        "group_prior": prior,
+        "estimated_minority": summary.describe_minority(found, table),
+        "diagnostics_labels_read": {"train": ["label", "attribute"] if table.has_attributes("train") else ["label"]},
+        "warnings": fit.progress.warnings,
+        "environment": summary.environment(fit.fabric.device),
+        "seconds": {"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
+    }
+    files.write_json(out / files.REPORT, report)
+    (out / files.RESUME).unlink(missing_ok=True)
+    if page:
+        from logit_correction.render.html import write_page
+
+        write_page([out], out / files.PAGE)

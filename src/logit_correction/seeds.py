@@ -1,0 +1,28 @@
+"""Seeds derived from named parts, so that every random draw has a generator of its own."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import torch
+
+
+def derive_seed(*parts: int | str) -> int:
+    """Mix integers and names into one 63-bit seed.
+
+    The same parts always give the same seed, and different parts give unrelated ones, so a generator
+    can be made afresh for each purpose, stage, epoch or step and nothing needs to be replayed on resume.
+
+    >>> derive_seed(0, "order", 3) == derive_seed(0, "order", 3)
+    True
+    >>> derive_seed(0, "order", 3) == derive_seed(1, "order", 3)
+    False
+    """
+    numbers = [zlib.crc32(part.encode()) if isinstance(part, str) else int(part) for part in parts]
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+
+
+def make_generator(*parts: int | str, device: torch.device | str = "cpu") -> torch.Generator:
+    """Return a generator on ``device`` seeded with ``derive_seed(*parts)``."""
+    return torch.Generator(device=device).manual_seed(derive_seed(*parts))

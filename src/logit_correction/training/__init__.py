@@ -1,0 +1,1 @@
+"""The training loop, its optimisers, selection rules and checkpoints."""

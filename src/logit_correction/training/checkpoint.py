@@ -1,0 +1,85 @@
+"""Checkpoints to resume from: tensors and plain values only, loaded without pickle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from logit_correction.evaluation.files import replacing
+from logit_correction.training.selection import Selected
+from logit_correction.types import InputError, Stage
+
+FORMAT = 1
+
+
+@dataclass
+class Progress:
+    """Where a run stands.
+
+    Attributes:
+        stage: Number of the present stage.
+        epoch: Epochs done in it.
+        step: Steps done in the present epoch.
+        total_steps: Steps done in the whole run.
+        plan: What the method asked for in this stage; None before it begins.
+        best: What each selection rule holds.
+        seconds: Training time so far.
+        warnings: What the user should know.
+    """
+
+    stage: int = 0
+    epoch: int = 0
+    step: int = 0
+    total_steps: int = 0
+    plan: Stage | None = None
+    best: dict[str, Selected] = field(default_factory=dict)
+    seconds: float = 0.0
+    warnings: list[str] = field(default_factory=list)
+
+
+def shallow(instance: Any) -> dict[str, Any]:
+    """Return a dataclass's fields as a dict without copying what they hold."""
+    return {name: getattr(instance, name) for name in instance.__dataclass_fields__}
+
+
+def save(path: Path, progress: Progress, **parts: Any) -> None:
+    """Write a checkpoint; the old one stays until the new one is complete."""
+    plain = shallow(progress)
+    plain["plan"] = None if progress.plan is None else shallow(progress.plan)
+    plain["best"] = {rule: shallow(selected) for rule, selected in progress.best.items()}
+    write(path, {"format": FORMAT, "progress": plain, **parts})
+
+
+def write(path: Path, content: dict[str, Any]) -> None:
+    """Write tensors and plain values."""
+    with replacing(path) as temporary:
+        torch.save(content, temporary)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read tensors and plain values onto the CPU; never runs code from the file.
+
+    Raises:
+        InputError: The file is missing or damaged, or of another version.
+    """
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise InputError(f"{path} is missing: the run was not trained to the end, or the folder is another") from error
+    except Exception as error:  # torch raises many kinds for a damaged file
+        raise InputError(f"{path} is damaged ({type(error).__name__}): train again into a new folder") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise InputError(f"{path} was written by another version of logit-correction: train again into a new folder")
+    return content
+
+
+def load(path: Path) -> tuple[Progress, dict[str, Any]]:
+    """Read what ``save`` wrote: the progress, and the other parts."""
+    content = read(path)
+    plain = content.pop("progress")
+    plain["plan"] = None if plain["plan"] is None else Stage(**plain["plan"])
+    plain["best"] = {rule: Selected(**selected) for rule, selected in plain["best"].items()}
+    return Progress(**plain), content

@@ -1,0 +1,100 @@
+"""What a person sees while a run trains."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+_LINE_SECONDS = 10.0
+
+
+class Display:
+    """Shows nothing; the base of those that do."""
+
+    def __enter__(self) -> Display:
+        """Start."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End."""
+
+    def start(self, title: str, total_steps: int, done: int) -> None:
+        """A stage of ``total_steps`` begins, of which ``done`` were done before."""
+
+    def update(self, done: int, figures: dict[str, float]) -> None:
+        """``done`` steps of the stage are done; ``figures`` are the latest."""
+
+
+class Lines(Display):
+    """A line of text every ten seconds; for log files."""
+
+    def __init__(self) -> None:
+        """Start."""
+        self._title, self._total, self._next = "", 0, 0.0
+
+    def start(self, title: str, total_steps: int, done: int) -> None:
+        """Remember the stage."""
+        self._title, self._total = title, total_steps
+
+    def update(self, done: int, figures: dict[str, float]) -> None:
+        """Print a line if the last one is old enough, or the stage is done."""
+        if time.monotonic() >= self._next or done == self._total:
+            self._next = time.monotonic() + _LINE_SECONDS
+            print(f"{self._title}: step {done} of {self._total}{_shown(figures)}", file=sys.stderr, flush=True)
+
+
+class Bar(Display):
+    """A progress bar with the losses, the validation figure and the time left."""
+
+    def __init__(self) -> None:
+        """Prepare the bar."""
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[figures]}"),
+            console=Console(stderr=True),
+            refresh_per_second=4,
+        )
+        self._task: Any = None
+
+    def __enter__(self) -> Bar:
+        """Show the bar."""
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the bar as it stands."""
+        self._bar.stop()
+
+    def start(self, title: str, total_steps: int, done: int) -> None:
+        """Begin a bar of its own for the stage."""
+        self._task = self._bar.add_task(title, total=total_steps, completed=done, figures="")
+
+    def update(self, done: int, figures: dict[str, float]) -> None:
+        """Move the bar."""
+        self._bar.update(self._task, completed=done, figures=_shown(figures))
+
+
+def _shown(figures: dict[str, float]) -> str:
+    names = [n for n in figures if n.startswith(("loss_", "valid_"))] or [n for n in figures if n == "loss"]
+    if "loss_robust" not in figures and "loss" in figures and "loss" not in names:
+        names.insert(0, "loss")
+    return "  " + "  ".join(f"{name.replace('_', ' ')} {figures[name]:.3f}" for name in names)
+
+
+def choose_display(quiet: bool = False) -> Display:
+    """Return a bar on a terminal, lines elsewhere, nothing if ``quiet``."""
+    if quiet:
+        return Display()
+    return Bar() if sys.stderr.isatty() else Lines()

@@ -1,0 +1,242 @@
+"""The training loop: flat, the same for every method, resumable at any step."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from logit_correction.config import TrainingConfig
+from logit_correction.data.loading import BatchLoader
+from logit_correction.data.table import DataTable
+from logit_correction.evaluation.predict import collect
+from logit_correction.methods.base import Algorithm
+from logit_correction.seeds import derive_seed
+from logit_correction.training import checkpoint
+from logit_correction.training.checkpoint import Progress
+from logit_correction.training.display import Display
+from logit_correction.training.interrupt import Interrupted, StopRequest, stop_requests
+from logit_correction.training.optim import make_optimizer, set_learning_rates
+from logit_correction.training.record import Record
+from logit_correction.training.selection import offer, reads_attributes, validation_scores
+from logit_correction.types import Batch
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+EVALUATION_BATCH = 1000
+
+
+@dataclass
+class Fit:
+    """One training: what is trained, on what, how, and where it stands.
+
+    Attributes:
+        algorithm: The method; trained in place.
+        table: The data.
+        config: Options of the loop.
+        fabric: Devices, precision and processes.
+        checkpoint_path: File to resume from; written while training goes on.
+        display: Shows progress.
+        loggers: Called with each row of figures and its step.
+        checkpoint_seconds: Least time between two checkpoints; 0 writes one after every epoch.
+    """
+
+    algorithm: Algorithm
+    table: DataTable
+    config: TrainingConfig
+    fabric: Fabric
+    checkpoint_path: Path
+    display: Display
+    loggers: tuple[Any, ...] = ()
+    checkpoint_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        """Prepare what does not depend on the stage."""
+        self.progress, self.record = Progress(), Record()
+        self.rules = list(dict.fromkeys([self.config.selection, *self.config.also_select]))
+        self.valid = self.loader("valid", with_attributes=reads_attributes(self.rules))
+        self.algorithm.to(self.fabric.device)
+        self._saved_at = time.monotonic()
+
+    def loader(self, split: str, **options: Any) -> BatchLoader:
+        """Return a loader of all rows of ``split`` in order, for evaluation."""
+        options = {"batch_size": EVALUATION_BATCH, "device": self.fabric.device, **options}
+        return BatchLoader(self.table, split, **options)
+
+    def run(self, resume: bool = False) -> None:
+        """Train to the end.
+
+        Args:
+            resume: Go on from the checkpoint.
+
+        Raises:
+            Interrupted: Somebody asked to stop; a checkpoint was written.
+            TrainingError: The loss was not finite; the last checkpoint stays.
+        """
+        optimizer_state = None
+        if resume:
+            self.progress, parts = checkpoint.load(self.checkpoint_path)
+            self.algorithm.load_state_dict(parts["algorithm"])
+            self.record.load(parts["record"])
+            optimizer_state = parts["optimizer"]
+        with stop_requests() as request:
+            while self.progress.stage < self.algorithm.num_stages:
+                self._run_stage(request, optimizer_state)
+                optimizer_state = None
+                if self.progress.stage + 1 == self.algorithm.num_stages:
+                    return
+                logits = self.predict("train", self.algorithm.predict_rows)
+                self._begin_stage(self.progress.stage + 1, logits)
+
+    def _begin_stage(self, stage: int, logits: Tensor | None) -> None:
+        self.progress.plan = self.algorithm.begin_stage(stage, logits)
+        self.progress.stage, self.progress.epoch, self.progress.step = stage, 0, 0
+
+    def _run_stage(self, request: StopRequest, optimizer_state: dict[str, Any] | None) -> None:
+        progress, config = self.progress, self.config
+        if progress.plan is None:
+            self._begin_stage(0, None)
+        plan = progress.plan
+        assert plan is not None
+        loader = self.loader(
+            "train",
+            batch_size=config.batch_size,
+            seed=derive_seed(config.seed, "stage", progress.stage),
+            shuffle=True,
+            with_attributes=self.algorithm.needs_attributes,
+            row_weight=plan.row_weight,
+            rank=self.fabric.global_rank,
+            world_size=self.fabric.world_size,
+        )
+        groups = self.algorithm.parameter_groups()
+        plain = make_optimizer(groups, config, plan.learning_rate or config.learning_rate)
+        if optimizer_state is not None:
+            plain.load_state_dict(optimizer_state)
+        module, optimizer = self.fabric.setup(self.algorithm, plain)
+        epochs = plan.epochs or config.epochs
+        title = f"stage {progress.stage + 1} of {self.algorithm.num_stages}" if self.algorithm.num_stages > 1 else "training"
+        self.display.start(title, epochs * len(loader), progress.epoch * len(loader) + progress.step)
+        while progress.epoch < epochs:
+            self._run_epoch(module, optimizer, plain, loader, epochs, request)
+            progress.warnings += [w for w in self.algorithm.end_epoch() if w not in progress.warnings]
+            progress.epoch, progress.step = progress.epoch + 1, 0
+            self._validate()
+            self._save_if_due(plain, request, force=progress.epoch == epochs)
+
+    def _run_epoch(
+        self, module: Any, optimizer: Any, plain: torch.optim.Optimizer, loader: BatchLoader, epochs: int, request: StopRequest
+    ) -> None:
+        progress, config, steps = self.progress, self.config, len(loader)
+        started, before = time.monotonic(), progress.seconds
+        for batch in loader.epoch(progress.epoch, progress.step):
+            set_learning_rates(plain.param_groups, progress.epoch * steps + progress.step, epochs * steps, config)
+            step = module(batch, progress.epoch + progress.step / steps)
+            optimizer.zero_grad()
+            self.fabric.backward(step.loss)
+            if config.gradient_clip:
+                for group in plain.param_groups:
+                    torch.nn.utils.clip_grad_norm_(group["params"], config.gradient_clip)
+            optimizer.step()
+            self.record.add(step.loss, step.logs)
+            progress.step, progress.total_steps = progress.step + 1, progress.total_steps + 1
+            progress.seconds = before + time.monotonic() - started
+            if progress.total_steps % config.log_every == 0:
+                self._flush(progress.epoch * steps + progress.step, plain)
+                self._save_if_due(plain, request)
+            elif request.asked and self.fabric.world_size == 1:
+                self._save_if_due(plain, request)
+        self._flush((progress.epoch + 1) * steps, plain)
+
+    def _flush(self, done: int, optimizer: torch.optim.Optimizer) -> None:
+        progress = self.progress
+        row = self.record.flush(
+            step=progress.total_steps,
+            stage=progress.stage,
+            epoch=progress.epoch,
+            learning_rate=optimizer.param_groups[0]["lr"],
+        )
+        if row is not None:
+            self._publish(row)
+            self.display.update(done, self._latest())
+
+    def _latest(self) -> dict[str, float]:
+        """Return the latest figure of every kind."""
+        figures: dict[str, float] = {}
+        for row in self.record.rows[-8:]:
+            figures.update(row)
+        return figures
+
+    def _publish(self, row: dict[str, float | int]) -> None:
+        for logger in self.loggers:
+            logger.log_metrics({k: v for k, v in row.items() if k != "step"}, step=int(row["step"]))
+
+    def _validate(self) -> None:
+        logits = self.predict("valid")
+        rows = self.table.split["valid"]
+        attribute = self.table.attribute[rows] if self.valid.attribute is not None else None
+        info = self.table.info
+        scores = validation_scores(
+            logits.argmax(1), self.table.label[rows], attribute, info.num_labels, info.num_attributes
+        )
+        progress = self.progress
+        row = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch, **scores}
+        self.record.rows.append(row)
+        self._publish(row)
+        # A model of an early stage is not yet what the method makes, so only the last stage's are offered.
+        if progress.stage + 1 == self.algorithm.num_stages:
+            offer(progress.best, self.rules, scores, progress.epoch, self.algorithm.state_dict())
+
+    def predict(self, split: str, predict: Any = None) -> Tensor:
+        """Return the logits (n, L) of all rows of ``split`` in evaluation mode, on the CPU."""
+        predict = predict or (lambda batch: self.algorithm.predict(batch.inputs))
+        return self.collect(split, lambda batch: {"logits": predict(batch).float()})["logits"]
+
+    def collect(self, split: str, function: Any) -> dict[str, Tensor]:
+        """Apply ``function`` to every batch of ``split`` in evaluation mode."""
+        loader = self.valid if split == "valid" else self.loader(split)
+        training = self.algorithm.training
+        self.algorithm.eval()
+        try:
+            with self.fabric.autocast():
+                return collect(function, _without_attributes(loader))
+        finally:
+            self.algorithm.train(training)
+
+    def _save_if_due(self, optimizer: torch.optim.Optimizer, request: StopRequest, force: bool = False) -> None:
+        due = force or request.asked or time.monotonic() - self._saved_at >= self.checkpoint_seconds
+        stop = request.asked
+        if self.fabric.world_size > 1:
+            due, stop = self.fabric.broadcast((due, stop))
+        if due:
+            self.save(optimizer)
+        if stop:
+            raise Interrupted
+
+    def save(self, optimizer: torch.optim.Optimizer) -> None:
+        """Write the checkpoint to resume from.
+
+        Raises:
+            TrainingError: A loss since the last row of figures was not finite; the old checkpoint stays.
+        """
+        self.record.check(self.progress.total_steps)
+        if self.fabric.is_global_zero:
+            checkpoint.save(
+                self.checkpoint_path,
+                self.progress,
+                algorithm=self.algorithm.state_dict(),
+                optimizer=optimizer.state_dict(),
+                record=self.record.state(),
+            )
+        self._saved_at = time.monotonic()
+        self.fabric.barrier()
+
+
+def _without_attributes(loader: BatchLoader) -> Any:
+    """Yield batches whose attribute is None: a method predicts from inputs alone."""
+    for batch in loader.epoch():
+        yield Batch(batch.inputs, batch.label, batch.index)

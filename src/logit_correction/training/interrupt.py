@@ -1,0 +1,43 @@
+"""Stopping at a clean place when the user or the system asks for it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Interrupted(Exception):
+    """Training was asked to stop and has saved where it was."""
+
+
+class StopRequest:
+    """Whether somebody has asked to stop; a second request stops at once."""
+
+    def __init__(self) -> None:
+        """Nobody has asked yet."""
+        self.asked = False
+
+    def ask(self, signum: int, frame: FrameType | None) -> None:
+        """Take a signal."""
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+
+@contextmanager
+def stop_requests() -> Iterator[StopRequest]:
+    """Turn Ctrl-C and SIGTERM into a request for the length of the block (in the main thread)."""
+    request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    kinds = (signal.SIGINT, signal.SIGTERM)
+    before = {kind: signal.signal(kind, request.ask) for kind in kinds}
+    try:
+        yield request
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)

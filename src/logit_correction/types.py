@@ -1,0 +1,101 @@
+"""The few types that every layer speaks: batches, facts about the data, steps and stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from torch import Tensor, nn
+
+from logit_correction.errors import InputError, TrainingError
+
+if TYPE_CHECKING:
+    from logit_correction.correlation import Correlation
+
+__all__ = ["Batch", "DataInfo", "InputError", "Inputs", "NetworkFactory", "Stage", "Step", "TrainingError"]
+
+#: A batch of inputs: pictures (B, C, H, W), feature vectors (B, F), or a dict of (B, T) token tensors.
+Inputs: TypeAlias = Tensor | dict[str, Tensor]
+
+#: Builds a fresh network with freshly drawn weights each time it is called.
+NetworkFactory: TypeAlias = Callable[[], nn.Module]
+
+
+@dataclass
+class Batch:
+    """The rows that one training step sees.
+
+    Attributes:
+        inputs: Pictures (B, C, H, W), features (B, F), or a dict of (B, T) token tensors.
+        label: (B,) long, 0..L-1.
+        index: (B,) long, the row of the training table, 0..N-1.
+        attribute: (B,) long, 0..K-1; None unless the method declares ``needs_attributes``.
+    """
+
+    inputs: Inputs
+    label: Tensor
+    index: Tensor
+    attribute: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class DataInfo:
+    """What a method may know of its data before training: sizes and names, never a row's attribute.
+
+    Attributes:
+        num_labels: L, the number of labels.
+        num_rows: N, the number of training rows.
+        input_shape: Shape of one input, such as (3, 28, 28).
+        num_attributes: K, the number of attribute values; L where nothing is known.
+        label_names: L names, in the order of the label numbers.
+        attribute_names: K names.
+        correlation: Which labels go with which attribute values in the majority, where the data source
+            knows; category-level knowledge that LC+ uses and LC does not.
+    """
+
+    num_labels: int
+    num_rows: int
+    input_shape: tuple[int, ...]
+    num_attributes: int = 0
+    label_names: tuple[str, ...] = ()
+    attribute_names: tuple[str, ...] = ()
+    correlation: Correlation | None = None
+
+    def __post_init__(self) -> None:
+        """Fill in what the caller left out."""
+        if self.num_attributes == 0:
+            object.__setattr__(self, "num_attributes", self.num_labels)
+        if not self.label_names:
+            object.__setattr__(self, "label_names", tuple(str(i) for i in range(self.num_labels)))
+        if not self.attribute_names:
+            object.__setattr__(self, "attribute_names", tuple(str(i) for i in range(self.num_attributes)))
+
+
+@dataclass
+class Step:
+    """What a method returns for one batch.
+
+    Attributes:
+        loss: 0-d tensor to call ``backward`` on; the sum over all networks of the method.
+        logs: Detached 0-d tensors to record, such as ``loss_robust``.
+    """
+
+    loss: Tensor
+    logs: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass
+class Stage:
+    """What a method asks of the loop for one stage of its training; plain data, kept in checkpoints.
+
+    Attributes:
+        epochs: Length of the stage; None takes the epochs that the user asked for.
+        row_weight: (N,) how often each training row is seen. Integers: each row exactly so many times an
+            epoch. Floats: N rows are drawn with replacement in proportion. None: each row once.
+        learning_rate: Learning rate of the stage; None keeps the one that the user asked for.
+    """
+
+    epochs: int | None = None
+    row_weight: Tensor | None = None
+    learning_rate: float | None = None

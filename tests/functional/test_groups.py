@@ -1,0 +1,149 @@
+"""Group metrics against fairlearn, scipy and plain loops."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from fairlearn.metrics import MetricFrame, count
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+from sklearn.metrics import accuracy_score
+from torch import Tensor
+
+from logit_correction.functional import (
+    group_accuracy,
+    group_balanced_accuracy,
+    group_count,
+    group_margin,
+    group_mean,
+    group_membership,
+    wilson_interval,
+    worst_group_accuracy,
+)
+
+
+def random_rows(seed: int, rows: int, labels: int, attributes: int) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    prediction = torch.randint(0, labels, (rows,), generator=generator)
+    label = torch.randint(0, labels, (rows,), generator=generator)
+    return prediction, label, torch.randint(0, attributes, (rows,), generator=generator)
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    rows=st.integers(1, 80),
+    labels=st.integers(2, 4),
+    attributes=st.integers(1, 4),
+)
+def test_group_metrics_agree_with_fairlearn(seed: int, rows: int, labels: int, attributes: int) -> None:
+    prediction, label, attribute = random_rows(seed, rows, labels, attributes)
+    membership = group_membership(label, attribute, labels, attributes)
+    frame = MetricFrame(
+        metrics={"accuracy": accuracy_score, "count": count},
+        y_true=label.numpy(),
+        y_pred=prediction.numpy(),
+        sensitive_features={"label": label.numpy(), "attribute": attribute.numpy()},
+    )
+    accuracy = group_accuracy(prediction, label, membership)
+    counts = group_count(membership)
+    for y in range(labels):
+        for a in range(attributes):
+            group = y * attributes + a
+            present = bool(((label == y) & (attribute == a)).any())
+            assert present == (counts[group] > 0)
+            if present:
+                row = frame.by_group.loc[(y, a)]
+                assert accuracy[group].item() == pytest.approx(row["accuracy"])
+                assert counts[group].item() == row["count"]
+            else:
+                assert math.isnan(accuracy[group])
+    present_accuracy = frame.by_group["accuracy"].dropna()
+    assert worst_group_accuracy(prediction, label, membership).item() == pytest.approx(present_accuracy.min())
+    assert group_balanced_accuracy(prediction, label, membership).item() == pytest.approx(
+        present_accuracy.mean()
+    )
+
+
+def test_group_number_is_label_times_k_plus_attribute() -> None:
+    membership = group_membership(torch.tensor([0, 1, 1]), torch.tensor([2, 0, 1]), 2, 3)
+    assert membership.nonzero().tolist() == [[0, 2], [1, 3], [2, 4]]
+    assert membership.dtype == torch.bool
+
+
+def test_a_row_without_known_attribute_belongs_to_no_group() -> None:
+    membership = group_membership(torch.tensor([0, 1]), torch.tensor([-1, 1]), 2, 2)
+    assert membership.sum(dim=1).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("label", "attribute", "message"),
+    [(2, 0, "label"), (-1, 0, "label"), (0, 3, "attribute"), (0, -2, "attribute")],
+)
+def test_membership_refuses_numbers_out_of_range(label: int, attribute: int, message: str) -> None:
+    with pytest.raises(ValueError, match=f"Every {message} must lie between"):
+        group_membership(torch.tensor([label]), torch.tensor([attribute]), 2, 3)
+
+
+def test_overlapping_groups_count_a_row_in_each() -> None:
+    prediction, label, _ = random_rows(0, 50, 2, 1)
+    membership = torch.rand(50, 6, generator=torch.Generator().manual_seed(1)) < 0.4
+    membership[:, 5] = False
+    value = torch.rand(50, generator=torch.Generator().manual_seed(2), dtype=torch.float64) + 1.0
+    accuracy, mean, least = (
+        group_accuracy(prediction, label, membership),
+        group_mean(value, membership),
+        group_margin(value, membership),
+    )
+    for group in range(5):
+        rows = [i for i in range(50) if membership[i, group]]
+        assert accuracy[group].item() == pytest.approx(
+            sum(prediction[i] == label[i] for i in rows).item() / len(rows)
+        )
+        assert mean[group].item() == pytest.approx(sum(value[i].item() for i in rows) / len(rows))
+        assert least[group].item() == min(value[i].item() for i in rows)
+    assert accuracy[5].isnan() and mean[5].isnan() and least[5].isnan()
+
+
+def test_without_rows_every_figure_is_nan() -> None:
+    nothing = torch.zeros(0, dtype=torch.long)
+    membership = group_membership(nothing, nothing, 2, 2)
+    assert membership.shape == (0, 4)
+    assert group_accuracy(nothing, nothing, membership).isnan().all()
+    assert group_margin(torch.zeros(0), membership).isnan().all()
+    assert group_balanced_accuracy(nothing, nothing, membership).isnan()
+    assert worst_group_accuracy(nothing, nothing, membership).isnan()
+
+
+def test_group_margin_keeps_infinite_margins_of_groups_with_rows() -> None:
+    membership = torch.tensor([[True, False]])
+    least = group_margin(torch.tensor([float("inf")]), membership)
+    assert least[0].isinf() and least[1].isnan()
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    counts=st.tuples(st.integers(0, 60), st.integers(0, 60)),
+    confidence=st.sampled_from([0.5, 0.9, 0.95, 0.99]),
+)
+def test_wilson_interval_agrees_with_scipy(counts: tuple[int, int], confidence: float) -> None:
+    correct, trials = min(counts), max(max(counts), 1)
+    expected = binomtest(correct, trials).proportion_ci(confidence, method="wilson")
+    low, high = wilson_interval(torch.tensor([correct]), torch.tensor([trials]), confidence)
+    assert low.item() == pytest.approx(expected.low, abs=1e-9)
+    assert high.item() == pytest.approx(expected.high, abs=1e-9)
+
+
+def test_wilson_interval_of_nothing_is_everything() -> None:
+    low, high = wilson_interval(torch.tensor([0, 3]), torch.tensor([0, 4]))
+    assert (low[0].item(), high[0].item()) == (0.0, 1.0)
+    assert 0.0 < low[1] < 0.75 < high[1] < 1.0
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95.0])
+def test_wilson_interval_refuses_confidence_out_of_range(confidence: float) -> None:
+    with pytest.raises(ValueError, match="confidence must lie between"):
+        wilson_interval(1, 2, confidence)

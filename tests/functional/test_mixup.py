@@ -1,0 +1,186 @@
+"""Group MixUp: partners, ramp-up and mixing."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+from torch import Tensor
+
+from logit_correction.functional import choose_partner, draw_weight, group_mixup, mix, mixup_partner, ramp_up
+
+LABEL = torch.tensor([0, 1, 0, 1, 2, 0, 2, 2, 1, 0])
+MINORITY = torch.tensor([0, 1, 1, 0, 0, 1, 0, 0, 0, 0], dtype=torch.bool)  # none with label 2
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def allowed(label: Tensor, candidate: Tensor, row: int) -> list[int]:
+    same = [i for i in range(len(label)) if label[i] == label[row]]
+    return [i for i in same if candidate[i]] or same
+
+
+@pytest.mark.parametrize(("epoch", "length"), [(0, 2), (1, 2), (2, 2), (3, 2), (7.5, 50), (0, 0), (4, 0)])
+def test_ramp_up_equals_its_formula(epoch: float, length: float) -> None:
+    progress = min(epoch / length, 1.0) if length else 1.0
+    assert ramp_up(epoch, length) == pytest.approx(0.5 * math.exp(-5 * (1 - progress) ** 2))
+
+
+def test_ramp_up_rises_to_one_half_and_stays() -> None:
+    values = [ramp_up(epoch, 10) for epoch in range(11)]
+    assert all(before < after for before, after in pairwise(values))
+    assert ramp_up(10, 10) == ramp_up(1000, 10) == 0.5
+
+
+def test_drawn_weights_are_uniform_between_the_ends() -> None:
+    generator = seeded()
+    weights = torch.stack([draw_weight(0.2, 0.6, generator) for _ in range(2000)])
+    assert weights[0].shape == () and weights.min() >= 0.2 and weights.max() <= 0.6
+    counts = torch.histc(weights, bins=8, min=0.2, max=0.6)
+    assert chisquare(counts.numpy()).pvalue > 1e-4
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    labels=st.integers(1, 5),
+    rows=st.integers(1, 40),
+    share=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+)
+def test_a_partner_has_the_same_label_and_is_a_candidate_where_there_is_one(
+    seed: int, labels: int, rows: int, share: float
+) -> None:
+    generator = seeded(seed)
+    label = torch.randint(0, labels, (rows,), generator=generator)
+    candidate = torch.rand(rows, generator=generator) < share
+    partner = choose_partner(label, candidate, labels, generator)
+    assert partner.dtype == torch.long
+    for row in range(rows):
+        assert int(partner[row]) in allowed(label, candidate, row)
+
+
+def test_partners_are_drawn_uniformly_with_and_without_candidates() -> None:
+    generator = seeded()
+    draws = torch.stack([choose_partner(LABEL, MINORITY, 3, generator) for _ in range(3000)])
+    for row in range(len(LABEL)):
+        options = allowed(LABEL, MINORITY, row)
+        counts = [int((draws[:, row] == option).sum()) for option in options]
+        assert sum(counts) == 3000
+        assert len(options) == 1 or chisquare(counts).pvalue > 1e-4
+
+
+def test_partners_of_different_rows_are_independent() -> None:
+    generator = seeded()
+    draws = torch.stack([choose_partner(LABEL, MINORITY, 3, generator) for _ in range(4000)])
+    both_first = ((draws[:, 0] == 2) & (draws[:, 2] == 2)).double().mean().item()
+    assert both_first == pytest.approx(0.25, abs=0.04)
+
+
+def test_the_same_seed_gives_the_same_partners() -> None:
+    first, again = (choose_partner(LABEL, MINORITY, 3, seeded(5)) for _ in range(2))
+    assert torch.equal(first, again)
+    others = [choose_partner(LABEL, MINORITY, 3, seeded(seed)) for seed in range(6, 10)]
+    assert not all(torch.equal(first, other) for other in others)
+
+
+def test_labels_missing_from_the_batch_do_no_harm() -> None:
+    partner = choose_partner(torch.tensor([4, 1, 4]), torch.tensor([True, False, False]), 7, seeded())
+    assert partner.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("shape", [(10,), (10, 3), (10, 2, 3, 4)])
+@pytest.mark.parametrize("kind", ["number", "scalar", "rows"])
+def test_mix_equals_a_loop_over_rows(shape: tuple[int, ...], kind: str) -> None:
+    inputs = torch.randn(shape, generator=seeded(1), dtype=torch.float64)
+    partner = torch.randint(0, 10, (10,), generator=seeded(2))
+    rows = torch.rand(10, generator=seeded(3), dtype=torch.float64)
+    weight: Tensor | float = {"number": 0.3, "scalar": torch.tensor(0.3), "rows": rows}[kind]
+    expected = torch.empty_like(inputs)
+    for i in range(10):
+        own = float(rows[i]) if kind == "rows" else 0.3
+        expected[i] = own * inputs[i] + (1 - own) * inputs[partner[i]]
+    before = inputs.clone()
+    torch.testing.assert_close(mix(inputs, partner, weight), expected, rtol=1e-6, atol=1e-6)
+    assert torch.equal(inputs, before)
+
+
+def test_mixing_passes_gradients_to_both_rows() -> None:
+    inputs = torch.randn(4, 3, generator=seeded(1), dtype=torch.float64, requires_grad=True)
+    partner = torch.tensor([1, 1, 0, 3])
+    assert torch.autograd.gradcheck(lambda x: mix(x, partner, torch.tensor(0.3, dtype=torch.float64)), inputs)
+
+
+def test_mixing_keeps_the_dtype_of_the_inputs() -> None:
+    inputs = torch.rand(2, 3, generator=seeded(1)).bfloat16()
+    assert mix(inputs, torch.tensor([1, 0]), torch.tensor(0.5)).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("inputs", [torch.zeros(2, 3, dtype=torch.uint8), {"token": torch.zeros(2, 3)}])
+def test_mix_refuses_what_cannot_be_mixed(inputs: Tensor) -> None:
+    with pytest.raises(ValueError, match="Only floating-point inputs can be mixed"):
+        mix(inputs, torch.tensor([1, 0]), 0.5)
+
+
+def example_batch() -> tuple[Tensor, Tensor]:
+    inputs = torch.randn(10, 4, generator=seeded(1), dtype=torch.float64)
+    return inputs, torch.rand(10, 3, generator=seeded(2), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("form", ["every-row", "minority-rows"])
+def test_group_mixup_mixes_inputs_and_priors_with_the_same_partners(form: str) -> None:
+    inputs, prior = example_batch()
+    mixed, mixed_prior = group_mixup(
+        inputs, prior, LABEL, MINORITY, weight=0.6, form=form, generator=seeded(7)
+    )
+    partner = mixup_partner(LABEL, MINORITY, 3, seeded(7), form)
+    for i, j in enumerate(partner.tolist()):
+        torch.testing.assert_close(mixed[i], 0.6 * inputs[i] + 0.4 * inputs[j])
+        torch.testing.assert_close(mixed_prior[i], 0.6 * prior[i] + 0.4 * prior[j])
+
+
+def test_every_row_is_mixed_with_a_minority_row_of_its_label() -> None:
+    for seed in range(20):
+        partner = mixup_partner(LABEL, MINORITY, 3, seeded(seed), "every-row")
+        has_minority = LABEL != 2
+        assert MINORITY[partner[has_minority]].all()
+        assert torch.equal(LABEL[partner], LABEL)  # label 2 has no minority rows and falls back to its own
+
+
+def test_only_minority_rows_are_mixed_and_with_majority_rows_of_their_label() -> None:
+    rows = torch.arange(len(LABEL))
+    for seed in range(20):
+        partner = mixup_partner(LABEL, MINORITY, 3, seeded(seed), "minority-rows")
+        assert torch.equal(partner[~MINORITY], rows[~MINORITY])
+        assert not MINORITY[partner[MINORITY]].any()
+        assert torch.equal(LABEL[partner], LABEL)
+
+
+def test_rows_that_are_not_mixed_stay_exactly_as_they_are() -> None:
+    inputs, prior = example_batch()
+    mixed, mixed_prior = group_mixup(
+        inputs, prior, LABEL, MINORITY, weight=torch.tensor(0.7), form="minority-rows", generator=seeded()
+    )
+    assert torch.equal(mixed[~MINORITY], inputs[~MINORITY])
+    assert torch.equal(mixed_prior[~MINORITY], prior[~MINORITY])
+    assert not torch.equal(mixed[MINORITY], inputs[MINORITY])
+
+
+@pytest.mark.parametrize("form", ["every-row", "minority-rows"])
+@pytest.mark.parametrize("minority", [torch.zeros(10, dtype=torch.bool), torch.ones(10, dtype=torch.bool)])
+def test_batches_of_one_kind_fall_back_to_rows_of_the_same_label(form: str, minority: Tensor) -> None:
+    for seed in range(5):
+        partner = mixup_partner(LABEL, minority, 3, seeded(seed), form)
+        assert torch.equal(LABEL[partner], LABEL)
+
+
+def test_an_unknown_form_is_refused() -> None:
+    inputs, prior = example_batch()
+    with pytest.raises(ValueError, match="form must be 'every-row' or 'minority-rows'"):
+        group_mixup(inputs, prior, LABEL, MINORITY, weight=0.5, form="other", generator=seeded())

@@ -1,0 +1,80 @@
+"""Estimates of the group prior against plain loops."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logit_correction.functional import cell_sums, count_prior, joint_prior
+
+SIZES = {"labels": st.integers(1, 4), "attributes": st.integers(1, 4), "rows": st.integers(1, 30)}
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 2**32 - 1), **SIZES)
+def test_joint_prior_equals_equations_9_to_11(seed: int, labels: int, attributes: int, rows: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    label = torch.randint(0, labels, (rows,), generator=generator)
+    posterior = torch.randn(rows, attributes, generator=generator, dtype=torch.float64).softmax(dim=1)
+    actual = joint_prior(label, posterior, labels)
+    expected = [
+        [sum(posterior[i, a].item() for i in range(rows) if label[i] == y) / rows for a in range(attributes)]
+        for y in range(labels)
+    ]
+    torch.testing.assert_close(actual, torch.tensor(expected, dtype=torch.float64))
+    assert actual.sum().item() == pytest.approx(1.0)
+
+
+def test_joint_prior_of_known_attributes_is_the_counted_prior() -> None:
+    generator = torch.Generator().manual_seed(0)
+    label = torch.randint(0, 3, (100,), generator=generator)
+    attribute = torch.randint(0, 4, (100,), generator=generator)
+    posterior = torch.nn.functional.one_hot(attribute, 4).float()
+    torch.testing.assert_close(joint_prior(label, posterior, 3), count_prior(label, attribute, 3, 4))
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 2**32 - 1), **SIZES)
+def test_cell_sums_equal_a_loop_over_rows(seed: int, labels: int, attributes: int, rows: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    label = torch.randint(0, labels, (rows,), generator=generator)
+    attribute = torch.randint(0, attributes, (rows,), generator=generator)
+    value = torch.rand(rows, generator=generator, dtype=torch.float64)
+    sums, counts = torch.zeros(2, labels, attributes, dtype=torch.float64)
+    for i in range(rows):
+        sums[label[i], attribute[i]] += value[i]
+        counts[label[i], attribute[i]] += 1
+    actual_sums, actual_counts = cell_sums(label, attribute, value, labels, attributes)
+    torch.testing.assert_close(actual_sums, sums)
+    assert torch.equal(actual_counts, counts)
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 2**32 - 1), smoothing=st.floats(0.0, 5.0), **SIZES)
+def test_count_prior_equals_smoothed_counts(
+    seed: int, smoothing: float, labels: int, attributes: int, rows: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    label = torch.randint(0, labels, (rows,), generator=generator)
+    attribute = torch.randint(-1, attributes, (rows,), generator=generator)
+    attribute[0] = 0
+    pairs = [(y, a) for y, a in zip(label.tolist(), attribute.tolist(), strict=True) if a >= 0]
+    cells = [[pairs.count((y, a)) + smoothing for a in range(attributes)] for y in range(labels)]
+    expected = torch.tensor(cells, dtype=torch.float64) / sum(map(sum, cells))
+    actual = count_prior(label, attribute, labels, attributes, smoothing)
+    assert actual.dtype == torch.get_default_dtype()
+    torch.testing.assert_close(actual.double(), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_count_prior_of_unknown_attributes_is_refused_unless_smoothed() -> None:
+    label, attribute = torch.tensor([0, 1]), torch.tensor([-1, -1])
+    with pytest.raises(ValueError, match="No row has a known attribute"):
+        count_prior(label, attribute, 2, 2)
+    torch.testing.assert_close(count_prior(label, attribute, 2, 2, smoothing=1.0), torch.full((2, 2), 0.25))
+
+
+def test_count_prior_refuses_negative_smoothing() -> None:
+    with pytest.raises(ValueError, match="smoothing must be 0 or more"):
+        count_prior(torch.tensor([0]), torch.tensor([0]), 1, 1, smoothing=-1.0)

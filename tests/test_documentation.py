@@ -1,0 +1,49 @@
+"""The Python in README, CONTRIBUTING and docs runs, and the links of these pages lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+FENCE = re.compile(
+    r"(?:<!-- not run: (?P<why>[^>]+) -->\n)?^```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+
+
+def _name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text()], ids=_name)
+def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "page"}
+    text = page.read_text()
+    for block in FENCE.finditer(text):
+        if block["why"]:
+            continue
+        line = text[: block.start("code")].count("\n")
+        # Blank lines in front make an error name the line of the page.
+        exec(compile("\n" * line + block["code"], str(page), "exec"), names)
+    for name, value in names.items():
+        if name.startswith("test_") and callable(value):
+            value()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_links_of_a_page_lead_to_files(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())
+    missing = [target for target in targets if not (page.parent / target).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("name", ["quickstart", "tests"])
+def test_readme_marks_the_two_commands_that_ci_runs(name: str) -> None:
+    fence = re.compile(rf"^<!-- ci: {name} -->\n```bash\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
+    blocks = fence.findall((ROOT / "README.md").read_text())
+    assert len(blocks) == 1
+    assert blocks[0].startswith("python3 -m venv .venv && .venv/bin/pip install ")

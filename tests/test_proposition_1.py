@@ -1,0 +1,117 @@
+"""Proposition 1 by computation, on the example's problem and on random discrete ones."""
+
+from __future__ import annotations
+
+import importlib.util
+import runpy
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logit_correction.functional import logit_corrected_cross_entropy
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "proposition_1.py"
+
+
+@pytest.fixture(scope="module")
+def example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("proposition_1", EXAMPLE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_example_is_a_distribution_with_one_attribute_for_each_input(example: ModuleType) -> None:
+    assert example.PRIOR.sum().item() == pytest.approx(1.0)
+    torch.testing.assert_close(example.density().sum(dim=0), torch.ones(3, 3, dtype=torch.float64))
+
+
+def test_lc_minimiser_is_the_balanced_bayes_rule_and_cross_entropy_is_not(example: ModuleType) -> None:
+    bayes, corrected, plain = example.solve().values()
+    assert torch.equal(corrected[0], bayes[0])
+    assert (plain[0] == bayes[0]).double().mean() < 0.9
+    assert plain[1].mean() < bayes[1].mean() - 0.1  # group-balanced accuracy
+    assert plain[1].min() < bayes[1].min() - 0.3  # worst group
+
+
+def test_cross_entropy_wins_where_groups_are_not_balanced(example: ModuleType) -> None:
+    _, corrected, plain = example.solve().values()
+    weight = example.PRIOR.T
+    assert (plain[1] * weight).sum() > (corrected[1] * weight).sum()
+
+
+def test_example_reports_group_accuracies_as_a_plain_sum_does(example: ModuleType) -> None:
+    _, corrected, _ = example.solve().values()
+    predictions, accuracy = corrected
+    density = example.density()
+    for a in range(3):
+        for y in range(3):
+            share = sum(float(density[z, a, y]) for z in range(len(density)) if predictions[z, a] == y)
+            assert accuracy[a, y].item() == pytest.approx(share)
+
+
+def random_problem(seed: int, labels: int, attributes: int, values: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """P(x | y, a) as (X, L, K) and P(y, a) as (L, K), each x with the one attribute value x % K."""
+    generator = torch.Generator().manual_seed(seed)
+    owner = torch.arange(values * attributes) % attributes
+    weight = torch.rand(len(owner), labels, attributes, generator=generator, dtype=torch.float64)
+    weight = (weight + 0.01) * torch.nn.functional.one_hot(owner, attributes)[:, None, :]
+    prior = torch.rand(labels, attributes, generator=generator, dtype=torch.float64) ** 3 + 1e-3
+    return weight / weight.sum(dim=0), prior / prior.sum()
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 2**32 - 1), labels=st.integers(2, 4), attributes=st.integers(1, 4))
+def test_closed_form_minimiser_has_zero_gradient_and_greatest_group_balanced_accuracy(
+    seed: int, labels: int, attributes: int
+) -> None:
+    given_group, prior = random_problem(seed, labels, attributes, values=5)
+    owner = torch.arange(len(given_group)) % attributes
+    mass = (given_group * prior).sum(dim=2)  # P(x, y)
+    # Free logits for each x: the loss is convex, so a zero gradient marks its minimum.
+    logits = (mass.log() - prior.log()[:, owner].T).requires_grad_()
+    loss = torch.zeros((), dtype=torch.float64)
+    for y in range(labels):
+        label = torch.full((len(mass),), y)
+        loss = (
+            loss + (mass[:, y] * logit_corrected_cross_entropy(logits, label, prior.log()[:, owner].T)).sum()
+        )
+    loss.backward()
+    assert logits.grad is not None and logits.grad.abs().max() < 1e-12
+
+    balanced = given_group.sum(dim=2)  # group-balanced accuracy adds up P(x | y, a) over what is predicted y
+    reached = balanced.gather(1, logits.argmax(dim=1, keepdim=True)).sum()
+    torch.testing.assert_close(reached, balanced.amax(dim=1).sum())
+
+
+def test_without_one_attribute_for_each_input_the_rule_can_miss() -> None:
+    # At this x both attribute values are possible. The prior of the likelier one alone misleads.
+    given_group = torch.tensor(
+        [[0.10, 0.10], [0.18, 0.0]], dtype=torch.float64
+    )  # P(x | y, a), rows are labels
+    prior = torch.tensor([[0.30, 0.20], [0.25, 0.25]], dtype=torch.float64)
+    joint = given_group * prior
+    likelier = joint.sum(dim=0).argmax()
+    corrected = joint.sum(dim=1) / prior[:, likelier]
+    assert given_group.sum(dim=1).argmax() == 0
+    assert corrected.argmax() == 1
+
+
+def test_example_saves_a_figure_and_prints_its_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from matplotlib import pyplot
+
+    target = tmp_path / "figure.png"
+    monkeypatch.setattr(sys, "argv", [EXAMPLE.name, str(target)])
+    with pyplot.rc_context({"backend": "agg"}):
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+        pyplot.close("all")
+    assert target.read_bytes().startswith(b"\x89PNG")
+    assert "LC loss         agrees with the Bayes rule 1.000" in capsys.readouterr().out
