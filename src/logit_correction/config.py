@@ -8,6 +8,14 @@ from typing import Any, Literal
 
 import yaml
 
+from logit_correction.errors import InputError, did_you_mean
+
+#: What a run is put together from, each a class with options of its own.
+PARTS = ("data", "method", "network", "biased_network")
+
+#: A name for each part, for messages.
+EXAMPLES = {"data": "Digits", "method": "LC", "network": "MLP", "biased_network": "MLP"}
+
 Optimizer = Literal["adam", "adamw", "sgd"]
 Schedule = Literal["cosine", "step", "none"]
 Rule = Literal["last", "valid_average", "valid_worst_class", "valid_group_balanced", "valid_worst_group"]
@@ -24,7 +32,7 @@ class TrainingConfig:
         learning_rate: Learning rate at the start.
         weight_decay: Weight decay of the optimizer.
         sgd_momentum: Momentum of sgd.
-        schedule: cosine falls to 0 over the stage, step multiplies every step_every steps, none stays constant.
+        schedule: cosine falls to 0 over the stage, step falls every step_every steps, none stays constant.
         step_every: Steps between two falls of the step schedule.
         step_factor: Factor of each fall of the step schedule.
         gradient_clip: Largest gradient norm, per network; 0 does not clip.
@@ -41,10 +49,10 @@ class TrainingConfig:
         tensorboard: Also write TensorBoard events into the run folder.
     """
 
-    epochs: int = 20
+    epochs: int = 15
     batch_size: int = 256
     optimizer: Optimizer = "adam"
-    learning_rate: float = 1e-3
+    learning_rate: float = 2e-3
     weight_decay: float = 0.0
     sgd_momentum: float = 0.9
     schedule: Schedule = "cosine"
@@ -83,9 +91,9 @@ class RunConfig:
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form that ``config.yaml`` has: choices as ``{name, options...}``, training options flat."""
+        """Return the form of ``config.yaml``: choices as ``{name, options...}``, training options flat."""
         flat: dict[str, Any] = {}
-        for part in ("data", "method", "network", "biased_network"):
+        for part in PARTS:
             choice = getattr(self, part)
             if choice is not None:
                 flat[part] = {"name": choice.name, **choice.options}
@@ -93,15 +101,22 @@ class RunConfig:
 
     @classmethod
     def from_dict(cls, flat: dict[str, Any]) -> RunConfig:
-        """Read the form that ``to_dict`` gives."""
-        rest = dict(flat)
-        parts = {}
-        for part in ("data", "method", "network", "biased_network"):
-            if part in rest:
-                options = dict(rest.pop(part))
-                parts[part] = Choice(options.pop("name"), options)
-        known = {f.name for f in fields(TrainingConfig)}
-        return cls(**parts, training=TrainingConfig(**{k: v for k, v in rest.items() if k in known}))
+        """Read the form that ``to_dict`` gives; ``method: LC`` is short for ``method: {name: LC}``.
+
+        Raises:
+            InputError: If data or method is missing, a part has no name, or an option is unknown.
+        """
+        rest = named_parts(flat)
+        for part in ("data", "method"):
+            if part not in rest:
+                raise InputError(f"{part} is missing: give a name, such as `{part}: {EXAMPLES[part]}`")
+        parts = {part: dict(rest.pop(part)) for part in PARTS if part in rest}
+        choices = {part: Choice(options.pop("name"), options) for part, options in parts.items()}
+        known = [option.name for option in fields(TrainingConfig)]
+        for name in rest:
+            if name not in known:
+                raise InputError(f"there is no option {name!r}{did_you_mean(str(name), [*PARTS, *known])}")
+        return cls(**choices, training=TrainingConfig(**rest))
 
     def to_yaml(self) -> str:
         """Return the text of ``config.yaml``."""
@@ -109,5 +124,50 @@ class RunConfig:
 
     @classmethod
     def read(cls, path: Path) -> RunConfig:
-        """Read a ``config.yaml``."""
-        return cls.from_dict(yaml.safe_load(path.read_text(encoding="utf-8")))
+        """Read a ``config.yaml``.
+
+        Raises:
+            InputError: If the file is missing, damaged, or of another version.
+        """
+        try:
+            return cls.from_dict(read_yaml(path))
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+
+def named_parts(flat: dict[str, Any]) -> dict[str, Any]:
+    """Return ``flat`` with every part as a mapping with a name.
+
+    Raises:
+        InputError: If a part is neither a name nor a mapping with a name.
+
+    >>> named_parts({"method": "LC", "epochs": 3})
+    {'method': {'name': 'LC'}, 'epochs': 3}
+    """
+    named = dict(flat)
+    for part in PARTS:
+        if isinstance(named.get(part), str):
+            named[part] = {"name": named[part]}
+        if part in named and not (isinstance(named[part], dict) and isinstance(named[part].get("name"), str)):
+            raise InputError(
+                f"{part} must be a name such as `{EXAMPLES[part]}`, or a mapping with a name: "
+                f"`{part}: {{name: {EXAMPLES[part]}, ...}}`"
+            )
+    return named
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a YAML file of options.
+
+    Raises:
+        InputError: If it cannot be read or holds no options.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"it cannot be read ({error.strerror})") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(f"it is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise InputError("it must hold options such as `method: LC`, one a line")
+    return content

@@ -140,17 +140,16 @@ class Correlation:
         size = (self.num_labels, self.num_attributes)
         if class_probs.dim() != 2 or class_probs.shape[1] != size[0]:
             raise ValueError(f"class_probs needs the shape (B, {size[0]}), not {tuple(class_probs.shape)}.")
-        if within is not None:
-            if within.shape != (class_probs.shape[0], *size):
-                raise ValueError(
-                    f"within needs the shape {(class_probs.shape[0], *size)}, not {tuple(within.shape)}."
-                )
-            return (class_probs.unsqueeze(2) * within).sum(dim=1)
-        if self._identity:
+        if within is None and self._identity:
             return class_probs
-        # Autocast would round the probabilities to half precision.
-        with torch.autocast(class_probs.device.type, enabled=False):
-            return class_probs @ self._on(class_probs.device, class_probs.dtype)
+        if within is None:
+            within = self._on(class_probs.device, class_probs.dtype)
+        elif within.shape != (class_probs.shape[0], *size):
+            raise ValueError(
+                f"within needs the shape {(class_probs.shape[0], *size)}, not {tuple(within.shape)}."
+            )
+        # No matrix product: under autocast it would round the probabilities to half precision.
+        return (class_probs.unsqueeze(2) * within).sum(dim=1)
 
     def is_minority(self, label: Tensor, attribute: Tensor) -> Tensor:
         """Which rows conflict with the correlation.

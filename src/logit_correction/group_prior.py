@@ -154,9 +154,8 @@ class GroupPrior(nn.Module):
 
     def for_posterior(self, posterior: Tensor) -> Tensor:
         """Expected prior under a soft attribute, sum over a of P(a | x) P(y, a): (B, K) -> (B, L)."""
-        # Autocast would round the prior to half precision.
-        with torch.autocast(posterior.device.type, enabled=False):
-            return posterior.to(self.table.dtype) @ self.table.t()
+        # No matrix product: under autocast it would round the prior to half precision.
+        return (posterior.unsqueeze(1) * self.table).sum(dim=2)
 
     def log(self, prior: Tensor) -> Tensor:
         """Correction to add to the logits, the logarithm of prior + floor, of any shape."""

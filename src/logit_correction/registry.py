@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from difflib import get_close_matches
 
-from logit_correction.types import InputError
+from logit_correction.errors import InputError, did_you_mean
 
 
 def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> type:
@@ -20,17 +19,20 @@ def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> type:
     Raises:
         InputError: If there is no such name or class.
     """
-    path = known[name][0] if name in known else name
+    path = known[name][0] if name in known else str(name)
     module, _, attribute = path.rpartition(".")
     if not module:
-        close = get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]}? " if close else ""
+        hint = did_you_mean(path, known)
         raise InputError(
-            f"{kind} {name!r} is unknown: {hint}There are {', '.join(known)}; a dotted path such as package.Class works too"
+            f"{kind} {path!r} is unknown{hint}: take one of {', '.join(known)}, or the dotted path of a class "
+            "of your own, such as package.Class"
         )
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except ModuleNotFoundError as error:
+        hint = "is its folder on PYTHONPATH, or its package installed?"
+        raise InputError(f"{kind} {name!r} cannot be imported ({error}): {hint}") from error
+    except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"{kind} {name!r} cannot be imported: {error}") from error
     if not isinstance(found, type):
         raise InputError(f"{kind} {name!r} is not a class: give the dotted path of a class")

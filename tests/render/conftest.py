@@ -35,14 +35,20 @@ def predict(
     return logits
 
 
-def metrics_table(epochs: int, steps: int, two_networks: bool, skill: tuple[float, float], seed: int) -> pd.DataFrame:
+def metrics_table(
+    epochs: int, steps: int, two_networks: bool, skill: tuple[float, float], seed: int
+) -> pd.DataFrame:
     draw = np.random.default_rng(seed)
     rows: list[dict[str, Any]] = []
     for step in range(epochs * steps):
         level = np.exp(-4 * step / (epochs * steps)) + 0.05 * draw.random()
         row = {"step": step, "epoch": step // steps, "stage": 0, "loss": 2.3 * level, "learning_rate": 1e-3}
         if two_networks:
-            row |= {"loss_robust": 2.0 * level, "loss_biased": 1.2 * level**2, "loss": 2.0 * level + 1.2 * level**2}
+            row |= {
+                "loss_robust": 2.0 * level,
+                "loss_biased": 1.2 * level**2,
+                "loss": 2.0 * level + 1.2 * level**2,
+            }
         rows.append(row)
         if step % steps == steps - 1:
             done = 1 - np.exp(-4 * (step + 1) / (epochs * steps))
@@ -86,7 +92,12 @@ def write_run(folder: Path, report: dict[str, Any], metrics: pd.DataFrame | None
 
 
 def colored_run(
-    folder: Path, method: str, seed: int = 0, skill: tuple[float, float] | None = None, ratio: float = 0.005, **extra: Any
+    folder: Path,
+    method: str,
+    seed: int = 0,
+    skill: tuple[float, float] | None = None,
+    ratio: float = 0.005,
+    **extra: Any,
 ) -> Path:
     """Ten digits in ten colours; (digit 3, colour blue) has no test rows."""
     draw = np.random.default_rng(7)
@@ -102,13 +113,18 @@ def colored_run(
         label_names=DIGITS,
         attribute_names=COLORS,
     )
-    counts = np.full((10, 10), max(1, int(55_000 * ratio / 100))) + np.eye(10, dtype=int) * int(5_500 * (1 - ratio))
+    aligned = int(5_500 * (1 - ratio)) * np.eye(10, dtype=int)
+    counts = np.full((10, 10), max(1, int(550 * ratio))) + aligned
     true = counts / counts.sum()
     data = {
         "name": "ColoredMNIST",
         "options": {"minority_ratio": ratio, "severity": 4, "seed": seed},
         "facts": {"source": "MNIST, coloured here", "minority ratio": ratio, "test": "colours uniform"},
-        "counts": {"train": counts.tolist(), "valid": (counts // 11).tolist(), "test": np.full((10, 10), 100).tolist()},
+        "counts": {
+            "train": counts.tolist(),
+            "valid": (counts // 11).tolist(),
+            "test": np.full((10, 10), 100).tolist(),
+        },
     }
     diagnostics: dict[str, Any] = {}
     if method == "LC":
@@ -123,13 +139,16 @@ def colored_run(
         ]  # fmt: skip
         diagnostics = {
             "group_prior": {
-                "estimator": "cell", "averaging": "moving", "estimated": estimated.tolist(), "true": true.tolist(),
+                "estimator": "cell", "averaging": "moving",
+                "estimated": estimated.tolist(), "true": true.tolist(),
                 "label_names": DIGITS, "attribute_names": COLORS,
             },
             "estimated_minority": {"count": 380, "recall": 0.91, "precision": 0.59, "examples": examples},
             "diagnostics_labels_read": {"train": ["attribute"]},
         }  # fmt: skip
-    report = report_of(method, predictions, Correlation.one_to_one(10), seed, {"data": data} | diagnostics | extra)
+    report = report_of(
+        method, predictions, Correlation.one_to_one(10), seed, {"data": data} | diagnostics | extra
+    )
     return write_run(folder, report, metrics_table(12, 40, method == "LC", skill, seed))
 
 

@@ -1,11 +1,13 @@
-"""The command line. Each command is one file with a ``main(arguments) -> int``; none is imported before it is used."""
+"""The command line: one file a command, with a ``main(arguments) -> int``, imported when it is used."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 from logit_correction import __version__
+from logit_correction.errors import InputError, TrainingError, did_you_mean
 
 #: Command -> one line.
 COMMANDS = {
@@ -51,11 +53,17 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     command, *rest = arguments
     if command not in COMMANDS:
-        print(f"error: there is no command {command!r}: take one of {', '.join(COMMANDS)}", file=sys.stderr)
+        hint = did_you_mean(command, COMMANDS)
+        print(
+            f"error: there is no command {command!r}{hint}: take one of {', '.join(COMMANDS)}",
+            file=sys.stderr,
+        )
         return 2
     try:
         module = importlib.import_module(f"logit_correction.cli.{command}_command")
-        return int(module.main(rest))
+        status = int(module.main(rest))
+        sys.stdout.flush()
+        return status
     except BaseException as error:
         if debug or isinstance(error, SystemExit):
             raise
@@ -64,8 +72,6 @@ def main(argv: list[str] | None = None) -> int:
 
 def _report(error: BaseException) -> int:
     """Say in one message what went wrong and return the exit status."""
-    from logit_correction.errors import InputError, TrainingError
-
     if isinstance(error, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)
         return 130
@@ -73,6 +79,8 @@ def _report(error: BaseException) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
     if isinstance(error, BrokenPipeError):
+        # Nobody reads on, as in `... | head`; the interpreter would complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     message = " ".join(str(error).split()) or "no message"
     print(f"error: {type(error).__name__}: {message} (--debug shows where)", file=sys.stderr)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
+from logit_correction.cli.arguments import Parser
 from logit_correction.cli.show import percent, print_json
 
 
 def main(arguments: list[str]) -> int:
     """Judge a finished run again."""
-    parser = argparse.ArgumentParser(
-        prog="logit-correction evaluate", description="The group table of a finished run, from its checkpoint."
+    parser = Parser("evaluate", "The group table of a finished run, from its checkpoint.")
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder that `train` wrote")
+    parser.add_argument(
+        "--split", choices=("test", "valid", "train"), default="test", help="rows to judge on"
     )
-    parser.add_argument("run", type=Path, help="folder that `train` wrote")
-    parser.add_argument("--split", choices=("test", "valid", "train"), default="test", help="rows to judge on")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     from logit_correction.runs import load
@@ -44,8 +44,19 @@ def _show(figures: dict[str, Any], title: str) -> None:
         margins = ("" if group[k] is None else f"{group[k]:.2f}" for k in ("margin_min", "margin_mean"))
         attribute = "unknown" if group["attribute"] is None else str(group["attribute"])
         count = f"{group['count']:,}"
-        table.add_row(escape(str(group["label"])), escape(attribute), count, percent(group["accuracy"]), interval, *margins)
+        table.add_row(
+            escape(str(group["label"])),
+            escape(attribute),
+            count,
+            percent(group["accuracy"]),
+            interval,
+            *margins,
+        )
     console.print(table)
     names = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority")
-    shown = ", ".join(f"{name.replace('_', '-')} {percent(figures[name])}" for name in names if figures.get(name) is not None)
-    console.print(f"accuracy %: {shown}", highlight=False)
+    shown = ", ".join(
+        f"{name.replace('_', '-')} {percent(figures[name])}"
+        for name in names
+        if figures.get(name) is not None
+    )
+    console.print(f"accuracy %: {shown}", highlight=False, soft_wrap=True)

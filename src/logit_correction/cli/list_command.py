@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
+from logit_correction.cli.arguments import Parser
 from logit_correction.cli.show import lines_of
 
 KINDS = ("methods", "data", "networks", "benchmarks")
@@ -11,7 +10,7 @@ KINDS = ("methods", "data", "networks", "benchmarks")
 
 def main(arguments: list[str]) -> int:
     """Print the names."""
-    parser = argparse.ArgumentParser(prog="logit-correction list", description="What there is, a line each.")
+    parser = Parser("list", "What there is, a line each.")
     parser.add_argument("kind", nargs="?", choices=KINDS, help="only these")
     kind = parser.parse_args(arguments).kind
     for name in (kind,) if kind else KINDS:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from logit_correction.cli.arguments import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,10 +18,8 @@ FILE_COLUMNS = ("path", "file", "filename", "image")
 
 def main(arguments: list[str]) -> int:
     """Predict new files and write a CSV."""
-    parser = argparse.ArgumentParser(
-        prog="logit-correction predict", description="Labels and probabilities for new files, a folder or a CSV."
-    )
-    parser.add_argument("run", type=Path, help="folder that `train` wrote")
+    parser = Parser("predict", "Labels and probabilities for new files, a folder or a CSV.")
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder that `train` wrote")
     parser.add_argument(
         "inputs",
         type=Path,
@@ -81,7 +80,9 @@ def _listed(path: Path) -> list[Path]:
             reader = csv.DictReader(file)
             column = next((name for name in FILE_COLUMNS if name in (reader.fieldnames or [])), None)
             if column is None:
-                raise InputError(f"{path} has no column {', '.join(FILE_COLUMNS)}: name the column of files so")
+                raise InputError(
+                    f"{path} has no column {', '.join(FILE_COLUMNS)}: name the column of files so"
+                )
             names = [(reader.line_num, row[column] or "") for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read as CSV: {error}") from error
@@ -93,7 +94,9 @@ def _listed(path: Path) -> list[Path]:
     ]
     if bad:
         more = f" and {len(bad) - 10} more" if len(bad) > 10 else ""
-        raise InputError(f"{path}: files that are missing or lie outside of {root}: {', '.join(bad[:10])}{more}")
+        raise InputError(
+            f"{path}: files that are missing or lie outside of {root}: {', '.join(bad[:10])}{more}"
+        )
     return [path.parent / name for _, name in names]
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
+
+from logit_correction.cli.arguments import Parser
 
 
 def main(arguments: list[str]) -> int:
     """Write the page; it is made from the run folders alone, without a model."""
-    parser = argparse.ArgumentParser(
-        prog="logit-correction report", description="One self-contained page that compares runs."
-    )
+    parser = Parser("report", "One self-contained page that compares runs.")
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folders that `train` wrote")
     parser.add_argument("--out", type=Path, help="the page; report.html in the last run's folder by default")
     options = parser.parse_args(arguments)

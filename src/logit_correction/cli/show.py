@@ -17,26 +17,32 @@ def announce(config: RunConfig, table: DataTable) -> None:
     """Show what will be trained on: rows per split and counts per group."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import (
+        Text,
+    )  # names are the user's: they are shown as they are, whatever brackets they hold
 
     console = Console(stderr=True)
     sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in table.split.items())
-    console.print(f"[bold]{config.method.name}[/bold] on [bold]{config.data.name}[/bold]: {sizes} rows", highlight=False)
+    what = Text.assemble((config.method.name, "bold"), " on ", (config.data.name, "bold"), f": {sizes} rows")
+    console.print(what, soft_wrap=True)
     if not table.has_attributes("train"):
-        console.print("attributes unknown; rows per label:", highlight=False)
-        counts = {str(name): int((table.label[table.split["train"]] == i).sum()) for i, name in enumerate(table.label_names)}
-        console.print(", ".join(f"{name} {count:,}" for name, count in counts.items()), highlight=False)
+        labels = table.label[table.split["train"]]
+        counts = [f"{name} {int((labels == y).sum()):,}" for y, name in enumerate(table.label_names)]
+        console.print(Text(f"attributes unknown; rows per label: {', '.join(counts)}"), soft_wrap=True)
         return
-    shown = Table(title="training rows per group (label x attribute)", title_justify="left", box=None, pad_edge=False)
+    shown = Table(
+        title="training rows per group (label x attribute)", title_justify="left", box=None, pad_edge=False
+    )
     shown.add_column("label")
     for name in table.attribute_names:
-        shown.add_column(str(name), justify="right")
-    minority = None if table.correlation is None else (table.correlation.weights == 0)
+        shown.add_column(Text(str(name)), justify="right")
+    majority = None if table.correlation is None else table.correlation.weights > 0
     for y, counts_of_label in enumerate(table.group_counts("train").tolist()):
         cells = [
-            f"{count:,}" if minority is None or bool(minority[y, a]) else f"[bold]{count:,}[/bold]"
+            Text(f"{count:,}", style="bold" if majority is not None and bool(majority[y, a]) else "")
             for a, count in enumerate(counts_of_label)
         ]
-        shown.add_row(str(table.label_names[y]), *cells)
+        shown.add_row(Text(str(table.label_names[y])), *cells)
     console.print(shown)
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import SUPPRESS, ArgumentError
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from logit_correction.config import Choice, RunConfig, TrainingConfig
-
-PARTS = ("data", "method", "network", "biased_network")
+from logit_correction.config import PARTS, Choice, RunConfig, TrainingConfig, named_parts, read_yaml
+from logit_correction.errors import InputError, did_you_mean, option_message
 
 USAGE = """logit-correction train --data NAME [--data.x ...] --method NAME [--method.x ...]
            [--network NAME [--network.x ...]] [--epochs N] [--seed S] [--config FILE] [--resume] --out DIR
@@ -33,7 +32,10 @@ def main(arguments: list[str]) -> int:
 
         folder = train(config, out, resume=resume, display=choose_display(), announce=announce)
     except Interrupted:
-        print(f"stopped; go on with: logit-correction train --resume --out {out}", file=sys.stderr)
+        print(
+            f"stopped; go on with: logit-correction train --resume --out {shlex.quote(str(out))}",
+            file=sys.stderr,
+        )
         return 130
     if _is_first_process():
         show_run(folder)
@@ -46,15 +48,11 @@ def parse(arguments: list[str]) -> tuple[RunConfig, Path, bool]:
     Raises:
         InputError: If an option is unknown, misses or has a wrong value.
     """
-    from logit_correction.errors import InputError
-
     given = _given(arguments)
-    base = _read_config(Path(given["config"])) if "config" in given else {}
-    names = {part: given.get(part, base.get(part, {}).get("name")) for part in PARTS}
     wants_help = "-h" in arguments or "--help" in arguments
-    resumed = _resumed(arguments, given, names)
-    if resumed is not None:
-        return resumed
+    path = _config_path(given, resume="--resume" in arguments and not wants_help)
+    base = {} if path is None else _read_config(path)
+    names: dict[str, str | None] = {part: given.get(part, base.get(part, {}).get("name")) for part in PARTS}
     if not wants_help:
         for part in ("data", "method"):
             if names[part] is None:
@@ -64,12 +62,7 @@ def parse(arguments: list[str]) -> tuple[RunConfig, Path, bool]:
     if wants_help:
         parser.print_help()
         raise SystemExit(0)
-    try:
-        parsed = parser.parse_args(arguments).as_dict()
-    except (ArgumentError, ValueError) as error:
-        raise InputError(" ".join(str(error).split())) from error
-    if parsed["out"] is None:
-        raise InputError("--out is missing: give the folder to write the run into")
+    parsed = _parsed(parser, arguments)
     choices: dict[str, Any] = {}
     for part in PARTS:
         if names[part] is not None:
@@ -79,18 +72,44 @@ def parse(arguments: list[str]) -> tuple[RunConfig, Path, bool]:
     return RunConfig(**choices, training=training), Path(parsed["out"]), bool(parsed["resume"])
 
 
+def _parsed(parser: Any, arguments: list[str]) -> dict[str, Any]:
+    try:
+        parsed: dict[str, Any] = parser.parse_args(arguments).as_dict()
+    except (ArgumentError, ValueError) as error:
+        message = option_message(error)
+        unknown = message.removeprefix("unrecognized arguments: ")
+        if unknown == message:
+            raise InputError(message) from error
+        name = unknown.split()[0].split("=")[0]
+        hint = did_you_mean(name, parser._option_string_actions)
+        where = "logit-correction train --data NAME --method NAME --help"
+        raise InputError(f"there is no option {name}{hint}: `{where}` lists them") from error
+    if not parsed["out"]:
+        raise InputError("--out is missing: give the folder to write the run into")
+    return parsed
+
+
 def _parser(names: dict[str, str | None], base: dict[str, Any]) -> Any:
     """Build a parser with the options of the classes that were named."""
     from jsonargparse import ArgumentParser
 
-    parser = ArgumentParser(prog="logit-correction train", usage=USAGE, exit_on_error=False, add_help=False)
+    parser = ArgumentParser(
+        prog="logit-correction train", usage=USAGE, exit_on_error=False, add_help=False, allow_abbrev=False
+    )
     parser.add_argument("--help", "-h", action="store_true", default=SUPPRESS, help="Show this help.")
     parser.add_argument("--out", type=str, default=None, help="Folder to write the run into.")
-    parser.add_argument("--resume", action="store_true", default=False, help="Go on with an unfinished run of --out.")
-    parser.add_argument("--config", type=str, default=None, help="YAML file of options; those given beside it win.")
+    parser.add_argument(
+        "--resume", action="store_true", default=False, help="Go on with an unfinished run of --out."
+    )
+    parser.add_argument(
+        "--config", type=str, default=None, help="YAML file of options; those given beside it win."
+    )
     for part in PARTS:
         if names[part] is None:
-            parser.add_argument(f"--{part}", metavar="NAME", help=f"Name or dotted path of a {part}.", default=SUPPRESS)
+            what = {"data": "data source"}.get(part, part.replace("_", " "))
+            parser.add_argument(
+                f"--{part}", metavar="NAME", help=f"Name or dotted path of a {what}.", default=SUPPRESS
+            )
     parser.add_class_arguments(TrainingConfig, None)
     defaults: dict[str, Any] = {k: v for k, v in base.items() if k not in PARTS}
     for part in PARTS:
@@ -100,61 +119,55 @@ def _parser(names: dict[str, str | None], base: dict[str, Any]) -> Any:
 
         cls = find_class(part, str(names[part]))
         parser.add_class_arguments(cls, part, skip=GIVEN[part], fail_untyped=False)
-        parser.add_argument(f"--{part}.name", type=str, default=names[part], help=f"The {part}; short: --{part} NAME.")
+        parser.add_argument(
+            f"--{part}.name", type=str, default=names[part], help=f"The {part}; short: --{part} NAME."
+        )
         same = base.get(part, {}).get("name") == names[part]
         defaults |= {f"{part}.{k}": v for k, v in base.get(part, {}).items() if same and k != "name"}
     for action in parser._actions:
-        if action.option_strings and action.option_strings[0] in [f"--{part}" for part in PARTS if names[part]]:
+        if action.option_strings and action.option_strings[0] in [
+            f"--{part}" for part in PARTS if names[part]
+        ]:
             action.help = SUPPRESS  # jsonargparse offers a config file of its own there
-    _set_defaults(parser, defaults)
+    for name, value in defaults.items():
+        if name not in _options(parser):
+            raise InputError(f"--config: there is no option {name!r}{did_you_mean(name, _options(parser))}")
+        parser.set_defaults({name: value})
     return parser
 
 
-def _set_defaults(parser: Any, defaults: dict[str, Any]) -> None:
-    from logit_correction.errors import InputError
-
-    for name, value in defaults.items():
-        try:
-            parser.set_defaults({name: value})
-        except KeyError as error:
-            raise InputError(f"--config: there is no option {name!r}") from error
+def _options(parser: Any) -> list[str]:
+    return [action.dest for action in parser._actions]
 
 
-def _resumed(
-    arguments: list[str], given: dict[str, str], names: dict[str, str | None]
-) -> tuple[RunConfig, Path, bool] | None:
-    """Return the stored config where ``--resume --out DIR`` alone was given."""
-    others = [a for a in arguments if a.startswith("--") and a.split("=")[0] not in ("--resume", "--out")]
-    if "--resume" not in arguments or "out" not in given or others or any(names.values()):
+def _config_path(given: dict[str, str], resume: bool) -> Path | None:
+    """Return the file whose options are the defaults: that of --config, or of the run that is to go on.
+
+    Raises:
+        InputError: If the run that is to go on is missing.
+    """
+    if "config" in given:
+        return Path(given["config"])
+    if not resume or any(part in given for part in PARTS):
         return None
-    from logit_correction.errors import InputError
-
+    if "out" not in given:
+        raise InputError("--out is missing: give the folder of the unfinished run that is to go on")
     path = Path(given["out"]) / "config.yaml"
     if not path.is_file():
         raise InputError(f"--resume: {given['out']} holds no run: give the folder of an unfinished run")
-    return RunConfig.read(path), Path(given["out"]), True
+    return path
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """Read a YAML file; ``method: LC`` is short for ``method: {name: LC}``.
+    """Read a YAML file of options.
 
     Raises:
-        InputError: If the file is missing or is no mapping.
+        InputError: Names the file and what is wrong with it.
     """
-    from logit_correction.errors import InputError
-
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"--config {path} cannot be read: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"--config {path} must hold options such as `method: LC`, one a line")
-    for part in PARTS:
-        if isinstance(content.get(part), str):
-            content[part] = {"name": content[part]}
-        if part in content and not (isinstance(content[part], dict) and "name" in content[part]):
-            raise InputError(f"--config {path}: {part} must be a name, or a mapping with a name")
-    return content
+        return named_parts(read_yaml(path))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 def _long_names(arguments: list[str]) -> list[str]:
@@ -171,10 +184,14 @@ def _given(arguments: list[str]) -> dict[str, str]:
     """Return the names, the config and the folder that the command line gives."""
     wanted = {f"--{part}.name": part for part in PARTS} | {"--config": "config", "--out": "out"}
     found: dict[str, str] = {}
-    for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
+    for argument, following in zip_longest(arguments, arguments[1:]):
         head, equals, tail = argument.partition("=")
-        if head in wanted and (equals or following is not None):
-            found[wanted[head]] = tail if equals else str(following)
+        if head not in wanted:
+            continue
+        value = tail if equals else following or ""
+        if not value or (not equals and value.startswith("--")):
+            raise InputError(f"{head.removesuffix('.name')} needs a value")
+        found[wanted[head]] = value
     return found
 
 

@@ -96,9 +96,12 @@ class ColoredMNIST(DataSource):
         try:
             data = MNIST(str(self.root), train=train, download=self.download and not mnist_present(self.root))
             glyphs, digit = data.data, data.targets
-        except (RuntimeError, OSError, ValueError, AssertionError) as error:
+        except (RuntimeError, OSError, ValueError, AssertionError, TypeError, LookupError) as error:
+            # torchvision asserts the file's format without a word, and looks its type up in a dict.
+            lines = [] if isinstance(error, LookupError) else str(error).splitlines()
+            reason = lines[0] if lines else "a file is not in MNIST's format"
             raise InputError(
-                f"MNIST cannot be read from {where} ({str(error).splitlines()[0]}): put the four idx files there, name "
+                f"MNIST cannot be read from {where} ({reason}): put the four idx files there, name "
                 "their folder by --data.root or LOGIT_CORRECTION_DATA, or delete damaged files to download them again"
             ) from error
         if glyphs.shape != (expected, 28, 28) or digit.shape != (expected,):
@@ -106,6 +109,8 @@ class ColoredMNIST(DataSource):
                 f"MNIST in {where} is damaged: {'train' if train else 'test'} pictures have shape {tuple(glyphs.shape)} "
                 f"and labels {tuple(digit.shape)}: delete the folder to download it again"
             )
+        if not bool((digit < 10).all()):
+            raise InputError(f"MNIST in {where} is damaged: label {int(digit.max())}: delete the folder to download it again")
         return glyphs, digit.long()
 
     def _facts(self) -> dict[str, object]:

@@ -7,19 +7,20 @@ from torch import Tensor
 
 from logit_correction.types import InputError
 
-#: Mean colours of the attribute values, named as in CSS.
+#: Mean colours of the attribute values: those of the published Colored MNIST benchmark, so that figures compare,
+#: and an eleventh for one-to-many correlations.
 COLORS: dict[str, tuple[int, int, int]] = {
     "crimson": (220, 20, 60),
     "teal": (0, 128, 128),
-    "gold": (255, 215, 0),
-    "royalblue": (65, 105, 225),
-    "darkorange": (255, 140, 0),
-    "darkviolet": (148, 0, 211),
-    "aquamarine": (127, 255, 212),
-    "pink": (255, 192, 203),
-    "limegreen": (50, 205, 50),
+    "lemon": (253, 233, 16),
+    "blue": (0, 149, 182),
+    "orange": (237, 145, 33),
+    "violet": (145, 30, 188),
+    "cyan": (70, 240, 240),
+    "pink": (250, 197, 187),
+    "lime": (210, 245, 60),
     "maroon": (128, 0, 0),
-    "slategray": (112, 128, 144),
+    "gray": (112, 128, 144),
 }
 
 #: Standard deviation of the colour jitter at severity 1..5.

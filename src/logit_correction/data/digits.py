@@ -25,7 +25,7 @@ class Digits(DataSource):
 
     def __init__(
         self,
-        minority_ratio: float = 0.05,
+        minority_ratio: float = 0.03,
         severity: int = 4,
         correlation: list[list[int]] | str = "one-to-one",
         valid: str = "biased",

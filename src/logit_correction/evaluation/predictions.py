@@ -123,8 +123,8 @@ class Predictions:
     def save(self, path: Path | str) -> None:
         """Write a Parquet file, which is complete or absent.
 
-        Its columns are index, label, attribute (-1 where unknown), prediction, logit_0, logit_1 and so on; the
-        names and the split lie in its metadata.
+        Its columns are index, label, attribute (-1 where unknown), prediction, logit_0, logit_1 and so on;
+        the names and the split lie in its metadata.
 
         Raises:
             OSError: The file cannot be written.

@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d, one_hot, softmax
+from torch.nn.functional import adaptive_avg_pool2d, interpolate, softmax
 
 from logit_correction.correlation import Correlation
 from logit_correction.functional.losses import generalized_cross_entropy, logit_corrected_cross_entropy
@@ -17,12 +17,18 @@ from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkF
 
 
 class LC(Algorithm):
-    """Two networks side by side, without attribute labels.
+    """Two networks, no attribute labels.
 
     The biased network is trained with generalized cross-entropy (eq. 3) and learns the shortcut; its output
-    estimates the attribute and the group prior P(y, a) (eq. 9-13). The robust network, ``network``, is trained
-    with cross-entropy on its logits plus log P(., a_x) (eq. 7), on samples made by Group MixUp (eq. 14). It
+    estimates the attribute and the group prior P(y, a) (eq. 9-12). The robust network, ``network``, is trained
+    with cross-entropy on its logits plus log P(., a_x) (eq. 7), on samples made by Group MixUp (eq. 13). It
     predicts with its plain logits.
+
+    The paper trains both side by side from the first step to the last. By default the biased network here has a
+    head start of two epochs, sees a tenth of the pixels and then stays as it is: trained on, it learns to read the
+    minority rows too and no longer knows them for such, and a robust network that starts before the shortcut is
+    known learns it. ``head_start_epochs=0, biased_epochs=None, biased_input_dropout=0, prior='cell', momentum=0.5,
+    floor=1e-8, mixup_limit=0.5`` is the paper's training.
     """
 
     def __init__(
@@ -33,22 +39,24 @@ class LC(Algorithm):
         biased_network: NetworkFactory | None = None,
         q: float = 0.7,
         gce_form: Literal["paper", "weighted"] = "paper",
-        prior: Literal["cell", "joint", "algorithm-1", "uniform"] = "cell",
+        q_ramp_up_epochs: float = 2.0,
+        biased_epochs: float | None = 2.0,
+        head_start_epochs: float = 2.0,
+        biased_input_dropout: float = 0.9,
+        biased_pooling: int = 0,
+        biased_temperature: float = 1.0,
+        biased_learning_rate_scale: float = 1.0,
+        biased_schedule: Literal["same", "none"] = "none",
+        prior: Literal["joint", "cell", "algorithm-1", "uniform"] = "joint",
         averaging: Literal["moving", "batch", "dataset"] = "moving",
-        momentum: float = 0.9,
-        floor: float = 1e-3,
+        momentum: float = 0.99,
+        floor: float = 5e-5,
         strength: float = 1.0,
         correlation: Literal["one-to-one", "known"] = "one-to-one",
         mixup: Literal["every-row", "minority-rows", "none"] = "every-row",
         mixup_on: Literal["inputs", "features"] = "inputs",
-        mixup_prior: Literal["convex", "product"] = "convex",
+        mixup_limit: float = 0.1,
         ramp_up_epochs: float = 2.0,
-        mixup_limit: float = 0.5,
-        biased_learning_rate_scale: float = 1.0,
-        biased_schedule: Literal["same", "none"] = "none",
-        biased_epochs: float | None = None,
-        biased_temperature: float = 1.0,
-        biased_pooling: int = 0,
         seed: int = 0,
     ) -> None:
         """Build both networks.
@@ -59,37 +67,51 @@ class LC(Algorithm):
             biased_network: Builds the biased network; by default the same kind as ``network``.
             q: Exponent of the generalized cross-entropy, in [0, 1]; the paper's 0.7 (0.8 on Waterbirds).
             gce_form: ``paper`` is (1 - p^q) / q, ``weighted`` cross-entropy times the detached q p^q.
-            prior: Estimator of the group prior. ``cell``: mean of p_y(x) in each cell (y, a_x), as the published
-                runs have it and measured best; ``joint``: the paper's eq. 9-11; ``algorithm-1``: the paper's
-                pseudo-code, which corrects next to nothing; ``uniform``: no correction.
+            q_ramp_up_epochs: Epochs over which q rises from 0 to its value. The paper has 0; a network that begins with
+                the full q can lose a label for good, since rows of small probability hardly count.
+            biased_epochs: Epochs after which the biased network stays as it is; None trains it to the end, as the
+                paper does. 2 measured better.
+            head_start_epochs: Epochs in which the biased network trains alone. The paper has 0; 2 measured better.
+            biased_input_dropout: Probability with which each pixel (each feature) is hidden from the biased network
+                while it trains, in [0, 1): the belief that the shortcut is spread over the input, as a colour or
+                a background is, and shows in a part of it. The paper has 0; 0.9 measured better.
+            biased_pooling: If positive, the biased network sees pictures averaged down to so many cells a side:
+                the belief that the shortcut is coarse. Not in the paper, off by default.
+            biased_temperature: Divides the biased logits before the softmax that estimates the attribute.
+            biased_learning_rate_scale: Learning rate of the biased network relative to the robust one's.
+            biased_schedule: ``none`` keeps the biased network's learning rate constant, ``same`` follows the run's.
+            prior: Estimator of the group prior. ``joint``: eq. 9-11 of the paper; ``cell``: mean of p_y(x) in each
+                cell (y, a_x), as the published runs have it; ``algorithm-1``: the paper's pseudo-code, which
+                corrects next to nothing; ``uniform``: no correction.
             averaging: Averaging over time: ``moving`` (the paper's choice), ``batch`` or ``dataset``.
-            momentum: Of the moving average; the paper has 0.5, 0.9 measured better.
+            momentum: Of the moving average, in [0, 1); the paper has 0.5, 0.99 measured better.
             floor: Added to the prior inside the logarithm; ours.
             strength: Factor of log P; the paper's 1.
             correlation: ``one-to-one`` takes label j to go with attribute value j; ``known`` uses the data source's
                 category-level table (LC+).
-            mixup: ``every-row`` is Algorithm 1 and measured best, ``minority-rows`` the paper's text (eq. 14).
+            mixup: ``every-row`` is Algorithm 1, ``minority-rows`` the paper's text (eq. 13), ``none`` mixes nothing.
             mixup_on: Mix ``inputs``, or ``features`` where inputs cannot be mixed.
-            ramp_up_epochs: T of Algorithm 1; the paper has 2, and 50 on Waterbirds and CelebA.
             mixup_limit: t of Algorithm 1 after the ramp-up, in [0, 0.5]: a row's own weight is drawn from
-                U(1 - 2t, 1 - t). The paper's 0.5.
-            biased_learning_rate_scale: Learning rate of the biased network relative to the robust one's.
-            biased_schedule: ``none`` keeps the biased network's learning rate constant, ``same`` follows the run's.
-            biased_epochs: Epochs after which the biased network stays as it is; None trains it to the end, as the paper
-                does. Trained on, it learns the minority rows too and no longer knows them for such.
-            biased_temperature: Divides the biased logits before the softmax that estimates the attribute.
-            biased_pooling: If positive, the biased network sees pictures averaged down to so many cells a side:
-                the belief that the shortcut is coarse. Not in the paper.
+                U(1 - 2t, 1 - t). The paper has 0.5; 0.1 measured better but at the smallest minority ratios.
+            ramp_up_epochs: T of Algorithm 1; the paper has 2, and 50 on Waterbirds and CelebA.
             seed: Seed of the initial weights and of everything random in a step.
 
         Raises:
             InputError: If an option is out of range or does not fit the data.
         """
-        _check_options(q, momentum, floor, biased_temperature, info, biased_pooling)
+        _check_range("q", q, 0, 1)
+        _check_range("momentum", momentum, 0, 1, open_end=True)
+        _check_range("floor", floor, 0)
+        _check_range("strength", strength, 0)
+        _check_range("mixup_limit", mixup_limit, 0, 0.5)
+        _check_range("biased_input_dropout", biased_input_dropout, 0, 1, open_end=True)
+        _check_range("biased_temperature", biased_temperature, 1e-6)
+        if biased_pooling and len(info.input_shape) != 3:
+            raise InputError(f"biased_pooling needs pictures, but the inputs have shape {info.input_shape}: leave it at 0")
         super().__init__(network, info, seed=seed)
         self.biased_network = self.build(biased_network or network, "biased network")
         self.correlation = _choose_correlation(correlation, info)
-        self.group_prior = GroupPrior(
+        self.group_prior: GroupPrior = GroupPrior(
             self.correlation.num_labels,
             self.correlation.num_attributes,
             estimator="joint" if prior == "uniform" else prior,
@@ -97,37 +119,56 @@ class LC(Algorithm):
             momentum=momentum,
             floor=floor,
         )
-        self.q, self.gce_form, self.strength = q, gce_form, strength
-        self.mixup, self.mixup_on, self.ramp_up_epochs = mixup, mixup_on, ramp_up_epochs
-        self.mixup_limit = mixup_limit
-        self.partner_prior: GroupPrior | None = None
-        if mixup_prior == "product":
-            self.partner_prior = GroupPrior(
-                self.correlation.num_labels, self.correlation.num_attributes, estimator="joint", momentum=momentum
-            )
+        self.q, self.gce_form, self.q_ramp_up_epochs = q, gce_form, q_ramp_up_epochs
+        self.biased_epochs, self.head_start_epochs = biased_epochs, head_start_epochs
+        self.biased_input_dropout, self.biased_pooling = biased_input_dropout, biased_pooling
+        self.biased_temperature = biased_temperature
         self.biased_learning_rate_scale, self.biased_schedule = biased_learning_rate_scale, biased_schedule
-        self.biased_temperature, self.biased_pooling = biased_temperature, biased_pooling
-        self.biased_epochs = biased_epochs
+        self.strength = strength
+        self.mixup, self.mixup_on, self.mixup_limit = mixup, mixup_on, mixup_limit
+        self.ramp_up_epochs = ramp_up_epochs
         if mixup_on == "features" and not (hasattr(self.network, "features") and hasattr(self.network, "head")):
             raise InputError("mixup_on=features needs a network with `features` and `head`: give one, or mix inputs")
 
     def forward(self, batch: Batch, epoch: float) -> Step:
-        """Train both networks on one batch."""
-        frozen = self.biased_epochs is not None and epoch >= self.biased_epochs
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
-            biased_logits = self.biased_network(self._biased_inputs(batch.inputs))
-            biased_loss = generalized_cross_entropy(biased_logits, batch.label, self.q, self.gce_form).mean()
+        """Train the biased network, the robust network, or both on one batch."""
+        biased_loss, biased_logits = self._biased_step(batch, epoch)
         with torch.no_grad():
             attribute = self._estimate_and_update(biased_logits, batch.label)
             minority = self.correlation.is_minority(batch.label, attribute)
-        robust_logits, correction = self._robust(batch, attribute, minority, epoch)
-        robust_loss = logit_corrected_cross_entropy(robust_logits, batch.label, correction).mean()
-        logs = {
-            "loss_robust": robust_loss.detach(),
-            "loss_biased": biased_loss.detach(),
-            "estimated_minority": minority.float().mean(),
-        }
-        return Step(robust_loss + biased_loss, logs)
+        logs = {"loss_biased": biased_loss.detach(), "estimated_minority": minority.float().mean()}
+        if epoch < self.head_start_epochs:
+            return Step(biased_loss, logs)
+        robust_logits, prior = self._robust_step(batch, attribute, minority, epoch)
+        robust_loss = logit_corrected_cross_entropy(robust_logits, batch.label, self._correction(prior)).mean()
+        return Step(robust_loss + biased_loss, {"loss_robust": robust_loss.detach(), **logs})
+
+    def _biased_step(self, batch: Batch, epoch: float) -> tuple[Tensor, Tensor]:
+        """Return the biased network's mean loss and its logits (B, L) that estimate the attribute."""
+        inputs = self._biased_inputs(batch.inputs)
+        trains = torch.is_grad_enabled() and (self.biased_epochs is None or epoch < self.biased_epochs)
+        q = self.q * min(1.0, epoch / self.q_ramp_up_epochs) if self.q_ramp_up_epochs else self.q
+        drops = trains and self.biased_input_dropout > 0 and isinstance(inputs, Tensor)
+        with torch.set_grad_enabled(trains):
+            logits = self.biased_network(self._drop(inputs) if drops else inputs)
+            loss = generalized_cross_entropy(logits, batch.label, q, self.gce_form).mean()
+        if drops:
+            # The attribute is estimated from all that there is to see.
+            with torch.no_grad():
+                logits = self.biased_network(inputs)
+        return loss, logits
+
+    def _biased_inputs(self, inputs: Inputs) -> Inputs:
+        if not self.biased_pooling:
+            return inputs
+        return interpolate(adaptive_avg_pool2d(inputs, self.biased_pooling), size=inputs.shape[-2:])
+
+    def _drop(self, inputs: Tensor) -> Tensor:
+        """Hide places of the inputs, all channels of a pixel together, and scale what is left to the same mean."""
+        shape = (len(inputs), 1, *inputs.shape[2:]) if inputs.dim() > 2 else inputs.shape
+        generator = self.randomness.next(inputs.device)
+        kept = torch.rand(shape, generator=generator, device=inputs.device) >= self.biased_input_dropout
+        return inputs * (kept / (1 - self.biased_input_dropout))
 
     def estimate(self, biased_logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return P(a|x) (B, K), a_x (B,) and the biased network's softmax (B, L)."""
@@ -137,66 +178,46 @@ class LC(Algorithm):
 
     def _estimate_and_update(self, biased_logits: Tensor, label: Tensor) -> Tensor:
         """Return a_x (B,) and let the group prior take in the batch."""
-        assert self.group_prior is not None
         posterior, attribute, probability = self.estimate(biased_logits.detach())
         if self.group_prior.averaging != "fixed":
-            own = probability.gather(1, label[:, None]).squeeze(1)
-            self.group_prior.update(label, posterior, own)
+            self.group_prior.update(label, posterior, probability.gather(1, label[:, None]).squeeze(1))
         return attribute
 
-    def _robust(self, batch: Batch, attribute: Tensor, minority: Tensor, epoch: float) -> tuple[Tensor, Tensor]:
-        """Return the robust network's logits (B, L) on mixed samples and their correction (B, L)."""
-        assert self.group_prior is not None
+    def _robust_step(
+        self, batch: Batch, attribute: Tensor, minority: Tensor, epoch: float
+    ) -> tuple[Tensor, Tensor]:
+        """Return the robust network's logits (B, L) on mixed samples and the group prior (B, L) that goes with them."""
         prior = self.group_prior.for_attribute(attribute)
         if self.mixup == "none":
-            return self.network(batch.inputs), self._correction(prior)
+            return self.network(batch.inputs), prior
         on_features = self.mixup_on == "features"
         values = self.network.features(batch.inputs) if on_features else batch.inputs
         generator = self.randomness.next(batch.label.device)
         low, high = 0.5, 1.0
         if self.mixup == "every-row":
-            ramp = 2 * self.mixup_limit * ramp_up(epoch, self.ramp_up_epochs)
-            low, high = 1 - 2 * ramp, 1 - ramp
+            t = 2 * self.mixup_limit * ramp_up(epoch, self.ramp_up_epochs)
+            low, high = 1 - 2 * t, 1 - t
         weight = draw_weight(low, high, generator, batch.label.device)
         partner = mixup_partner(batch.label, minority, self.info.num_labels, generator, self.mixup)
-        logits = (self.network.head if on_features else self.network)(mix(values, partner, weight))
-        if self.partner_prior is None:
-            return logits, self._correction(mix(prior, partner, weight))
-        return logits, self._correction(prior) + self._partner_correction(batch.label, attribute[partner])
-
-    def _partner_correction(self, label: Tensor, attribute: Tensor) -> Tensor:
-        """Return log P(a_i | y) (B, L) of the partners' attributes, counted as the partners are drawn."""
-        assert self.partner_prior is not None
-        self.partner_prior.update(label, one_hot(attribute, self.correlation.num_attributes).float())
-        table = self.partner_prior.table
-        given_label = (table / table.sum(1, keepdim=True).clamp_min(1e-12)).t()[attribute]
-        return self._correction(given_label)
+        network = self.network.head if on_features else self.network
+        return network(mix(values, partner, weight)), mix(prior, partner, weight)
 
     def _correction(self, prior: Tensor) -> Tensor:
         """Return strength * log P (B, L), shifted to be at most 0.
 
         The shift leaves the loss as it is, and makes a uniform prior correct by exactly nothing.
         """
-        assert self.group_prior is not None
         log_prior = self.group_prior.log(prior)
         return self.strength * (log_prior - log_prior.amax(1, keepdim=True))
 
-    def _biased_inputs(self, inputs: Inputs) -> Inputs:
-        if not self.biased_pooling:
-            return inputs
-        size = inputs.shape[-2:]
-        pooled = adaptive_avg_pool2d(inputs, self.biased_pooling)
-        return torch.nn.functional.interpolate(pooled, size=size)
-
     def end_epoch(self) -> list[str]:
-        """Close the prior's epoch and look for labels that the biased network has lost."""
-        assert self.group_prior is not None
+        """Close the prior's epoch."""
         self.group_prior.end_epoch()
         return []
 
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return the robust and the biased network's groups."""
-        biased = {
+        biased: dict[str, object] = {
             "params": list(self.biased_network.parameters()),
             "name": "biased_network",
             "learning_rate_scale": self.biased_learning_rate_scale,
@@ -228,16 +249,7 @@ def _choose_correlation(choice: str, info: DataInfo) -> Correlation:
     return info.correlation
 
 
-def _check_options(
-    q: float, momentum: float, floor: float, temperature: float, info: DataInfo, pooling: int
-) -> None:
-    if not 0 <= q <= 1:
-        raise InputError(f"q is {q}, but must lie in [0, 1]; 0 is cross-entropy")
-    if not 0 <= momentum < 1:
-        raise InputError(f"momentum is {momentum}, but must lie in [0, 1)")
-    if floor < 0:
-        raise InputError(f"floor is {floor}, but must not be negative")
-    if temperature <= 0:
-        raise InputError(f"biased_temperature is {temperature}, but must be positive")
-    if pooling and len(info.input_shape) != 3:
-        raise InputError(f"biased_pooling needs pictures, but the inputs have shape {info.input_shape}: leave it at 0")
+def _check_range(name: str, value: float, low: float, high: float = float("inf"), open_end: bool = False) -> None:
+    if not low <= value <= high or (open_end and value == high):
+        end = "" if high == float("inf") else f" and at most {high:g}" if not open_end else f" and less than {high:g}"
+        raise InputError(f"{name} is {value}, but must be at least {low:g}{end}")

@@ -74,7 +74,9 @@ def draw(width: float, height: float, description: str, paint: Callable[[Axes], 
     with matplotlib.rc_context(), warnings.catch_warnings():
         matplotlib.rcdefaults()  # no trace of a user's own settings
         # The salt keeps the ids of two figures on one page apart, and makes them the same in every run.
-        matplotlib.rcParams.update({**_SETTINGS, "svg.hashsalt": description})
+        settings: Any = matplotlib.rcParams
+        settings.update(_SETTINGS)
+        settings["svg.hashsalt"] = description
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the viewer's font draws the text, not ours
         figure = Figure(figsize=(width, height))
         paint(figure.add_axes((0, 0, 1, 1)))

@@ -10,11 +10,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from logit_correction.functional.groups import wilson_interval
 from logit_correction.render.plots import METHOD_COLORS, method_color
 from logit_correction.render.wording import listing, plain, spaced
 from logit_correction.types import InputError
+
+#: Training options that change where and how fast a run goes, not what comes out of it.
+_NOT_THE_METHOD = {"also_select", "deterministic", "device", "devices", "log_every", "nodes"}
+_NOT_THE_METHOD |= {"selection", "tensorboard", "threads"}
 
 #: Options of a data source that change the draw or the place of the files, not what the data is.
 _NOT_THE_TASK = {"seed", "root", "download"}
@@ -22,7 +27,7 @@ _NOT_THE_TASK = {"seed", "root", "download"}
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A finished run: where it lies, its ``report.json`` and its ``metrics.csv`` (an empty frame if missing)."""
+    """A finished run: its place, its ``report.json`` and its ``metrics.csv`` (an empty frame if missing)."""
 
     path: Path
     report: dict[str, Any]
@@ -43,9 +48,13 @@ class RunFolder:
             if not isinstance(groups, list):
                 raise TypeError("its groups are not a list")
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise InputError(f"{path} holds no report.json: name the folder of a run that has finished") from error
+            raise InputError(
+                f"{path} holds no report.json: name the folder of a run that has finished"
+            ) from error
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path / 'report.json'} cannot be read ({error!r}): evaluate the run again") from error
+            raise InputError(
+                f"{path / 'report.json'} cannot be read ({error!r}): evaluate the run again"
+            ) from error
         metrics = path / "metrics.csv"
         try:
             return cls(path, report, pd.read_csv(metrics) if metrics.exists() else pd.DataFrame())
@@ -61,21 +70,34 @@ class RunFolder:
     def groups(self) -> pd.DataFrame:
         """Groups of the test split, with the columns of ``GroupReport.groups`` that ``report.json`` has."""
         columns = ["label", "attribute", "count", "accuracy", "low", "high", "minority"]
-        frame = pd.DataFrame([{name: row.get(name) for name in columns} for row in self.test["groups"]], columns=columns)
+        frame = pd.DataFrame(
+            [{name: row.get(name) for name in columns} for row in self.test["groups"]], columns=columns
+        )
         for name in ("accuracy", "low", "high"):
             frame[name] = frame[name].astype(float)
         if frame["low"].isna().all():
             share, count = frame["accuracy"].to_numpy(), frame["count"].to_numpy(float)
-            low, high = wilson_interval(np.nan_to_num(share) * count, count)
+            low, high = wilson_interval(
+                torch.from_numpy(np.nan_to_num(share) * count), torch.from_numpy(count)
+            )
             frame["low"], frame["high"] = (np.where(np.isnan(share), np.nan, end) for end in (low, high))
         return frame
 
     def settings(self) -> dict[str, Any]:
-        """Everything but the seed that tells this run from another one on the same data, by readable names."""
+        """Everything but the seed that tells this run from another one on the same data."""
         report = self.report
         network = report.get("network") or {}
-        settings = {**(report.get("method_options") or {}), "network": network.get("name"), **(network.get("options") or {})}
-        settings["epochs"], settings["selection"] = report.get("epochs"), (report.get("selection") or {}).get("rule")
+        settings = {
+            **(report.get("method_options") or {}),
+            "network": network.get("name"),
+            **(network.get("options") or {}),
+        }
+        training = report.get("training") or {}
+        settings |= {name: value for name, value in training.items() if name not in _NOT_THE_METHOD}
+        settings["epochs"], settings["selection"] = (
+            report.get("epochs"),
+            (report.get("selection") or {}).get("rule"),
+        )
         return settings
 
     def task(self) -> dict[str, Any]:
@@ -93,24 +115,32 @@ class Series:
     color: str
     runs: tuple[RunFolder, ...]
 
+    def _values(self, key: str) -> list[float]:
+        """An entry of the test block for every run; none at all where a run lacks it."""
+        values = [run.test.get(key) for run in self.runs]
+        present = [float(value) for value in values if value is not None]
+        return present if len(present) == len(values) else []
+
     def figure(self, key: str) -> float | None:
         """Return the mean over the runs of an entry of the test block; None where a run lacks it."""
-        values = [run.test.get(key) for run in self.runs]
-        return None if any(value is None for value in values) else float(np.mean(values))
+        values = self._values(key)
+        return sum(values) / len(values) if values else None
 
     def spread(self, key: str) -> tuple[float, float] | None:
         """Return the least and the greatest value over the runs; None where a run lacks it."""
-        values = [run.test.get(key) for run in self.runs]
-        return None if any(value is None for value in values) else (min(values), max(values))
+        values = self._values(key)
+        return (min(values), max(values)) if values else None
 
     @property
     def groups(self) -> pd.DataFrame:
-        """Groups with the mean accuracy over the runs; for several runs ``low`` and ``high`` are their extremes."""
+        """Groups with the mean accuracy over the runs; of several, ``low`` and ``high`` are the extremes."""
         frames = [run.groups for run in self.runs]
         if len(frames) == 1:
             return frames[0]
         accuracy = pd.concat([frame["accuracy"] for frame in frames], axis=1)
-        return frames[0].assign(accuracy=accuracy.mean(axis=1), low=accuracy.min(axis=1), high=accuracy.max(axis=1))
+        return frames[0].assign(
+            accuracy=accuracy.mean(axis=1), low=accuracy.min(axis=1), high=accuracy.max(axis=1)
+        )
 
 
 @dataclass(frozen=True)
@@ -149,7 +179,8 @@ def _series(runs: Sequence[RunFolder]) -> list[Series]:
     for group in ordered:
         method = str(group[0].report["method"])
         rivals = [other[0].settings() for other in ordered if other[0].report["method"] == method]
-        name = ", ".join([method, *_differences(group[0].settings(), rivals)])
+        differences = _differences(group[0].settings(), rivals)
+        name = f"{method} ({', '.join(differences)})" if differences else method
         shade = sum(one.method == method for one in series)
         color = _lighter(method_color(method, len(series)), shade)
         series.append(Series(name, method, color, tuple(group)))
@@ -177,5 +208,7 @@ def _lighter(color: str, steps: int) -> str:
 def describe(comparisons: Sequence[Comparison]) -> str:
     """Return a title such as ``ERM and LC on Digits``."""
     methods = dict.fromkeys(series.method for comparison in comparisons for series in comparison.series)
-    data = dict.fromkeys(run.report["data"]["name"] for part in comparisons for one in part.series for run in one.runs)
+    data = dict.fromkeys(
+        run.report["data"]["name"] for part in comparisons for one in part.series for run in one.runs
+    )
     return f"{listing(list(methods))} on {listing(list(data))}"

@@ -38,7 +38,9 @@ def group_heatmaps(groups: Mapping[str, pd.DataFrame]) -> dict[str, str]:
             cell = rows.index(group["label"]), columns.index(group["attribute"])
             value[cell] = 100 * group["accuracy"]
             outlined[cell] = group.get("minority") is False
-        heatmap = _Heatmap(name, value, rows, columns, canvas.ACCURACY_COLORS, (0, 100), "{:.0f}".format, outlined)
+        heatmap = _Heatmap(
+            name, value, rows, columns, canvas.ACCURACY_COLORS, (0, 100), "{:.0f}".format, outlined
+        )
         figures[name] = heatmap.draw(f"Accuracy of {name} by label and attribute")
     return figures
 
@@ -51,8 +53,9 @@ def prior_heatmaps(
 ) -> dict[str, str]:
     """Draw group priors (L, K) on one logarithmic colour scale.
 
-    A factor common to all labels of an attribute value shifts all logits of a row alike, so only the shares of
-    the labels within an attribute value matter, and only those can be compared: columns are brought to 100 %.
+    A factor common to all labels of an attribute value shifts all logits of a row alike, so only the shares
+    of the labels within an attribute value matter, and only those can be compared between estimators: columns
+    are brought to 100 %.
 
     Returns:
         ``estimated`` and, where it is given, ``true``.
@@ -90,7 +93,7 @@ def _short_share(number: float) -> str:
 
 @dataclass(frozen=True)
 class _Heatmap:
-    """A table of numbers (NaN: no rows) with named rows and columns; limits that begin at 0 mean a linear scale."""
+    """A table of numbers (NaN: no rows) with named rows and columns; limits from 0 mean a linear scale."""
 
     title: str
     value: NDArray[Any]
@@ -120,12 +123,15 @@ class _Heatmap:
         )
         if numbered:
             self._paint_numbers(axes, ground)
+        self._paint_outlines(axes)
         axes.set_ylim(height - 0.5, -0.5)
         turn: dict[str, Any] = {}
         if max(len(str(name)) for name in self.columns) > 2:
             turn = {"rotation": 50, "ha": "right", "rotation_mode": "anchor"}
         every = max(1, -(-max(height, width) // 24))
-        axes.set_xticks(range(0, width, every), [canvas.shorten(name, 14) for name in self.columns[::every]], **turn)
+        axes.set_xticks(
+            range(0, width, every), [canvas.shorten(name, 14) for name in self.columns[::every]], **turn
+        )
         axes.set_yticks(range(0, height, every), [canvas.shorten(name, 14) for name in self.rows[::every]])
         axes.tick_params(pad=2)
         axes.spines[:].set_visible(False)
@@ -141,13 +147,15 @@ class _Heatmap:
         return np.asarray(ground)
 
     def _paint_numbers(self, axes: Axes, ground: NDArray[Any]) -> None:
-        from matplotlib.patches import Rectangle
-
         for (y, x), number in np.ndenumerate(self.value):
             empty = bool(np.isnan(number))
             text = "–" if empty else self.number(number)
-            color = canvas.MUTED if empty else canvas.readable_on(ground[y, x])
+            color = canvas.MUTED if empty else canvas.readable_on(ground[y, x].tolist())
             axes.text(x, y, text, ha="center", va="center", fontsize=7, color=color)
-            if self.outlined is not None and self.outlined[y, x]:
-                corner = (x - 0.44, y - 0.44)
-                axes.add_patch(Rectangle(corner, 0.88, 0.88, fill=False, edgecolor=canvas.OUTLINE, linewidth=1.5))
+
+    def _paint_outlines(self, axes: Axes) -> None:
+        from matplotlib.patches import Rectangle
+
+        for y, x in np.argwhere(self.outlined) if self.outlined is not None else ():
+            corner = (x - 0.44, y - 0.44)
+            axes.add_patch(Rectangle(corner, 0.88, 0.88, fill=False, edgecolor=canvas.OUTLINE, linewidth=1.5))

@@ -32,8 +32,8 @@ _THEME = {
 def write_page(run_folders: Sequence[Path | str], out: Path | str) -> None:
     """Write one self-contained page that compares runs.
 
-    Only files of the run folders are read. The page is complete or absent: where something fails, an older page at
-    ``out`` stays as it was.
+    Only files of the run folders are read. The page is complete or absent: where something fails, an older
+    page at ``out`` stays as it was.
 
     Args:
         run_folders: Folders of finished runs; runs that differ only by their seed are averaged.
@@ -47,7 +47,9 @@ def write_page(run_folders: Sequence[Path | str], out: Path | str) -> None:
         with replacing(out) as temporary:
             temporary.write_text(page, encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{out} cannot be written ({error.strerror}): choose another place by --out") from error
+        raise InputError(
+            f"{out} cannot be written ({error.strerror}): choose another place by --out"
+        ) from error
 
 
 def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.html") -> str:
@@ -60,7 +62,9 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
 
     if not run_folders:
         raise InputError("there is nothing to report: name at least one run folder")
-    unique = {Path(folder).resolve(): Path(folder) for folder in run_folders}
+    unique: dict[Path, Path] = {}
+    for folder in map(Path, run_folders):
+        unique.setdefault(folder.resolve(), folder)
     runs = [RunFolder.read(folder) for folder in unique.values()]
     comparisons = compare(runs)
     environment = Environment(
@@ -91,15 +95,19 @@ def inline_svg(svg: str) -> Markup:
     opening = re.sub(r' (?:xmlns(?::\w+)?|width|height|version)="[^"]*"', "", opening)
     size = float(width[1]) if width else 300
     # The text within was escaped when the figure was drawn.
-    return Markup(f'{opening} style="--width: {size:.0f}">{rest}')  # noqa: S704
+    return Markup(f'{opening} style="--width: {size:.0f}">{rest}')
 
 
 def _commands(folders: Sequence[Path], out: Path | str) -> list[dict[str, Any]]:
     """The command lines that make the page, and the runs, again."""
-    names = [shlex.quote(str(folder)) for folder in folders]
-    report = f"logit-correction report {' '.join(names)} --out {shlex.quote(str(out))}"
+    report = shlex.join(["logit-correction", "report", *map(str, folders), "--out", str(out)])
     train = [
-        f"logit-correction train --config {shlex.quote(str(folder / 'config.yaml'))} --out {shlex.quote(f'{folder}-again')}"
+        shlex.join(
+            ["logit-correction", "train", "--config", str(folder / "config.yaml"), "--out", f"{folder}-again"]
+        )
         for folder in folders
     ]
-    return [{"what": "This page, from the run folders", "lines": [report]}, {"what": "The runs", "lines": train}]
+    return [
+        {"what": "This page, from the run folders", "lines": [report]},
+        {"what": "The runs", "lines": train},
+    ]

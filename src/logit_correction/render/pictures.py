@@ -41,11 +41,13 @@ def png_uris(pictures: Tensor, longest: int = 128) -> list[str]:
 
 
 def checked_uri(text: Any) -> str | None:
-    """Return a PNG data URI if ``text`` is one, and None for anything else: a page loads nothing from elsewhere."""
+    """Return ``text`` if it is a PNG data URI, else None: a page loads nothing from elsewhere."""
     return text if isinstance(text, str) and _PNG.fullmatch(text) else None
 
 
 def picture_width(uri: str) -> int:
     """Return the width in pixels of a PNG data URI."""
-    start = base64.b64decode(uri.partition(",")[2][:32])  # signature, length and name of the header, width, height
+    start = base64.b64decode(
+        uri.partition(",")[2][:32]
+    )  # signature, length and name of the header, width, height
     return int.from_bytes(start[16:20], "big")

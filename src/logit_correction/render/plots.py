@@ -50,13 +50,13 @@ _LINES: dict[str, tuple[str, str]] = {
 
 
 def method_color(name: str, order: int = 0) -> str:
-    """Return the colour of a run whose name starts with its method, such as ``LC, q 0.8``.
+    """Return the colour of a run whose name starts with its method, such as ``LC (q 0.8)``.
 
     Args:
         name: Name of the run.
         order: How many runs of unknown methods come before it.
     """
-    return METHOD_COLORS.get(name.split(",")[0].strip(), _OTHER_COLORS[order % len(_OTHER_COLORS)])
+    return METHOD_COLORS.get(name.partition(" (")[0], _OTHER_COLORS[order % len(_OTHER_COLORS)])
 
 
 def _colors(names: Sequence[str], colors: Mapping[str, str] | None) -> dict[str, str]:
@@ -78,7 +78,13 @@ def group_bars(groups: Mapping[str, pd.DataFrame], colors: Mapping[str, str] | N
         for order, (name, frame) in enumerate(groups.items()):
             place = np.arange(len(frame)) * pitch + order * thickness
             value = 100 * frame["accuracy"].to_numpy(float)
-            axes.barh(place, np.nan_to_num(value), 0.86 * thickness, color=palette[name], label=canvas.shorten(name, 30))
+            axes.barh(
+                place,
+                np.nan_to_num(value),
+                0.86 * thickness,
+                color=palette[name],
+                label=canvas.shorten(name, 30),
+            )
             _whiskers(axes, place, frame)
             for y, number, high in zip(place, value, 100 * frame["high"].to_numpy(float), strict=True):
                 text = "no rows" if np.isnan(number) else f"{number:.0f}"
@@ -123,7 +129,9 @@ def curves(metrics: Mapping[str, pd.DataFrame], colors: Mapping[str, str] | None
     Returns:
         ``loss`` and ``accuracy``, each only where some run has recorded it.
     """
-    parts = [name for name in ("loss_robust", "loss_biased") if any(name in table for table in metrics.values())]
+    parts = [
+        name for name in ("loss_robust", "loss_biased") if any(name in table for table in metrics.values())
+    ]
     wanted = {"loss": ["loss", *parts], "accuracy": ["valid_average", "valid_group_balanced"]}
     titles = {"loss": "Training loss", "accuracy": "Validation accuracy, %"}
     figures = {}
@@ -162,7 +170,15 @@ def _curve_figure(
             several = sum(name == other for other, _, _ in lines) > 1
             label = canvas.shorten(name, 24) + (f", {meaning}" if several else "")
             mark = "o" if len(points) == 1 else None
-            axes.plot(points["epoch"], points["value"], dash, color=palette[name], label=label, linewidth=1.5, marker=mark)
+            axes.plot(
+                points["epoch"],
+                points["value"],
+                dash,
+                color=palette[name],
+                label=label,
+                linewidth=1.5,
+                marker=mark,
+            )
         if len(metrics) == 1:
             for end in stage_ends(next(iter(metrics.values()))):
                 axes.axvline(end, color=canvas.MUTED, linewidth=0.8, linestyle=":")
@@ -173,9 +189,11 @@ def _curve_figure(
         axes.set_axisbelow(True)
         axes.spines["left"].set_visible(False)
         axes.set_xlabel("epoch")
-        handles, labels = axes.get_legend_handles_labels()
+        _, labels = axes.get_legend_handles_labels()
         rows = -(-len(labels) // 2)
-        axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=2, handlelength=1.6, columnspacing=1.2)
+        axes.legend(
+            loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=2, handlelength=1.6, columnspacing=1.2
+        )
         axes.set_title(title, pad=8 + 12 * rows)
 
     return canvas.draw(3.15, 1.7, f"{title} of {', '.join(metrics)}", paint)

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from logit_correction.render.folder import Comparison, RunFolder, Series
+from logit_correction.render.facts import environment, labels_read, run_facts, train_counts
+from logit_correction.render.folder import Comparison, Series
 from logit_correction.render.pictures import checked_uri, picture_width
 from logit_correction.render.plots import curves, group_bars, group_heatmaps, label_shares, prior_heatmaps
 from logit_correction.render.tables import describe_selection
 from logit_correction.render.verdict import verdict
-from logit_correction.render.wording import is_missing, listing, percent, plain, spaced
+from logit_correction.render.wording import is_missing, percent, spaced
 
 #: Up to so many groups are drawn as bars, more as a heat map.
 _MOST_BARS = 12
 _MOST_PICTURES = 24
+
+#: Pairs of entries of the test block whose distance tells of a shortcut, and what each of them means.
+_GAPS = (
+    ("minority", "majority", "right where the shortcut misleads", "right where the shortcut helps"),
+    ("worst_group", "average", "right in the worst group", "right over all test rows"),
+)
 
 #: Columns of the comparison: entry of the test block, heading, what it means.
 _COLUMNS = (
@@ -38,7 +45,10 @@ def part(comparison: Comparison, several: bool) -> dict[str, Any]:
         "verdict": verdict(comparison),
         "gaps": _gaps(series),
         "warnings": [
-            (one.name, text) for one in series for run in one.runs for text in run.report.get("warnings") or []
+            (one.name, text)
+            for one in series
+            for run in one.runs
+            for text in run.report.get("warnings") or []
         ],
         "columns": [column for column in _COLUMNS if _is_shown(series, column[0])],
         "rows": _rows(series),
@@ -49,10 +59,10 @@ def part(comparison: Comparison, several: bool) -> dict[str, Any]:
         "several_seeds": any(len(one.runs) > 1 for one in series),
         "priors": [entry for one in series if (entry := _prior(one))],
         "minorities": [entry for one in series if (entry := _minority(one))],
-        "facts": _facts(series),
+        "facts": run_facts(series),
         "names": [one.name for one in series],
-        "labels_read": _labels_read(series),
-        "environment": _shared_rows(series, lambda run: run.report.get("environment") or {}),
+        "labels_read": labels_read(series),
+        "environment": environment(series),
     }
 
 
@@ -63,8 +73,7 @@ def _is_shown(series: Sequence[Series], key: str) -> bool:
 
 def _gaps(series: Sequence[Series]) -> dict[str, Any] | None:
     """For each series where it is right least and most; None where no such pair is known."""
-    pairs = (("minority", "majority", "shortcut misleads", "shortcut helps"), ("worst_group", "average", "worst group", "average"))
-    for low, high, low_name, high_name in pairs:
+    for low, high, low_name, high_name in _GAPS:
         values = [(one, one.figure(low), one.figure(high)) for one in series]
         if all(a is not None and b is not None for _, a, b in values):
             rows = [{"name": one.name, "color": one.color, "low": a, "high": b} for one, a, b in values]
@@ -73,7 +82,7 @@ def _gaps(series: Sequence[Series]) -> dict[str, Any] | None:
 
 
 def _rows(series: Sequence[Series]) -> list[dict[str, Any]]:
-    """Rows of the comparison: the mean of a series where it has several runs, its runs, their other checkpoints."""
+    """Rows of the comparison: for each series its mean if it has several runs, and each run's checkpoints."""
     best = {}
     for key, _, _ in _COLUMNS:
         values = [value for one in series if (value := one.figure(key)) is not None]
@@ -82,17 +91,17 @@ def _rows(series: Sequence[Series]) -> list[dict[str, Any]]:
     for one in series:
         mean = len(one.runs) > 1
         if mean:
-            cells = {key: _cell(one.figure(key), best[key]) for key, _, _ in _COLUMNS}
+            cells = {key: _cell(one.figure(key), best[key]) for key in best}
             rows.append(_row(one, "mean", f"mean of {len(one.runs)} runs", cells))
         for run in one.runs:
             report = run.report
             note = f"seed {report.get('seed', '–')}, {report.get('epochs', '–')} epochs"
             chosen = describe_selection(report.get("selection") or {})
-            cells = {key: _cell(run.test.get(key), None if mean else best[key]) for key, _, _ in _COLUMNS}
+            cells = {key: _cell(run.test.get(key), None if mean else best[key]) for key in best}
             rows.append(_row(one, "seed" if mean else "run", f"{note}, {chosen}", cells))
             for other in report.get("other_selections") or []:
                 note = f"{describe_selection(other)}, epoch {other.get('epoch', '–')}"
-                cells = {key: _cell(other["test"].get(key), None) for key, _, _ in _COLUMNS}
+                cells = {key: _cell(other["test"].get(key), None) for key in best}
                 rows.append(_row(one, "other", note, cells))
     return rows
 
@@ -122,23 +131,23 @@ def _groups(series: Sequence[Series]) -> dict[str, Any]:
 
 
 def _group_table(series: Sequence[Series], frames: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
-    train = _train_counts(series[0].runs[0], len(frames[series[0].name]))
+    train = train_counts(series[0].runs[0], len(frames[series[0].name]))
     rows = []
     for number, group in enumerate(frames[series[0].name].to_dict("records")):
         results = []
         for frame in frames.values():
             entry = frame.iloc[number]
-            ends = "" if is_missing(entry["low"]) else f"{percent(entry['low'], 0, '')}–{percent(entry['high'], 0, '')}"
+            low, high = (percent(entry[end], unit="") for end in ("low", "high"))
+            ends = "" if is_missing(entry["low"]) else f"{low}–{high}"
             results.append({"text": percent(entry["accuracy"], 1, ""), "ends": ends})
-        rows.append({**group, "train": None if train is None else f"{train[number]:,}", "results": results})
+        rows.append(
+            {
+                **{str(k): v for k, v in group.items()},
+                "train": None if train is None else f"{train[number]:,}",
+                "results": results,
+            }
+        )
     return rows
-
-
-def _train_counts(run: RunFolder, num_groups: int) -> list[int] | None:
-    """Training rows per group, if they are counted for these very groups."""
-    counts = (run.report["data"].get("counts") or {}).get("train")
-    flat = np.ravel(counts).tolist() if counts else []
-    return [int(count) for count in flat] if len(flat) == num_groups else None
 
 
 def _prior(series: Series) -> dict[str, Any] | None:
@@ -147,7 +156,8 @@ def _prior(series: Series) -> dict[str, Any] | None:
         return None
     names = prior.get("label_names"), prior.get("attribute_names")
     true = prior.get("true")
-    how = ", ".join(f"{name} {spaced(prior[name])}" for name in ("estimator", "averaging") if prior.get(name))
+    parts = (("estimator", "estimator"), ("averaging", "average"))
+    how = ", ".join(f"{spaced(prior[name])} {what}" for name, what in parts if prior.get(name))
     factor = None
     if true:
         estimated_share, true_share = label_shares(prior["estimated"]), label_shares(true)
@@ -155,7 +165,7 @@ def _prior(series: Series) -> dict[str, Any] | None:
         if rare.any():
             factor = float(np.exp(np.median(np.log(estimated_share[rare] / true_share[rare]))))
     figures = prior_heatmaps(prior["estimated"], true, *names)
-    return {"name": series.name, "how": how, "figures": figures, "factor": factor, "seed": series.runs[0].report.get("seed")}
+    return {"name": series.name, "how": how, "figures": figures, "factor": factor}
 
 
 def _minority(series: Series) -> dict[str, Any] | None:
@@ -169,54 +179,3 @@ def _minority(series: Series) -> dict[str, Any] | None:
     split = series.runs[0].report["data"].get("counts", {}).get("train")
     total = int(np.sum(split)) if split else None
     return {"name": series.name, **found, "examples": examples, "total": total}
-
-
-def _facts(series: Sequence[Series]) -> list[dict[str, Any]]:
-    """What was run: a row per setting."""
-    return _shared_rows(series, _run_facts)
-
-
-def _run_facts(run: RunFolder) -> dict[str, Any]:
-    report, data = run.report, run.report["data"]
-    network = report.get("network") or {}
-    facts = {"data": data["name"], **(data.get("facts") or data.get("options") or {})}
-    counts = {split: int(np.sum(table)) for split, table in (data.get("counts") or {}).items()}
-    facts["rows"] = listing([f"{count:,} {split}" for split, count in counts.items()]) if counts else None
-    train = _train_counts(run, len(run.groups))
-    minority = (run.groups["minority"] == True).to_numpy()  # noqa: E712  (None is neither)
-    if train is not None and minority.any():
-        rare = int(np.sum(np.asarray(train)[minority]))
-        facts["training rows that conflict with the shortcut"] = f"{rare:,} ({percent(rare / max(sum(train), 1), 2)})"
-    facts["network"] = ", ".join([str(network.get("name", "–")), *(f"{spaced(k)} {plain(v)}" for k, v in (network.get("options") or {}).items())])
-    facts["parameters"] = network.get("parameters")
-    facts |= {f"{spaced(name)}": value for name, value in (report.get("method_options") or {}).items()}
-    facts["epochs"], facts["checkpoint"] = report.get("epochs"), describe_selection(report.get("selection") or {})
-    facts["device"] = report.get("device")
-    facts |= {f"seconds, {name}": round(value, 1) for name, value in (report.get("seconds") or {}).items() if value is not None}
-    return {spaced(name): value for name, value in facts.items()}
-
-
-def _shared_rows(series: Sequence[Series], facts: Callable[[RunFolder], dict[str, Any]]) -> dict[str, Any]:
-    """One row per name: a single cell where all series agree, else one for each."""
-    tables = [facts(one.runs[0]) for one in series]
-    rows = []
-    for name in dict.fromkeys(name for table in tables for name in table):
-        cells = [plain(table.get(name)) for table in tables]
-        if set(cells) != {"–"}:
-            rows.append({"name": name, "cells": cells[:1] if len(set(cells)) == 1 else cells})
-    return {"rows": rows, "split": any(len(row["cells"]) > 1 for row in rows)}
-
-
-def _labels_read(series: Sequence[Series]) -> dict[str, Any]:
-    """Which labels were read of which split, and for what."""
-
-    def of_run(run: RunFolder) -> dict[str, Any]:
-        read = run.report.get("labels_read") or {}
-        return {split: ", ".join(names) or "none" for split, names in read.items()}
-
-    diagnostics = [run.report.get("diagnostics_labels_read") or {} for one in series for run in one.runs]
-    return {
-        "table": _shared_rows(series, of_run),
-        "diagnostics": sorted({split for table in diagnostics for split, names in table.items() if names}),
-        "selections": sorted({describe_selection(run.report.get("selection") or {}) for one in series for run in one.runs}),
-    }

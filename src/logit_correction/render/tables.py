@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from logit_correction.render.wording import is_missing, percent, plain, spaced
+from logit_correction.render.wording import is_missing, listing, percent, plain, spaced
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,7 +37,9 @@ def comparison_table(reports: Sequence[dict[str, Any]], other_selections: bool =
     return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(dict.fromkeys(ACCURACIES, float))
 
 
-def _row(report: dict[str, Any], selection: dict[str, Any], test: dict[str, Any], epochs: Any) -> dict[str, Any]:
+def _row(
+    report: dict[str, Any], selection: dict[str, Any], test: dict[str, Any], epochs: Any
+) -> dict[str, Any]:
     row = {"method": report["method"], "epochs": epochs, "seed": report.get("seed")}
     row |= {name: test.get(name) for name in ACCURACIES}
     return row | {"selection": describe_selection(selection)}
@@ -46,12 +48,12 @@ def _row(report: dict[str, Any], selection: dict[str, Any], test: dict[str, Any]
 def describe_selection(selection: dict[str, Any]) -> str:
     """Return how a checkpoint was chosen, and which validation labels that took.
 
-    >>> describe_selection({"rule": "worst_group", "split": "valid", "labels_read": ["label", "attribute"]})
-    'worst group (valid: label, attribute)'
+    >>> describe_selection({"rule": "valid_worst_group", "labels_read": ["label", "attribute"]})
+    'valid worst group (reads label and attribute)'
     """
     text = spaced(selection.get("rule", "last"))
     read = selection.get("labels_read") or []
-    return f"{text} ({selection.get('split') or 'valid'}: {', '.join(read)})" if read else text
+    return f"{text} (reads {listing(read)})" if read else text
 
 
 def heading(column: str) -> str:
@@ -93,14 +95,25 @@ def to_markdown(table: pd.DataFrame) -> str:
 
 
 def to_console(table: pd.DataFrame) -> Table:
-    """Return a table for ``rich.print``, accuracies in per cent, the best of each column in bold."""
+    """Return a table for a rich console of 80 columns, in per cent, the best of each column in bold."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, text in zip(table.columns, _headings(table), strict=True):
-        shown.add_column(text, justify="right" if _is_number(table, name) else "left")
+    shown = Table(
+        title="Accuracy on the test split, %",
+        title_justify="left",
+        title_style="",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+        show_edge=False,
+    )
+    for name in table.columns:
+        text = heading(str(name)).replace("-", " ")  # so that it breaks between its words, and nowhere else
+        right = _is_number(table, name)
+        longest = max(map(len, text.split()))
+        shown.add_column(text, justify="right" if right else "left", min_width=longest, overflow="fold")
     best = {name: table[name].max() for name in table.columns if name in ACCURACIES and len(table) > 1}
     for row, texts in zip(table.to_dict("records"), _cells(table), strict=True):
         cells = zip(table.columns, texts, strict=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from logit_correction.functional.groups import wilson_interval
 from logit_correction.render.folder import Comparison, Series
@@ -31,8 +33,9 @@ class Verdict:
 def verdict(comparison: Comparison) -> Verdict:
     """Judge the runs on one task.
 
-    The figure is the accuracy on the groups that conflict with the correlation; where these are not known, that of
-    the worst group; where no attributes are known, the one of the worst label, and the verdict says that it cannot tell.
+    The figure is the accuracy on the groups that conflict with the correlation; where these are not known,
+    that of the worst group; where no attributes are known, that of the worst label, and then the verdict says
+    that it cannot tell.
     """
     series = comparison.series
     key = next((key for key in _PLACES if all(one.figure(key) is not None for one in series)), None)
@@ -51,8 +54,9 @@ def verdict(comparison: Comparison) -> Verdict:
 
 
 def _right(series: tuple[Series, ...], key: str) -> str:
-    first = f"{series[0].name} is right in {percent(series[0].figure(key))} of the cases"
-    return listing([first, *(f"{one.name} in {percent(one.figure(key))}" for one in series[1:])])
+    digits = _digits([_value(one, key) for one in series])
+    first = f"{series[0].name} is right in {percent(series[0].figure(key), digits)} of the cases"
+    return listing([first, *(f"{one.name} in {percent(one.figure(key), digits)}" for one in series[1:])])
 
 
 def _value(series: Series, key: str) -> float:
@@ -60,33 +64,48 @@ def _value(series: Series, key: str) -> float:
     return math.nan if value is None else value
 
 
+def _digits(values: Sequence[float]) -> int:
+    """Decimals of a per cent that are told: more where figures lie close together."""
+    ordered = sorted(values)
+    return int(any(upper - lower < 0.02 for lower, upper in pairwise(ordered)))
+
+
+def _gap(one: float, other: float, digits: int) -> str:
+    """The distance of two figures as the reader sees them, so that the numbers of a sentence agree."""
+    shown, other_shown = (float(percent(value, digits, unit="")) for value in (one, other))
+    return points((shown - other_shown) / 100)
+
+
 def _outcome(series: tuple[Series, ...], key: str) -> str:
     """Who is ahead of whom by how much, or that nobody is."""
+    digits = _digits([_value(one, key) for one in series])
     ranked = sorted(series, key=lambda one: _value(one, key), reverse=True)
-    best = ranked[0]
     base = next((one for one in series if one.method == BASELINE), None)
+    best = next(one for one in ranked if one is not base)
+    other = base or ranked[1]
+    gap = _gap(_value(best, key), _value(other, key), digits)
+    if not _differ(best, other, key):
+        if base is None:
+            return "the difference between the best two is no more than chance"
+        return f"{best.name} makes no difference beyond chance"
+    if _value(best, key) < _value(other, key):
+        return f"{best.name} does not help here, it loses {gap}"
     if base is None:
-        second = ranked[1]
-        ahead = f"{best.name} is ahead of {second.name} by {points(_value(best, key) - _value(second, key))}"
-        return ahead if _differ(best, second, key) else "the difference between the best two is no more than chance"
-    if best is not base and _differ(best, base, key):
-        gain = points(_value(best, key) - _value(base, key))
-        return f"{best.name} gains {gain}" if len(series) == 2 else f"{best.name} gains most, {gain} over {base.name}"
-    rival = next(one for one in ranked if one is not base)
-    if not _differ(rival, base, key):
-        return f"{rival.name} makes no difference beyond chance"
-    return f"{rival.name} does not help here, it loses {points(_value(rival, key) - _value(base, key))}"
+        return f"{best.name} is ahead of {other.name} by {gap}"
+    return (
+        f"{best.name} gains {gap}" if len(series) == 2 else f"{best.name} gains most, {gap} over {base.name}"
+    )
 
 
 def _differ(one: Series, other: Series, key: str) -> bool:
     """Whether a difference is more than chance.
 
-    With several runs on both sides: no run of one side reaches into the other side's range. Else the 95 % interval
-    of the difference of two shares, from their Wilson intervals (Newcombe), has to leave out 0.
+    With several runs on both sides: no run of one side reaches into the other side's range. Else the 95 %
+    interval of the difference of two shares, from their Wilson intervals (Newcombe), has to leave out 0.
     """
     if min(len(one.runs), len(other.runs)) > 1:
-        (low, high), (other_low, other_high) = one.spread(key) or (0, 1), other.spread(key) or (0, 1)
-        return low > other_high or other_low > high
+        own, others = one.spread(key), other.spread(key)
+        return own is not None and others is not None and (own[0] > others[1] or others[0] > own[1])
     share, other_share = _value(one, key), _value(other, key)
     if share < other_share:
         share, other_share, one, other = other_share, share, other, one
@@ -100,15 +119,19 @@ def _rows(series: Series, key: str) -> float:
     groups = series.groups
     if key == "minority":
         return float(groups["count"][groups["minority"] == True].sum())  # noqa: E712  (None is neither)
-    return float(groups["count"][groups["accuracy"].idxmin()])
+    return float(groups["count"].to_numpy()[int(groups["accuracy"].argmin())])
 
 
 def _alone(series: Series, key: str) -> str:
-    sentence = f"{_PLACES[key]}, {series.name} is right in {percent(series.figure(key))} of the cases"
+    value = _value(series, key)
     elsewhere = series.figure("majority") if key == "minority" else series.figure("average")
+    digits = _digits([value] if elsewhere is None else [value, elsewhere])
+    sentence = f"{_PLACES[key]}, {series.name} is right in {percent(value, digits)} of the cases"
     if elsewhere is not None:
         where = "where it helps" if key == "minority" else "over all rows"
-        sentence += f", against {percent(elsewhere)} {where}: a gap of {points(elsewhere - _value(series, key))}"
+        sentence += (
+            f", against {percent(elsewhere, digits)} {where}: a gap of {_gap(elsewhere, value, digits)}"
+        )
     return sentence + "."
 
 
@@ -120,9 +143,14 @@ def _side_effects(series: tuple[Series, ...], key: str | None) -> list[str]:
         "group_balanced": "With every group counted alike",
         "average": "Over all test rows",
     }
+    told = {"average"} if key == "minority" else set()  # the test split's own mix of groups says little then
+    if len(series) == 1:
+        told = {"majority", "average"} if key == "minority" else {"average"} if key == "worst_group" else told
     for name, place in wording.items():
-        if all(one.figure(name) is not None for one in series) and (name != "average" or key != "minority"):
-            sentences.append(f"{place}: {listing([f'{one.name} {percent(one.figure(name))}' for one in series])}.")
+        if name not in told and all(one.figure(name) is not None for one in series):
+            sentences.append(
+                f"{place}: {listing([f'{one.name} {percent(one.figure(name))}' for one in series])}."
+            )
     return sentences
 
 
@@ -130,7 +158,9 @@ def _trust(series: tuple[Series, ...]) -> list[str]:
     """How far the figures carry."""
     sentences = []
     if len(series) == 1 and series[0].method != BASELINE:
-        sentences.append(f"No ordinary classifier ({BASELINE}) was trained beside it, so there is nothing to compare with.")
+        sentences.append(
+            f"No ordinary classifier ({BASELINE}) was trained beside it, so there is nothing to compare with."
+        )
     counts = {len(one.runs) for one in series}
     if counts == {1}:
         sentences.append("Each figure is one training run; another seed can move it by a few points.")

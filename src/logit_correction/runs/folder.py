@@ -40,10 +40,13 @@ def read_report(folder: Path) -> dict[str, Any]:
     """Return the ``report.json`` of a finished run.
 
     Raises:
-        InputError: If the folder holds no finished run.
+        InputError: If the folder holds no finished run, or the file is damaged.
     """
     check_finished(folder)
-    content: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+    try:
+        content: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder / REPORT} is damaged ({error}): train again into a new folder") from error
     return content
 
 
@@ -56,45 +59,98 @@ def check_finished(folder: Path) -> None:
     if is_finished(folder):
         return
     if (folder / CONFIG).is_file():
-        raise InputError(f"{folder} holds a run that is not finished: go on with `train --resume --out {folder}`")
+        raise InputError(
+            f"{folder} holds a run that is not finished: go on with `train --resume --out {folder}`"
+        )
     raise InputError(f"{folder} is not a run folder: give one that `train` has written")
 
 
-def prepare(folder: Path, config: RunConfig, resume: bool) -> None:
-    """Make the folder ready for a run and write its config.
+def check_out(folder: Path, config: RunConfig, resume: bool) -> None:
+    """Return if a run with a complete config may be written into the folder; writes nothing.
 
     Raises:
-        InputError: If the folder cannot be written, holds another run or anything else, or nothing to resume.
+        InputError: If the folder is a file, holds another run or anything else, or cannot be looked into.
     """
-    path = folder / CONFIG
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out {folder} is a file: give a folder")
-    if path.is_file():
-        _check_same(folder, config, resume)
-    elif folder.is_dir() and any(folder.iterdir()):
-        raise InputError(f"--out {folder} is not empty and holds no run: give a new or empty folder")
+    try:
+        if (folder / CONFIG).is_file():
+            if not resume:
+                raise InputError(f"--out {folder} already holds {_held(folder)} give another folder")
+            check_same(folder, config)
+        elif folder.is_dir():
+            if any(folder.iterdir()):
+                raise InputError(f"--out {folder} is not empty and holds no run: give a new or empty folder")
+        elif folder.exists():
+            raise InputError(f"--out {folder} is a file: give a folder")
+    except OSError as error:
+        raise InputError(
+            f"--out {folder} cannot be written ({error.strerror}): give another folder"
+        ) from error
+
+
+def _held(folder: Path) -> str:
+    return "a finished run:" if is_finished(folder) else "an unfinished run: go on with --resume, or"
+
+
+def check_same(folder: Path, config: RunConfig) -> None:
+    """Return if the folder holds no run, or one with this very config (complete).
+
+    Raises:
+        InputError: Names the first option that differs.
+    """
+    from logit_correction.runs.assemble import complete
+
+    if not (folder / CONFIG).is_file():
+        return
+    try:
+        stored = complete(
+            RunConfig.read(folder / CONFIG)
+        )  # with the defaults of options younger than the run
+    except InputError as error:
+        raise InputError(
+            f"{folder} holds a run that cannot go on here ({error}): give another folder"
+        ) from error
+    there, here = flat_options(stored), flat_options(config)
+    for name in {**here, **there}:
+        if there.get(name) != here.get(name):
+            raise InputError(
+                f"{folder} holds a run with {name} = {there.get(name)}, not {here.get(name)}: go on with the "
+                "same options, or give another --out"
+            )
+
+
+def flat_options(config: RunConfig) -> dict[str, Any]:
+    """Return all options by the names that the command line has for them, such as ``method.q``."""
+    flat: dict[str, Any] = {}
+    for name, value in config.to_dict().items():
+        flat |= {f"{name}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {name: value}
+    # Choices first: another method has other options, and the method is what to name.
+    return dict(sorted(flat.items(), key=lambda item: not item[0].endswith(".name")))
+
+
+def prepare(folder: Path, config: RunConfig) -> None:
+    """Make the folder and write the config, unless it is there.
+
+    Raises:
+        InputError: If the folder cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
+        if not (folder / CONFIG).is_file():
+            write_text(folder / CONFIG, config.to_yaml())
     except OSError as error:
-        raise InputError(f"--out {folder} cannot be written ({error.strerror}): give another folder") from error
-    if not path.is_file():
-        write_text(path, config.to_yaml())
+        raise InputError(
+            f"--out {folder} cannot be written ({error.strerror}): give another folder"
+        ) from error
 
 
-def _check_same(folder: Path, config: RunConfig, resume: bool) -> None:
-    state = "a finished run" if is_finished(folder) else "an unfinished run"
-    if not resume:
-        hint = "" if is_finished(folder) else "go on with --resume, or "
-        raise InputError(f"--out {folder} already holds {state}: {hint}give another folder")
-    there, here = RunConfig.read(folder / CONFIG).to_dict(), config.to_dict()
-    for name in {**there, **here}:
-        if there.get(name) != here.get(name):
-            raise InputError(
-                f"--resume: {folder} was started with {name} = {there.get(name)}, not {here.get(name)}: "
-                "resume with the same options, or leave them out"
-            )
+def sweep(folder: Path) -> None:
+    """Remove what only an unfinished run needs, and half-written files of one that was killed."""
+    (folder / RESUME).unlink(missing_ok=True)
+    for name in (CONFIG, METRICS, REPORT, PAGE, PREDICTIONS, CHECKPOINT, RESUME):
+        for left in folder.glob(f".{Path(name).stem}-*{Path(name).suffix}"):
+            left.unlink(missing_ok=True)
 
 
 def check_parent(path: Path) -> None:
@@ -110,14 +166,15 @@ def check_parent(path: Path) -> None:
 
 
 def check_disk(folder: Path, needed_bytes: int) -> None:
-    """Return if the disk has room for ``needed_bytes``.
+    """Return if the disk that the folder is or will be on has room for ``needed_bytes``.
 
     Raises:
         InputError: Otherwise.
     """
-    free = shutil.disk_usage(folder).free
-    if free < needed_bytes:
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
+    disk = shutil.disk_usage(there)
+    if disk.total and disk.free < needed_bytes:  # what is no disk, such as /proc, has neither
         raise InputError(
-            f"the disk of {folder} has {free / 2**20:.0f} MiB free, but the run needs about "
-            f"{needed_bytes / 2**20:.0f} MiB: make room or give another --out"
+            f"--out {folder}: the disk has {disk.free / 2**20:.0f} MiB free, but the run needs about "
+            f"{needed_bytes / 2**20:.0f} MiB: make room or give another folder"
         )

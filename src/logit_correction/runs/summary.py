@@ -107,7 +107,7 @@ def describe_minority(found: dict[str, Tensor], table: DataTable) -> dict[str, A
 
 
 def _examples(found: dict[str, Tensor], table: DataTable) -> list[dict[str, Any]]:
-    """Return rows taken for minority, those that fit their label least first, taking turns among the labels."""
+    """Return rows taken for minority: those that fit their label least, the labels taking turns."""
     chosen = found["minority"].nonzero().flatten()
     label = table.label[table.split["train"]]
     order = chosen[found["label_probability"][chosen].argsort()]
@@ -119,7 +119,9 @@ def _examples(found: dict[str, Tensor], table: DataTable) -> list[dict[str, Any]
     rows = table.split["train"][index]
     pictures = table.inputs.pictures(rows) if len(rows) else None
     uris = png_uris(pictures) if pictures is not None else [None] * len(index)
-    names = table.attribute_names if len(table.attribute_names) == len(table.label_names) else table.label_names
+    names = (
+        table.attribute_names if len(table.attribute_names) == len(table.label_names) else table.label_names
+    )
     return [
         {
             "index": int(i),
@@ -164,7 +166,7 @@ def _processor() -> str:
 
 @cache
 def _commit() -> str | None:
-    """Return the commit of the checkout that this package is run from, with a mark if it was changed since."""
+    """Return the commit of the checkout that this package runs from, marked if it was changed since."""
     here = Path(__file__).resolve().parent
 
     def git(*words: str) -> str:
@@ -174,7 +176,9 @@ def _commit() -> str | None:
 
     try:
         if git("ls-files", "--error-unmatch", __file__):
-            return git("rev-parse", "--short=12", "HEAD") + ("-dirty" if git("status", "--porcelain", "--", "src") else "")
+            return git("rev-parse", "--short=12", "HEAD") + (
+                "-dirty" if git("status", "--porcelain", "--", "src") else ""
+            )
     except (OSError, subprocess.SubprocessError):
         pass
     return None

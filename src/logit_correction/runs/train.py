@@ -17,11 +17,13 @@ from logit_correction.runs.assemble import (
     build_fabric,
     build_source,
     build_table,
+    check_attributes,
     complete,
 )
 from logit_correction.training import checkpoint
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
+from logit_correction.types import InputError
 
 
 def train(
@@ -54,16 +56,17 @@ def train(
         Interrupted: Somebody asked to stop; ``resume`` goes on.
     """
     out, config = Path(out), complete(config)
+    files.check_out(out, config, resume)
     if resume and files.is_finished(out):
-        files.prepare(out, config, resume)
-        return out
+        return _finish(out, page and not (out / files.PAGE).is_file())
     rules = [config.training.selection, *config.training.also_select]
     table = build_table(build_source(config), rules)
     algorithm = build_algorithm(config, table.info)
+    check_attributes(config, algorithm, table)
+    files.check_disk(out, _needed_bytes(algorithm, table, len(set(rules))))
     fabric = build_fabric(config.training, _loggers(config, out))
     if fabric.is_global_zero:
-        files.prepare(out, config, resume)
-        files.check_disk(out, _needed_bytes(algorithm, table, len(set(rules))))
+        files.prepare(out, config)
         if announce is not None:
             announce(config, table)
     fabric.barrier()
@@ -80,8 +83,19 @@ def train(
     with fit.display:
         fit.run(resume=resume and (out / files.RESUME).is_file())
     if fabric.is_global_zero:
-        _write(fit, config, out, page)
+        _write(fit, config, out)
+        _finish(out, page)
     fabric.barrier()
+    return out
+
+
+def _finish(out: Path, page: bool) -> Path:
+    """Do what comes after the report: clear up and write the page."""
+    files.sweep(out)
+    if page:
+        from logit_correction.render.html import write_page
+
+        write_page([out], out / files.PAGE)
     return out
 
 
@@ -90,18 +104,27 @@ def _loggers(config: RunConfig, out: Path) -> list[Any]:
         return []
     from lightning_fabric.loggers import TensorBoardLogger
 
-    return [TensorBoardLogger(out, name="", version="tensorboard")]
+    try:
+        return [TensorBoardLogger(out, name="", version="tensorboard")]
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "--tensorboard true needs TensorBoard: `pip install tensorboard`, or leave it out"
+        ) from error
 
 
 def _needed_bytes(algorithm: Algorithm, table: DataTable, num_rules: int) -> int:
-    """Estimate the room for two checkpoints with Adam's two moments, the selected weights and the predictions."""
-    state = sum(value.numel() * value.element_size() for value in algorithm.state_dict().values() if hasattr(value, "numel"))
+    """Estimate the room for two checkpoints with Adam's moments, the selected weights and predictions."""
+    state = sum(
+        value.numel() * value.element_size()
+        for value in algorithm.state_dict().values()
+        if hasattr(value, "numel")
+    )
     predictions = 8 * len(table.label_names) * len(table.split["test"])
     return 2 * state * (3 + num_rules) + predictions + 16 * 2**20
 
 
-def _write(fit: Fit, config: RunConfig, out: Path, page: bool) -> None:
-    """Judge what was trained and write the folder; the report comes last, so a finished run has everything."""
+def _write(fit: Fit, config: RunConfig, out: Path) -> None:
+    """Judge what was trained and write the folder; the report comes last, so a finished run has it all."""
     started = time.monotonic()
     algorithm, table, rules = fit.algorithm, fit.table, fit.rules
     found = fit.collect("train", algorithm.diagnose)
@@ -114,11 +137,16 @@ def _write(fit: Fit, config: RunConfig, out: Path, page: bool) -> None:
         algorithm.load_state_dict(final_state if selected is None else selected.state)
         logits = fit.predict("test")
         epoch = final_epoch if selected is None else selected.epoch
-        blocks[rule] = {"selection": summary.selection_of(rule, epoch), "test": summary.judge(table, "test", logits)}
+        blocks[rule] = {
+            "selection": summary.selection_of(rule, epoch),
+            "test": summary.judge(table, "test", logits),
+        }
     files.write_text(out / files.CONFIG, config.to_yaml())
     fit.record.write(out / files.METRICS)
     summary.predictions_of(table, "test", logits).save(out / files.PREDICTIONS)
-    checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": algorithm.state_dict()})
+    checkpoint.write(
+        out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": algorithm.state_dict()}
+    )
     training = config.training
     report = {
         "method": config.method.name,
@@ -130,18 +158,17 @@ def _write(fit: Fit, config: RunConfig, out: Path, page: bool) -> None:
         "steps": fit.progress.total_steps,
         "training": {k: v for k, v in vars(training).items() if k not in ("seed", "epochs")},
         **blocks[training.selection],
-        "other_selections": [blocks[rule]["selection"] | {"test": blocks[rule]["test"]} for rule in rules[1:]],
+        "other_selections": [
+            blocks[rule]["selection"] | {"test": blocks[rule]["test"]} for rule in rules[1:]
+        ],
         "labels_read": summary.labels_read(algorithm, table, rules),
         "group_prior": prior,
         "estimated_minority": summary.describe_minority(found, table),
-        "diagnostics_labels_read": {"train": ["label", "attribute"] if table.has_attributes("train") else ["label"]},
+        "diagnostics_labels_read": {
+            "train": ["label", "attribute"] if table.has_attributes("train") else ["label"]
+        },
         "warnings": fit.progress.warnings,
         "environment": summary.environment(fit.fabric.device),
         "seconds": {"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
     }
     files.write_json(out / files.REPORT, report)
-    (out / files.RESUME).unlink(missing_ok=True)
-    if page:
-        from logit_correction.render.html import write_page
-
-        write_page([out], out / files.PAGE)

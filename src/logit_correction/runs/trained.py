@@ -20,7 +20,7 @@ from logit_correction.evaluation.predict import collect
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
 from logit_correction.runs import summary
-from logit_correction.runs.assemble import build_algorithm, build_source
+from logit_correction.runs.assemble import build_algorithm, build_source, complete_parts
 from logit_correction.training import checkpoint
 from logit_correction.types import DataInfo, InputError
 
@@ -44,7 +44,10 @@ class TrainedModel:
         """
         folder = Path(folder)
         self.report = files.read_report(folder)
-        self.config = RunConfig.read(folder / files.CONFIG)
+        try:
+            self.config = complete_parts(RunConfig.read(folder / files.CONFIG))
+        except InputError as error:
+            raise InputError(f"{folder} cannot be loaded by this version ({error}): train again") from error
         self.source: DataSource = build_source(self.config)
         self.label_names: list[str] = self.report["data"]["label_names"]
         self.device = torch.device(device)
@@ -53,14 +56,17 @@ class TrainedModel:
         try:
             self.algorithm.load_state_dict(checkpoint.read(folder / files.CHECKPOINT)["algorithm"])
         except (RuntimeError, KeyError) as error:
-            raise InputError(f"{folder / files.CHECKPOINT} does not fit the run's config: train again") from error
+            raise InputError(
+                f"{folder / files.CHECKPOINT} does not fit the run's config: train again"
+            ) from error
         self.algorithm.to(self.device).eval()
 
     def predict_proba(self, inputs: Tensor | NDArray[Any] | Sequence[Path | str]) -> NDArray[np.float32]:
         """Return the probability of every label.
 
         Args:
-            inputs: Picture files; or an array (n, *input_shape), unsigned bytes or floats in [0, 1] for pictures.
+            inputs: Names of picture files; or an array (n, *input_shape), for pictures unsigned bytes or
+                floats in [0, 1].
 
         Returns:
             (n, L) float32.
@@ -74,8 +80,12 @@ class TrainedModel:
             return self.algorithm.predict(store.fetch(rows)).softmax(1)
 
         with torch.no_grad():
-            parts = [probabilities(rows) for rows in torch.arange(len(store), device=self.device).split(BATCH)]
-        return torch.cat(parts).cpu().numpy() if len(store) else np.zeros((0, len(self.label_names)), np.float32)
+            parts = [
+                probabilities(rows) for rows in torch.arange(len(store), device=self.device).split(BATCH)
+            ]
+        return (
+            torch.cat(parts).cpu().numpy() if len(store) else np.zeros((0, len(self.label_names)), np.float32)
+        )
 
     def predict(self, inputs: Tensor | NDArray[Any] | Sequence[Path | str]) -> NDArray[np.str_]:
         """Return the name of the most probable label of each input, (n,)."""
@@ -93,11 +103,22 @@ class TrainedModel:
         return summary.judge(table, split, logits)
 
     def _store(self, inputs: Tensor | NDArray[Any] | Sequence[Path | str]) -> InputStore:
-        if not isinstance(inputs, Tensor | np.ndarray):
+        if isinstance(inputs, str | Path):
+            raise InputError(f"inputs are one name, {str(inputs)!r}: give a list of names")
+        if not isinstance(inputs, Tensor | np.ndarray) or (
+            isinstance(inputs, np.ndarray) and inputs.dtype.kind in "UO"
+        ):
             return self.source.read_new([Path(path) for path in inputs])
-        values = torch.as_tensor(inputs)
-        if tuple(values.shape[1:]) != self._info.input_shape:
-            raise InputError(f"inputs have shape {tuple(values.shape)}, but must be (n, {_shown(self._info.input_shape)})")
+        if isinstance(inputs, np.ndarray):
+            inputs = np.require(inputs, requirements=["C", "W"])  # else torch refuses a flipped array
+        values, shape = torch.as_tensor(inputs), self._info.input_shape
+        if tuple(values.shape[1:]) != shape:
+            shown = ", ".join(map(str, shape))
+            raise InputError(f"inputs have shape {tuple(values.shape)}, but must be (n, {shown})")
+        if len(shape) == 3 and values.dtype != torch.uint8 and not values.is_floating_point():
+            raise InputError(
+                f"pictures have type {values.dtype}, but must be unsigned bytes or floats in [0, 1]"
+            )
         if values.is_floating_point() and not bool(torch.isfinite(values).all()):
             raise InputError("the inputs hold NaN or infinity: mend or remove those rows")
         return self.source.as_store(values)
@@ -118,6 +139,7 @@ def load(run: Path | str, device: str = "cpu") -> TrainedModel:
 
 def _info(report: dict[str, Any]) -> DataInfo:
     data = report["data"]
+    table = data["correlation"]
     return DataInfo(
         num_labels=len(data["label_names"]),
         num_rows=data["rows"]["train"],
@@ -125,9 +147,7 @@ def _info(report: dict[str, Any]) -> DataInfo:
         num_attributes=len(data["attribute_names"]),
         label_names=tuple(data["label_names"]),
         attribute_names=tuple(data["attribute_names"]),
-        correlation=None if data["correlation"] is None else Correlation.from_table(data["correlation"]),
+        correlation=None
+        if table is None
+        else Correlation.from_table(table, len(data["attribute_names"]) or None),
     )
-
-
-def _shown(shape: tuple[int, ...]) -> str:
-    return ", ".join(map(str, shape))

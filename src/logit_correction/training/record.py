@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from pathlib import Path
 from typing import Any
 
@@ -24,34 +25,41 @@ class Record:
     def __init__(self) -> None:
         """Start empty."""
         self.rows: list[Row] = []
-        self._names: list[str] = []
-        self._pending: list[Tensor] = []
+        self._pending: list[tuple[list[str], Tensor]] = []
 
     def add(self, loss: Tensor, logs: dict[str, Tensor]) -> None:
-        """Keep one step's total loss and logs, without reading them."""
-        self._names = [name for name in logs if name != "loss"]
-        self._pending.append(torch.stack([loss.detach().float(), *(logs[name].float() for name in self._names)]))
+        """Keep one step's total loss and logs, without reading them; a step may log other figures than the last."""
+        figures = {**logs, "loss": loss.detach()}
+        names = ["loss", *(name for name in figures if name != "loss")]
+        self._pending.append((names, torch.stack([figures[name].float() for name in names])))
 
-    def check(self, step: int) -> Tensor | None:
-        """Return the pending figures (steps, names) on the CPU, None if there are none.
+    def check(self, step: int) -> list[dict[str, float]]:
+        """Read the pending steps' figures.
+
+        Args:
+            step: Number of steps done, the pending ones included.
 
         Raises:
             TrainingError: A loss was not finite; names the step.
         """
         if not self._pending:
-            return None
-        values = torch.stack(self._pending).cpu()
-        bad = (~torch.isfinite(values[:, 0])).nonzero().flatten()
-        if len(bad):
-            at = step - len(values) + int(bad[0]) + 1
-            raise TrainingError(
-                f"the loss became {float(values[int(bad[0]), 0])} at step {at}: lower --learning_rate, or set "
-                "--gradient_clip 1; the last checkpoint before it was kept"
-            )
-        return values
+            return []
+        device = self._pending[-1][1].device  # steps taken from a checkpoint lie on the CPU
+        numbers = torch.cat([values.to(device) for _, values in self._pending]).tolist()
+        steps, start = [], 0
+        for names, values in self._pending:
+            steps.append(dict(zip(names, numbers[start : start + len(values)], strict=True)))
+            start += len(values)
+        for i, figures in enumerate(steps):
+            if not math.isfinite(figures["loss"]):
+                raise TrainingError(
+                    f"the loss became {figures['loss']} at step {step - len(steps) + i + 1}: lower --learning_rate, "
+                    "or set --gradient_clip 1; the last checkpoint before it was kept"
+                )
+        return steps
 
     def flush(self, *, step: int, **where: float | int) -> Row | None:
-        """Turn the steps since the last flush into one row of their means.
+        """Turn the steps since the last flush into one row of means, each over the steps that have the figure.
 
         Args:
             step: Number of steps done, the pending ones included.
@@ -60,22 +68,25 @@ class Record:
         Raises:
             TrainingError: A loss was not finite; names the step.
         """
-        values = self.check(step)
-        if values is None:
+        steps = self.check(step)
+        if not steps:
             return None
         self._pending = []
-        means = values.double().mean(0).tolist()
-        row: Row = {"step": step, **where, "loss": means[0], **dict(zip(self._names, means[1:], strict=True))}
+        names = dict.fromkeys(name for figures in steps for name in figures)
+        row: Row = {"step": step, **where}
+        for name in names:
+            known = [figures[name] for figures in steps if name in figures]
+            row[name] = math.fsum(known) / len(known)
         self.rows.append(row)
         return row
 
     def state(self) -> dict[str, Any]:
         """Return all of it for a checkpoint, the steps not yet turned into a row included."""
-        return {"rows": self.rows, "names": self._names, "pending": [value.cpu() for value in self._pending]}
+        return {"rows": self.rows, "pending": [(names, values.cpu()) for names, values in self._pending]}
 
     def load(self, state: dict[str, Any]) -> None:
         """Take up what ``state`` returned."""
-        self.rows, self._names, self._pending = list(state["rows"]), list(state["names"]), list(state["pending"])
+        self.rows, self._pending = list(state["rows"]), list(state["pending"])
 
     def write(self, path: Path) -> None:
         """Write the rows as CSV; a figure that a row lacks is left empty."""

@@ -1,0 +1,31 @@
+"""The argument parser of the small commands: its errors are like all others."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import NoReturn
+
+from logit_correction.errors import InputError
+
+#: What argparse says, and how it reads better.
+_WORDINGS = (
+    (r"the following arguments are required: (.*)", r"\1 is missing"),
+    (r"argument (\S+): invalid int value: (.*)", r"\1 is \2, but must be a whole number"),
+    (r"argument (\S+): invalid choice: (\S+) \(choose from (.*)\)", r"\1 is \2, but must be one of \3"),
+    (r"argument (\S+): expected one argument", r"\1 needs a value"),
+)
+
+
+class Parser(argparse.ArgumentParser):
+    """Takes no abbreviated options; raises ``InputError`` where argparse would print its usage and exit."""
+
+    def __init__(self, command: str, description: str) -> None:
+        """Name the command and say what it does."""
+        super().__init__(prog=f"logit-correction {command}", description=description, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what argparse has found wrong, in plain words."""
+        for pattern, wording in _WORDINGS:
+            message = re.sub(pattern, wording, message)
+        raise InputError(f"{message}; `{self.prog} --help` shows what it takes")

@@ -1,0 +1,175 @@
+"""What a batch loader hands out, in which order, and to which process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from logit_correction.correlation import Correlation
+from logit_correction.data.loading import BatchLoader
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.types import InputError
+
+
+def numbered_table(train: int = 10, others: int = 3) -> DataTable:
+    """Every input is the number of its row; the splits do not lie in order."""
+    total = train + 2 * others
+    order = torch.randperm(total, generator=torch.Generator().manual_seed(5))
+    return DataTable(
+        inputs=ArrayStore(torch.arange(total, dtype=torch.float32)[:, None]),
+        label=torch.arange(total) % 2,
+        attribute=torch.arange(total) % 3,
+        split={
+            "train": order[:train],
+            "valid": order[train : train + others],
+            "test": order[train + others :],
+        },
+        label_names=["a", "b"],
+        attribute_names=["x", "y", "z"],
+        correlation=Correlation.from_table([[0], [1]], 3),
+    )
+
+
+def indices(loader: BatchLoader, epoch: int = 0, first_step: int = 0) -> list[int]:
+    return torch.cat([batch.index for batch in loader.epoch(epoch, first_step)]).tolist()
+
+
+@settings(deadline=None, max_examples=30)
+@given(rows=st.integers(1, 40), batch_size=st.integers(1, 50), shuffle=st.booleans(), epoch=st.integers(0, 5))
+def test_every_row_comes_exactly_once_an_epoch(rows: int, batch_size: int, shuffle: bool, epoch: int) -> None:
+    loader = BatchLoader(numbered_table(rows), "train", batch_size=batch_size, shuffle=shuffle)
+    batches = list(loader.epoch(epoch))
+    assert sorted(indices(loader, epoch)) == list(range(rows))
+    assert len(loader) == len(batches) == -(-rows // batch_size)
+    assert all(len(batch.label) == batch_size for batch in batches[:-1])
+
+
+def test_a_batch_holds_the_inputs_and_labels_of_its_rows() -> None:
+    table = numbered_table()
+    loader = BatchLoader(table, "train", batch_size=4, shuffle=True, with_attributes=True)
+    for batch in loader.epoch(2):
+        rows = table.split["train"][batch.index]
+        assert torch.equal(batch.inputs, rows[:, None].float())
+        assert torch.equal(batch.label, table.label[rows])
+        assert torch.equal(batch.attribute, table.attribute[rows])
+
+
+def test_attributes_stay_behind_unless_they_are_asked_for() -> None:
+    loader = BatchLoader(numbered_table(), "train", batch_size=4)
+    assert loader.attribute is None
+    assert all(batch.attribute is None for batch in loader.epoch())
+
+
+def test_unknown_attributes_are_refused_only_where_asked_for() -> None:
+    table = numbered_table()
+    attribute = table.attribute.clone()
+    attribute[table.split["train"][3]] = UNKNOWN
+    table = replace(table, attribute=attribute)
+    assert len(indices(BatchLoader(table, "train", batch_size=4))) == 10
+    BatchLoader(table, "valid", batch_size=4, with_attributes=True)
+    with pytest.raises(InputError, match="attribute of every train row"):
+        BatchLoader(table, "train", batch_size=4, with_attributes=True)
+
+
+def test_the_order_depends_on_seed_and_epoch_alone() -> None:
+    def order(seed: int, epoch: int) -> list[int]:
+        loader = BatchLoader(numbered_table(30), "train", batch_size=7, seed=seed, shuffle=True)
+        torch.manual_seed(seed + 99 + epoch)
+        return indices(loader, epoch)
+
+    assert order(0, 3) == order(0, 3)
+    orders = [order(seed, epoch) for seed in range(3) for epoch in range(3)]
+    assert len({tuple(one) for one in orders}) == 9
+    assert all(one != sorted(one) for one in orders)
+
+
+def test_batch_size_does_not_change_the_order() -> None:
+    small, large = (BatchLoader(numbered_table(30), "train", batch_size=b, shuffle=True) for b in (4, 30))
+    assert indices(small, 1) == indices(large, 1)
+
+
+def test_without_shuffling_rows_come_in_order_every_epoch() -> None:
+    loader = BatchLoader(numbered_table(), "train", batch_size=3)
+    assert indices(loader, 0) == indices(loader, 7) == list(range(10))
+
+
+@pytest.mark.parametrize("weight", [None, torch.arange(10), torch.arange(10) / 9])
+def test_an_epoch_can_be_entered_anywhere(weight: Tensor | None) -> None:
+    loader = BatchLoader(numbered_table(), "train", batch_size=4, shuffle=True, row_weight=weight)
+    whole = [batch.index.tolist() for batch in loader.epoch(1)]
+    for step in range(len(loader) + 1):
+        assert [batch.index.tolist() for batch in loader.epoch(1, step)] == whole[step:]
+
+
+def test_integer_weights_repeat_rows_exactly() -> None:
+    weight = torch.tensor([0, 3, 1, 0, 2, 1, 1, 1, 5, 0])
+    loader = BatchLoader(numbered_table(), "train", batch_size=4, row_weight=weight)
+    assert len(loader) == 4  # 14 rows
+    for epoch in range(3):
+        counted = torch.bincount(torch.tensor(indices(loader, epoch)), minlength=10)
+        assert torch.equal(counted, weight)
+    assert indices(loader, 0) != indices(loader, 1)
+
+
+def test_float_weights_draw_in_proportion() -> None:
+    weight = torch.tensor([0.0, 1.0, 1.0, 2.0, 4.0, 0.0, 0.0, 0.0, 1.0, 1.0])
+    loader = BatchLoader(numbered_table(), "train", batch_size=4, row_weight=weight)
+    assert len(loader) == 3
+    epochs = 2000
+    drawn = torch.cat([torch.tensor(indices(loader, epoch)) for epoch in range(epochs)])
+    assert len(drawn) == 10 * epochs
+    share, expected = torch.bincount(drawn, minlength=10) / len(drawn), weight / weight.sum()
+    spread = (expected * (1 - expected) / len(drawn)).sqrt()
+    assert bool(((share - expected).abs() <= 4.5 * spread).all())
+    # An epoch is drawn with replacement: it does not repeat in proportion, as integers do.
+    counts = {int((torch.tensor(indices(loader, epoch)) == 4).sum()) for epoch in range(20)}
+    assert len(counts) > 1
+
+
+@pytest.mark.parametrize(
+    "weight", [torch.ones(9), torch.zeros(10), torch.tensor([-1.0] + [1.0] * 9), torch.ones(10, 1)]
+)
+def test_impossible_weights_are_refused(weight: Tensor) -> None:
+    with pytest.raises(ValueError, match="row_weight must hold 10 weights"):
+        BatchLoader(numbered_table(), "train", batch_size=4, row_weight=weight)
+
+
+def test_two_processes_part_each_batch_between_them() -> None:
+    alone = BatchLoader(numbered_table(12), "train", batch_size=6, shuffle=True)
+    first, second = (
+        BatchLoader(numbered_table(12), "train", batch_size=6, shuffle=True, rank=rank, world_size=2)
+        for rank in range(2)
+    )
+    assert len(first) == len(second) == len(alone) == 2
+    for whole, left, right in zip(alone.epoch(3), first.epoch(3), second.epoch(3), strict=True):
+        assert len(left.index) == len(right.index) == 3
+        assert whole.index.tolist() == left.index.tolist() + right.index.tolist()
+
+
+@settings(deadline=None, max_examples=30)
+@given(rows=st.integers(1, 30), share=st.integers(1, 8), world=st.integers(2, 4), weighted=st.booleans())
+def test_all_processes_take_as_many_rows_and_leave_none_out(
+    rows: int, share: int, world: int, weighted: bool
+) -> None:
+    weight = torch.arange(rows) % 3 + 1 if weighted else None
+    options = {"batch_size": share * world, "shuffle": True, "world_size": world, "row_weight": weight}
+    loaders = [BatchLoader(numbered_table(rows), "train", rank=rank, **options) for rank in range(world)]
+    assert len({len(loader) for loader in loaders}) == 1
+    per_rank = [[len(batch.index) for batch in loader.epoch(1)] for loader in loaders]
+    assert all(sizes == [share] * len(loaders[0]) for sizes in per_rank)
+    seen = torch.bincount(torch.tensor([i for loader in loaders for i in indices(loader, 1)]), minlength=rows)
+    wanted = torch.ones(rows, dtype=torch.long) if weight is None else weight
+    assert bool((seen >= wanted).all())
+    assert int((seen - wanted).sum()) < share * world  # only the last batch is filled up
+
+
+@pytest.mark.parametrize(("batch_size", "world"), [(0, 1), (-4, 1), (5, 2)])
+def test_a_batch_size_that_does_not_fit_is_refused(batch_size: int, world: int) -> None:
+    with pytest.raises(InputError, match="batch_size"):
+        BatchLoader(numbered_table(), "train", batch_size=batch_size, world_size=world)

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import softmax
+
+from logit_correction.evaluation import Predictions
+from logit_correction.types import InputError
+
+
+def made(rows: int = 6, dtype: Any = np.float32, **changes: Any) -> Predictions:
+    draw = np.random.default_rng(0)
+    values: dict[str, Any] = {
+        "index": np.arange(rows) * 3,
+        "label": draw.integers(0, 3, rows),
+        "attribute": draw.integers(-1, 2, rows),
+        "logits": draw.normal(size=(rows, 3)).astype(dtype),
+        "label_names": ["cat", "dog", 'Ünïcode, | "quoted"'],
+        "attribute_names": ["in", "out"],
+        "split": "valid",
+    }
+    return Predictions(**(values | changes))
+
+
+def same(one: Predictions, other: Predictions) -> None:
+    for name in ("index", "label", "logits", "attribute"):
+        left, right = getattr(one, name), getattr(other, name)
+        assert (left is None) == (right is None)
+        if left is not None:
+            np.testing.assert_array_equal(left, right)
+            assert left.dtype == right.dtype
+    for name in ("label_names", "attribute_names", "split"):
+        assert getattr(one, name) == getattr(other, name)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("known", [True, False])
+def test_parquet_round_trip(tmp_path: Path, dtype: Any, known: bool) -> None:
+    predictions = made(dtype=dtype, **({} if known else {"attribute": None, "attribute_names": ()}))
+    predictions.save(tmp_path / "predictions.parquet")
+    same(predictions, Predictions.load(tmp_path / "predictions.parquet"))
+    assert [file.name for file in tmp_path.iterdir()] == ["predictions.parquet"]
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(st.floats(width=32, allow_nan=False), min_size=3, max_size=3), st.integers(0, 2))
+def test_any_finite_or_infinite_logits_survive_the_round_trip(
+    tmp_path_factory: pytest.TempPathFactory, row: list[float], label: int
+) -> None:
+    path = tmp_path_factory.mktemp("round") / "p.parquet"
+    predictions = made(1, logits=np.array([row], dtype=np.float32), label=[label])
+    predictions.save(path)
+    same(predictions, Predictions.load(path))
+
+
+def test_the_file_is_a_plain_table_for_other_tools(tmp_path: Path) -> None:
+    predictions = made()
+    predictions.save(tmp_path / "p.parquet")
+    table = pq.read_table(tmp_path / "p.parquet").to_pandas()
+    assert list(table.columns) == [
+        "index",
+        "label",
+        "attribute",
+        "prediction",
+        "logit_0",
+        "logit_1",
+        "logit_2",
+    ]
+    np.testing.assert_array_equal(table["prediction"], predictions.logits.argmax(1))
+
+
+def test_a_failing_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "p.parquet"
+    made().save(path)
+    before = path.read_bytes()
+
+    def broken(table: object, where: Path) -> None:
+        Path(where).write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr("pyarrow.parquet.write_table", broken)
+    with pytest.raises(OSError, match="disk full"):
+        made(4).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_loading_names_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no predictions at"):
+        Predictions.load(tmp_path / "missing.parquet")
+    (tmp_path / "damaged.parquet").write_bytes(b"PAR1 not really")
+    with pytest.raises(InputError, match=r"damaged\.parquet cannot be read"):
+        Predictions.load(tmp_path / "damaged.parquet")
+    import pandas as pd
+
+    pd.DataFrame({"x": [1]}).to_parquet(tmp_path / "other.parquet")
+    with pytest.raises(InputError, match=r"other\.parquet cannot be read"):
+        Predictions.load(tmp_path / "other.parquet")
+
+
+def test_probabilities_are_the_softmax_also_of_great_logits() -> None:
+    logits = np.array([[1000.0, 999.0, -1000.0], [-1e30, 0.0, 1.0]])
+    predictions = made(2, logits=logits, label=[0, 0], index=[0, 1], attribute=None)
+    np.testing.assert_allclose(predictions.probabilities, softmax(logits, axis=1), rtol=1e-12)
+    assert predictions.probabilities.dtype == np.float64
+
+
+def test_tensors_are_taken_and_half_precision_is_widened() -> None:
+    predictions = made(
+        2,
+        index=torch.tensor([0, 1]),
+        label=torch.tensor([1, 2]),
+        attribute=torch.tensor([0, 1]),
+        logits=torch.randn(2, 3, dtype=torch.bfloat16, requires_grad=True),
+    )
+    assert predictions.logits.dtype == np.float32
+    assert predictions.label.dtype == np.int64
+
+
+def test_unique_keeps_each_row_once_in_order() -> None:
+    predictions = made(4, index=[5, 2, 5, 9], label=[0, 1, 0, 2], attribute=[1, 0, 1, -1])
+    kept = predictions.unique()
+    assert kept.index.tolist() == [2, 5, 9]
+    assert kept.label.tolist() == [1, 0, 2]
+    assert kept.attribute is not None
+    assert kept.attribute.tolist() == [0, 1, -1]
+    np.testing.assert_array_equal(kept.logits, predictions.logits[[1, 0, 3]])
+
+
+def test_attributes_that_are_all_unknown_are_none() -> None:
+    assert made(attribute=np.full(6, -1)).attribute is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"logits": np.zeros((6, 2))}, "logits must have shape"),
+        ({"label": np.zeros(5)}, "label must have shape"),
+        ({"label": np.full(6, 3)}, r"label must lie in 0\.\.2"),
+        ({"label": np.full(6, -1)}, r"label must lie in 0\.\.2"),
+        ({"attribute": np.full(6, 2)}, r"attribute must lie in -1\.\.1"),
+        ({"attribute": np.array([0, 0, 0, 0, 0, -2])}, r"attribute must lie in -1\.\.1"),
+    ],
+)
+def test_wrong_shapes_and_ranges_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        made(**changes)

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from fairlearn.metrics import MetricFrame
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+from sklearn.metrics import accuracy_score
+
+from logit_correction.correlation import Correlation
+from logit_correction.evaluation import GroupReport, Predictions
+
+
+def made(rows: int, labels: int, attributes: int, seed: int, missing: float = 0.0) -> Predictions:
+    """Random predictions; a share ``missing`` of the attributes is unknown."""
+    draw = np.random.default_rng(seed)
+    attribute = draw.integers(0, attributes, rows)
+    attribute[draw.random(rows) < missing] = -1
+    return Predictions(
+        index=draw.permutation(rows),
+        label=draw.integers(0, labels, rows),
+        attribute=attribute,
+        logits=draw.normal(size=(rows, labels)),
+        label_names=[f"y{i}" for i in range(labels)],
+        attribute_names=[f"a{i}" for i in range(attributes)],
+    )
+
+
+def by_hand(predictions: Predictions, label: int, attribute: int) -> tuple[int, int, list[float]]:
+    """Count, correct and margins of a group, by a loop over rows."""
+    count, correct, margins = 0, 0, []
+    for row in range(len(predictions)):
+        if predictions.label[row] != label or predictions.attribute[row] != attribute:  # type: ignore[index]
+            continue
+        logits = predictions.logits[row].tolist()
+        own = logits.pop(label)
+        count, correct = count + 1, correct + (own > max(logits))
+        margins.append(own - max(logits))
+    return count, correct, margins
+
+
+def test_groups_agree_with_fairlearn() -> None:
+    predictions = made(400, 3, 4, seed=1)
+    report = GroupReport.from_predictions(predictions)
+    frame = MetricFrame(
+        metrics=accuracy_score,
+        y_true=predictions.label,
+        y_pred=predictions.prediction,
+        sensitive_features=pd.DataFrame({"label": predictions.label, "attribute": predictions.attribute}),
+    )
+    assert report.average == pytest.approx(frame.overall)
+    np.testing.assert_allclose(report.groups["accuracy"], frame.by_group.to_numpy(float).ravel())
+    assert report.worst_group == pytest.approx(frame.group_min())
+    assert report.group_balanced == pytest.approx(float(frame.by_group.mean()))
+    by_label = MetricFrame(
+        metrics=accuracy_score,
+        y_true=predictions.label,
+        y_pred=predictions.prediction,
+        sensitive_features=predictions.label,
+    )
+    assert report.worst_class == pytest.approx(by_label.group_min())
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    st.integers(1, 40),
+    st.integers(2, 4),
+    st.integers(1, 4),
+    st.integers(0, 1000),
+    st.sampled_from([0.0, 0.4]),
+)
+def test_every_figure_agrees_with_a_loop(
+    rows: int, labels: int, attributes: int, seed: int, missing: float
+) -> None:
+    predictions = made(rows, labels, attributes, seed, missing)
+    report = GroupReport.from_predictions(predictions)
+    right = predictions.prediction == predictions.label
+    assert report.average == pytest.approx(right.mean())
+    if predictions.attribute is None:
+        assert report.group_balanced is None
+        return
+    accuracies = []
+    for number, group in enumerate(report.groups.to_dict("records")):
+        y, a = divmod(number, attributes)
+        assert (group["label"], group["attribute"]) == (f"y{y}", f"a{a}")
+        count, correct, margins = by_hand(predictions, y, a)
+        assert (group["count"], group["correct"]) == (count, correct)
+        if count == 0:
+            figures = ("accuracy", "low", "high", "margin_min", "margin_mean")
+            assert all(math.isnan(group[name]) for name in figures)
+            continue
+        accuracies.append(correct / count)
+        assert group["accuracy"] == pytest.approx(correct / count)
+        assert group["margin_min"] == pytest.approx(min(margins))
+        assert group["margin_mean"] == pytest.approx(sum(margins) / count)
+    assert report.group_balanced == pytest.approx(sum(accuracies) / len(accuracies))
+    assert report.worst_group == pytest.approx(min(accuracies))
+
+
+def test_intervals_are_wilsons() -> None:
+    report = GroupReport.from_predictions(made(60, 2, 3, seed=3))
+    for group in report.groups.to_dict("records"):
+        oracle = binomtest(group["correct"], group["count"]).proportion_ci(method="wilson")
+        assert group["low"] == pytest.approx(oracle.low)
+        assert group["high"] == pytest.approx(oracle.high)
+
+
+def test_an_empty_group_is_null_and_takes_no_part() -> None:
+    predictions = Predictions(
+        index=np.arange(4),
+        label=[0, 0, 1, 1],
+        attribute=[0, 1, 1, 1],  # nobody has label 1 and attribute 0
+        logits=[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]],
+        label_names=["0", "1"],
+        attribute_names=["0", "1"],
+    )
+    block = GroupReport.from_predictions(predictions, Correlation.one_to_one(2)).to_dict()
+    empty = block["groups"][2]
+    assert empty["count"] == 0
+    assert [empty[name] for name in ("accuracy", "low", "high", "margin_min", "margin_mean")] == [None] * 5
+    assert block["group_balanced"] == pytest.approx((1 + 1 + 0.5) / 3)
+    assert block["worst_group"] == pytest.approx(0.5)
+    assert block["minority"] == 1.0
+    assert block["majority"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("table", [[[0], [1], [2]], [[0], [0], [1, 2]]])
+def test_minority_and_majority_count_rows_and_average_group_margins(table: list[list[int]]) -> None:
+    predictions, correlation = made(200, 3, 3, seed=5), Correlation.from_table(table)
+    report = GroupReport.from_predictions(predictions, correlation)
+    right = predictions.prediction == predictions.label
+    pairs = zip(predictions.label, predictions.attribute, strict=True)  # type: ignore[arg-type]
+    minority = np.array([a not in table[y] for y, a in pairs])
+    assert report.minority == pytest.approx(right[minority].mean())
+    assert report.majority == pytest.approx(right[~minority].mean())
+    least = {(y, a): min(by_hand(predictions, y, a)[2]) for y in range(3) for a in range(3)}
+    rare = [value for (y, a), value in least.items() if a not in table[y]]
+    common = [value for (y, a), value in least.items() if a in table[y]]
+    assert report.minority_margin == pytest.approx(np.mean(rare))
+    assert report.majority_margin == pytest.approx(np.mean(common))
+    flags = [a not in table[y] for y in range(3) for a in range(3)]
+    assert report.groups["minority"].tolist() == flags
+
+
+def test_unknown_attributes_leave_group_figures_out_and_labels_in() -> None:
+    known = made(50, 3, 3, seed=2)
+    unknown = Predictions(known.index, known.label, known.logits, known.label_names)
+    block = GroupReport.from_predictions(unknown, Correlation.one_to_one(3)).to_dict()
+    for name in (
+        "group_balanced",
+        "worst_group",
+        "minority",
+        "majority",
+        "minority_margin",
+        "majority_margin",
+    ):
+        assert block[name] is None
+    assert [group["attribute"] for group in block["groups"]] == [None] * 3
+    assert [group["label"] for group in block["groups"]] == list(known.label_names)
+    assert block["worst_class"] == pytest.approx(min(group["accuracy"] for group in block["groups"]))
+    assert block["average"] == pytest.approx((known.prediction == known.label).mean())
+
+
+def test_groups_may_overlap_and_leave_rows_out() -> None:
+    label = torch.tensor([0, 0, 0, 1])
+    logits = torch.tensor([[2.0, 0.0], [2.0, 0.0], [0.0, 2.0], [0.0, 2.0]])
+    membership = torch.tensor([[1, 1, 0], [0, 1, 0], [1, 1, 0], [0, 0, 0]]).bool()
+    names = pd.DataFrame({"label": ["toxic", "toxic", "fine"], "attribute": ["female", "any", "female"]})
+    report = GroupReport.from_membership(logits, label, membership, names, torch.tensor([True, False, False]))
+    assert report.groups["count"].tolist() == [2, 3, 0]
+    assert report.groups["correct"].tolist() == [1, 2, 0]
+    np.testing.assert_allclose(report.groups["accuracy"], [1 / 2, 2 / 3, np.nan])
+    assert report.average == pytest.approx(3 / 4)
+    assert report.group_balanced == pytest.approx((1 / 2 + 2 / 3) / 2)
+    assert (report.worst_group, report.minority) == (0.5, 0.5)
+    assert report.majority == pytest.approx(2 / 3)
+
+
+def test_rows_that_several_processes_predicted_count_once() -> None:
+    predictions = made(30, 2, 2, seed=8)
+    order = np.r_[np.arange(30), [3, 3, 17]]
+    doubled = Predictions(
+        predictions.index[order],
+        predictions.label[order],
+        predictions.logits[order],
+        predictions.label_names,
+        predictions.attribute[order],  # type: ignore[index]
+        predictions.attribute_names,
+    )
+    once, twice = GroupReport.from_predictions(predictions), GroupReport.from_predictions(doubled)
+    assert once.to_dict() == twice.to_dict()
+
+
+def check_strict(block: dict[str, Any]) -> None:
+    assert json.loads(json.dumps(block, allow_nan=False)) == block
+
+
+def test_the_block_has_the_fixed_names_and_is_strict_json() -> None:
+    block = GroupReport.from_predictions(made(9, 3, 3, seed=0), Correlation.one_to_one(3)).to_dict()
+    check_strict(block)
+    assert {"average", "group_balanced", "worst_group", "groups"} <= set(block)
+    assert len(block["groups"]) == 9
+    for group in block["groups"]:
+        assert {"label", "attribute", "count", "accuracy"} <= set(group)
+        assert isinstance(group["label"], str)
+        assert isinstance(group["count"], int)
+        assert isinstance(group["minority"], bool)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_logits_that_are_not_finite_still_give_strict_json(bad: float) -> None:
+    predictions = made(12, 2, 2, seed=4)
+    predictions.logits[3, 0] = bad
+    check_strict(GroupReport.from_predictions(predictions, Correlation.one_to_one(2)).to_dict())
+
+
+def test_sizes_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="correlation has shape"):
+        GroupReport.from_predictions(made(9, 3, 3, seed=0), Correlation.one_to_one(2))
+    with pytest.raises(ValueError, match="groups has 1 rows"):
+        GroupReport.from_membership(
+            torch.zeros(2, 2),
+            torch.zeros(2, dtype=torch.long),
+            torch.ones(2, 2, dtype=torch.bool),
+            pd.DataFrame({"label": ["a"], "attribute": ["b"]}),
+        )

@@ -1,0 +1,67 @@
+"""A method on small data, ready to be stepped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from logit_correction.data.loading import BatchLoader
+from logit_correction.data.table import DataTable
+from logit_correction.methods import METHODS
+from logit_correction.methods.base import Algorithm
+from logit_correction.networks.mlp import MLP
+from logit_correction.registry import resolve
+from logit_correction.types import Batch
+
+Build = Callable[..., Algorithm]
+
+
+def build(name: str, table: DataTable, seed: int = 0, **options: Any) -> Algorithm:
+    """The method ``name`` with a small network, at the begin of its first stage."""
+    cls = resolve("method", name, METHODS)
+    algorithm: Algorithm = cls(lambda: MLP(table.info, hidden=(16, 16)), table.info, seed=seed, **options)
+    algorithm.begin_stage(0, None)
+    return algorithm
+
+
+def batches(algorithm: Algorithm, table: DataTable, epoch: int = 0) -> Iterator[Batch]:
+    """One epoch of batches of 16 rows."""
+    loader = BatchLoader(
+        table, "train", batch_size=16, shuffle=True, with_attributes=algorithm.needs_attributes
+    )
+    return loader.epoch(epoch)
+
+
+def take_steps(
+    algorithm: Algorithm, table: DataTable, epochs: int = 1, optimizer: torch.optim.Optimizer | None = None
+) -> list[float]:
+    """Train in the plainest possible loop and return the losses."""
+    optimizer = optimizer or torch.optim.Adam(algorithm.parameter_groups(), lr=1e-2)
+    losses = []
+    for epoch in range(epochs):
+        for number, batch in enumerate(batches(algorithm, table, epoch)):
+            step = algorithm(batch, epoch + number / 3)  # 48 rows make three steps an epoch
+            optimizer.zero_grad()
+            step.loss.backward()
+            optimizer.step()
+            losses.append(float(step.loss.detach()))
+        algorithm.end_epoch()
+    return losses
+
+
+@pytest.fixture(name="build")
+def _build() -> Build:
+    return build
+
+
+@pytest.fixture(name="batches")
+def _batches() -> Callable[..., Iterator[Batch]]:
+    return batches
+
+
+@pytest.fixture(name="take_steps")
+def _take_steps() -> Callable[..., list[float]]:
+    return take_steps

@@ -1,0 +1,253 @@
+"""What every method promises, whatever it does; a new entry of METHODS is tested without a change here."""
+
+from __future__ import annotations
+
+import copy
+import io
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from logit_correction.config import TrainingConfig
+from logit_correction.correlation import Correlation
+from logit_correction.data.table import DataTable
+from logit_correction.methods import METHODS
+from logit_correction.methods.base import Algorithm, StepRandomness
+from logit_correction.networks.mlp import MLP
+from logit_correction.registry import resolve
+from logit_correction.training.display import Display
+from logit_correction.training.fit import Fit
+from logit_correction.types import Batch, Step
+
+#: Options beside the default ones under which the contract must hold too.
+VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "LC": [
+        {"head_start_epochs": 0.0, "biased_epochs": None, "biased_input_dropout": 0.0, "prior": "cell"},
+        {"averaging": "dataset", "mixup": "minority-rows", "head_start_epochs": 0.5},
+        {"prior": "algorithm-1", "averaging": "batch", "mixup_on": "features"},
+        {"prior": "uniform", "mixup": "none", "gce_form": "weighted", "head_start_epochs": 0.0},
+        {"correlation": "known"},
+    ],
+}
+
+SOURCES: dict[str, dict[str, Any]] = {
+    "pictures": {"pictures": True},
+    "features": {"correlation": Correlation.one_to_one(4)},
+    "fewer attributes than labels": {"correlation": Correlation.from_table([[0], [0], [1]])},
+}
+
+CASES = [
+    pytest.param(name, options, id=" ".join([name, *map(str, options.values())]))
+    for name in METHODS
+    for options in [{}, *VARIANTS.get(name, [])]
+]
+
+#: An epoch after whatever a method does at the begin.
+LATE = 50.0
+
+pytestmark = [pytest.mark.parametrize(("name", "options"), CASES), pytest.mark.parametrize("source", SOURCES)]
+
+
+@pytest.fixture
+def table(make_table, source: str) -> DataTable:
+    return make_table(**SOURCES[source])
+
+
+@pytest.fixture
+def algorithm(build, name: str, options: dict[str, Any], table: DataTable) -> Algorithm:
+    return build(name, table, **options)
+
+
+def tensors(algorithm: torch.nn.Module) -> dict[str, Tensor]:
+    """A copy of all tensors of the state."""
+    return {k: v.clone() for k, v in algorithm.state_dict().items() if isinstance(v, Tensor)}
+
+
+def assert_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
+    assert first.keys() == second.keys()
+    different = [key for key in first if not torch.equal(first[key], second[key])]
+    assert not different
+
+
+def trained(algorithm: Algorithm) -> list[torch.nn.Parameter]:
+    return [parameter for group in algorithm.parameter_groups() for parameter in group["params"]]
+
+
+def all_inputs(table: DataTable, split: str = "train") -> Tensor:
+    return table.inputs.fetch(table.split[split])
+
+
+def test_a_step_has_a_finite_scalar_loss_and_plain_logs(
+    algorithm: Algorithm, table: DataTable, batches
+) -> None:
+    for epoch in (0.0, 0.7, LATE):
+        step = algorithm(next(batches(algorithm, table)), epoch)
+        assert isinstance(step, Step) and step.loss.shape == () and step.loss.requires_grad
+        assert bool(torch.isfinite(step.loss))
+        for value in step.logs.values():
+            assert value.shape == () and not value.requires_grad and bool(torch.isfinite(value))
+
+
+def test_every_trained_parameter_gets_a_gradient(algorithm: Algorithm, table: DataTable, batches) -> None:
+    assert len({id(parameter) for parameter in trained(algorithm)}) == len(trained(algorithm)) > 0
+    assert {id(p) for p in algorithm.network.parameters()} <= {id(p) for p in trained(algorithm)}
+    for epoch in (0.0, LATE):  # a network may start later than another, or be left alone after a while
+        algorithm(next(batches(algorithm, table)), epoch).loss.backward()
+    for group in algorithm.parameter_groups():
+        assert isinstance(group["name"], str)
+        gradients = [parameter.grad for parameter in group["params"]]
+        assert all(gradient is not None and bool(torch.isfinite(gradient).all()) for gradient in gradients)
+        assert any(bool(gradient.any()) for gradient in gradients)
+
+
+def test_prediction_gives_the_networks_plain_logits(algorithm: Algorithm, table: DataTable) -> None:
+    inputs = all_inputs(table, "test")
+    logits = algorithm.eval().predict(inputs)
+    assert logits.shape == (20, len(table.label_names))
+    assert torch.equal(logits, algorithm.network(inputs))
+
+
+def test_predicting_changes_nothing(algorithm: Algorithm, table: DataTable, batches) -> None:
+    before = algorithm.eval().state_dict()
+    copied = tensors(algorithm)
+    with torch.no_grad():
+        algorithm.predict(all_inputs(table))
+        batch = next(batches(algorithm, table))
+        rows = algorithm.predict_rows(Batch(batch.inputs, batch.label, batch.index))
+        found = algorithm.diagnose(Batch(batch.inputs, batch.label, batch.index))
+    assert_same(copied, tensors(algorithm))
+    assert before.get("randomness._extra_state") == algorithm.state_dict().get("randomness._extra_state")
+    assert len(rows) == 16 and all(len(value) == 16 for value in found.values())
+
+
+def test_a_saved_state_gives_the_same_predictions_and_the_same_next_step(
+    build, name: str, options: dict[str, Any], table: DataTable, batches, take_steps
+) -> None:
+    def next_step(one: Algorithm) -> tuple[Step, list[Tensor]]:
+        one.zero_grad()
+        step = one(next(batches(one, table, 5)), LATE)
+        step.loss.backward()
+        return step, [p.grad for p in trained(one) if p.grad is not None]
+
+    first, second = build(name, table, **options), build(name, table, **options)
+    take_steps(first, table, epochs=3)
+    file = io.BytesIO()
+    torch.save(first.state_dict(), file)
+    file.seek(0)
+    second.load_state_dict(torch.load(file, weights_only=True))
+    assert torch.equal(first.predict(all_inputs(table)), second.predict(all_inputs(table)))
+    (step, gradient), (step_again, gradient_again) = next_step(first), next_step(second)
+    assert torch.equal(step.loss, step_again.loss)
+    assert step.logs.keys() == step_again.logs.keys()
+    assert all(torch.equal(step.logs[key], step_again.logs[key]) for key in step.logs)
+    assert len(gradient) == len(gradient_again) > 0 and all(map(torch.equal, gradient, gradient_again))
+    assert_same(tensors(first), tensors(second))
+
+
+def test_the_seed_decides_the_training(
+    build, name: str, options: dict[str, Any], table: DataTable, take_steps
+) -> None:
+    results = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(len(results))
+        algorithm = build(name, table, seed=seed, **options)
+        take_steps(algorithm, table, epochs=3)
+        results.append(tensors(algorithm))
+    assert_same(results[0], results[1])
+    assert not any(torch.equal(results[0][key], results[2][key]) for key in results[0] if "weight" in key)
+
+
+def test_nothing_is_drawn_from_the_global_generators(
+    build, name: str, options: dict[str, Any], table: DataTable, take_steps
+) -> None:
+    torch.manual_seed(7)
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    take_steps(build(name, table, **options), table, epochs=3)
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert before[1:] == (random.getstate(), np.random.get_state()[1].tolist())
+
+
+def test_a_step_leaves_its_batch_as_it_was(algorithm: Algorithm, table: DataTable, batches) -> None:
+    batch = next(batches(algorithm, table))
+    inputs, label = batch.inputs.clone(), batch.label.clone()
+    for epoch in (0.0, LATE):
+        algorithm(batch, epoch).loss.backward()
+    assert torch.equal(batch.inputs, inputs) and torch.equal(batch.label, label)
+
+
+def test_a_step_reads_no_value_on_the_host(
+    algorithm: Algorithm, table: DataTable, batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The meta device has no values, so reading one fails; and no generators, so one of the CPU serves.
+    monkeypatch.setattr(StepRandomness, "next", lambda self, device: torch.Generator())
+    algorithm.to("meta")
+    batch = next(batches(algorithm, table))
+    attribute = None if batch.attribute is None else batch.attribute.to("meta")
+    moved = Batch(batch.inputs.to("meta"), batch.label.to("meta"), batch.index.to("meta"), attribute)
+    for epoch in (0.0, 0.7, LATE):
+        algorithm(moved, epoch).loss.backward()
+    assert all(parameter.grad is not None for parameter in trained(algorithm))
+
+
+def test_training_lowers_the_loss_and_learns_the_rows(
+    algorithm: Algorithm, table: DataTable, batches, take_steps
+) -> None:
+    rows = table.split["train"]
+    batch, inputs, label = next(batches(algorithm, table)), all_inputs(table), table.label[rows]
+    before, loss_before = (
+        cross_entropy(algorithm.predict(inputs), label),
+        copy.deepcopy(algorithm)(batch, LATE).loss,
+    )
+    take_steps(algorithm, table, epochs=16)
+    logits = algorithm.eval().predict(inputs)
+    assert cross_entropy(logits, label) < 0.5 * before
+    assert (logits.argmax(1) == label).double().mean() > 0.8
+    assert algorithm.train()(batch, LATE).loss < 0.8 * loss_before
+
+
+def fitted(cls: type[Algorithm], options: dict[str, Any], table: DataTable, folder: Path) -> Fit:
+    algorithm = cls(lambda: MLP(table.info, hidden=(8,)), table.info, seed=3, **options)
+    config = TrainingConfig(epochs=4, batch_size=20, learning_rate=1e-2, seed=3)
+    fit = Fit(algorithm, table, config, Fabric(accelerator="cpu"), folder / "resume.pt", Display())
+    fit.run()
+    return fit
+
+
+def test_attributes_of_training_rows_do_not_reach_a_method_that_asks_for_none(
+    name: str, options: dict[str, Any], table: DataTable, tmp_path: Path
+) -> None:
+    cls: type[Algorithm] = resolve("method", name, METHODS)
+    if cls.needs_attributes:
+        pytest.skip("the method declares that it needs attributes")
+    seen: list[Tensor | None] = []
+
+    class Watched(cls):
+        def forward(self, batch: Batch, epoch: float) -> Step:
+            seen.append(batch.attribute)
+            return super().forward(batch, epoch)
+
+        def predict_rows(self, batch: Batch) -> Tensor:
+            seen.append(batch.attribute)
+            return super().predict_rows(batch)
+
+    rows = table.split["train"]
+    permuted, unknown = table.attribute.clone(), table.attribute.clone()
+    permuted[rows] = table.attribute[rows][torch.randperm(48, generator=torch.Generator().manual_seed(0))]
+    unknown[rows] = -1
+    assert not torch.equal(permuted, table.attribute)
+    fits = [
+        fitted(Watched, options, replace(table, attribute=attribute), tmp_path)
+        for attribute in (table.attribute, permuted, unknown)
+    ]
+    assert_same(tensors(fits[0].algorithm), tensors(fits[1].algorithm))
+    assert_same(tensors(fits[0].algorithm), tensors(fits[2].algorithm))
+    assert fits[0].record.rows == fits[1].record.rows == fits[2].record.rows
+    assert len(seen) >= 36 and all(attribute is None for attribute in seen)

@@ -1,0 +1,129 @@
+"""A training loop on small data, which can be asked to stop after any step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from logit_correction.config import TrainingConfig
+from logit_correction.data.table import DataTable
+from logit_correction.methods import METHODS
+from logit_correction.methods.base import Algorithm
+from logit_correction.networks.mlp import MLP
+from logit_correction.registry import resolve
+from logit_correction.training import fit as fit_module
+from logit_correction.training.display import Display
+from logit_correction.training.fit import Fit
+from logit_correction.training.interrupt import Interrupted
+
+FitFactory = Callable[..., Fit]
+
+#: Options of the loop that suit 48 training rows: three steps an epoch.
+SMALL = {"epochs": 3, "batch_size": 16, "learning_rate": 1e-2, "log_every": 2, "seed": 1}
+
+
+class AskedAfter:
+    """A request to stop that is there once ``fit`` has done so many steps."""
+
+    def __init__(self, fit: Fit, steps: int) -> None:
+        self.fit, self.steps = fit, steps
+
+    @property
+    def asked(self) -> bool:
+        return self.fit.progress.total_steps >= self.steps
+
+
+class Trainer:
+    """Builds fits in one folder and runs them, whole or interrupted."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.monkeypatch = folder, monkeypatch
+
+    def fit(
+        self,
+        table: DataTable,
+        method: str | type[Algorithm] = "ERM",
+        *,
+        place: str = "run",
+        network: Callable[[], torch.nn.Module] | None = None,
+        options: dict[str, Any] | None = None,
+        precision: Any = "32-true",
+        display: Display | None = None,
+        loggers: tuple[Any, ...] = (),
+        checkpoint_seconds: float = 1e9,
+        **config: Any,
+    ) -> Fit:
+        training = TrainingConfig(**{**SMALL, **config})
+        cls: Any = resolve("method", method, METHODS) if isinstance(method, str) else method
+        build = network or (lambda: MLP(table.info, hidden=(8, 8)))
+        algorithm = cls(build, table.info, seed=training.seed, **(options or {}))
+        (self.folder / place).mkdir(exist_ok=True)
+        return Fit(
+            algorithm,
+            table,
+            training,
+            Fabric(accelerator="cpu", devices=1, precision=precision),
+            self.folder / place / "resume.pt",
+            display or Display(),
+            loggers=loggers,
+            checkpoint_seconds=checkpoint_seconds,
+        )
+
+    def run_until(self, fit: Fit, steps: int, *, resume: bool = False) -> None:
+        """Run until so many steps of the whole training are done; fails unless the run stops there."""
+
+        @contextmanager
+        def requests() -> Iterator[AskedAfter]:
+            yield AskedAfter(fit, steps)
+
+        with self.monkeypatch.context() as patch:
+            patch.setattr(fit_module, "stop_requests", requests)
+            with pytest.raises(Interrupted):
+                fit.run(resume=resume)
+        assert fit.progress.total_steps == steps
+
+
+@pytest.fixture
+def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainer:
+    return Trainer(tmp_path, monkeypatch)
+
+
+def flat(value: Any, name: str = "") -> dict[str, Any]:
+    """Nested dicts, lists and dataclasses as one dict of tensors and plain values."""
+    if hasattr(value, "__dataclass_fields__"):
+        value = {field: getattr(value, field) for field in value.__dataclass_fields__}
+    if isinstance(value, list | tuple):
+        value = dict(enumerate(value))
+    if isinstance(value, dict):
+        return {
+            key: part
+            for field, inner in value.items()
+            for key, part in flat(inner, f"{name}.{field}").items()
+        }
+    return {name: value}
+
+
+def assert_ended_alike(first: Fit, second: Fit) -> None:
+    """Weights, prior, counters, figures and selected weights are the same, bit for bit."""
+    states = []
+    for fit in (first, second):
+        progress = flat(fit.progress)
+        progress.pop(".seconds")
+        states.append(flat(fit.algorithm.state_dict()) | progress | flat(fit.record.rows, "rows"))
+    assert states[0].keys() == states[1].keys()
+    for key, value in states[0].items():
+        other = states[1][key]
+        same = torch.equal(value, other) if isinstance(value, Tensor) else value == other
+        assert same or (value != value and other != other), f"{key} differs: {value} and {other}"
+
+
+@pytest.fixture(name="assert_ended_alike")
+def _assert_ended_alike() -> Callable[[Fit, Fit], None]:
+    return assert_ended_alike

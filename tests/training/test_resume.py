@@ -1,0 +1,219 @@
+"""A run that was interrupted anywhere and resumed ends as one that was not, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from logit_correction.methods.base import Algorithm
+from logit_correction.networks.mlp import MLP
+from logit_correction.training import checkpoint
+from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
+
+LC_OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"head_start_epochs": 0.0, "biased_epochs": None, "averaging": "dataset", "mixup": "minority-rows"},
+    {"head_start_epochs": 0.5, "biased_epochs": 1.4, "averaging": "batch"},
+    {"head_start_epochs": 1.4, "biased_input_dropout": 0.5, "prior": "cell"},
+]
+LOOP_OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"optimizer": "sgd", "schedule": "step", "step_every": 4, "gradient_clip": 0.5},
+    {"batch_size": 20, "log_every": 50, "selection": "valid_worst_group"},
+]
+
+
+class TwoStages(Algorithm):
+    """Trains, looks at what it gets wrong, and trains a fresh network on the rows weighted by that."""
+
+    num_stages = 2
+
+    def __init__(
+        self, network: NetworkFactory, info: DataInfo, *, kind: str = "integers", seed: int = 0
+    ) -> None:
+        super().__init__(network, info, seed=seed)
+        self.kind = kind
+        self.second = self.build(network, "second network")
+        self.register_buffer("past", torch.zeros(info.num_rows, info.num_labels))
+        self.given: list[Any] = []
+        self.seen: list[Any] = []
+
+    def begin_stage(self, stage: int, train_logits: Tensor | None) -> Stage:
+        self.given.append((stage, train_logits, {k: v.clone() for k, v in self.network.state_dict().items()}))
+        if stage == 0:
+            return Stage(epochs=2)
+        assert train_logits is not None
+        self.past.copy_(train_logits)
+        self.network.load_state_dict(self.second.state_dict())
+        weight = 1 + 2 * (train_logits - train_logits.mean(0)).amax(1)
+        return Stage(
+            row_weight=weight.round().long() if self.kind == "integers" else weight, learning_rate=3e-3
+        )
+
+    def forward(self, batch: Batch, epoch: float) -> Step:
+        noise = torch.rand(batch.inputs.shape, generator=self.randomness.next(batch.inputs.device))
+        logits = self.network(batch.inputs + 0.1 * noise) + self.past[batch.index]
+        return Step(cross_entropy(logits, batch.label))
+
+    def predict_rows(self, batch: Batch) -> Tensor:
+        self.seen.append((batch.index, batch.attribute, self.training, torch.is_grad_enabled()))
+        return 2 * self.predict(batch.inputs)
+
+    def parameter_groups(self) -> list[dict[str, object]]:
+        return [{"params": list(self.network.parameters()), "name": "network"}]
+
+
+@pytest.mark.parametrize("options", LC_OPTIONS, ids=lambda options: " ".join(map(str, options)) or "default")
+def test_lc_interrupted_at_any_step(options: dict[str, Any], make_table, trainer, assert_ended_alike) -> None:
+    table = make_table()
+    whole = trainer.fit(table, "LC", options=options)
+    whole.run()
+    for steps in range(1, 10):
+        trainer.run_until(trainer.fit(table, "LC", options=options), steps)
+        torch.manual_seed(steps)
+        resumed = trainer.fit(table, "LC", options=options)
+        resumed.run(resume=True)
+        assert_ended_alike(whole, resumed)
+
+
+@pytest.mark.parametrize("config", LOOP_OPTIONS, ids=lambda config: " ".join(map(str, config)) or "default")
+def test_whatever_the_loop_is_asked_to_do(
+    config: dict[str, Any], make_table, trainer, assert_ended_alike
+) -> None:
+    table = make_table()
+    whole = trainer.fit(table, "LC", **config)
+    whole.run()
+    for steps in (2, 5, 9):
+        trainer.run_until(trainer.fit(table, "LC", **config), steps)
+        resumed = trainer.fit(table, "LC", **config)
+        resumed.run(resume=True)
+        assert_ended_alike(whole, resumed)
+
+
+def test_a_run_can_be_interrupted_again_and_again(make_table, trainer, assert_ended_alike) -> None:
+    table = make_table()
+    whole = trainer.fit(table, "LC", place="whole")
+    whole.run()
+    for resume, steps in enumerate((1, 3, 4, 8)):
+        trainer.run_until(trainer.fit(table, "LC"), steps, resume=resume > 0)
+    last = trainer.fit(table, "LC")
+    last.run(resume=True)
+    assert_ended_alike(whole, last)
+
+
+def test_resuming_a_finished_training_trains_no_more(make_table, trainer, assert_ended_alike) -> None:
+    table = make_table()
+    whole, again = trainer.fit(table, "LC"), trainer.fit(table, "LC")
+    whole.run()
+    again.run(resume=True)
+    assert_ended_alike(whole, again)
+
+
+class PowerCut(Exception):
+    """The process ends without a word."""
+
+
+class CutOff:
+    """A logger during whose n-th call the power fails."""
+
+    def __init__(self, calls: int) -> None:
+        self.calls = calls
+
+    def log_metrics(self, figures: dict[str, float], step: int) -> None:
+        self.calls -= 1
+        if self.calls == 0:
+            raise PowerCut
+
+
+@pytest.mark.parametrize("calls", [3, 5, 6, 7])
+def test_a_run_that_died_goes_on_from_its_last_checkpoint(
+    calls: int, make_table, trainer, assert_ended_alike
+) -> None:
+    table = make_table()
+    whole = trainer.fit(table, "LC", place="whole")
+    whole.run()
+    died = trainer.fit(table, "LC", loggers=(CutOff(calls),), checkpoint_seconds=0)
+    with pytest.raises(PowerCut):
+        died.run()
+    assert 0 < checkpoint.load(died.checkpoint_path)[0].total_steps < 9
+    resumed = trainer.fit(table, "LC")
+    resumed.run(resume=True)
+    assert_ended_alike(whole, resumed)
+
+
+@pytest.mark.parametrize("kind", ["integers", "floats"])
+def test_stages_interrupted_at_any_step(kind: str, make_table, trainer, assert_ended_alike) -> None:
+    table = make_table()
+    whole = trainer.fit(table, TwoStages, options={"kind": kind})
+    whole.run()
+    total = whole.progress.total_steps
+    assert total > 9  # two epochs of three steps, and three more
+    for steps in range(1, total + 1):
+        trainer.run_until(trainer.fit(table, TwoStages, options={"kind": kind}), steps)
+        resumed = trainer.fit(table, TwoStages, options={"kind": kind})
+        resumed.run(resume=True)
+        assert_ended_alike(whole, resumed)
+        # A stage that had begun is gone on with, not begun anew.
+        assert [stage for stage, *_ in resumed.algorithm.given] == ([1] if steps <= 6 else [])
+
+
+class Noisy(nn.Module):
+    """A network that behaves otherwise in training."""
+
+    def __init__(self, info: DataInfo) -> None:
+        super().__init__()
+        self.norm, self.body = nn.BatchNorm1d(12), MLP(info, hidden=(8,))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.body(self.norm(inputs))
+
+
+def test_between_the_stages_the_training_rows_are_predicted_in_evaluation_mode(make_table, trainer) -> None:
+    table = make_table()
+    fit = trainer.fit(table, TwoStages, network=lambda: Noisy(table.info))
+    fit.run()
+    (first, nothing, _), (second, logits, state) = fit.algorithm.given
+    assert (first, nothing, second) == (0, None, 1)
+    index, attribute, training, with_gradient = fit.algorithm.seen[0]
+    assert len(fit.algorithm.seen) == 1 and index.tolist() == list(range(48))
+    assert attribute is None and not training and not with_gradient
+    network = Noisy(table.info).eval()
+    network.load_state_dict(state)
+    assert not torch.equal(state["norm.running_mean"], torch.zeros(12))
+    assert logits.shape == (48, 3) and logits.dtype == torch.float32
+    torch.testing.assert_close(logits, 2 * network(table.inputs.fetch(table.split["train"])))
+    assert fit.algorithm.training
+
+
+def test_the_second_stage_sees_the_rows_as_often_as_it_asked(make_table, trainer) -> None:
+    table = make_table()
+    drawn: list[Tensor] = []
+
+    class Watched(TwoStages):
+        def forward(self, batch: Batch, epoch: float) -> Step:
+            drawn.append(batch.index)
+            return super().forward(batch, epoch)
+
+    fit = trainer.fit(table, Watched)
+    fit.run()
+    weight = fit.algorithm.asked[1].row_weight
+    assert len(weight.unique()) > 1
+    assert torch.equal(torch.bincount(torch.cat(drawn[:6]), minlength=48), torch.full((48,), 2))
+    assert torch.equal(torch.bincount(torch.cat(drawn[6:]), minlength=48), 3 * weight)
+
+
+def test_a_stage_may_have_its_own_length_and_learning_rate(make_table, trainer) -> None:
+    fit = trainer.fit(make_table(), TwoStages, schedule="none", log_every=1)
+    fit.run()
+    rates = {(row["stage"], row["learning_rate"]) for row in fit.record.rows if "learning_rate" in row}
+    assert rates == {(0, 1e-2), (1, 3e-3)}
+    epochs = {(row["stage"], row["epoch"]) for row in fit.record.rows if "valid_average" in row}
+    assert epochs == {(0, 1), (0, 2), (1, 1), (1, 2), (1, 3)}
+    # A model of the first stage is not yet what the method makes.
+    best = fit.progress.best["valid_average"]
+    scores = [row["valid_average"] for row in fit.record.rows if row["stage"] == 1 and "valid_average" in row]
+    assert best.score == max(scores) and best.epoch == scores.index(max(scores)) + 1
