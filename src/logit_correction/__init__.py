@@ -27,7 +27,7 @@ _PUBLIC = {
     "train": "logit_correction.runs",
 }
 
-__all__ = ["__version__", "functional", *_PUBLIC]  # noqa: F822 (given by __getattr__)
+__all__ = ["__version__", "functional", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:

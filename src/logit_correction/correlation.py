@@ -41,9 +41,7 @@ class Correlation:
         total = table.sum(dim=1)
         for label in range(table.shape[0]):
             if abs(float(total[label]) - 1.0) > 1e-6:
-                raise InputError(
-                    f"Row {label} of the correlation weights sums to {float(total[label]):g}, not to 1."
-                )
+                raise InputError(f"Row {label} of the correlation weights sums to {float(total[label]):g}, not to 1.")
         self._weights = table
         square = table.shape[0] == table.shape[1]
         self._identity = square and torch.equal(table, torch.eye(len(table), dtype=table.dtype))
@@ -77,9 +75,7 @@ class Correlation:
         """
         if isinstance(table, Mapping):
             if sorted(table) != list(range(len(table))):
-                raise InputError(
-                    f"A correlation table needs every label from 0 upwards once, not {sorted(table)}."
-                )
+                raise InputError(f"A correlation table needs every label from 0 upwards once, not {sorted(table)}.")
             table = [table[label] for label in range(len(table))]
         rows = [_checked_row(label, row) for label, row in enumerate(table)]
         if not rows:
@@ -145,9 +141,7 @@ class Correlation:
         if within is None:
             within = self._on(class_probs.device, class_probs.dtype)
         elif within.shape != (class_probs.shape[0], *size):
-            raise ValueError(
-                f"within needs the shape {(class_probs.shape[0], *size)}, not {tuple(within.shape)}."
-            )
+            raise ValueError(f"within needs the shape {(class_probs.shape[0], *size)}, not {tuple(within.shape)}.")
         # No matrix product: under autocast it would round the probabilities to half precision.
         return (class_probs.unsqueeze(2) * within).sum(dim=1)
 
@@ -207,9 +201,7 @@ class Correlation:
 def _checked_row(label: int, row: Sequence[int]) -> list[int]:
     """One row of a correlation table as a list of distinct integers."""
     if isinstance(row, str | int) or not all(isinstance(value, int) and value >= 0 for value in row):
-        raise InputError(
-            f"Row {label} of the correlation table must list attribute values (0 or more), not {row!r}."
-        )
+        raise InputError(f"Row {label} of the correlation table must list attribute values (0 or more), not {row!r}.")
     if len(row) == 0 or len(set(row)) != len(row):
         raise InputError(
             f"Row {label} of the correlation table must list one or more distinct values, not {list(row)}."

@@ -49,9 +49,7 @@ def option_message(error: BaseException, prefix: str = "") -> str:
         return text
     name, problem, value = found.groups()
     expected = _expected(problem)
-    return (
-        f"--{prefix}{name} is {value!r}, but must be {expected}" if expected else f"--{prefix}{name}: {text}"
-    )
+    return f"--{prefix}{name} is {value!r}, but must be {expected}" if expected else f"--{prefix}{name}: {text}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -68,15 +66,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def _expected(problem: str) -> str:
     """Return the types that jsonargparse names, for people."""
     union = re.search(r"Subtypes: \[(.*)\] Errors:", problem)
-    types = re.findall(
-        r"<class '([\w.]+)'>|Literal\[([^\]]*)\]|(\w+\[[\w\[\], ]+\])", union[1] if union else problem
-    )
+    types = re.findall(r"<class '([\w.]+)'>|Literal\[([^\]]*)\]|(\w+\[[\w\[\], ]+\])", union[1] if union else problem)
     names = []
     for plain, choices, nested in types:
         short = plain.rpartition(".")[2]
-        names.append(
-            _KINDS.get(short, short) or nested.replace("list[list[int]]", "a list of lists of whole numbers")
-        )
+        names.append(_KINDS.get(short, short) or nested.replace("list[list[int]]", "a list of lists of whole numbers"))
         if choices:
             names[-1] = f"one of {choices}".replace("'", "")
     return " or ".join(dict.fromkeys(names))

@@ -187,9 +187,7 @@ class GroupPrior(nn.Module):
             sums, counts = both.unbind(0)
         return sums, counts
 
-    def _label_probability(
-        self, label: Tensor, posterior: Tensor, label_probability: Tensor | None
-    ) -> Tensor:
+    def _label_probability(self, label: Tensor, posterior: Tensor, label_probability: Tensor | None) -> Tensor:
         """p_y(x) of each row in the table's dtype."""
         if label_probability is not None:
             return label_probability.to(posterior.dtype)

@@ -24,8 +24,8 @@ def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> type:
     if not module:
         hint = did_you_mean(path, known)
         raise InputError(
-            f"{kind} {path!r} is unknown{hint}: take one of {', '.join(known)}, or the dotted path of a class "
-            "of your own, such as package.Class"
+            f"{kind} {path!r} is unknown{hint}: take one of {', '.join(known)}, or the dotted path of a "
+            "class of your own, such as package.Class"
         )
     try:
         found = getattr(importlib.import_module(module), attribute)

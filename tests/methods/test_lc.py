@@ -22,6 +22,7 @@ from logit_correction.types import Batch, DataInfo, InputError
 #: Both networks are trained side by side from the first step to the last, as in the paper.
 PLAIN: dict[str, Any] = {
     "q": 0.7,
+    "q_ramp_up_epochs": 0.0,
     "gce_form": "paper",
     "head_start_epochs": 0.0,
     "biased_epochs": None,
@@ -415,3 +416,12 @@ def test_nothing_is_hidden_any_more_from_a_biased_network_that_has_learned(table
     batch = next(batches(algorithm, table))
     algorithm(batch, 1.0)
     assert len(shown) == 1 and torch.equal(shown[0], batch.inputs)
+
+
+def test_q_rises_to_its_value(table, build, batches) -> None:
+    algorithm = build("LC", table, **PLAIN | {"q": 0.8, "q_ramp_up_epochs": 2.0})
+    batch = next(batches(algorithm, table))
+    own = algorithm.biased_network(batch.inputs).softmax(1).gather(1, batch.label[:, None]).squeeze(1)
+    for epoch, q in ((0.0, 0.0), (0.5, 0.2), (2.0, 0.8), (9.0, 0.8)):
+        expected = (1 - own**q) / q if q else -own.log()
+        torch.testing.assert_close(algorithm(batch, epoch).logs["loss_biased"], expected.mean().detach())

@@ -102,11 +102,7 @@ def flat(value: Any, name: str = "") -> dict[str, Any]:
     if isinstance(value, list | tuple):
         value = dict(enumerate(value))
     if isinstance(value, dict):
-        return {
-            key: part
-            for field, inner in value.items()
-            for key, part in flat(inner, f"{name}.{field}").items()
-        }
+        return {key: part for field, inner in value.items() for key, part in flat(inner, f"{name}.{field}").items()}
     return {name: value}
 
 

@@ -129,9 +129,7 @@ def read(name: str, seeds: int | None = None) -> Benchmark:
     elif name in shipped():
         path = package_files("logit_correction").joinpath(SHIPPED, f"{name}.yaml")
     else:
-        raise InputError(
-            f"benchmark {name!r} is unknown: take one of {', '.join(shipped())}, or a .yaml file"
-        )
+        raise InputError(f"benchmark {name!r} is unknown: take one of {', '.join(shipped())}, or a .yaml file")
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -151,9 +149,7 @@ def read(name: str, seeds: int | None = None) -> Benchmark:
         seeds=content.get("seeds", 3) if seeds is None else seeds,
         data_seeds=content.get("data_seeds", False),
         metric=content.get("metric", "group_balanced"),
-        paper={
-            str(r): {str(c): v for c, v in cells.items()} for r, cells in (content.get("paper") or {}).items()
-        },
+        paper={str(r): {str(c): v for c, v in cells.items()} for r, cells in (content.get("paper") or {}).items()},
     )
 
 
@@ -162,9 +158,7 @@ def _check_content(content: Any) -> None:
         raise InputError(f"it must hold {', '.join(KEYS[:3])}, and may hold {', '.join(KEYS[3:])}")
     for key in content:
         if key not in KEYS:
-            raise InputError(
-                f"there is no {key!r}{did_you_mean(str(key), KEYS)}: it may hold {', '.join(KEYS)}"
-            )
+            raise InputError(f"there is no {key!r}{did_you_mean(str(key), KEYS)}: it may hold {', '.join(KEYS)}")
     for key in KEYS[:3]:
         if not content.get(key):
             raise InputError(f"{key} is missing")
@@ -188,16 +182,12 @@ def _check_content(content: Any) -> None:
 def _check_variants(key: str, variants: Any) -> None:
     """Check the rows or the columns: each needs options, and a name that makes a folder of its own."""
     if not isinstance(variants, dict) or not all(isinstance(v, dict | None) for v in variants.values()):
-        raise InputError(
-            f"{key} must be a mapping of names to options, such as `LC: {{method: {{name: LC}}}}`"
-        )
+        raise InputError(f"{key} must be a mapping of names to options, such as `LC: {{method: {{name: LC}}}}`")
     folders: dict[str, str] = {}
     for name in map(str, variants):
         folder = slug(name)
         if not folder:
             raise InputError(f"{key}: {name!r} needs a letter or a digit, since its folder is named so")
         if folder in folders:
-            raise InputError(
-                f"{key}: {folders[folder]!r} and {name!r} would share the folder {folder}: rename one"
-            )
+            raise InputError(f"{key}: {folders[folder]!r} and {name!r} would share the folder {folder}: rename one")
         folders[folder] = name

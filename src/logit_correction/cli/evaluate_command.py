@@ -13,9 +13,7 @@ def main(arguments: list[str]) -> int:
     """Judge a finished run again."""
     parser = Parser("evaluate", "The group table of a finished run, from its checkpoint.")
     parser.add_argument("run", type=Path, metavar="RUN", help="folder that `train` wrote")
-    parser.add_argument(
-        "--split", choices=("test", "valid", "train"), default="test", help="rows to judge on"
-    )
+    parser.add_argument("--split", choices=("test", "valid", "train"), default="test", help="rows to judge on")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     from logit_correction.runs import load
@@ -55,8 +53,6 @@ def _show(figures: dict[str, Any], title: str) -> None:
     console.print(table)
     names = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority")
     shown = ", ".join(
-        f"{name.replace('_', '-')} {percent(figures[name])}"
-        for name in names
-        if figures.get(name) is not None
+        f"{name.replace('_', '-')} {percent(figures[name])}" for name in names if figures.get(name) is not None
     )
     console.print(f"accuracy %: {shown}", highlight=False, soft_wrap=True)

@@ -80,9 +80,7 @@ def _listed(path: Path) -> list[Path]:
             reader = csv.DictReader(file)
             column = next((name for name in FILE_COLUMNS if name in (reader.fieldnames or [])), None)
             if column is None:
-                raise InputError(
-                    f"{path} has no column {', '.join(FILE_COLUMNS)}: name the column of files so"
-                )
+                raise InputError(f"{path} has no column {', '.join(FILE_COLUMNS)}: name the column of files so")
             names = [(reader.line_num, row[column] or "") for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read as CSV: {error}") from error
@@ -94,9 +92,7 @@ def _listed(path: Path) -> list[Path]:
     ]
     if bad:
         more = f" and {len(bad) - 10} more" if len(bad) > 10 else ""
-        raise InputError(
-            f"{path}: files that are missing or lie outside of {root}: {', '.join(bad[:10])}{more}"
-        )
+        raise InputError(f"{path}: files that are missing or lie outside of {root}: {', '.join(bad[:10])}{more}")
     return [path.parent / name for _, name in names]
 
 

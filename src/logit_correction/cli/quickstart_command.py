@@ -21,9 +21,7 @@ def main(arguments: list[str]) -> int:
         "quickstart",
         "Train ERM and LC on the embedded digits (no download), print a table of both, write one page.",
     )
-    parser.add_argument(
-        "--out", type=Path, default=Path("quickstart"), help="folder to write (default: quickstart)"
-    )
+    parser.add_argument("--out", type=Path, default=Path("quickstart"), help="folder to write (default: quickstart)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the data and of training (default: 0)")
     options = parser.parse_args(arguments)
     from rich.console import Console
@@ -53,9 +51,7 @@ def main(arguments: list[str]) -> int:
         )
         show = announce if method == "ERM" else None
         try:
-            folders.append(
-                train(config, options.out / method, resume=True, display=choose_display(), announce=show)
-            )
+            folders.append(train(config, options.out / method, resume=True, display=choose_display(), announce=show))
         except Interrupted:
             again = f"logit-correction quickstart --out {shlex.quote(str(options.out))} --seed {options.seed}"
             print(f"stopped; the same command goes on: {again}", file=sys.stderr)

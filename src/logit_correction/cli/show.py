@@ -30,9 +30,7 @@ def announce(config: RunConfig, table: DataTable) -> None:
         counts = [f"{name} {int((labels == y).sum()):,}" for y, name in enumerate(table.label_names)]
         console.print(Text(f"attributes unknown; rows per label: {', '.join(counts)}"), soft_wrap=True)
         return
-    shown = Table(
-        title="training rows per group (label x attribute)", title_justify="left", box=None, pad_edge=False
-    )
+    shown = Table(title="training rows per group (label x attribute)", title_justify="left", box=None, pad_edge=False)
     shown.add_column("label")
     for name in table.attribute_names:
         shown.add_column(Text(str(name)), justify="right")

@@ -98,18 +98,12 @@ def _parser(names: dict[str, str | None], base: dict[str, Any]) -> Any:
     )
     parser.add_argument("--help", "-h", action="store_true", default=SUPPRESS, help="Show this help.")
     parser.add_argument("--out", type=str, default=None, help="Folder to write the run into.")
-    parser.add_argument(
-        "--resume", action="store_true", default=False, help="Go on with an unfinished run of --out."
-    )
-    parser.add_argument(
-        "--config", type=str, default=None, help="YAML file of options; those given beside it win."
-    )
+    parser.add_argument("--resume", action="store_true", default=False, help="Go on with an unfinished run of --out.")
+    parser.add_argument("--config", type=str, default=None, help="YAML file of options; those given beside it win.")
     for part in PARTS:
         if names[part] is None:
             what = {"data": "data source"}.get(part, part.replace("_", " "))
-            parser.add_argument(
-                f"--{part}", metavar="NAME", help=f"Name or dotted path of a {what}.", default=SUPPRESS
-            )
+            parser.add_argument(f"--{part}", metavar="NAME", help=f"Name or dotted path of a {what}.", default=SUPPRESS)
     parser.add_class_arguments(TrainingConfig, None)
     defaults: dict[str, Any] = {k: v for k, v in base.items() if k not in PARTS}
     for part in PARTS:
@@ -119,19 +113,15 @@ def _parser(names: dict[str, str | None], base: dict[str, Any]) -> Any:
 
         cls = find_class(part, str(names[part]))
         parser.add_class_arguments(cls, part, skip=GIVEN[part], fail_untyped=False)
-        parser.add_argument(
-            f"--{part}.name", type=str, default=names[part], help=f"The {part}; short: --{part} NAME."
-        )
+        parser.add_argument(f"--{part}.name", type=str, default=names[part], help=f"The {part}; short: --{part} NAME.")
         same = base.get(part, {}).get("name") == names[part]
         defaults |= {f"{part}.{k}": v for k, v in base.get(part, {}).items() if same and k != "name"}
     for action in parser._actions:
-        if action.option_strings and action.option_strings[0] in [
-            f"--{part}" for part in PARTS if names[part]
-        ]:
+        if action.option_strings and action.option_strings[0] in [f"--{part}" for part in PARTS if names[part]]:
             action.help = SUPPRESS  # jsonargparse offers a config file of its own there
     for name, value in defaults.items():
         if name not in _options(parser):
-            raise InputError(f"--config: there is no option {name!r}{did_you_mean(name, _options(parser))}")
+            raise InputError(f"the config has an unknown option {name!r}{did_you_mean(name, _options(parser))}")
         parser.set_defaults({name: value})
     return parser
 
@@ -171,8 +161,8 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _long_names(arguments: list[str]) -> list[str]:
-    """Turn ``--data NAME`` into ``--data.name NAME``."""
-    short = {f"--{part}": f"--{part}.name" for part in PARTS}
+    """Turn ``--data NAME`` into ``--data.name NAME``, and ``--data_root`` into ``--data.root``."""
+    short = {f"--{part}": f"--{part}.name" for part in PARTS} | {"--data_root": "--data.root"}
     result = []
     for argument in arguments:
         head, equals, tail = argument.partition("=")

@@ -34,7 +34,9 @@ def named_correlation(kind: str | Sequence[Sequence[int]], num_labels: int) -> C
         "many-to-many": [[0, 1], [0, 1], *([j] for j in rest)],
     }
     if isinstance(kind, str) and kind not in tables:
-        raise InputError(f"correlation {kind!r} is unknown: give one of {', '.join(tables)}, or a table such as [[0],[1]]")
+        raise InputError(
+            f"correlation {kind!r} is unknown: give one of {', '.join(tables)}, or a table such as [[0],[1]]"
+        )
     table = tables[kind] if isinstance(kind, str) else kind
     if len(table) != num_labels:
         raise InputError(
@@ -58,7 +60,9 @@ def check_ratio(name: str, ratio: float) -> float:
     return float(ratio)
 
 
-def draw_attributes(label: Tensor, correlation: Correlation, minority_ratio: float, generator: torch.Generator) -> Tensor:
+def draw_attributes(
+    label: Tensor, correlation: Correlation, minority_ratio: float, generator: torch.Generator
+) -> Tensor:
     """Draw an attribute for every row, as Colored MNIST and Corrupted CIFAR-10 do.
 
     A row follows the correlation with probability ``1 - minority_ratio``; otherwise its attribute is drawn

@@ -106,11 +106,13 @@ class ColoredMNIST(DataSource):
             ) from error
         if glyphs.shape != (expected, 28, 28) or digit.shape != (expected,):
             raise InputError(
-                f"MNIST in {where} is damaged: {'train' if train else 'test'} pictures have shape {tuple(glyphs.shape)} "
-                f"and labels {tuple(digit.shape)}: delete the folder to download it again"
+                f"MNIST in {where} is damaged: {'train' if train else 'test'} pictures have shape "
+                f"{tuple(glyphs.shape)} and labels {tuple(digit.shape)}: delete the folder to download it again"
             )
         if not bool((digit < 10).all()):
-            raise InputError(f"MNIST in {where} is damaged: label {int(digit.max())}: delete the folder to download it again")
+            raise InputError(
+                f"MNIST in {where} is damaged: label {int(digit.max())}: delete the folder to download it again"
+            )
         return glyphs, digit.long()
 
     def _facts(self) -> dict[str, object]:

@@ -59,7 +59,13 @@ class BatchLoader:
                 "method that does not need them"
             )
         rows = table.split[split]
-        self.device, self.rank, self.world_size, self.seed, self.shuffle = device, rank, world_size, seed, shuffle
+        self.device, self.rank, self.world_size, self.seed, self.shuffle = (
+            device,
+            rank,
+            world_size,
+            seed,
+            shuffle,
+        )
         self.share = batch_size // world_size
         self.inputs = table.inputs.to(device)
         self.rows, self.label = rows.to(device), table.label[rows].to(device)
@@ -84,8 +90,9 @@ class BatchLoader:
             yield self._batch(index)
 
     def _batch(self, index: Tensor) -> Batch:
-        attribute = None if self.attribute is None else self.attribute[index]
-        return Batch(self.inputs.fetch(self.rows[index]), self.label[index], index, attribute)
+        attribute = None if self.attribute is None else self.attribute.index_select(0, index)
+        inputs = self.inputs.fetch(self.rows.index_select(0, index))
+        return Batch(inputs, self.label.index_select(0, index), index, attribute)
 
     def _order(self, epoch: int) -> Tensor:
         generator = make_generator(self.seed, "order", epoch)
@@ -111,5 +118,3 @@ def _checked_weight(row_weight: Tensor | None, num_rows: int) -> Tensor | None:
     if weight.shape != (num_rows,) or bool((weight < 0).any()) or float(weight.sum()) <= 0:
         raise ValueError(f"row_weight must hold {num_rows} weights that are not negative and not all zero")
     return weight.double() if weight.is_floating_point() else weight.long()
-
-

@@ -35,7 +35,7 @@ def read_pictures(paths: Sequence[Path], size: tuple[int, int]) -> Tensor:
         try:
             with Image.open(path) as image:
                 picture = image.convert("RGB")
-        except (OSError, ValueError, Image.DecompressionBombError) as error:
+        except Exception as error:  # a damaged file makes Pillow raise many kinds, SyntaxError among them
             bad.append(f"{path} ({error})")
             continue
         if picture.size != (size[1], size[0]):
@@ -43,5 +43,6 @@ def read_pictures(paths: Sequence[Path], size: tuple[int, int]) -> Tensor:
         pictures[i] = torch.from_numpy(np.array(picture)).permute(2, 0, 1)
     if bad:
         more = f" and {len(bad) - 10} more" if len(bad) > 10 else ""
-        raise InputError(f"{len(bad)} pictures cannot be read: {'; '.join(bad[:10])}{more}: mend or leave them out")
+        count = "a picture" if len(bad) == 1 else f"{len(bad)} pictures"
+        raise InputError(f"{count} cannot be read: {'; '.join(bad[:10])}{more}: mend or leave out")
     return pictures

@@ -86,7 +86,9 @@ class DataTable:
             raise InputError("the training split holds one label only: a classifier needs rows of at least two labels")
         if not bool(present.all()):
             missing = [self.label_names[i] for i in (~present).nonzero().flatten().tolist()]
-            raise InputError(f"the training split has no row with label {', '.join(missing)}: drop the label or add rows")
+            raise InputError(
+                f"the training split has no row with label {', '.join(missing)}: drop the label or add rows"
+            )
         self._check_finite()
         return self
 

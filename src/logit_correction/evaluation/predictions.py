@@ -81,9 +81,7 @@ class Predictions:
     def _check(self) -> None:
         rows, width = len(self.index), len(self.label_names)
         if self.logits.shape != (rows, width):
-            raise ValueError(
-                f"logits must have shape ({rows}, {width}), rows by labels, but have {self.logits.shape}"
-            )
+            raise ValueError(f"logits must have shape ({rows}, {width}), rows by labels, but have {self.logits.shape}")
         for name, codes, size in (
             ("label", self.label, width),
             ("attribute", self.attribute, len(self.attribute_names)),
@@ -116,9 +114,7 @@ class Predictions:
         """Return each row once, in order; processes that share an epoch repeat rows to fill their batches."""
         index, first = np.unique(self.index, return_index=True)
         attribute = None if self.attribute is None else self.attribute[first]
-        return replace(
-            self, index=index, label=self.label[first], logits=self.logits[first], attribute=attribute
-        )
+        return replace(self, index=index, label=self.label[first], logits=self.logits[first], attribute=attribute)
 
     def save(self, path: Path | str) -> None:
         """Write a Parquet file, which is complete or absent.

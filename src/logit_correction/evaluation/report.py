@@ -63,9 +63,7 @@ class GroupReport:
     majority_margin: float | None = None
 
     @classmethod
-    def from_predictions(
-        cls, predictions: Predictions, correlation: Correlation | None = None
-    ) -> GroupReport:
+    def from_predictions(cls, predictions: Predictions, correlation: Correlation | None = None) -> GroupReport:
         """Judge predictions on the groups label x attribute, or on the labels where no attribute is known.
 
         Args:
@@ -123,9 +121,7 @@ class GroupReport:
             ValueError: ``groups`` has not one row per group.
         """
         if len(groups) != membership.shape[1]:
-            raise ValueError(
-                f"groups has {len(groups)} rows, but membership has {membership.shape[1]} columns"
-            )
+            raise ValueError(f"groups has {len(groups)} rows, but membership has {membership.shape[1]} columns")
         prediction = logits.argmax(dim=1)
         right = prediction == label
         frame = _group_frame(prediction, label, margin(logits, label), membership, groups, minority)

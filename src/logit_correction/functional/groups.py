@@ -123,9 +123,7 @@ def group_margin(margin: Tensor, membership: Tensor) -> Tensor:
     return least.masked_fill(~membership.any(dim=0), float("nan"))
 
 
-def wilson_interval(
-    correct: Tensor | float, count: Tensor | float, confidence: float = 0.95
-) -> tuple[Tensor, Tensor]:
+def wilson_interval(correct: Tensor | float, count: Tensor | float, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
     """Wilson's score interval for a share; unlike the usual one it holds for small groups and for 0 and 1.
 
     Args:

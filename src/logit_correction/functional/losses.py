@@ -11,9 +11,7 @@ from torch.nn.functional import cross_entropy
 GceForm: TypeAlias = Literal["paper", "weighted"]
 
 
-def generalized_cross_entropy(
-    logits: Tensor, label: Tensor, q: float = 0.7, form: GceForm = "paper"
-) -> Tensor:
+def generalized_cross_entropy(logits: Tensor, label: Tensor, q: float = 0.7, form: GceForm = "paper") -> Tensor:
     """Generalised cross-entropy (eq. 3), which trusts easy rows and so biases a network towards shortcuts.
 
     Both forms start from log p, never from p: the gradient of p ** q is infinite at p = 0, while the gradient

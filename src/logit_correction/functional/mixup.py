@@ -30,9 +30,7 @@ def ramp_up(epoch: float, length: float) -> float:
     return 0.5 * math.exp(-5.0 * (1.0 - progress) ** 2)
 
 
-def draw_weight(
-    low: float, high: float, generator: torch.Generator, device: torch.device | str = "cpu"
-) -> Tensor:
+def draw_weight(low: float, high: float, generator: torch.Generator, device: torch.device | str = "cpu") -> Tensor:
     """One mixing weight, drawn from U(low, high).
 
     Args:

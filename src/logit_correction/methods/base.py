@@ -95,7 +95,9 @@ class Algorithm(nn.Module, ABC):
             TypeError: If ``network`` is a network rather than something that builds one.
         """
         if isinstance(network, nn.Module):
-            raise TypeError("network must build a network when it is called: give `lambda: MyNetwork()`, not the network")
+            raise TypeError(
+                "network must build a network when it is called: give `lambda: MyNetwork()`, not the network"
+            )
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive_seed(self.seed, role))
             return network()
@@ -129,7 +131,7 @@ class Algorithm(nn.Module, ABC):
         return self.predict(batch.inputs)
 
     def end_epoch(self) -> list[str]:
-        """Do what is done once an epoch and return warnings for the user."""
+        """Do what is done once an epoch and return what the user should be warned of as things stand."""
         return []
 
     def parameter_groups(self) -> list[dict[str, object]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from logit_correction.functional.losses import generalized_cross_entropy, logit_
 from logit_correction.functional.mixup import draw_weight, mix, mixup_partner, ramp_up
 from logit_correction.group_prior import GroupPrior
 from logit_correction.methods.base import Algorithm
+from logit_correction.networks.base import Network
 from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Step
 
 
@@ -107,7 +109,9 @@ class LC(Algorithm):
         _check_range("biased_input_dropout", biased_input_dropout, 0, 1, open_end=True)
         _check_range("biased_temperature", biased_temperature, 1e-6)
         if biased_pooling and len(info.input_shape) != 3:
-            raise InputError(f"biased_pooling needs pictures, but the inputs have shape {info.input_shape}: leave it at 0")
+            raise InputError(
+                f"biased_pooling needs pictures, but the inputs have shape {info.input_shape}: leave it at 0"
+            )
         super().__init__(network, info, seed=seed)
         self.biased_network = self.build(biased_network or network, "biased network")
         self.correlation = _choose_correlation(correlation, info)
@@ -150,7 +154,7 @@ class LC(Algorithm):
         q = self.q * min(1.0, epoch / self.q_ramp_up_epochs) if self.q_ramp_up_epochs else self.q
         drops = trains and self.biased_input_dropout > 0 and isinstance(inputs, Tensor)
         with torch.set_grad_enabled(trains):
-            logits = self.biased_network(self._drop(inputs) if drops else inputs)
+            logits = self.biased_network(self._drop(_as_tensor(inputs)) if drops else inputs)
             loss = generalized_cross_entropy(logits, batch.label, q, self.gce_form).mean()
         if drops:
             # The attribute is estimated from all that there is to see.
@@ -161,7 +165,8 @@ class LC(Algorithm):
     def _biased_inputs(self, inputs: Inputs) -> Inputs:
         if not self.biased_pooling:
             return inputs
-        return interpolate(adaptive_avg_pool2d(inputs, self.biased_pooling), size=inputs.shape[-2:])
+        pictures = _as_tensor(inputs)
+        return interpolate(adaptive_avg_pool2d(pictures, self.biased_pooling), size=pictures.shape[-2:])
 
     def _drop(self, inputs: Tensor) -> Tensor:
         """Hide places of the inputs, all channels of a pixel together, and scale what is left to the same mean."""
@@ -183,15 +188,18 @@ class LC(Algorithm):
             self.group_prior.update(label, posterior, probability.gather(1, label[:, None]).squeeze(1))
         return attribute
 
-    def _robust_step(
-        self, batch: Batch, attribute: Tensor, minority: Tensor, epoch: float
-    ) -> tuple[Tensor, Tensor]:
+    def _robust_step(self, batch: Batch, attribute: Tensor, minority: Tensor, epoch: float) -> tuple[Tensor, Tensor]:
         """Return the robust network's logits (B, L) on mixed samples and the group prior (B, L) that goes with them."""
         prior = self.group_prior.for_attribute(attribute)
         if self.mixup == "none":
             return self.network(batch.inputs), prior
-        on_features = self.mixup_on == "features"
-        values = self.network.features(batch.inputs) if on_features else batch.inputs
+        values: Tensor
+        network: Callable[[Tensor], Tensor]
+        if self.mixup_on == "features":
+            halves = cast(Network, self.network)
+            values, network = halves.features(batch.inputs), halves.head
+        else:
+            values, network = _as_tensor(batch.inputs), self.network
         generator = self.randomness.next(batch.label.device)
         low, high = 0.5, 1.0
         if self.mixup == "every-row":
@@ -199,7 +207,6 @@ class LC(Algorithm):
             low, high = 1 - 2 * t, 1 - t
         weight = draw_weight(low, high, generator, batch.label.device)
         partner = mixup_partner(batch.label, minority, self.info.num_labels, generator, self.mixup)
-        network = self.network.head if on_features else self.network
         return network(mix(values, partner, weight)), mix(prior, partner, weight)
 
     def _correction(self, prior: Tensor) -> Tensor:
@@ -211,9 +218,23 @@ class LC(Algorithm):
         return self.strength * (log_prior - log_prior.amax(1, keepdim=True))
 
     def end_epoch(self) -> list[str]:
-        """Close the prior's epoch."""
+        """Close the prior's epoch; warn of labels that the biased network has lost.
+
+        A label is lost if more than half of its rows are taken for bias-conflicting: the network then predicts it
+        hardly ever, which generalized cross-entropy can bring about for good. The joint prior's rows tell.
+        """
         self.group_prior.end_epoch()
-        return []
+        if self.group_prior.estimator != "joint" or self.group_prior.averaging == "fixed":
+            return []
+        table = self.group_prior.table.cpu().double()
+        aligned = (table * (self.correlation.weights > 0)).sum(1) / table.sum(1)
+        lost = [self.info.label_names[i] for i in (aligned < 0.5).nonzero().flatten().tolist()]
+        if not lost:
+            return []
+        return [
+            f"the biased network takes most rows of label {', '.join(lost)} for bias-conflicting and may have lost the "
+            "label: compare another --seed, or raise --method.q_ramp_up_epochs and --method.head_start_epochs"
+        ]
 
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return the robust and the biased network's groups."""
@@ -234,6 +255,17 @@ class LC(Algorithm):
             "minority": self.correlation.is_minority(batch.label, attribute),
             "label_probability": probability.gather(1, batch.label[:, None]).squeeze(1),
         }
+
+
+def _as_tensor(inputs: Inputs) -> Tensor:
+    """Return inputs that can be mixed, pooled or hidden.
+
+    Raises:
+        InputError: If they are tokens.
+    """
+    if isinstance(inputs, Tensor):
+        return inputs
+    raise InputError("tokens cannot be mixed or pooled: give mixup_on=features and biased_pooling=0")
 
 
 def _choose_correlation(choice: str, info: DataInfo) -> Correlation:

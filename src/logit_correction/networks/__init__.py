@@ -4,5 +4,8 @@ from __future__ import annotations
 
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
 NETWORKS: dict[str, tuple[str, str]] = {
-    "MLP": ("logit_correction.networks.mlp.MLP", "fully connected layers on flattened inputs; three of 100 by default"),
+    "MLP": (
+        "logit_correction.networks.mlp.MLP",
+        "fully connected layers on flattened inputs; three of 100 by default",
+    ),
 }

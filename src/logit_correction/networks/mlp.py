@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from torch import nn
 
@@ -36,7 +37,7 @@ class MLP(Network):
             raise InputError(f"hidden widths {list(hidden)} must be positive, such as [100, 100, 100]")
         layers: list[nn.Module] = [nn.Flatten()]
         widths = [math.prod(info.input_shape), *hidden]
-        for before, after in zip(widths, widths[1:], strict=False):
+        for before, after in pairwise(widths):
             layers += [nn.Linear(before, after), nn.ReLU()]
         self.features = nn.Sequential(*layers)
         self.head = nn.Linear(widths[-1], info.num_labels)

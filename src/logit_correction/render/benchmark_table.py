@@ -32,9 +32,7 @@ def _table(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> str:
     grouped = frame.groupby(["row", "column"])[benchmark.metric]
     mean, deviation, count = 100 * grouped.mean(), 100 * grouped.std(), grouped.count()
     best = {
-        c: mean.xs(c, level="column").max()
-        for c in benchmark.columns
-        if c in mean.index.get_level_values("column")
+        c: mean.xs(c, level="column").max() for c in benchmark.columns if c in mean.index.get_level_values("column")
     }
     least, most = int(count.min()), int(count.max())
     seeds = f"{most}" if least == most else f"{least} to {most}"
@@ -55,7 +53,5 @@ def _table(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> str:
             cells.append(f"**{text}**" if len(benchmark.rows) > 1 and value == best[column] else text)
         lines.append(f"| {row} | " + " | ".join(cells) + " |")
     for row, cells_of in benchmark.paper.items():
-        lines.append(
-            f"| the paper's {row} | " + " | ".join(str(cells_of.get(c, "")) for c in benchmark.columns) + " |"
-        )
+        lines.append(f"| the paper's {row} | " + " | ".join(str(cells_of.get(c, "")) for c in benchmark.columns) + " |")
     return "\n".join(lines) + "\n"

@@ -56,9 +56,7 @@ def _counted(run: RunFolder) -> dict[str, str]:
     """Rows of each split, and how many training rows the shortcut misleads."""
     data = run.report["data"]
     facts: dict[str, str] = {}
-    counts = data.get("rows") or {
-        split: int(np.sum(table)) for split, table in (data.get("counts") or {}).items()
-    }
+    counts = data.get("rows") or {split: int(np.sum(table)) for split, table in (data.get("counts") or {}).items()}
     if counts:
         facts["rows"] = listing([f"{count:,} {split}" for split, count in counts.items()])
     train = train_counts(run, len(run.groups))
@@ -90,9 +88,7 @@ def labels_read(series: Sequence[Series]) -> dict[str, Any]:
     diagnostics = [run.report.get("diagnostics_labels_read") or {} for one in series for run in one.runs]
     return {
         "table": _shared_rows(series, of_run),
-        "diagnostics": sorted(
-            {split for read in diagnostics for split in read if "attribute" in read[split]}
-        ),
+        "diagnostics": sorted({split for read in diagnostics for split in read if "attribute" in read[split]}),
         "selections": sorted(
             {describe_selection(run.report.get("selection") or {}) for one in series for run in one.runs}
         ),

@@ -48,13 +48,9 @@ class RunFolder:
             if not isinstance(groups, list):
                 raise TypeError("its groups are not a list")
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise InputError(
-                f"{path} holds no report.json: name the folder of a run that has finished"
-            ) from error
+            raise InputError(f"{path} holds no report.json: name the folder of a run that has finished") from error
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{path / 'report.json'} cannot be read ({error!r}): evaluate the run again"
-            ) from error
+            raise InputError(f"{path / 'report.json'} cannot be read ({error!r}): evaluate the run again") from error
         metrics = path / "metrics.csv"
         try:
             return cls(path, report, pd.read_csv(metrics) if metrics.exists() else pd.DataFrame())
@@ -77,9 +73,7 @@ class RunFolder:
             frame[name] = frame[name].astype(float)
         if frame["low"].isna().all():
             share, count = frame["accuracy"].to_numpy(), frame["count"].to_numpy(float)
-            low, high = wilson_interval(
-                torch.from_numpy(np.nan_to_num(share) * count), torch.from_numpy(count)
-            )
+            low, high = wilson_interval(torch.from_numpy(np.nan_to_num(share) * count), torch.from_numpy(count))
             frame["low"], frame["high"] = (np.where(np.isnan(share), np.nan, end) for end in (low, high))
         return frame
 
@@ -138,9 +132,7 @@ class Series:
         if len(frames) == 1:
             return frames[0]
         accuracy = pd.concat([frame["accuracy"] for frame in frames], axis=1)
-        return frames[0].assign(
-            accuracy=accuracy.mean(axis=1), low=accuracy.min(axis=1), high=accuracy.max(axis=1)
-        )
+        return frames[0].assign(accuracy=accuracy.mean(axis=1), low=accuracy.min(axis=1), high=accuracy.max(axis=1))
 
 
 @dataclass(frozen=True)
@@ -208,7 +200,5 @@ def _lighter(color: str, steps: int) -> str:
 def describe(comparisons: Sequence[Comparison]) -> str:
     """Return a title such as ``ERM and LC on Digits``."""
     methods = dict.fromkeys(series.method for comparison in comparisons for series in comparison.series)
-    data = dict.fromkeys(
-        run.report["data"]["name"] for part in comparisons for one in part.series for run in one.runs
-    )
+    data = dict.fromkeys(run.report["data"]["name"] for part in comparisons for one in part.series for run in one.runs)
     return f"{listing(list(methods))} on {listing(list(data))}"

@@ -38,9 +38,7 @@ def group_heatmaps(groups: Mapping[str, pd.DataFrame]) -> dict[str, str]:
             cell = rows.index(group["label"]), columns.index(group["attribute"])
             value[cell] = 100 * group["accuracy"]
             outlined[cell] = group.get("minority") is False
-        heatmap = _Heatmap(
-            name, value, rows, columns, canvas.ACCURACY_COLORS, (0, 100), "{:.0f}".format, outlined
-        )
+        heatmap = _Heatmap(name, value, rows, columns, canvas.ACCURACY_COLORS, (0, 100), "{:.0f}".format, outlined)
         figures[name] = heatmap.draw(f"Accuracy of {name} by label and attribute")
     return figures
 
@@ -129,9 +127,7 @@ class _Heatmap:
         if max(len(str(name)) for name in self.columns) > 2:
             turn = {"rotation": 50, "ha": "right", "rotation_mode": "anchor"}
         every = max(1, -(-max(height, width) // 24))
-        axes.set_xticks(
-            range(0, width, every), [canvas.shorten(name, 14) for name in self.columns[::every]], **turn
-        )
+        axes.set_xticks(range(0, width, every), [canvas.shorten(name, 14) for name in self.columns[::every]], **turn)
         axes.set_yticks(range(0, height, every), [canvas.shorten(name, 14) for name in self.rows[::every]])
         axes.tick_params(pad=2)
         axes.spines[:].set_visible(False)

@@ -47,9 +47,7 @@ def write_page(run_folders: Sequence[Path | str], out: Path | str) -> None:
         with replacing(out) as temporary:
             temporary.write_text(page, encoding="utf-8")
     except OSError as error:
-        raise InputError(
-            f"{out} cannot be written ({error.strerror}): choose another place by --out"
-        ) from error
+        raise InputError(f"{out} cannot be written ({error.strerror}): choose another place by --out") from error
 
 
 def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.html") -> str:
@@ -102,9 +100,7 @@ def _commands(folders: Sequence[Path], out: Path | str) -> list[dict[str, Any]]:
     """The command lines that make the page, and the runs, again."""
     report = shlex.join(["logit-correction", "report", *map(str, folders), "--out", str(out)])
     train = [
-        shlex.join(
-            ["logit-correction", "train", "--config", str(folder / "config.yaml"), "--out", f"{folder}-again"]
-        )
+        shlex.join(["logit-correction", "train", "--config", str(folder / "config.yaml"), "--out", f"{folder}-again"])
         for folder in folders
     ]
     return [

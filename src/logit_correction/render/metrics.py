@@ -23,9 +23,7 @@ def _epoch_ends(table: pd.DataFrame) -> pd.DataFrame:
     validation = [name for name in table.columns if str(name).startswith("valid_")]
     marked = table[validation].notna().any(axis=1) if validation else pd.Series(False, index=table.index)
     stage = table["stage"].fillna(0) if "stage" in table else pd.Series(0, index=table.index)
-    ends = pd.DataFrame(
-        {"step": _steps(table), "stage": stage.to_numpy(), "epoch": table["epoch"].to_numpy()}
-    )
+    ends = pd.DataFrame({"step": _steps(table), "stage": stage.to_numpy(), "epoch": table["epoch"].to_numpy()})
     if marked.any():
         ends = ends[marked.to_numpy()]
     return ends.drop_duplicates(["stage", "epoch"], keep="last")

@@ -47,7 +47,5 @@ def checked_uri(text: Any) -> str | None:
 
 def picture_width(uri: str) -> int:
     """Return the width in pixels of a PNG data URI."""
-    start = base64.b64decode(
-        uri.partition(",")[2][:32]
-    )  # signature, length and name of the header, width, height
+    start = base64.b64decode(uri.partition(",")[2][:32])  # signature, length and name of the header, width, height
     return int.from_bytes(start[16:20], "big")

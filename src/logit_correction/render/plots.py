@@ -129,9 +129,7 @@ def curves(metrics: Mapping[str, pd.DataFrame], colors: Mapping[str, str] | None
     Returns:
         ``loss`` and ``accuracy``, each only where some run has recorded it.
     """
-    parts = [
-        name for name in ("loss_robust", "loss_biased") if any(name in table for table in metrics.values())
-    ]
+    parts = [name for name in ("loss_robust", "loss_biased") if any(name in table for table in metrics.values())]
     wanted = {"loss": ["loss", *parts], "accuracy": ["valid_average", "valid_group_balanced"]}
     titles = {"loss": "Training loss", "accuracy": "Validation accuracy, %"}
     figures = {}
@@ -191,9 +189,7 @@ def _curve_figure(
         axes.set_xlabel("epoch")
         _, labels = axes.get_legend_handles_labels()
         rows = -(-len(labels) // 2)
-        axes.legend(
-            loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=2, handlelength=1.6, columnspacing=1.2
-        )
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=2, handlelength=1.6, columnspacing=1.2)
         axes.set_title(title, pad=8 + 12 * rows)
 
     return canvas.draw(3.15, 1.7, f"{title} of {', '.join(metrics)}", paint)

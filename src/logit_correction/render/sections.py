@@ -45,17 +45,12 @@ def part(comparison: Comparison, several: bool) -> dict[str, Any]:
         "verdict": verdict(comparison),
         "gaps": _gaps(series),
         "warnings": [
-            (one.name, text)
-            for one in series
-            for run in one.runs
-            for text in run.report.get("warnings") or []
+            (one.name, text) for one in series for run in one.runs for text in run.report.get("warnings") or []
         ],
         "columns": [column for column in _COLUMNS if _is_shown(series, column[0])],
         "rows": _rows(series),
         "groups": _groups(series),
-        "curves": curves(
-            {one.name: one.runs[0].metrics for one in series}, {one.name: one.color for one in series}
-        ),
+        "curves": curves({one.name: one.runs[0].metrics for one in series}, {one.name: one.color for one in series}),
         "several_seeds": any(len(one.runs) > 1 for one in series),
         "priors": [entry for one in series if (entry := _prior(one))],
         "minorities": [entry for one in series if (entry := _minority(one))],

@@ -37,9 +37,7 @@ def comparison_table(reports: Sequence[dict[str, Any]], other_selections: bool =
     return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(dict.fromkeys(ACCURACIES, float))
 
 
-def _row(
-    report: dict[str, Any], selection: dict[str, Any], test: dict[str, Any], epochs: Any
-) -> dict[str, Any]:
+def _row(report: dict[str, Any], selection: dict[str, Any], test: dict[str, Any], epochs: Any) -> dict[str, Any]:
     row = {"method": report["method"], "epochs": epochs, "seed": report.get("seed")}
     row |= {name: test.get(name) for name in ACCURACIES}
     return row | {"selection": describe_selection(selection)}

@@ -92,9 +92,7 @@ def _outcome(series: tuple[Series, ...], key: str) -> str:
         return f"{best.name} does not help here, it loses {gap}"
     if base is None:
         return f"{best.name} is ahead of {other.name} by {gap}"
-    return (
-        f"{best.name} gains {gap}" if len(series) == 2 else f"{best.name} gains most, {gap} over {base.name}"
-    )
+    return f"{best.name} gains {gap}" if len(series) == 2 else f"{best.name} gains most, {gap} over {base.name}"
 
 
 def _differ(one: Series, other: Series, key: str) -> bool:
@@ -129,9 +127,7 @@ def _alone(series: Series, key: str) -> str:
     sentence = f"{_PLACES[key]}, {series.name} is right in {percent(value, digits)} of the cases"
     if elsewhere is not None:
         where = "where it helps" if key == "minority" else "over all rows"
-        sentence += (
-            f", against {percent(elsewhere, digits)} {where}: a gap of {_gap(elsewhere, value, digits)}"
-        )
+        sentence += f", against {percent(elsewhere, digits)} {where}: a gap of {_gap(elsewhere, value, digits)}"
     return sentence + "."
 
 
@@ -148,9 +144,7 @@ def _side_effects(series: tuple[Series, ...], key: str | None) -> list[str]:
         told = {"majority", "average"} if key == "minority" else {"average"} if key == "worst_group" else told
     for name, place in wording.items():
         if name not in told and all(one.figure(name) is not None for one in series):
-            sentences.append(
-                f"{place}: {listing([f'{one.name} {percent(one.figure(name))}' for one in series])}."
-            )
+            sentences.append(f"{place}: {listing([f'{one.name} {percent(one.figure(name))}' for one in series])}.")
     return sentences
 
 

@@ -51,9 +51,7 @@ def find_class(part: str, name: str) -> type:
     kind, known, base = KINDS[part]
     found = resolve(kind, name, known)
     if not issubclass(found, base):
-        raise InputError(
-            f"{name!r} is not a {kind}: its class must derive from {base.__module__}.{base.__name__}"
-        )
+        raise InputError(f"{name!r} is not a {kind}: its class must derive from {base.__module__}.{base.__name__}")
     return found
 
 
@@ -77,9 +75,7 @@ def complete_parts(config: RunConfig) -> RunConfig:
     for part in KINDS:
         choice = getattr(config, part)
         if choice is not None:
-            options = checked_options(
-                find_class(part, choice.name), choice.options, f"{part}.", skip=GIVEN[part]
-            )
+            options = checked_options(find_class(part, choice.name), choice.options, f"{part}.", skip=GIVEN[part])
             parts[part] = Choice(choice.name, options)
     return replace(config, **parts)
 
@@ -106,9 +102,7 @@ def checked_options(
     for name, value in options.items():
         if name not in known:
             hint = did_you_mean(str(name), known)
-            raise InputError(
-                f"{cls.__name__} has no option {name!r}{hint}: it has {', '.join(known) or 'none'}"
-            )
+            raise InputError(f"{cls.__name__} has no option {name!r}{hint}: it has {', '.join(known) or 'none'}")
         if value is None and not _takes_null(cls, name):
             raise InputError(f"--{prefix}{name} has no value: give one, or leave it out")
     try:
@@ -146,15 +140,11 @@ def check_training(config: TrainingConfig) -> TrainingConfig:
         raise InputError(f"--sgd_momentum is {config.sgd_momentum}, but must lie in [0, 1)")
     processes = config.devices * config.nodes
     if config.batch_size % processes:
-        raise InputError(
-            f"--batch_size is {config.batch_size}, but must be divisible by the {processes} processes"
-        )
+        raise InputError(f"--batch_size is {config.batch_size}, but must be divisible by the {processes} processes")
     if config.device == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: torch sees no CUDA device here; take --device cpu or auto")
     if config.device == "cuda" and config.devices > torch.cuda.device_count():
-        raise InputError(
-            f"--devices {config.devices}: torch sees {torch.cuda.device_count()} CUDA devices here"
-        )
+        raise InputError(f"--devices {config.devices}: torch sees {torch.cuda.device_count()} CUDA devices here")
     return config
 
 
@@ -231,7 +221,7 @@ def build_fabric(config: TrainingConfig, loggers: Any = ()) -> Fabric:
 
     if config.threads:
         torch.set_num_threads(config.threads)
-    if config.deterministic:
+    if config.deterministic and config.device != "cpu" and torch.cuda.is_available():
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
     several = config.devices * config.nodes > 1

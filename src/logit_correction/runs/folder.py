@@ -59,9 +59,7 @@ def check_finished(folder: Path) -> None:
     if is_finished(folder):
         return
     if (folder / CONFIG).is_file():
-        raise InputError(
-            f"{folder} holds a run that is not finished: go on with `train --resume --out {folder}`"
-        )
+        raise InputError(f"{folder} holds a run that is not finished: go on with `train --resume --out {folder}`")
     raise InputError(f"{folder} is not a run folder: give one that `train` has written")
 
 
@@ -82,9 +80,7 @@ def check_out(folder: Path, config: RunConfig, resume: bool) -> None:
         elif folder.exists():
             raise InputError(f"--out {folder} is a file: give a folder")
     except OSError as error:
-        raise InputError(
-            f"--out {folder} cannot be written ({error.strerror}): give another folder"
-        ) from error
+        raise InputError(f"--out {folder} cannot be written ({error.strerror}): give another folder") from error
 
 
 def _held(folder: Path) -> str:
@@ -102,13 +98,9 @@ def check_same(folder: Path, config: RunConfig) -> None:
     if not (folder / CONFIG).is_file():
         return
     try:
-        stored = complete(
-            RunConfig.read(folder / CONFIG)
-        )  # with the defaults of options younger than the run
+        stored = complete(RunConfig.read(folder / CONFIG))  # with the defaults of options younger than the run
     except InputError as error:
-        raise InputError(
-            f"{folder} holds a run that cannot go on here ({error}): give another folder"
-        ) from error
+        raise InputError(f"{folder} holds a run that cannot go on here ({error}): give another folder") from error
     there, here = flat_options(stored), flat_options(config)
     for name in {**here, **there}:
         if there.get(name) != here.get(name):
@@ -127,22 +119,18 @@ def flat_options(config: RunConfig) -> dict[str, Any]:
     return dict(sorted(flat.items(), key=lambda item: not item[0].endswith(".name")))
 
 
-def prepare(folder: Path, config: RunConfig) -> None:
-    """Make the folder and write the config, unless it is there.
+def make(folder: Path) -> None:
+    """Make the folder, unless it is there, and try to write into it.
 
     Raises:
-        InputError: If the folder cannot be written.
+        InputError: If that cannot be done.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-        if not (folder / CONFIG).is_file():
-            write_text(folder / CONFIG, config.to_yaml())
     except OSError as error:
-        raise InputError(
-            f"--out {folder} cannot be written ({error.strerror}): give another folder"
-        ) from error
+        raise InputError(f"--out {folder} cannot be written ({error.strerror}): give another folder") from error
 
 
 def sweep(folder: Path) -> None:

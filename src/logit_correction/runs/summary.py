@@ -119,9 +119,7 @@ def _examples(found: dict[str, Tensor], table: DataTable) -> list[dict[str, Any]
     rows = table.split["train"][index]
     pictures = table.inputs.pictures(rows) if len(rows) else None
     uris = png_uris(pictures) if pictures is not None else [None] * len(index)
-    names = (
-        table.attribute_names if len(table.attribute_names) == len(table.label_names) else table.label_names
-    )
+    names = table.attribute_names if len(table.attribute_names) == len(table.label_names) else table.label_names
     return [
         {
             "index": int(i),

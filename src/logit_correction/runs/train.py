@@ -64,9 +64,11 @@ def train(
     algorithm = build_algorithm(config, table.info)
     check_attributes(config, algorithm, table)
     files.check_disk(out, _needed_bytes(algorithm, table, len(set(rules))))
+    files.make(out)
     fabric = build_fabric(config.training, _loggers(config, out))
     if fabric.is_global_zero:
-        files.prepare(out, config)
+        if not (out / files.CONFIG).is_file():
+            files.write_text(out / files.CONFIG, config.to_yaml())
         if announce is not None:
             announce(config, table)
     fabric.barrier()
@@ -107,17 +109,13 @@ def _loggers(config: RunConfig, out: Path) -> list[Any]:
     try:
         return [TensorBoardLogger(out, name="", version="tensorboard")]
     except ModuleNotFoundError as error:
-        raise InputError(
-            "--tensorboard true needs TensorBoard: `pip install tensorboard`, or leave it out"
-        ) from error
+        raise InputError("--tensorboard true needs TensorBoard: `pip install tensorboard`, or leave it out") from error
 
 
 def _needed_bytes(algorithm: Algorithm, table: DataTable, num_rules: int) -> int:
     """Estimate the room for two checkpoints with Adam's moments, the selected weights and predictions."""
     state = sum(
-        value.numel() * value.element_size()
-        for value in algorithm.state_dict().values()
-        if hasattr(value, "numel")
+        value.numel() * value.element_size() for value in algorithm.state_dict().values() if hasattr(value, "numel")
     )
     predictions = 8 * len(table.label_names) * len(table.split["test"])
     return 2 * state * (3 + num_rules) + predictions + 16 * 2**20
@@ -144,9 +142,7 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
     files.write_text(out / files.CONFIG, config.to_yaml())
     fit.record.write(out / files.METRICS)
     summary.predictions_of(table, "test", logits).save(out / files.PREDICTIONS)
-    checkpoint.write(
-        out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": algorithm.state_dict()}
-    )
+    checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": algorithm.state_dict()})
     training = config.training
     report = {
         "method": config.method.name,
@@ -158,15 +154,11 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
         "steps": fit.progress.total_steps,
         "training": {k: v for k, v in vars(training).items() if k not in ("seed", "epochs")},
         **blocks[training.selection],
-        "other_selections": [
-            blocks[rule]["selection"] | {"test": blocks[rule]["test"]} for rule in rules[1:]
-        ],
+        "other_selections": [blocks[rule]["selection"] | {"test": blocks[rule]["test"]} for rule in rules[1:]],
         "labels_read": summary.labels_read(algorithm, table, rules),
         "group_prior": prior,
         "estimated_minority": summary.describe_minority(found, table),
-        "diagnostics_labels_read": {
-            "train": ["label", "attribute"] if table.has_attributes("train") else ["label"]
-        },
+        "diagnostics_labels_read": {"train": ["label", "attribute"] if table.has_attributes("train") else ["label"]},
         "warnings": fit.progress.warnings,
         "environment": summary.environment(fit.fabric.device),
         "seconds": {"train": fit.progress.seconds, "evaluate": time.monotonic() - started},

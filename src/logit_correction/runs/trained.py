@@ -56,9 +56,7 @@ class TrainedModel:
         try:
             self.algorithm.load_state_dict(checkpoint.read(folder / files.CHECKPOINT)["algorithm"])
         except (RuntimeError, KeyError) as error:
-            raise InputError(
-                f"{folder / files.CHECKPOINT} does not fit the run's config: train again"
-            ) from error
+            raise InputError(f"{folder / files.CHECKPOINT} does not fit the run's config: train again") from error
         self.algorithm.to(self.device).eval()
 
     def predict_proba(self, inputs: Tensor | NDArray[Any] | Sequence[Path | str]) -> NDArray[np.float32]:
@@ -80,12 +78,8 @@ class TrainedModel:
             return self.algorithm.predict(store.fetch(rows)).softmax(1)
 
         with torch.no_grad():
-            parts = [
-                probabilities(rows) for rows in torch.arange(len(store), device=self.device).split(BATCH)
-            ]
-        return (
-            torch.cat(parts).cpu().numpy() if len(store) else np.zeros((0, len(self.label_names)), np.float32)
-        )
+            parts = [probabilities(rows) for rows in torch.arange(len(store), device=self.device).split(BATCH)]
+        return torch.cat(parts).cpu().numpy() if len(store) else np.zeros((0, len(self.label_names)), np.float32)
 
     def predict(self, inputs: Tensor | NDArray[Any] | Sequence[Path | str]) -> NDArray[np.str_]:
         """Return the name of the most probable label of each input, (n,)."""
@@ -116,9 +110,7 @@ class TrainedModel:
             shown = ", ".join(map(str, shape))
             raise InputError(f"inputs have shape {tuple(values.shape)}, but must be (n, {shown})")
         if len(shape) == 3 and values.dtype != torch.uint8 and not values.is_floating_point():
-            raise InputError(
-                f"pictures have type {values.dtype}, but must be unsigned bytes or floats in [0, 1]"
-            )
+            raise InputError(f"pictures have type {values.dtype}, but must be unsigned bytes or floats in [0, 1]")
         if values.is_floating_point() and not bool(torch.isfinite(values).all()):
             raise InputError("the inputs hold NaN or infinity: mend or remove those rows")
         return self.source.as_store(values)
@@ -147,7 +139,5 @@ def _info(report: dict[str, Any]) -> DataInfo:
         num_attributes=len(data["attribute_names"]),
         label_names=tuple(data["label_names"]),
         attribute_names=tuple(data["attribute_names"]),
-        correlation=None
-        if table is None
-        else Correlation.from_table(table, len(data["attribute_names"]) or None),
+        correlation=None if table is None else Correlation.from_table(table, len(data["attribute_names"]) or None),
     )

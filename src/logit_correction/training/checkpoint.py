@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from logit_correction.evaluation.files import replacing
 from logit_correction.training.selection import Selected
-from logit_correction.types import InputError, Stage
+from logit_correction.types import InputError, Stage, TrainingError
 
 FORMAT = 1
 
@@ -38,6 +40,19 @@ class Progress:
     best: dict[str, Selected] = field(default_factory=dict)
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
+
+
+def check_finite(weights: Iterable[Tensor], step: int) -> None:
+    """Return if the weights after ``step`` can be gone on with: a finite loss may have had a gradient that is not.
+
+    Raises:
+        TrainingError: Otherwise.
+    """
+    if not all(bool(torch.isfinite(weight).all()) for weight in weights):
+        raise TrainingError(
+            f"the weights are not finite after step {step}: lower --learning_rate, or set --gradient_clip 1; the last "
+            "checkpoint before it was kept"
+        )
 
 
 def shallow(instance: Any) -> dict[str, Any]:

@@ -119,17 +119,27 @@ class Fit:
             plain.load_state_dict(optimizer_state)
         module, optimizer = self.fabric.setup(self.algorithm, plain)
         epochs = plan.epochs or config.epochs
-        title = f"stage {progress.stage + 1} of {self.algorithm.num_stages}" if self.algorithm.num_stages > 1 else "training"
+        title = (
+            f"stage {progress.stage + 1} of {self.algorithm.num_stages}"
+            if self.algorithm.num_stages > 1
+            else "training"
+        )
         self.display.start(title, epochs * len(loader), progress.epoch * len(loader) + progress.step)
         while progress.epoch < epochs:
             self._run_epoch(module, optimizer, plain, loader, epochs, request)
-            progress.warnings += [w for w in self.algorithm.end_epoch() if w not in progress.warnings]
+            progress.warnings = self.algorithm.end_epoch()
             progress.epoch, progress.step = progress.epoch + 1, 0
             self._validate()
             self._save_if_due(plain, request, force=progress.epoch == epochs)
 
     def _run_epoch(
-        self, module: Any, optimizer: Any, plain: torch.optim.Optimizer, loader: BatchLoader, epochs: int, request: StopRequest
+        self,
+        module: Any,
+        optimizer: Any,
+        plain: torch.optim.Optimizer,
+        loader: BatchLoader,
+        epochs: int,
+        request: StopRequest,
     ) -> None:
         progress, config, steps = self.progress, self.config, len(loader)
         started, before = time.monotonic(), progress.seconds
@@ -221,9 +231,10 @@ class Fit:
         """Write the checkpoint to resume from.
 
         Raises:
-            TrainingError: A loss since the last row of figures was not finite; the old checkpoint stays.
+            TrainingError: A loss since the last row of figures or a weight is not finite; the old checkpoint stays.
         """
         self.record.check(self.progress.total_steps)
+        checkpoint.check_finite(self.algorithm.parameters(), self.progress.total_steps)
         if self.fabric.is_global_zero:
             checkpoint.save(
                 self.checkpoint_path,

@@ -71,7 +71,11 @@ def clone_state(state: dict[str, object]) -> dict[str, object]:
 
 
 def offer(
-    best: dict[str, Selected], rules: list[Rule], scores: dict[str, float], epoch: int, state: dict[str, object]
+    best: dict[str, Selected],
+    rules: list[Rule],
+    scores: dict[str, float],
+    epoch: int,
+    state: dict[str, object],
 ) -> None:
     """Let each rule but ``last`` take the present weights if they are better than what it holds."""
     better = [r for r in rules if r != "last" and (r not in best or scores[r] > best[r].score)]

@@ -1,0 +1,78 @@
+"""The command line, called as a user calls it but in this process, and finished runs to call it on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from logit_correction.cli import main
+
+USER_CODE = Path(__file__).parents[1] / "user_code"
+
+
+@dataclass
+class Outcome:
+    """What a command did."""
+
+    status: int
+    out: str
+    err: str
+
+    def error(self) -> str:
+        """Return the one message of a command that was refused, after checking that it is one."""
+        assert self.status == 2, (self.status, self.err)
+        assert self.err.startswith("error: "), self.err
+        assert self.err.count("error: ") == 1 and self.err.count("\n") == 1, self.err
+        assert "Traceback" not in self.err and self.out == ""
+        return self.err.removeprefix("error: ").rstrip("\n")
+
+
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture(autouse=True)
+def user_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the module ``my_parts`` on the path, here and in child processes; keep colours out."""
+    monkeypatch.syspath_prepend(str(USER_CODE))
+    monkeypatch.setenv("PYTHONPATH", str(USER_CODE))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delenv("STOP", raising=False)
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str]) -> Command:
+    """Call the command line with words; what it prints is caught, of C code and child processes as well."""
+
+    def call(*words: object) -> Outcome:
+        capfd.readouterr()
+        try:
+            status = main([str(word) for word in words])
+        except SystemExit as end:
+            status = int(end.code or 0)
+        return Outcome(status, *capfd.readouterr())
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two finished runs, method -> folder."""
+    folder = tmp_path_factory.mktemp("runs")
+    options = ["--epochs", "4", "--batch_size", "128", "--threads", "1", "--log_every", "5"]
+    for method in ("ERM", "LC"):
+        arguments = ["train", "--data", "Digits", "--method", method, *options, "--out", str(folder / method)]
+        assert main(arguments) == 0
+    return {method: folder / method for method in ("ERM", "LC")}
+
+
+@pytest.fixture
+def python() -> list[str]:
+    """The words that start the program in a process of its own."""
+    assert os.environ["PYTHONPATH"]
+    return [sys.executable, "-m", "logit_correction"]

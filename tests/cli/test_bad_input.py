@@ -1,0 +1,278 @@
+"""Whatever is wrong with the arguments or the input: one sentence, status 2, nothing written."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logit_correction.cli import main
+
+DIGITS = ("--data", "Digits", "--method", "ERM", "--epochs", "1", "--threads", "1")
+POINTS = ("--data", "my_parts.Points", "--method", "ERM", "--epochs", "1", "--threads", "1")
+TABLE = "[[0],[1],[2],[3],[4],[5],[6],[7],[8],[9,9]]"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    paths = sorted(folder.rglob("*"))
+    return {str(path): path.read_bytes() if path.is_file() else None for path in paths}
+
+
+# Words of the command line, and words that the message must have: the thing, and the mend.
+REFUSED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "no data": (("--method", "LC", "--out", "x"), ("--data is missing", "logit-correction list")),
+    "no method": (("--data", "Digits", "--out", "x"), ("--method is missing", "logit-correction list")),
+    "nothing": ((), ("--data is missing",)),
+    "no out": (DIGITS, ("--out is missing", "folder")),
+    "out without value": ((*DIGITS, "--out"), ("--out needs a value",)),
+    "data without value": (("--data", "--method", "ERM", "--out", "x"), ("--data needs a value",)),
+    "misspelt data": (("--data", "Digit", *DIGITS[2:], "--out", "x"), ("Digit", "did you mean Digits?")),
+    "misspelt method": ((*DIGITS, "--method", "lc", "--out", "x"), ("lc", "did you mean LC?")),
+    "misspelt network": ((*DIGITS, "--network", "MPL", "--out", "x"), ("MPL", "did you mean MLP?")),
+    "no such module": ((*DIGITS, "--method", "nowhere.Method", "--out", "x"), ("nowhere", "PYTHONPATH")),
+    "no such class": ((*DIGITS, "--method", "my_parts.Missing", "--out", "x"), ("my_parts", "Missing")),
+    "not a class": ((*DIGITS, "--method", "os.path.join", "--out", "x"), ("os.path.join", "class")),
+    "not a method": ((*DIGITS, "--method", "my_parts.NotAMethod", "--out", "x"), ("not a method", "Algorithm")),
+    "not a source": (("--data", "my_parts.NotAMethod", *DIGITS[2:], "--out", "x"), ("not a data source",)),
+    "unknown option": ((*DIGITS, "--nonsense", "3", "--out", "x"), ("--nonsense", "--help")),
+    "abbreviated option": ((*DIGITS, "--epoch", "3", "--out", "x"), ("--epoch ", "did you mean --epochs?")),
+    "unknown data option": (
+        (*DIGITS, "--data.minority", "0.1", "--out", "x"),
+        ("--data.minority ", "--data.minority_ratio?"),
+    ),
+    "unknown method option": ((*DIGITS, "--method.q", "0.1", "--out", "x"), ("--method.q",)),
+    "stray word": ((*DIGITS, "extra", "--out", "x"), ("extra",)),
+    "epochs 0": ((*DIGITS, "--epochs", "0", "--out", "x"), ("--epochs is 0", "at least 1")),
+    "epochs a word": ((*DIGITS, "--epochs", "many", "--out", "x"), ("--epochs", "many", "whole number")),
+    "epochs a fraction": ((*DIGITS, "--epochs", "1.5", "--out", "x"), ("--epochs", "1.5", "whole number")),
+    "batch of -1": ((*DIGITS, "--batch_size", "-1", "--out", "x"), ("--batch_size is -1",)),
+    "learning rate 0": ((*DIGITS, "--learning_rate", "0", "--out", "x"), ("--learning_rate", "positive")),
+    "learning rate nan": ((*DIGITS, "--learning_rate", "nan", "--out", "x"), ("--learning_rate", "number")),
+    "learning rate inf": ((*DIGITS, "--learning_rate", "inf", "--out", "x"), ("--learning_rate",)),
+    "momentum 1": ((*DIGITS, "--sgd_momentum", "1", "--out", "x"), ("--sgd_momentum is 1.0", "[0, 1)")),
+    "step factor 0": ((*DIGITS, "--step_factor", "0", "--out", "x"), ("--step_factor is 0.0", "positive")),
+    "seed -1": ((*DIGITS, "--seed", "-1", "--out", "x"), ("--seed is -1", "negative")),
+    "unknown rule": ((*DIGITS, "--selection", "test", "--out", "x"), ("--selection", "test", "valid_average")),
+    "unknown device": ((*DIGITS, "--device", "tpu", "--out", "x"), ("--device", "tpu", "auto, cpu, cuda")),
+    "uneven share": (
+        (*DIGITS, "--devices", "2", "--device", "cpu", "--batch_size", "15", "--out", "x"),
+        ("--batch_size is 15", "2 processes"),
+    ),
+    "ratio 0": ((*DIGITS, "--data.minority_ratio", "0", "--out", "x"), ("minority_ratio is 0", "(0, 1]")),
+    "ratio in per cent": ((*DIGITS, "--data.minority_ratio", "5", "--out", "x"), ("5", "(0, 1]", "fraction")),
+    "severity": ((*DIGITS, "--data.severity", "6", "--out", "x"), ("severity is 6", "1..5")),
+    "correlation": ((*DIGITS, "--data.correlation", "one-to-two", "--out", "x"), ("one-to-two", "one-to-one")),
+    "short table": ((*DIGITS, "--data.correlation", "[[0],[1]]", "--out", "x"), ("2 rows", "10 labels")),
+    "repeated value": ((*DIGITS, "--data.correlation", TABLE, "--out", "x"), ("table", "9")),
+    "no biased network": (
+        (*DIGITS, "--biased_network", "MLP", "--out", "x"),
+        ("ERM has no biased network", "--biased_network"),
+    ),
+    "width 0": ((*DIGITS, "--network.hidden", "[0]", "--out", "x"), ("hidden widths [0]", "positive")),
+    "q 2": ((*DIGITS, "--method", "LC", "--method.q", "2", "--out", "x"), ("q is 2",)),
+    "NaN inputs": ((*POINTS, "--data.fault", "nan", "--out", "x"), ("row 7", "NaN")),
+    "label 3 of 3": ((*POINTS, "--data.fault", "bad-label", "--out", "x"), ("row 7", "label 3", "0..2")),
+    "one label": ((*POINTS, "--data.fault", "one-label", "--out", "x"), ("one label only",)),
+    "missing label": ((*POINTS, "--data.fault", "missing-label", "--out", "x"), ("star", "no row")),
+    "empty split": ((*POINTS, "--data.fault", "no-valid", "--out", "x"), ("valid split has no rows",)),
+    "rule without attributes": (
+        (*POINTS, "--data.known", "false", "--selection", "valid_worst_group", "--out", "x"),
+        ("valid_worst_group", "unknown", "valid_worst_class"),
+    ),
+    "method without attributes": (
+        (*POINTS, "--data.known", "false", "--method", "my_parts.Oracle", "--out", "x"),
+        ("my_parts.Oracle", "attribute", "unknown"),
+    ),
+    "resume nothing": (("--resume", "--out", "x"), ("x holds no run",)),
+    "resume nowhere": (("--resume",), ("--out is missing",)),
+    "no such config": (("--config", "no.yaml", "--out", "x"), ("no.yaml", "No such file")),
+    "config a folder": (("--config", ".", "--out", "x"), (".", "Is a directory")),
+}
+
+
+@pytest.mark.parametrize(("words", "expected"), REFUSED.values(), ids=REFUSED.keys())
+def test_train_refuses(words: tuple[str, ...], expected: tuple[str, ...], command: Any, here: Path) -> None:
+    message = command("train", *words).error()
+    assert all(word in message for word in expected), message
+    assert tree(here) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("data: Digits\nmethod: ERM\nepochz: 3\n", ("epochz", "did you mean epochs?")),
+        ("data: {name: Digits, severty: 3}\nmethod: ERM\n", ("data.severty", "data.severity")),
+        ("data: Digits\nmethod: ERM\nepochs: many\n", ("--epochs", "many", "whole number")),
+        ("data: Digits\nmethod: ERM\nepochs: null\n", ("--epochs", "no value")),
+        ("data: {minority_ratio: 0.1}\nmethod: ERM\n", ("data", "name")),
+        ("data: [Digits]\nmethod: ERM\n", ("data", "name")),
+        ("data: Digits\nmethod: {name: LC, q: [1]}\n", ("--method.q", "number")),
+        ("just words\n", ("options",)),
+        ("data: [\n", ("not YAML",)),
+        ("", ("options",)),
+    ],
+)
+def test_train_refuses_a_config(text: str, expected: tuple[str, ...], command: Any, here: Path) -> None:
+    (here / "my.yaml").write_text(text)
+    message = command("train", "--config", "my.yaml", "--out", "x").error()
+    assert all(word in message for word in expected), message
+    assert not (here / "x").exists()
+
+
+def test_train_refuses_folders_it_cannot_have(command: Any, here: Path, finished: dict[str, Path]) -> None:
+    (here / "file").write_text("mine")
+    (here / "full").mkdir()
+    (here / "full" / "notes.txt").write_text("mine")
+    before, run_before = tree(here), tree(finished["ERM"])
+    for out, expected in {
+        "file": ("file is a file", "give a folder"),
+        "file/x": ("file/x cannot be written", "give another folder"),
+        "/proc/x": ("/proc/x cannot be written",),
+        "full": ("full is not empty",),
+        "y" * 300: ("cannot be written", "name too long"),
+        str(finished["ERM"]): ("already holds a finished run", "give another folder"),
+    }.items():
+        message = command("train", *DIGITS, "--out", out).error()
+        assert all(word in message for word in expected), message
+    assert tree(here) == before and tree(finished["ERM"]) == run_before
+
+
+def test_train_refuses_an_unfinished_run_without_resume(command: Any, here: Path) -> None:
+    (here / "run").mkdir()
+    (here / "run" / "config.yaml").write_text("data: Digits\nmethod: ERM\n")
+    message = command("train", *DIGITS, "--out", "run").error()
+    assert "unfinished run" in message and "--resume" in message and "another folder" in message
+    message = command("evaluate", "run").error()
+    assert "not finished" in message and "train --resume --out run" in message
+
+
+def test_train_refuses_a_full_disk(command: Any, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = type(shutil.disk_usage(here))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(2**40, 2**40 - 2**20, 2**20))
+    message = command("train", *DIGITS, "--out", "deep/x").error()
+    assert "deep/x" in message and "1 MiB free" in message and "make room" in message
+    assert tree(here) == {}
+
+
+def test_train_refuses_missing_and_damaged_mnist(command: Any, here: Path) -> None:
+    words = ("--data", "ColoredMNIST", "--data.root", "data", "--method", "ERM", "--out", "x")
+    message = command("train", *words, "--data.download", "false").error()
+    assert "data/MNIST/raw" in message and "LOGIT_CORRECTION_DATA" in message
+    raw = here / "data" / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    for kind in ("train", "t10k"):
+        for part in ("images-idx3", "labels-idx1"):
+            (raw / f"{kind}-{part}-ubyte").write_bytes(b"\0\0\x08\x01damaged")
+    message = command("train", *words).error()  # never downloads over what is there
+    assert "data/MNIST/raw" in message
+    assert not (here / "x").exists()
+
+
+@pytest.mark.parametrize("name", ["evaluate", "predict", "report"])
+def test_commands_refuse_what_is_no_run(name: str, command: Any, here: Path) -> None:
+    (here / "folder").mkdir()
+    extra = [__file__] if name == "predict" else []
+    for run in ("missing", "folder", __file__):
+        message = command(name, run, *extra).error()
+        assert run in message and "`train`" in message
+    assert command(name).error().startswith("RUN")
+    assert "--nonsense" in command(name, "folder", *extra, "--nonsense").error()
+
+
+def damaged(run: Path, name: str, content: bytes | None, here: Path) -> Path:
+    """A copy of a run in which one file is damaged or missing."""
+    copy = shutil.copytree(run, here / f"{len(list(here.iterdir()))}")
+    (copy / name).unlink()
+    if content is not None:
+        (copy / name).write_bytes(content)
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("report.json", b'{"method": '),
+        ("report.json", b"\xff\xfe"),
+        ("config.yaml", None),
+        ("config.yaml", b"data: ["),
+        ("config.yaml", b"data: {name: Digits, gone: 1}\nmethod: ERM\n"),
+        ("checkpoint.pt", None),
+        ("checkpoint.pt", b"PK\x03\x04 damaged"),
+        ("checkpoint.pt", b""),
+    ],
+)
+def test_evaluate_refuses_a_damaged_run(
+    name: str, content: bytes | None, command: Any, here: Path, finished: dict[str, Path]
+) -> None:
+    run = damaged(finished["ERM"], name, content, here)
+    message = command("evaluate", run).error()
+    assert str(run) in message and "train" in message
+
+
+def test_evaluate_refuses_a_checkpoint_of_another_network(command: Any, here: Path, finished: dict[str, Path]) -> None:
+    run = damaged(finished["ERM"], "checkpoint.pt", (finished["LC"] / "checkpoint.pt").read_bytes(), here)
+    assert "checkpoint.pt does not fit" in command("evaluate", run).error()
+
+
+def test_evaluate_never_runs_code_from_a_checkpoint(command: Any, here: Path, finished: dict[str, Path]) -> None:
+    import pickle
+
+    class Evil:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return Path.touch, (here / "owned",)
+
+    run = damaged(finished["ERM"], "checkpoint.pt", pickle.dumps({"format": 1, "algorithm": Evil()}), here)
+    assert "damaged" in command("evaluate", run).error()
+    assert not (here / "owned").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("nonsense",), ("there is no command 'nonsense'", "quickstart", "train", "list")),
+        (("trian",), ("did you mean train?",)),
+        (("list", "nonsense"), ("nonsense", "methods")),
+        (("evaluate", "x", "--split", "dev"), ("--split", "dev", "valid")),
+        (("quickstart", "--seed", "x"), ("--seed", "'x'", "whole number")),
+        (("quickstart", "--seed", "-1"), ("--seed is -1",)),
+        (("benchmark",), ("NAME|FILE is missing",)),
+        (("benchmark", "nope"), ("'nope'", "smoke", ".yaml")),
+        (("benchmark", "nope.yaml"), ("nope.yaml", "No such file")),
+        (("benchmark", "smoke", "--jobs", "0"), ("--jobs is 0",)),
+        (("benchmark", "smoke", "--seeds", "0"), ("--seeds is 0",)),
+        (("benchmark", "smoke", "--seeds"), ("--seeds needs a value",)),
+    ],
+)
+def test_other_commands_refuse(words: tuple[str, ...], expected: tuple[str, ...], command: Any, here: Path) -> None:
+    message = command(*words).error()
+    assert all(word in message for word in expected), message
+    assert tree(here) == {}
+
+
+def test_debug_shows_where_an_error_came_from(here: Path) -> None:
+    from logit_correction import InputError
+
+    with pytest.raises(InputError, match="folder is not a run folder"):
+        main(["evaluate", "folder", "--debug"])
+
+
+def test_an_error_that_nobody_foresaw_is_one_message_too(
+    command: Any, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import logit_correction.runs
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("the device\nis gone")
+
+    monkeypatch.setattr(logit_correction.runs, "train", fail)
+    outcome = command("train", *DIGITS, "--out", "x")
+    assert outcome.status == 1
+    assert outcome.err == "error: RuntimeError: the device is gone (--debug shows where)\n"

@@ -1,0 +1,98 @@
+"""Two processes train what one does, through the command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import logit_correction
+
+#: A data source whose rows go evenly into two processes' shares, and methods that keep each process's state.
+MODULE = '''
+import os
+import torch
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import DataSource, DataTable
+from logit_correction.methods.erm import ERM
+from logit_correction.methods.lc import LC
+
+
+class Source(DataSource):
+    def build(self) -> DataTable:
+        label = torch.arange(128) % 2
+        attribute = torch.where(torch.arange(128) % 10 < 9, label, 1 - label)
+        values = torch.randn((128, 6), generator=torch.Generator().manual_seed(0))
+        values[:, 0] += label
+        values[:, 1] += 3 * attribute
+        rows = {"train": torch.arange(96), "valid": torch.arange(96, 112), "test": torch.arange(112, 128)}
+        return DataTable(ArrayStore(values), label, attribute, rows, ["a", "b"], ["x", "y"])
+
+
+class Watched:
+    def end_epoch(self):
+        torch.save(self.state_dict(), f"{os.environ['WATCH']}/rank{os.environ.get('LOCAL_RANK', '0')}.pt")
+        return super().end_epoch()
+
+
+class WatchedERM(Watched, ERM):
+    pass
+
+
+class WatchedLC(Watched, LC):
+    pass
+'''
+
+
+def train(folder: Path, method: str, devices: int, *options: str) -> list[dict[str, Tensor]]:
+    """Run ``logit-correction train`` and return the state that each process ended with."""
+    out = folder / f"{method}-{devices}"
+    out.mkdir()
+    (folder / "own_module.py").write_text(MODULE)
+    environment = {
+        **{k: v for k, v in os.environ.items() if k not in ("LOCAL_RANK", "RANK", "WORLD_SIZE", "MASTER_PORT")},
+        "PYTHONPATH": os.pathsep.join([str(Path(logit_correction.__file__).parents[1]), str(folder)]),
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "WATCH": str(out),
+    }
+    command = [sys.executable, "-m", "logit_correction", "train"]
+    command += ["--data", "own_module.Source", "--method", f"own_module.Watched{method}", "--out", str(out / "run")]
+    command += ["--device", "cpu", "--devices", str(devices), "--batch_size", "16", "--epochs", "3"]
+    command += ["--learning_rate", "1e-2", "--network.hidden", "[8]", *options]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    states = [torch.load(out / f"rank{rank}.pt", weights_only=True) for rank in range(devices)]
+    kept = torch.load(out / "run" / "checkpoint.pt", weights_only=True)["algorithm"]
+    assert_same(states[0], kept)
+    return states
+
+
+def assert_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
+    tensors = [name for name, value in first.items() if isinstance(value, Tensor)]
+    assert tensors and not [name for name in tensors if not torch.equal(first[name], second[name])]
+
+
+@pytest.mark.slow
+def test_two_processes_train_the_weights_of_one(tmp_path: Path) -> None:
+    (alone,), (left, right) = train(tmp_path, "ERM", 1), train(tmp_path, "ERM", 2)
+    assert_same(left, right)
+    for name, value in alone.items():
+        if isinstance(value, Tensor):
+            torch.testing.assert_close(left[name], value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_both_processes_end_with_the_same_networks_and_prior(tmp_path: Path) -> None:
+    # From the head start over side by side to the frozen biased network, so that parts have no gradient at times.
+    left, right = train(
+        tmp_path, "LC", 2, "--method.head_start_epochs", "1", "--method.biased_epochs", "2", "--gradient_clip", "1"
+    )
+    assert {name.split(".")[0] for name in left} >= {"network", "biased_network", "group_prior"}
+    assert bool(left["group_prior.visited"].any())
+    assert_same(left, right)

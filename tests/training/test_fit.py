@@ -1,0 +1,339 @@
+"""What the loop does, against a plain loop written out here, and what it refuses."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from logit_correction.data.loading import BatchLoader
+from logit_correction.methods.base import Algorithm
+from logit_correction.methods.erm import ERM
+from logit_correction.networks.mlp import MLP
+from logit_correction.seeds import derive_seed
+from logit_correction.training import checkpoint
+from logit_correction.types import Batch, InputError, Step, TrainingError
+
+
+class TwoNetworks(Algorithm):
+    """Two networks with learning rates of their own; remembers the gradients' norms."""
+
+    def __init__(self, network: Any, info: Any, *, seed: int = 0) -> None:
+        super().__init__(network, info, seed=seed)
+        self.other = self.build(network, "other")
+
+    def forward(self, batch: Batch, epoch: float) -> Step:
+        losses = [cross_entropy(one(batch.inputs), batch.label) for one in (self.network, self.other)]
+        return Step(losses[0] + 10 * losses[1], {"loss_other": losses[1].detach()})
+
+    def parameter_groups(self) -> list[dict[str, object]]:
+        other = {"params": list(self.other.parameters()), "name": "other", "learning_rate_scale": 0.1}
+        return [*super().parameter_groups(), {**other, "schedule": "none"}]
+
+
+def plain_loop(fit: Any, clip: float) -> list[float]:
+    """Train a copy of the fit's algorithm step by step with SGD; return the losses."""
+    algorithm, config = fit.algorithm, fit.config
+    losses, momentum = [], {}
+    loader = BatchLoader(
+        fit.table,
+        "train",
+        batch_size=config.batch_size,
+        seed=derive_seed(config.seed, "stage", 0),
+        shuffle=True,
+    )
+    total = config.epochs * len(loader)
+    for epoch in range(config.epochs):
+        for number, batch in enumerate(loader.epoch(epoch)):
+            step = epoch * len(loader) + number
+            algorithm.zero_grad()
+            loss = algorithm(batch, epoch + number / len(loader)).loss
+            loss.backward()
+            losses.append(float(loss.detach()))
+            cosine = config.learning_rate * 0.5 * (1 + math.cos(math.pi * step / total))
+            rates = {"network": cosine, "other": 0.1 * config.learning_rate}
+            for name, module in (("network", algorithm.network), ("other", algorithm.other)):
+                norm = math.sqrt(sum(float(p.grad.square().sum()) for p in module.parameters()))
+                factor = min(1.0, clip / norm) if clip else 1.0
+                for place, parameter in enumerate(module.parameters()):
+                    key = (name, place)
+                    momentum[key] = 0.9 * momentum.get(key, 0) + factor * parameter.grad
+                    parameter.data -= rates[name] * momentum[key]
+    return losses
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.4])
+def test_it_equals_a_plain_loop_with_schedules_and_clipping_for_each_network(clip: float, make_table, trainer) -> None:
+    table = make_table()
+    config = {"optimizer": "sgd", "learning_rate": 0.05, "gradient_clip": clip, "log_every": 1}
+    fit = trainer.fit(table, TwoNetworks, **config)
+    plain = copy.copy(fit)
+    plain.algorithm = copy.deepcopy(fit.algorithm)
+    losses = plain_loop(plain, clip)
+    fit.run()
+    for one, other in zip(fit.algorithm.parameters(), plain.algorithm.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+    assert [row["loss"] for row in fit.record.rows if "loss" in row] == pytest.approx(losses, rel=1e-4)
+
+
+def test_clipping_one_network_does_not_slow_the_other(make_table, trainer) -> None:
+    table = make_table()
+    options = {"optimizer": "sgd", "learning_rate": 0.05, "sgd_momentum": 0.0, "epochs": 1}
+    free, clipped = (trainer.fit(table, TwoNetworks, **options, gradient_clip=clip) for clip in (0.0, 2.0))
+    for fit in (free, clipped):
+        fit.run()
+    # The other network's loss counts ten times, and its gradient alone is longer than 2.
+    torch.testing.assert_close(free.algorithm.network.head.weight, clipped.algorithm.network.head.weight)
+    assert not torch.allclose(free.algorithm.other.head.weight, clipped.algorithm.other.head.weight)
+
+
+def test_rows_of_figures(make_table, trainer) -> None:
+    fit = trainer.fit(make_table(), TwoNetworks, log_every=2, epochs=2)
+    fit.run()
+    rows = fit.record.rows
+    # Three steps an epoch: a row after every second step of the run and at the end of an epoch.
+    assert [row["step"] for row in rows] == [2, 3, 3, 4, 6, 6]
+    assert [row["epoch"] for row in rows] == [0, 0, 1, 1, 1, 2]
+    for row in (rows[0], rows[1], rows[3], rows[4]):
+        assert row.keys() == {"step", "stage", "epoch", "learning_rate", "loss", "loss_other"}
+    for row in (rows[2], rows[5]):
+        assert row.keys() == {"step", "stage", "epoch", "valid_average", "valid_worst_class"}
+    assert fit.progress.total_steps == 6 and fit.progress.epoch == 2
+
+
+def test_a_row_is_the_mean_of_its_steps(make_table, trainer) -> None:
+    table = make_table()
+    fine, coarse = (trainer.fit(table, TwoNetworks, log_every=n, epochs=2) for n in (1, 3))
+    for fit in (fine, coarse):
+        fit.run()
+    steps = [row["loss_other"] for row in fine.record.rows if "loss_other" in row]
+    rows = [row["loss_other"] for row in coarse.record.rows if "loss_other" in row]
+    assert rows == pytest.approx([sum(steps[:3]) / 3, sum(steps[3:]) / 3], rel=1e-6)
+
+
+def test_loggers_and_display_are_told_every_row(make_table, trainer) -> None:
+    told: list[tuple[int, dict[str, float]]] = []
+    shown: list[Any] = []
+
+    class Logger:
+        def log_metrics(self, figures: dict[str, float], step: int) -> None:
+            told.append((step, figures))
+
+    class Watch:
+        def start(self, title: str, total_steps: int, done: int) -> None:
+            shown.append((title, total_steps, done))
+
+        def update(self, done: int, figures: dict[str, float]) -> None:
+            shown.append((done, figures["loss"]))
+
+    fit = trainer.fit(make_table(), loggers=(Logger(),), display=Watch())
+    fit.run()
+    assert [{"step": step, **figures} for step, figures in told] == [dict(row) for row in fit.record.rows]
+    assert shown[0] == ("training", 9, 0)
+    assert [done for done, _ in shown[1:]] == [2, 3, 4, 6, 8, 9]
+
+
+def test_validation_figures_and_the_weights_that_they_choose(make_table, trainer) -> None:
+    # Validation labels are moved on by one, so the more is learned, the worse the figures.
+    table = make_table()
+    table.label[table.split["valid"]] = (table.label[table.split["valid"]] + 1) % 3
+    states: list[dict[str, Tensor]] = []
+
+    class Watched(ERM):
+        def end_epoch(self) -> list[str]:
+            states.append({k: v.clone() for k, v in self.network.state_dict().items()})
+            return []
+
+    rules = ["valid_average", "valid_worst_class", "valid_group_balanced", "valid_worst_group"]
+    fit = trainer.fit(table, Watched, epochs=10, selection=rules[3], also_select=[*rules[:3], "last"])
+    fit.run()
+    rows = table.split["valid"]
+    label, attribute = table.label[rows], table.attribute[rows]
+    scores: dict[str, list[float]] = {rule: [] for rule in rules}
+    for state in states:
+        network = MLP(table.info, hidden=(8, 8))
+        network.load_state_dict(state)
+        right = (network(table.inputs.fetch(rows)).argmax(1) == label).double()
+        classes = [float(right[label == y].mean()) for y in range(3)]
+        groups = [right[(label == y) & (attribute == a)] for y in range(3) for a in range(3)]
+        groups = [float(group.mean()) for group in groups if len(group)]
+        values = (float(right.mean()), min(classes), sum(groups) / len(groups), min(groups))
+        for rule, value in zip(rules, values, strict=True):
+            scores[rule].append(value)
+    assert "last" not in fit.progress.best
+    for rule in rules:
+        logged = [row[rule] for row in fit.record.rows if rule in row]
+        assert logged == pytest.approx(scores[rule])
+        best = fit.progress.best[rule]
+        assert best.score == max(logged) and best.epoch == logged.index(max(logged)) + 1
+        for key, value in states[best.epoch - 1].items():
+            assert torch.equal(best.state[f"network.{key}"], value)
+    assert min(best.epoch for best in fit.progress.best.values()) < 10
+
+
+def test_group_figures_are_not_computed_unless_a_rule_asks(make_table, trainer) -> None:
+    table = make_table()
+    attribute = table.attribute.clone()
+    attribute[table.split["valid"]] = -1
+    fit = trainer.fit(replace(table, attribute=attribute), also_select=["valid_average"])
+    fit.run()
+    assert not any("group" in name for row in fit.record.rows for name in row)
+    with pytest.raises(InputError, match="attribute of every valid row"):
+        trainer.fit(replace(table, attribute=attribute), also_select=["valid_group_balanced"])
+
+
+class NeedsAttributes(ERM):
+    """Learns the attribute's name instead of the label's, where it is allowed to."""
+
+    needs_attributes = True
+
+    def forward(self, batch: Batch, epoch: float) -> Step:
+        assert batch.attribute is not None
+        return Step(cross_entropy(self.network(batch.inputs), batch.attribute))
+
+
+def test_attributes_are_given_to_a_method_that_says_it_needs_them(make_table, trainer) -> None:
+    table = make_table()
+    fit = trainer.fit(table, NeedsAttributes, epochs=12, schedule="none")
+    fit.run()
+    rows = table.split["train"]
+    right = fit.predict("train").argmax(1) == table.attribute[rows]
+    assert right.double().mean() > 0.9
+    table.attribute[rows[5]] = -1
+    with pytest.raises(InputError, match="attribute of every train row"):
+        trainer.fit(table, NeedsAttributes).run()
+
+
+class Wavering(nn.Module):
+    """Its logits are useless in training."""
+
+    def __init__(self, info: Any) -> None:
+        super().__init__()
+        self.body = MLP(info, hidden=(8,))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.body(inputs) + (1000 if self.training else 0)
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_predictions_are_made_in_evaluation_mode_in_the_order_of_the_rows(split: str, make_table, trainer) -> None:
+    table = make_table(train=2100)  # more than one batch of the evaluation
+    fit = trainer.fit(table, network=lambda: Wavering(table.info))
+    logits = fit.predict(split)
+    expected = fit.algorithm.network.body(table.inputs.fetch(table.split[split]))
+    torch.testing.assert_close(logits, expected)
+    assert fit.algorithm.training and not logits.requires_grad
+
+
+class FailsAt(ERM):
+    """The loss of one step is not finite; its first steps are counted."""
+
+    def __init__(self, network: Any, info: Any, *, at: int, value: float = math.nan, seed: int = 0) -> None:
+        super().__init__(network, info, seed=seed)
+        self.at, self.value, self.count = at, value, 0
+
+    def forward(self, batch: Batch, epoch: float) -> Step:
+        self.count += 1
+        step = super().forward(batch, epoch)
+        return Step(step.loss * (self.value if self.count == self.at else 1.0), step.logs)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("at", [1, 2, 3, 5, 6, 9])
+def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(at: int, value: float, make_table, trainer) -> None:
+    table = make_table()
+    fit = trainer.fit(table, FailsAt, options={"at": at, "value": value}, checkpoint_seconds=0)
+    with pytest.raises(TrainingError, match=f"loss became (nan|inf) at step {at}: .*checkpoint before it was kept"):
+        fit.run()
+    if at <= 2:  # rows are written, and checkpoints with them, every second step
+        assert not fit.checkpoint_path.exists()
+        return
+    progress, parts = checkpoint.load(fit.checkpoint_path)
+    assert 0 < progress.total_steps < at
+    assert all(bool(torch.isfinite(v).all()) for k, v in parts["algorithm"].items() if isinstance(v, Tensor))
+
+
+def test_a_stop_after_a_bad_loss_does_not_overwrite_the_good_checkpoint(make_table, trainer) -> None:
+    table, options = make_table(), {"at": 4}
+    trainer.run_until(trainer.fit(table, FailsAt, options=options, log_every=50), 3)
+    fit = trainer.fit(table, FailsAt, options={"at": 1}, log_every=50)
+    before = fit.checkpoint_path.read_bytes()
+    with pytest.raises(TrainingError, match="at step 4"):
+        trainer.run_until(fit, 4, resume=True)
+    assert fit.checkpoint_path.read_bytes() == before
+
+
+class BadGradientAt(ERM):
+    """The loss of one step is finite, its gradient is not."""
+
+    def __init__(self, network: Any, info: Any, *, at: int, seed: int = 0) -> None:
+        super().__init__(network, info, seed=seed)
+        self.at, self.count = at, 0
+
+    def forward(self, batch: Batch, epoch: float) -> Step:
+        self.count += 1
+        step = super().forward(batch, epoch)
+        extra = (0 * self.network.head.weight).sqrt().sum() if self.count == self.at else 0.0
+        return Step(step.loss + extra, step.logs)
+
+
+@pytest.mark.parametrize("at", [2, 3, 5, 9])
+def test_weights_that_are_not_finite_are_never_kept(at: int, make_table, trainer) -> None:
+    table = make_table()
+    fit = trainer.fit(table, BadGradientAt, options={"at": at}, checkpoint_seconds=0)
+    with pytest.raises(TrainingError, match=rf"(step {at}|step {at + 1})\b"):
+        fit.run()
+    if at > 2:
+        progress, parts = checkpoint.load(fit.checkpoint_path)
+        assert 0 < progress.total_steps < at
+        assert all(bool(torch.isfinite(v).all()) for v in parts["algorithm"].values() if isinstance(v, Tensor))
+        for best in progress.best.values():
+            assert all(bool(torch.isfinite(v).all()) for v in best.state.values() if isinstance(v, Tensor))
+
+
+def test_half_precision_trains_and_keeps_full_weights(make_table, trainer) -> None:
+    table = make_table()
+    fit = trainer.fit(table, "LC", precision="bf16-mixed", epochs=8, schedule="none")
+    fit.run()
+    assert all(p.dtype == torch.float32 for p in fit.algorithm.parameters())
+    assert fit.algorithm.group_prior.table.dtype == torch.float32
+    losses = [row["loss_robust"] for row in fit.record.rows if "loss_robust" in row]
+    assert losses[-1] < losses[0] and all(math.isfinite(loss) for loss in losses)
+    assert fit.predict("test").dtype == torch.float32
+
+
+def test_warnings_of_the_method_are_kept_once_each(make_table, trainer) -> None:
+    class Warns(ERM):
+        def end_epoch(self) -> list[str]:
+            return ["label 1 is lost", "label 2 is lost"]
+
+    fit = trainer.fit(make_table(), Warns)
+    fit.run()
+    assert fit.progress.warnings == ["label 1 is lost", "label 2 is lost"]
+
+
+def test_the_same_seed_trains_the_same_weights_and_another_does_not(make_table, trainer, assert_ended_alike) -> None:
+    table = make_table()
+    fits = []
+    for seed in (5, 5, 6):
+        torch.manual_seed(len(fits))
+        fits.append(trainer.fit(table, "LC", seed=seed, place=str(len(fits))))
+        fits[-1].run()
+    assert_ended_alike(fits[0], fits[1])
+    assert not torch.equal(fits[0].predict("test"), fits[2].predict("test"))
+
+
+def test_the_checkpoint_is_safe_to_read(make_table, trainer) -> None:
+    fit = trainer.fit(make_table(), "LC")
+    trainer.run_until(fit, 5)
+    content = torch.load(fit.checkpoint_path, weights_only=True)
+    assert content["progress"]["total_steps"] == 5 and content["progress"]["epoch"] == 1
+    for name, value in fit.algorithm.state_dict().items():
+        if isinstance(value, Tensor):
+            assert torch.equal(content["algorithm"][name], value)

@@ -1,0 +1,143 @@
+"""A user's own module: a data source, methods and a network that runs name by their dotted paths."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import torch
+from torch import Tensor, nn
+
+from logit_correction.correlation import Correlation
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import UNKNOWN, DataSource, DataTable
+from logit_correction.methods.base import Algorithm
+from logit_correction.methods.erm import ERM
+from logit_correction.methods.lc import LC
+from logit_correction.types import Batch, DataInfo, Step
+
+#: Names that do harm wherever they are shown without care.
+HOSTILE_LABELS = ["<script>alert('label')</script>", "[/bold] [red]", "a | b & \"c\" 'd'"]
+HOSTILE_VALUES = ["<img src=x onerror=alert(1)>", "</style><svg onload=alert(2)>", "{{ 7 * 7 }} $x$ \\"]
+
+
+class Points(DataSource):
+    """Three labels, three attribute values, small pictures or twelve numbers a row."""
+
+    def __init__(
+        self, fault: str = "", pictures: bool = False, hostile: bool = False, known: bool = True, seed: int = 0
+    ) -> None:
+        """Choose what is wrong with the data.
+
+        Args:
+            fault: Empty, or what to break: nan, one-label, bad-label, no-valid, missing-label.
+            pictures: Pictures instead of numbers.
+            hostile: Names that must not be taken for markup.
+            known: Whether the attributes are known.
+            seed: Seed of the rows.
+        """
+        self.fault, self.pictures, self.hostile, self.known, self.seed = fault, pictures, hostile, known, seed
+
+    def build(self) -> DataTable:
+        """Draw the rows."""
+        generator = torch.Generator().manual_seed(self.seed)
+        label = torch.arange(150) % 3
+        attribute = torch.where(torch.arange(150) % 10 == 0, (label + 1) % 3, label)
+        values = 0.3 * torch.randn(150, 12, generator=generator)
+        values[torch.arange(150), label] += 1
+        values[torch.arange(150), 3 + attribute] += 2
+        if self.fault == "nan":
+            values[7, 2] = float("nan")
+        if self.fault == "bad-label":
+            label[7] = 3
+        if self.fault == "one-label":
+            label[:90] = 1
+        if self.fault == "missing-label":
+            label[:90] = torch.arange(90) % 2
+        if self.pictures:
+            values = (values.sigmoid() * 255).to(torch.uint8).reshape(150, 3, 2, 2)
+        if not self.known:
+            attribute = torch.full_like(attribute, UNKNOWN)
+        ends = {"train": (0, 90), "valid": (90, 90 if self.fault == "no-valid" else 110), "test": (110, 150)}
+        return DataTable(
+            inputs=ArrayStore(values),
+            label=label,
+            attribute=attribute,
+            split={name: torch.arange(*end) for name, end in ends.items()},
+            label_names=HOSTILE_LABELS if self.hostile else ["circle", "square", "star"],
+            attribute_names=HOSTILE_VALUES if self.hostile else ["red", "green", "blue"],
+            correlation=Correlation.one_to_one(3),
+        )
+
+
+class Narrow(nn.Module):
+    """One hidden layer."""
+
+    def __init__(self, info: DataInfo, width: int = 8) -> None:
+        """Build the layers.
+
+        Args:
+            info: Input shape and number of labels.
+            width: Width of the hidden layer.
+        """
+        super().__init__()
+        size = int(torch.Size(info.input_shape).numel())
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(size, width), nn.ReLU(), nn.Linear(width, info.num_labels))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return logits."""
+        logits: Tensor = self.layers(inputs)
+        return logits
+
+
+class Stopped(LC):
+    """LC that sends its own process a signal in one step: STOP=SIGINT:17 stops in the 17th of a process.
+
+    The signal is in the environment, so that a stopped run and an undisturbed one have the same options.
+    """
+
+    calls = 0
+
+    def forward(self, batch: Batch, epoch: float) -> Step:
+        """Train as LC does."""
+        self.calls += 1
+        name, _, call = os.environ.get("STOP", "").partition(":")
+        if name and self.calls == int(call):
+            os.kill(os.getpid(), signal.Signals[name])
+        return super().forward(batch, epoch)
+
+
+class Breaking(ERM):
+    """ERM whose loss is not a number in one step."""
+
+    def __init__(self, network, info, *, at_step: int = 1, seed: int = 0) -> None:  # type: ignore[no-untyped-def]
+        """Choose the step.
+
+        Args:
+            network: Builds the network.
+            info: Sizes and names of the data.
+            at_step: The step, from 1.
+            seed: Seed of the weights.
+        """
+        super().__init__(network, info, seed=seed)
+        self.at_step, self.calls = at_step, 0
+
+    def forward(self, batch: Batch, epoch: float) -> Step:
+        """Train as ERM does until it breaks."""
+        self.calls += 1
+        step = super().forward(batch, epoch)
+        return Step(step.loss * float("nan") if self.calls == self.at_step else step.loss, step.logs)
+
+
+class Oracle(ERM):
+    """ERM that asks for the attributes."""
+
+    needs_attributes = True
+
+
+class NotAMethod:
+    """Derives from nothing."""
+
+
+class Abstract(Algorithm):
+    """Has no forward."""
