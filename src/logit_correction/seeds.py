@@ -11,7 +11,7 @@ import torch
 def derive_seed(*parts: int | str) -> int:
     """Mix integers and names into one 63-bit seed.
 
-    The same parts always give the same seed, and different parts give unrelated ones, so a generator
+    The same parts always give the same seed, and different parts of the same number give unrelated ones, so a generator
     can be made afresh for each purpose, stage, epoch or step and nothing needs to be replayed on resume.
 
     >>> derive_seed(0, "order", 3) == derive_seed(0, "order", 3)

@@ -41,7 +41,7 @@ def user_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(USER_CODE))
     monkeypatch.setenv("PYTHONPATH", str(USER_CODE))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "250")
     monkeypatch.delenv("STOP", raising=False)
 
 
@@ -64,10 +64,10 @@ def command(capfd: pytest.CaptureFixture[str]) -> Command:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Two finished runs, method -> folder."""
     folder = tmp_path_factory.mktemp("runs")
+    data = ["--data", "Digits", "--data.minority_ratio", "0.05"]
     options = ["--epochs", "4", "--batch_size", "128", "--threads", "1", "--log_every", "5"]
-    for method in ("ERM", "LC"):
-        arguments = ["train", "--data", "Digits", "--method", method, *options, "--out", str(folder / method)]
-        assert main(arguments) == 0
+    for method, own in (("ERM", []), ("LC", ["--method.head_start_epochs", "1"])):
+        assert main(["train", *data, "--method", method, *own, *options, "--out", str(folder / method)]) == 0
     return {method: folder / method for method in ("ERM", "LC")}
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from logit_correction.cli import main
 
@@ -223,13 +225,14 @@ def test_evaluate_refuses_a_checkpoint_of_another_network(command: Any, here: Pa
 
 
 def test_evaluate_never_runs_code_from_a_checkpoint(command: Any, here: Path, finished: dict[str, Path]) -> None:
-    import pickle
-
     class Evil:
         def __reduce__(self) -> tuple[Any, ...]:
             return Path.touch, (here / "owned",)
 
-    run = damaged(finished["ERM"], "checkpoint.pt", pickle.dumps({"format": 1, "algorithm": Evil()}), here)
+    content = BytesIO()
+    torch.save({"format": 1, "algorithm": Evil()}, content)
+
+    run = damaged(finished["ERM"], "checkpoint.pt", content.getvalue(), here)
     assert "damaged" in command("evaluate", run).error()
     assert not (here / "owned").exists()
 

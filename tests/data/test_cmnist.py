@@ -123,9 +123,7 @@ class TestRealFiles:
 def write_idx(path: Path, shape: tuple[int, ...], kind: int = 8, fill: int = 0) -> None:
     """Write a file in MNIST's format whose bytes are all the same."""
     size = torch.Size(shape).numel()
-    path.write_bytes(
-        struct.pack(f">{len(shape) + 1}I", kind * 256 + len(shape), *shape) + bytes([fill]) * size
-    )
+    path.write_bytes(struct.pack(f">{len(shape) + 1}I", kind * 256 + len(shape), *shape) + bytes([fill]) * size)
 
 
 @pytest.fixture
@@ -157,9 +155,7 @@ def test_missing_files_are_refused_where_nothing_may_be_downloaded(tmp_path: Pat
     assert not list(tmp_path.iterdir())
 
 
-def test_a_failed_download_is_reported_with_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_download_is_reported_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from torchvision.datasets import MNIST
 
     def no_network(self: MNIST) -> None:

@@ -154,9 +154,7 @@ def test_two_processes_part_each_batch_between_them() -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(rows=st.integers(1, 30), share=st.integers(1, 8), world=st.integers(2, 4), weighted=st.booleans())
-def test_all_processes_take_as_many_rows_and_leave_none_out(
-    rows: int, share: int, world: int, weighted: bool
-) -> None:
+def test_all_processes_take_as_many_rows_and_leave_none_out(rows: int, share: int, world: int, weighted: bool) -> None:
     weight = torch.arange(rows) % 3 + 1 if weighted else None
     options = {"batch_size": share * world, "shuffle": True, "world_size": world, "row_weight": weight}
     loaders = [BatchLoader(numbered_table(rows), "train", rank=rank, **options) for rank in range(world)]

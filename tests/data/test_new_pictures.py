@@ -63,14 +63,14 @@ def damaged(tmp_path: Path) -> list[Path]:
 def test_a_bad_file_is_named(tmp_path: Path, which: int) -> None:
     bad, good = damaged(tmp_path)[which], tmp_path / "good.png"
     write_picture(good)
-    with pytest.raises(InputError, match=r"1 pictures cannot be read: .*mend or leave them out") as caught:
+    with pytest.raises(InputError, match=r"cannot be read: .*mend") as caught:
         read_pictures([good, bad], (6, 4))
     assert str(bad) in str(caught.value) and str(good) not in str(caught.value)
 
 
 def test_only_the_first_ten_bad_files_are_named(tmp_path: Path) -> None:
     paths = [tmp_path / f"{i:02}.png" for i in range(13)]
-    with pytest.raises(InputError, match=r"13 pictures.*and 3 more") as caught:
+    with pytest.raises(InputError, match=r"13 .*and 3 more") as caught:
         read_pictures(paths, (4, 4))
     assert str(paths[9]) in str(caught.value) and str(paths[10]) not in str(caught.value)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 import logit_correction
 
 #: A data source whose rows go evenly into two processes' shares, and methods that keep each process's state.
-MODULE = '''
+MODULE = """
 import os
 import torch
 from logit_correction.data.stores import ArrayStore
@@ -46,7 +46,7 @@ class WatchedERM(Watched, ERM):
 
 class WatchedLC(Watched, LC):
     pass
-'''
+"""
 
 
 def train(folder: Path, method: str, devices: int, *options: str) -> list[dict[str, Tensor]]:

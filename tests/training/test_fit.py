@@ -135,7 +135,7 @@ def test_loggers_and_display_are_told_every_row(make_table, trainer) -> None:
     fit = trainer.fit(make_table(), loggers=(Logger(),), display=Watch())
     fit.run()
     assert [{"step": step, **figures} for step, figures in told] == [dict(row) for row in fit.record.rows]
-    assert shown[0] == ("training", 9, 0)
+    assert shown[0] == ("ERM", 9, 0)
     assert [done for done, _ in shown[1:]] == [2, 3, 4, 6, 8, 9]
 
 
@@ -229,6 +229,19 @@ def test_predictions_are_made_in_evaluation_mode_in_the_order_of_the_rows(split:
     expected = fit.algorithm.network.body(table.inputs.fetch(table.split[split]))
     torch.testing.assert_close(logits, expected)
     assert fit.algorithm.training and not logits.requires_grad
+
+
+def test_attributes_that_a_rule_reads_do_not_reach_the_method(make_table, trainer) -> None:
+    fit = trainer.fit(make_table(), also_select=["valid_worst_group"])
+    seen: list[Tensor | None] = []
+
+    def watch(batch: Batch) -> dict[str, Tensor]:
+        seen.append(batch.attribute)
+        return {"label": batch.label}
+
+    for split in ("train", "valid", "test"):
+        assert torch.equal(fit.collect(split, watch)["label"], fit.table.label[fit.table.split[split]])
+    assert seen == [None, None, None]
 
 
 class FailsAt(ERM):

@@ -206,7 +206,9 @@ def test_a_stage_may_have_its_own_length_and_learning_rate(make_table, trainer) 
     assert rates == {(0, 1e-2), (1, 3e-3)}
     epochs = {(row["stage"], row["epoch"]) for row in fit.record.rows if "valid_average" in row}
     assert epochs == {(0, 1), (0, 2), (1, 1), (1, 2), (1, 3)}
-    # A model of the first stage is not yet what the method makes.
+    early = trainer.fit(make_table(), TwoStages)
+    trainer.run_until(early, 7)
+    assert early.progress.stage == 1 and early.progress.best == {}  # a first stage makes no model to choose
     best = fit.progress.best["valid_average"]
     scores = [row["valid_average"] for row in fit.record.rows if row["stage"] == 1 and "valid_average" in row]
     assert best.score == max(scores) and best.epoch == scores.index(max(scores)) + 1

@@ -32,7 +32,7 @@ def run(benchmark: Benchmark, out: Path, jobs: int, say: Callable[[str], None]) 
     Returns:
         The cells whose run failed; what they printed lies beside their folder in ``<folder>.log``.
     """
-    from logit_correction.runs.folder import check_same, is_finished
+    from logit_correction.runs.folder import PAGE, check_same, is_finished
     from logit_correction.runs.processes import Processes
 
     cells = list(benchmark.cells(out))
@@ -43,7 +43,8 @@ def run(benchmark: Benchmark, out: Path, jobs: int, say: Callable[[str], None]) 
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"--out {out} cannot be written ({error.strerror}): give another folder") from error
-    waiting = [cell for cell in cells if not is_finished(cell.folder)]
+    # A run that was killed between its report and its page wants no more than the page.
+    waiting = [cell for cell in cells if not (is_finished(cell.folder) and (cell.folder / PAGE).is_file())]
     say(f"{benchmark.name}: {len(cells)} runs, {len(cells) - len(waiting)} finished before")
     started, failed, processes = time.monotonic(), list[Cell](), Processes()
     with ThreadPoolExecutor(max_workers=jobs) as pool:

@@ -84,16 +84,22 @@ def _listed(path: Path) -> list[Path]:
             names = [(reader.line_num, row[column] or "") for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read as CSV: {error}") from error
-    root = path.parent.resolve()
-    bad = [
-        f"row {line}: {name!r}"
-        for line, name in names
-        if not (root / name).resolve().is_relative_to(root) or not (root / name).is_file()
-    ]
+    bad = [f"row {line}: {name!r} {fault}" for line, name in names if (fault := _fault(path.parent, name))]
     if bad:
         more = f" and {len(bad) - 10} more" if len(bad) > 10 else ""
-        raise InputError(f"{path}: files that are missing or lie outside of {root}: {', '.join(bad[:10])}{more}")
+        raise InputError(f"{path}: {', '.join(bad[:10])}{more}: name files in the folder of the CSV")
     return [path.parent / name for _, name in names]
+
+
+def _fault(folder: Path, name: str) -> str:
+    """Return what is wrong with a file that a CSV in ``folder`` names; empty if nothing is."""
+    try:
+        place = (folder / name).resolve()
+        if not place.is_relative_to(folder.resolve()):
+            return "lies outside of its folder"
+        return "" if place.is_file() else "is missing"
+    except (OSError, ValueError) as error:
+        return f"is no file name ({error})"
 
 
 def _write(out: Path | None, rows: list[list[str]]) -> None:

@@ -115,6 +115,6 @@ def _checked_weight(row_weight: Tensor | None, num_rows: int) -> Tensor | None:
     if row_weight is None:
         return None
     weight = row_weight.detach().cpu()
-    if weight.shape != (num_rows,) or bool((weight < 0).any()) or float(weight.sum()) <= 0:
+    if weight.shape != (num_rows,) or not bool((weight >= 0).all()) or float(weight.sum()) <= 0:
         raise ValueError(f"row_weight must hold {num_rows} weights that are not negative and not all zero")
     return weight.double() if weight.is_floating_point() else weight.long()

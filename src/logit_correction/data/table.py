@@ -89,6 +89,8 @@ class DataTable:
             raise InputError(
                 f"the training split has no row with label {', '.join(missing)}: drop the label or add rows"
             )
+        if bool(((self.attribute < UNKNOWN) | (self.attribute >= len(self.attribute_names))).any()):
+            raise InputError(f"attributes must be 0..{len(self.attribute_names) - 1}, or {UNKNOWN} where unknown")
         self._check_finite()
         return self
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from argparse import ArgumentError
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -15,11 +14,11 @@ from torch import nn
 from logit_correction.config import Choice, RunConfig, TrainingConfig
 from logit_correction.data import SOURCES
 from logit_correction.data.table import DataSource, DataTable
-from logit_correction.errors import did_you_mean, option_message
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
+from logit_correction.runs.options import checked_options, plain
 from logit_correction.types import DataInfo, InputError, NetworkFactory
 
 if TYPE_CHECKING:
@@ -75,50 +74,15 @@ def complete_parts(config: RunConfig) -> RunConfig:
     for part in KINDS:
         choice = getattr(config, part)
         if choice is not None:
-            options = checked_options(find_class(part, choice.name), choice.options, f"{part}.", skip=GIVEN[part])
-            parts[part] = Choice(choice.name, options)
+            options = _class_and_options(part, choice)[1]
+            parts[part] = Choice(choice.name, {name: plain(value, name) for name, value in options.items()})
     return replace(config, **parts)
 
 
-def checked_options(
-    cls: type, options: Mapping[str, Any], prefix: str = "", skip: set[str] | None = None
-) -> dict[str, Any]:
-    """Check ``options`` against the constructor of ``cls`` and add its defaults.
-
-    Args:
-        cls: A data source, method or network, or ``TrainingConfig``.
-        options: Name -> value.
-        prefix: What the command line puts before the names, such as ``method.``.
-        skip: Arguments of the constructor that are no options.
-
-    Raises:
-        InputError: Names the option that is unknown or has a wrong value.
-    """
-    from jsonargparse import ArgumentParser
-
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_class_arguments(cls, None, skip=skip or set(), fail_untyped=False)
-    known = sorted({action.dest for action in parser._actions} - {"help"})
-    for name, value in options.items():
-        if name not in known:
-            hint = did_you_mean(str(name), known)
-            raise InputError(f"{cls.__name__} has no option {name!r}{hint}: it has {', '.join(known) or 'none'}")
-        if value is None and not _takes_null(cls, name):
-            raise InputError(f"--{prefix}{name} has no value: give one, or leave it out")
-    try:
-        parsed = parser.parse_object(dict(options))
-    except (ArgumentError, ValueError, TypeError) as error:
-        raise InputError(option_message(error, prefix)) from error
-    return dict(parsed.as_dict())
-
-
-def _takes_null(cls: type, name: str) -> bool:
-    """Return whether an option may be None; one whose type cannot be told may be anything."""
-    try:
-        hint = get_type_hints(cls.__init__).get(name, Any)  # type: ignore[misc]
-    except (NameError, TypeError):
-        return True
-    return hint is Any or hint is type(None) or type(None) in get_args(hint)
+def _class_and_options(part: str, choice: Choice) -> tuple[Any, dict[str, Any]]:
+    """Return a part's class and all its options, each of the type that the class asks for."""
+    cls = find_class(part, choice.name)
+    return cls, checked_options(cls, choice.options, f"{part}.", skip=GIVEN[part])
 
 
 def check_training(config: TrainingConfig) -> TrainingConfig:
@@ -149,8 +113,9 @@ def check_training(config: TrainingConfig) -> TrainingConfig:
 
 
 def build_source(config: RunConfig) -> DataSource:
-    """Build the data source of a complete config."""
-    source: DataSource = find_class("data", config.data.name)(**config.data.options)
+    """Build the data source of a config."""
+    cls, options = _class_and_options("data", config.data)
+    source: DataSource = cls(**options)
     return source
 
 
@@ -172,7 +137,8 @@ def build_table(source: DataSource, rules: Sequence[str]) -> DataTable:
 
 def network_factory(choice: Choice, info: DataInfo, part: str = "network") -> NetworkFactory:
     """Return a function that builds the chosen network."""
-    return partial(find_class(part, choice.name), info, **choice.options)
+    cls, options = _class_and_options(part, choice)
+    return partial(cls, info, **options)
 
 
 def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
@@ -181,21 +147,15 @@ def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
     Raises:
         InputError: If a biased network is given to a method without one, or an option does not fit the data.
     """
-    cls = find_class("method", config.method.name)
-    extra: dict[str, Any] = {}
+    cls, options = _class_and_options("method", config.method)
     if config.biased_network is not None:
         import inspect
 
         if "biased_network" not in inspect.signature(cls).parameters:
             raise InputError(f"method {config.method.name} has no biased network: leave --biased_network out")
-        extra["biased_network"] = network_factory(config.biased_network, info, "biased_network")
-    algorithm: Algorithm = cls(
-        network_factory(config.network, info),
-        info,
-        seed=config.training.seed,
-        **config.method.options,
-        **extra,
-    )
+        options["biased_network"] = network_factory(config.biased_network, info, "biased_network")
+    network = network_factory(config.network, info)
+    algorithm: Algorithm = cls(network, info, seed=config.training.seed, **options)
     return algorithm
 
 

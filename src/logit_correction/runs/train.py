@@ -63,6 +63,11 @@ def train(
     table = build_table(build_source(config), rules)
     algorithm = build_algorithm(config, table.info)
     check_attributes(config, algorithm, table)
+    algorithm.check_epochs(config.training.epochs)
+    rows = table.split["train"]
+    algorithm.observe_rows(table.label[rows], table.attribute[rows] if algorithm.needs_attributes else None)
+    rows = table.split["train"]
+    algorithm.observe_rows(table.label[rows], table.attribute[rows] if algorithm.needs_attributes else None)
     files.check_disk(out, _needed_bytes(algorithm, table, len(set(rules))))
     files.make(out)
     fabric = build_fabric(config.training, _loggers(config, out))

@@ -87,10 +87,10 @@ class Bar(Display):
 
 
 def _shown(figures: dict[str, float]) -> str:
-    names = [n for n in figures if n.startswith(("loss_", "valid_"))] or [n for n in figures if n == "loss"]
-    if "loss_robust" not in figures and "loss" in figures and "loss" not in names:
-        names.insert(0, "loss")
-    return "  " + "  ".join(f"{name.replace('_', ' ')} {figures[name]:.3f}" for name in names)
+    """Return the losses of the networks (or the loss) and the average validation accuracy."""
+    losses = sorted((name for name in figures if name.startswith("loss_")), reverse=True) or ["loss"]
+    names = [name for name in (*losses, "valid_average") if name in figures]
+    return "".join(f"  {name.replace('_', ' ')} {figures[name]:.3f}" for name in names)
 
 
 def choose_display(quiet: bool = False) -> Display:

@@ -114,29 +114,28 @@ class Fit:
             world_size=self.fabric.world_size,
         )
         groups = self.algorithm.parameter_groups()
-        plain = make_optimizer(groups, config, plan.learning_rate or config.learning_rate)
+        optimizer = make_optimizer(groups, config, plan.learning_rate or config.learning_rate)
         if optimizer_state is not None:
-            plain.load_state_dict(optimizer_state)
-        module, optimizer = self.fabric.setup(self.algorithm, plain)
+            optimizer.load_state_dict(optimizer_state)
+        # The strategy's module alone, DistributedDataParallel or none: what fabric.setup puts around it walks
+        # through every batch and hooks every loss, which costs more than all the rest of the loop.
+        module = self.fabric.strategy.setup_module(self.algorithm)
         epochs = plan.epochs or config.epochs
-        title = (
-            f"stage {progress.stage + 1} of {self.algorithm.num_stages}"
-            if self.algorithm.num_stages > 1
-            else "training"
-        )
+        title = type(self.algorithm).__name__
+        if self.algorithm.num_stages > 1:
+            title += f", stage {progress.stage + 1} of {self.algorithm.num_stages}"
         self.display.start(title, epochs * len(loader), progress.epoch * len(loader) + progress.step)
         while progress.epoch < epochs:
-            self._run_epoch(module, optimizer, plain, loader, epochs, request)
+            self._run_epoch(module, optimizer, loader, epochs, request)
             progress.warnings = self.algorithm.end_epoch()
             progress.epoch, progress.step = progress.epoch + 1, 0
             self._validate()
-            self._save_if_due(plain, request, force=progress.epoch == epochs)
+            self._save_if_due(optimizer, request, force=progress.epoch == epochs)
 
     def _run_epoch(
         self,
-        module: Any,
-        optimizer: Any,
-        plain: torch.optim.Optimizer,
+        module: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
         loader: BatchLoader,
         epochs: int,
         request: StopRequest,
@@ -144,23 +143,24 @@ class Fit:
         progress, config, steps = self.progress, self.config, len(loader)
         started, before = time.monotonic(), progress.seconds
         for batch in loader.epoch(progress.epoch, progress.step):
-            set_learning_rates(plain.param_groups, progress.epoch * steps + progress.step, epochs * steps, config)
-            step = module(batch, progress.epoch + progress.step / steps)
+            set_learning_rates(optimizer.param_groups, progress.epoch * steps + progress.step, epochs * steps, config)
+            with self.fabric.autocast():
+                step = module(batch, progress.epoch + progress.step / steps)
             optimizer.zero_grad()
             self.fabric.backward(step.loss)
             if config.gradient_clip:
-                for group in plain.param_groups:
+                for group in optimizer.param_groups:
                     torch.nn.utils.clip_grad_norm_(group["params"], config.gradient_clip)
             optimizer.step()
             self.record.add(step.loss, step.logs)
             progress.step, progress.total_steps = progress.step + 1, progress.total_steps + 1
             progress.seconds = before + time.monotonic() - started
             if progress.total_steps % config.log_every == 0:
-                self._flush(progress.epoch * steps + progress.step, plain)
-                self._save_if_due(plain, request)
+                self._flush(progress.epoch * steps + progress.step, optimizer)
+                self._save_if_due(optimizer, request)
             elif request.asked and self.fabric.world_size == 1:
-                self._save_if_due(plain, request)
-        self._flush((progress.epoch + 1) * steps, plain)
+                self._save_if_due(optimizer, request)
+        self._flush((progress.epoch + 1) * steps, optimizer)
 
     def _flush(self, done: int, optimizer: torch.optim.Optimizer) -> None:
         progress = self.progress

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,13 @@ class Record:
     def __init__(self) -> None:
         """Start empty."""
         self.rows: list[Row] = []
-        self._pending: list[tuple[list[str], Tensor]] = []
+        self._pending: list[dict[str, Tensor]] = []
 
     def add(self, loss: Tensor, logs: dict[str, Tensor]) -> None:
         """Keep one step's total loss and logs, without reading them; a step may log other figures than the last."""
-        figures = {**logs, "loss": loss.detach()}
-        names = ["loss", *(name for name in figures if name != "loss")]
-        self._pending.append((names, torch.stack([figures[name].float() for name in names])))
+        figures = {"loss": loss, **logs}
+        figures["loss"] = loss.detach()
+        self._pending.append(figures)
 
     def check(self, step: int) -> list[dict[str, float]]:
         """Read the pending steps' figures.
@@ -44,12 +45,10 @@ class Record:
         """
         if not self._pending:
             return []
-        device = self._pending[-1][1].device  # steps taken from a checkpoint lie on the CPU
-        numbers = torch.cat([values.to(device) for _, values in self._pending]).tolist()
-        steps, start = [], 0
-        for names, values in self._pending:
-            steps.append(dict(zip(names, numbers[start : start + len(values)], strict=True)))
-            start += len(values)
+        device = self._pending[-1]["loss"].device  # steps taken from a checkpoint lie on the CPU
+        values = [value.to(device, torch.float32) for figures in self._pending for value in figures.values()]
+        numbers = iter(torch.stack(values).tolist())
+        steps = [dict(zip(figures, islice(numbers, len(figures)), strict=True)) for figures in self._pending]
         for i, figures in enumerate(steps):
             if not math.isfinite(figures["loss"]):
                 raise TrainingError(
@@ -82,7 +81,8 @@ class Record:
 
     def state(self) -> dict[str, Any]:
         """Return all of it for a checkpoint, the steps not yet turned into a row included."""
-        return {"rows": self.rows, "pending": [(names, values.cpu()) for names, values in self._pending]}
+        pending = [{name: value.cpu() for name, value in figures.items()} for figures in self._pending]
+        return {"rows": self.rows, "pending": pending}
 
     def load(self, state: dict[str, Any]) -> None:
         """Take up what ``state`` returned."""

@@ -1,0 +1,76 @@
+"""Options against the signature of the class that takes them."""
+
+from __future__ import annotations
+
+from argparse import ArgumentError
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import PurePath
+from typing import Any, get_args, get_type_hints
+
+from logit_correction.errors import InputError, did_you_mean, option_message
+
+
+def checked_options(
+    cls: type, options: Mapping[str, Any], prefix: str = "", skip: set[str] | None = None
+) -> dict[str, Any]:
+    """Check ``options`` against the constructor of ``cls`` and add its defaults.
+
+    Args:
+        cls: A data source, method or network, or ``TrainingConfig``.
+        options: Name -> value.
+        prefix: What the command line puts before the names, such as ``method.``.
+        skip: Arguments of the constructor that are no options.
+
+    Raises:
+        InputError: Names the option that is unknown or has a wrong value.
+    """
+    from jsonargparse import ArgumentParser
+
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(cls, None, skip=skip or set(), fail_untyped=False)
+    known = sorted({action.dest for action in parser._actions} - {"help"})
+    for name, value in options.items():
+        if name not in known:
+            hint = did_you_mean(str(name), known)
+            raise InputError(f"{cls.__name__} has no option {name!r}{hint}: it has {', '.join(known) or 'none'}")
+        if value is None and not _takes_null(cls, name):
+            raise InputError(f"--{prefix}{name} has no value: give one, or leave it out")
+    try:
+        parsed = parser.parse_object(dict(options))
+    except (ArgumentError, ValueError, TypeError) as error:
+        raise InputError(option_message(error, prefix)) from error
+    return dict(parsed.as_dict())
+
+
+def _takes_null(cls: type, name: str) -> bool:
+    """Return whether an option may be None; one whose type cannot be told may be anything."""
+    try:
+        hint = get_type_hints(cls.__init__).get(name, Any)  # type: ignore[misc]
+    except (NameError, TypeError):
+        return True
+    return hint is Any or hint is type(None) or type(None) in get_args(hint)
+
+
+def plain(value: Any, name: str) -> Any:
+    """Return an option's value in the form that ``config.yaml`` and ``report.json`` hold.
+
+    Raises:
+        InputError: If it has none.
+
+    >>> plain((3, PurePath("data")), "shape")
+    [3, 'data']
+    """
+    if isinstance(value, Enum):
+        return value.name
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(part, name) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part, name) for part in value]
+    raise InputError(
+        f"option {name} is of type {type(value).__name__}, which config.yaml cannot hold: take plain values"
+    )

@@ -1,0 +1,201 @@
+"""Grids: how they are merged, named, read and refused, and that those that ship are sound."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from logit_correction import InputError, RunConfig
+from logit_correction.benchmark import Benchmark, merge, read, shipped, slug
+from logit_correction.cli.train_command import parse
+from logit_correction.runs.assemble import build_algorithm, build_source, complete
+from logit_correction.types import DataInfo
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
+
+
+def grid(path: Path, **changes: Any) -> Path:
+    content = {
+        "title": "A grid",
+        "rows": {"ERM": {"method": {"name": "ERM"}}, "LC": {"method": {"name": "LC"}}},
+        "columns": {"5 %": {"data": {"minority_ratio": 0.05}}},
+        "common": {"data": {"name": "Digits"}, "epochs": 1},
+    }
+    content |= changes
+    path.write_text(yaml.safe_dump({k: v for k, v in content.items() if v != "leave out"}, sort_keys=False))
+    return path
+
+
+def test_merge_goes_deep_and_changes_nothing() -> None:
+    base = {"data": {"name": "Digits", "seed": 1}, "epochs": 3, "list": [1, 2]}
+    change = {"data": {"seed": 2}, "list": [3], "method": {"name": "LC"}}
+    merged = merge(base, change)
+    assert merged == {
+        "data": {"name": "Digits", "seed": 2},
+        "epochs": 3,
+        "list": [3],
+        "method": {"name": "LC"},
+    }
+    assert base["data"] == {"name": "Digits", "seed": 1} and change["data"] == {"seed": 2}
+    assert merge({"a": {"b": 1}}, {"a": None}) == {"a": None}
+    assert merge({"a": 1}, {"a": {"b": 1}}) == {"a": {"b": 1}}
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("LC, no MixUp", "lc-no-mixup"),
+        ("0.5 %", "0.5"),
+        ("q = 0.7 / paper", "q-0.7-paper"),
+        ("..", ""),
+        ("../../etc", "etc"),
+        ("a/b\\c", "a-b-c"),
+        ("Größe", "größe"),
+        ("%", ""),
+    ],
+)
+def test_slug_is_one_folder(name: str, folder: str) -> None:
+    assert slug(name) == folder
+    assert Path(folder).name == folder
+
+
+def test_read_fills_in_what_is_left_out(tmp_path: Path) -> None:
+    path = grid(tmp_path / "mine.yaml", columns={0.5: None, 1: {}}, paper={"LC": {0.5: 71.25}})
+    benchmark = read(str(path))
+    assert (benchmark.name, benchmark.title, benchmark.seeds, benchmark.metric) == (
+        "mine",
+        "A grid",
+        3,
+        "group_balanced",
+    )
+    assert benchmark.columns == {"0.5": {}, "1": {}} and benchmark.paper == {"LC": {"0.5": 71.25}}
+    assert not benchmark.data_seeds
+    assert read(str(path), seeds=5).seeds == 5
+
+
+def test_cells_are_every_row_in_every_column_seed_by_seed(tmp_path: Path) -> None:
+    columns = {"a": {"data": {"minority_ratio": 0.1}}, "b": {"data": {"minority_ratio": 0.2}, "epochs": 9}}
+    benchmark = read(str(grid(tmp_path / "mine.yml", columns=columns, seeds=2, data_seeds=True)))
+    cells = list(benchmark.cells(tmp_path / "out"))
+    assert [(cell.seed, cell.column, cell.row) for cell in cells] == [
+        (seed, column, row) for seed in (0, 1) for column in ("a", "b") for row in ("ERM", "LC")
+    ]
+    last = cells[-1]
+    assert last.folder == tmp_path / "out" / "lc" / "b" / "seed-1"
+    config = last.config()
+    assert (config.method.name, config.training.epochs, config.training.seed) == ("LC", 9, 1)
+    assert config.data.options["minority_ratio"] == 0.2 and config.data.options["seed"] == 1
+    fixed = list(read(str(grid(tmp_path / "fixed.yaml"))).cells(tmp_path))[-1].config()
+    assert fixed.training.seed == 2 and fixed.data.options["seed"] == 0
+
+
+def test_a_row_wins_over_a_column_and_that_over_what_is_common(tmp_path: Path) -> None:
+    changes = {
+        "common": {"data": "Digits", "epochs": 1, "batch_size": 1},
+        "columns": {"c": {"epochs": 2, "batch_size": 2}},
+        "rows": {"r": {"method": "ERM", "epochs": 3}},
+    }
+    config = next(read(str(grid(tmp_path / "mine.yaml", **changes))).cells(tmp_path)).config()
+    assert (config.training.epochs, config.training.batch_size) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"title": "leave out"}, "title is missing"),
+        ({"rows": "leave out"}, "rows is missing"),
+        ({"columns": {}}, "columns is missing"),
+        ({"columns": ["a"]}, "columns must be a mapping"),
+        ({"rows": {"ERM": "ERM"}}, "rows must be a mapping of names to options"),
+        ({"rowz": {}}, "there is no 'rowz' (did you mean rows?)"),
+        ({"common": ["a"]}, "common must be a mapping"),
+        ({"seeds": 0}, "seeds is 0, but must be"),
+        ({"seeds": "three"}, "seeds is 'three'"),
+        ({"seeds": True}, "seeds is True"),
+        ({"data_seeds": "maybe"}, "data_seeds is 'maybe'"),
+        ({"metric": "group_balance"}, "metric is 'group_balance', but must be one of average, group_balanced"),
+        ({"paper": {"LC": 71.25}}, "paper must hold rows of figures"),
+        ({"rows": {"LC": {}, "lc!": {}}}, "'LC' and 'lc!' would share the folder lc"),
+        ({"columns": {"%": {}}}, "'%' needs a letter or a digit"),
+    ],
+)
+def test_read_refuses(changes: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    path = grid(tmp_path / "mine.yaml", **changes)
+    with pytest.raises(InputError, match=re.escape(expected)) as error:
+        read(str(path))
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(("content", "expected"), [(b"", "must hold"), (b"a: [", "not YAML"), (b"\xff\xfe", "YAML")])
+def test_read_refuses_files_that_are_none(content: bytes, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=expected):
+        read(str(path))
+    with pytest.raises(InputError, match="No such file"):
+        read(str(tmp_path / "missing.yaml"))
+    with pytest.raises(InputError, match=r"'missing' is unknown: take one of .*smoke"):
+        read("missing")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"epoch": 3}, "row 'LC', column '5 %': there is no option 'epoch' (did you mean epochs?)"),
+        ({"method": {"name": "LC", "Q": 0.7}}, "LC has no option 'Q' (did you mean q?)"),
+        ({"method": {"q": 0.7}}, "method must be a name"),
+        ({"epochs": "many"}, "--epochs is 'many'"),
+    ],
+)
+def test_a_wrong_option_is_named_with_its_place(options: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    benchmark = read(str(grid(tmp_path / "mine.yaml", rows={"LC": {"method": {"name": "LC"}} | options})))
+    with pytest.raises(InputError, match=re.escape(expected)):
+        next(benchmark.cells(tmp_path)).config()
+
+
+def test_shipped_benchmarks_are_the_files_of_the_package() -> None:
+    folder = files("logit_correction").joinpath("benchmarks")
+    names = {path.name.removesuffix(".yaml") for path in folder.iterdir() if path.name.endswith(".yaml")}
+    assert set(shipped()) == names and {"smoke", "digits", "table1-cmnist"} <= names
+    assert all(title and "\n" not in title for title in shipped().values())
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_cell_of_a_shipped_benchmark_is_sound(name: str, tmp_path: Path) -> None:
+    benchmark: Benchmark = read(name)
+    cells = list(benchmark.cells(tmp_path))
+    assert len(cells) == len(benchmark.rows) * len(benchmark.columns) * benchmark.seeds
+    assert len({cell.folder for cell in cells}) == len(cells)
+    configs = [cell.config() for cell in cells]
+    assert all(complete(config) == config for config in configs)
+    for config in configs[:: benchmark.seeds]:
+        check_built(config)
+    # No two cells are the same run, so no row or column stands there in vain.
+    assert len({config.to_yaml() for config in configs}) == len(cells)
+    for row, figures in benchmark.paper.items():
+        assert set(figures) <= set(benchmark.columns), row
+        assert all(0 < figure < 100 for figure in figures.values()), row
+
+
+def check_built(config: RunConfig) -> None:
+    """Check that data and method take the options, and so many epochs; MNIST is not read for it."""
+    correlation = getattr(build_source(config), "correlation", None)
+    attributes = correlation.num_attributes if correlation else 10
+    info = DataInfo(10, 100, (3, 28, 28), num_attributes=attributes, correlation=correlation)
+    build_algorithm(config, info).check_epochs(config.training.epochs)
+
+
+def test_there_are_configs() -> None:
+    assert CONFIGS
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_every_config_of_the_repository_is_sound(path: Path) -> None:
+    config, _, resume = parse(["--config", str(path), "--out", "run"])
+    assert not resume
+    check_built(complete(config))

@@ -1,0 +1,73 @@
+"""``evaluate``: the figures of a finished run, made again from its checkpoint."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+def close(one: Any, other: Any) -> bool:
+    """Whether two JSON values are the same but for rounding of numbers."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(close(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(close, one, other))
+    if isinstance(one, float):
+        return isinstance(other, float) and abs(one - other) <= 1e-6
+    return bool(one == other)
+
+
+@pytest.mark.parametrize("method", ["ERM", "LC"])
+def test_json_is_the_test_block_of_the_report(method: str, command: Any, finished: dict[str, Path]) -> None:
+    outcome = command("evaluate", finished[method], "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    report = json.loads((finished[method] / "report.json").read_text())
+    assert close(json.loads(outcome.out), report["test"])
+
+
+def test_table_has_a_row_for_each_group_and_the_figures_below(command: Any, finished: dict[str, Path]) -> None:
+    outcome = command("evaluate", finished["LC"])
+    assert (outcome.status, outcome.err) == (0, "")
+    test = json.loads((finished["LC"] / "report.json").read_text())["test"]
+    for group in test["groups"]:
+        shown = rf"^{group['label']} +{group['attribute']} +{group['count']} +{100 * group['accuracy']:.1f} "
+        assert re.search(shown, outcome.out, re.MULTILINE), shown
+    last = outcome.out.splitlines()[-1]
+    assert last.startswith(f"accuracy %: average {100 * test['average']:.1f}, group-balanced ")
+    for name in ("worst-group", "worst-class", "minority", "majority"):
+        assert f"{name} {100 * test[name.replace('-', '_')]:.1f}" in last
+
+
+def test_valid_split_has_empty_groups_that_count_nowhere(command: Any, finished: dict[str, Path]) -> None:
+    outcome = command("evaluate", finished["LC"], "--split", "valid", "--json")
+    figures = json.loads(outcome.out)
+    counts = json.loads((finished["LC"] / "report.json").read_text())["data"]["counts"]["valid"]
+    assert [group["count"] for group in figures["groups"]] == np.ravel(counts).tolist()
+    empty = [group for group in figures["groups"] if group["count"] == 0]
+    filled = [group["accuracy"] for group in figures["groups"] if group["count"]]
+    assert empty and all(group["accuracy"] is None and group["low"] is None for group in empty)
+    assert figures["group_balanced"] == pytest.approx(np.mean(filled))
+    assert figures["worst_group"] == min(filled)
+    shown = command("evaluate", finished["LC"], "--split", "valid").out
+    assert "valid split" in shown and re.search(r" 0 +n/a", shown)
+
+
+def test_train_split_agrees_with_the_counts_of_the_report(command: Any, finished: dict[str, Path]) -> None:
+    figures = json.loads(command("evaluate", finished["ERM"], "--split", "train", "--json").out)
+    assert figures["count"] == 1197
+
+
+def test_selected_weights_are_those_of_the_checkpoint(command: Any, tmp_path: Path) -> None:
+    words = ("--data", "my_parts.Points", "--method", "ERM", "--network", "my_parts.Narrow", "--threads", "1")
+    rules = ("--selection", "valid_average", "--also_select", "[last]", "--learning_rate", "0.3")
+    run = tmp_path / "run"
+    assert command("train", *words, *rules, "--epochs", "6", "--out", run).status == 0
+    report = json.loads((run / "report.json").read_text())
+    assert report["selection"]["epoch"] < 6  # else the test would not tell the two apart
+    assert close(json.loads(command("evaluate", run, "--json").out), report["test"])
+    assert not close(report["other_selections"][0]["test"], report["test"])

@@ -1,0 +1,25 @@
+"""A finished run of the Python interface."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from logit_correction import Choice, RunConfig, TrainingConfig, train
+
+USER_CODE = Path(__file__).parents[1] / "user_code"
+
+
+@pytest.fixture(autouse=True)
+def user_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the module ``my_parts`` on the path."""
+    monkeypatch.syspath_prepend(str(USER_CODE))
+
+
+@pytest.fixture(scope="session")
+def digits_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """LC on the digits, four epochs, without a page."""
+    training = TrainingConfig(epochs=4, batch_size=128, threads=1)
+    config = RunConfig(Choice("Digits"), Choice("LC", {"head_start_epochs": 1}), training=training)
+    return train(config, tmp_path_factory.mktemp("runs") / "LC", page=False)

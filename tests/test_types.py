@@ -1,0 +1,20 @@
+"""What a method is told of its data before training."""
+
+from __future__ import annotations
+
+from logit_correction.types import DataInfo, Stage
+
+
+def test_what_is_left_out_is_filled_in() -> None:
+    info = DataInfo(num_labels=3, num_rows=10, input_shape=(4,))
+    assert info.num_attributes == 3 and info.correlation is None
+    assert info.label_names == ("0", "1", "2") and info.attribute_names == ("0", "1", "2")
+
+
+def test_what_is_given_stays() -> None:
+    info = DataInfo(2, 10, (4,), num_attributes=3, label_names=("no", "yes"))
+    assert info.label_names == ("no", "yes") and info.attribute_names == ("0", "1", "2")
+
+
+def test_a_stage_asks_for_nothing_by_default() -> None:
+    assert Stage() == Stage(epochs=None, row_weight=None, learning_rate=None)
