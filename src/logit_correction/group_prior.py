@@ -93,7 +93,13 @@ class GroupPrior(nn.Module):
         self.register_buffer("epoch_counts", torch.zeros(shape))
 
     @torch.no_grad()
-    def update(self, label: Tensor, posterior: Tensor, label_probability: Tensor | None = None) -> None:
+    def update(
+        self,
+        label: Tensor,
+        posterior: Tensor,
+        label_probability: Tensor | None = None,
+        attribute: Tensor | None = None,
+    ) -> None:
         """Take in one batch.
 
         Args:
@@ -101,6 +107,7 @@ class GroupPrior(nn.Module):
             posterior: (B, K), P(a | x), for example of ``Correlation.posterior``.
             label_probability: (B,), the biased network's p_y(x); used by "cell" alone. It may be left out for
                 a one-to-one correlation, where it is the posterior of attribute value y.
+            attribute: (B,), a_x, the attribute value of the greatest posterior; found here if left out.
 
         Raises:
             ValueError: The prior is fixed, or "cell" gets no ``label_probability`` although labels and
@@ -108,19 +115,20 @@ class GroupPrior(nn.Module):
         """
         if self.averaging == "fixed":
             raise ValueError("A fixed group prior is not updated; give it a table with set_table instead.")
-        sums, counts = self._reduced_sums(label, posterior.to(self.table.dtype), label_probability)
+        sums, counts = self._reduced_sums(label, posterior.to(self.table.dtype), label_probability, attribute)
         if self.averaging == "dataset":
             self.epoch_sums += sums
             self.epoch_counts += counts
             return
+        table, visited = self.table, self.visited
         batch, seen = sums / counts, counts > 0
         if self.averaging == "batch":
-            self.table.copy_(torch.where(seen, batch, self.start))
-            self.visited.copy_(seen)
+            torch.where(seen, batch, self.start, out=table)
+            visited.copy_(seen)
             return
-        moved = torch.where(self.visited, torch.lerp(batch, self.table, self.momentum), batch)
-        self.table.copy_(torch.where(seen, moved, self.table))
-        self.visited |= seen
+        moved = torch.where(visited, torch.lerp(batch, table, self.momentum), batch)
+        torch.where(seen, moved, table, out=table)
+        visited.logical_or_(seen)
 
     @torch.no_grad()
     def end_epoch(self) -> None:
@@ -150,7 +158,8 @@ class GroupPrior(nn.Module):
 
     def for_attribute(self, attribute: Tensor) -> Tensor:
         """P(y, a_x) of every label y for each row: attributes (B,) long, 0..K-1 -> (B, L)."""
-        return self.table.t()[attribute]
+        # Whole rows of the small transposed table are copied faster than its elements are looked up.
+        return self.table.t().contiguous().index_select(0, attribute)
 
     def for_posterior(self, posterior: Tensor) -> Tensor:
         """Expected prior under a soft attribute, sum over a of P(a | x) P(y, a): (B, K) -> (B, L)."""
@@ -169,17 +178,19 @@ class GroupPrior(nn.Module):
         )
 
     def _reduced_sums(
-        self, label: Tensor, posterior: Tensor, label_probability: Tensor | None
+        self, label: Tensor, posterior: Tensor, label_probability: Tensor | None, attribute: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Sums and counts (L, K) of this batch over all ranks; their quotient is the batch's table."""
         if self.estimator == "joint":
             sums = torch.zeros_like(self.table).index_add_(0, label, posterior)
             counts = torch.full_like(self.table, float(label.shape[0]))
         else:
-            greatest, attribute = posterior.max(dim=1)
-            value = greatest
+            if attribute is None:
+                attribute = posterior.argmax(dim=1)
             if self.estimator == "cell":
                 value = self._label_probability(label, posterior, label_probability)
+            else:
+                value = posterior.gather(1, attribute.unsqueeze(1)).squeeze(1)
             sums, counts = cell_sums(label, attribute, value, self.num_labels, self.num_attributes)
         if dist.is_available() and dist.is_initialized():
             both = torch.stack((sums, counts))

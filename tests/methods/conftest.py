@@ -19,19 +19,30 @@ from logit_correction.types import Batch
 Build = Callable[..., Algorithm]
 
 
-def build(name: str, table: DataTable, seed: int = 0, **options: Any) -> Algorithm:
-    """The method ``name`` with a small network, at the begin of its first stage."""
+def build(name: str, table: DataTable, seed: int = 0, *, stage: int = 0, **options: Any) -> Algorithm:
+    """The method ``name`` with a small network, at the begin of a stage; stages before it are not trained."""
     cls = resolve("method", name, METHODS)
     algorithm: Algorithm = cls(lambda: MLP(table.info, hidden=(16, 16)), table.info, seed=seed, **options)
+    rows = table.split["train"]
+    algorithm.observe_rows(table.label[rows], table.attribute[rows] if algorithm.needs_attributes else None)
     algorithm.begin_stage(0, None)
+    for number in range(1, stage + 1):
+        algorithm.begin_stage(number, predicted_rows(algorithm, table))
     return algorithm
+
+
+@torch.no_grad()
+def predicted_rows(algorithm: Algorithm, table: DataTable) -> torch.Tensor:
+    """What the loop hands to the next stage."""
+    algorithm.eval()
+    parts = [algorithm.predict_rows(batch) for batch in BatchLoader(table, "train", batch_size=20).epoch()]
+    algorithm.train()
+    return torch.cat(parts)
 
 
 def batches(algorithm: Algorithm, table: DataTable, epoch: int = 0) -> Iterator[Batch]:
     """One epoch of batches of 16 rows."""
-    loader = BatchLoader(
-        table, "train", batch_size=16, shuffle=True, with_attributes=algorithm.needs_attributes
-    )
+    loader = BatchLoader(table, "train", batch_size=16, shuffle=True, with_attributes=algorithm.needs_attributes)
     return loader.epoch(epoch)
 
 
@@ -55,6 +66,11 @@ def take_steps(
 @pytest.fixture(name="build")
 def _build() -> Build:
     return build
+
+
+@pytest.fixture(name="predicted_rows")
+def _predicted_rows() -> Callable[..., torch.Tensor]:
+    return predicted_rows
 
 
 @pytest.fixture(name="batches")

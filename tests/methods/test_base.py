@@ -40,6 +40,19 @@ def test_randomness_goes_on_from_its_state_without_a_replay() -> None:
     assert draw(resumed) == draw(randomness)
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_draws_of_following_steps_look_independent(seed: int) -> None:
+    randomness = StepRandomness(seed)
+    drawn = torch.stack([torch.rand(2, generator=randomness.next(CPU), dtype=torch.float64) for _ in range(4000)])
+    for column in drawn.T:
+        shares = torch.histc(column, 20, 0, 1) / 200
+        assert float(((shares - 1) ** 2).sum() * 200) < 44  # chi-square with 19 degrees of freedom, 0.1 %
+        for lag in (1, 2, 3):
+            together = torch.stack([column[:-lag], column[lag:]])
+            assert abs(float(torch.corrcoef(together)[0, 1])) < 0.06
+    assert abs(float(torch.corrcoef(drawn.T)[0, 1])) < 0.06
+
+
 def test_how_much_one_step_draws_does_not_change_the_next() -> None:
     little, much = StepRandomness(0), StepRandomness(0)
     torch.rand(1, generator=little.next(CPU))

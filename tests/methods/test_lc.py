@@ -55,9 +55,7 @@ def assert_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
 
 
 @pytest.mark.parametrize("optimizer", [torch.optim.Adam, torch.optim.SGD])
-def test_with_a_uniform_prior_and_no_mixing_it_is_erm_exactly(
-    optimizer: type, table, build, take_steps
-) -> None:
+def test_with_a_uniform_prior_and_no_mixing_it_is_erm_exactly(optimizer: type, table, build, take_steps) -> None:
     erm, lc = (
         build("ERM", table, seed=2),
         build("LC", table, seed=2, prior="uniform", mixup="none", head_start_epochs=0),
@@ -81,9 +79,7 @@ def biased_loss(logits: Tensor, label: Tensor) -> Tensor:
     return ((1 - own**0.7) / 0.7).mean()
 
 
-def reference(
-    algorithm: LC, table: DataTable, batches, epochs: int, options: dict[str, Any]
-) -> tuple[nn.Module, ...]:
+def reference(algorithm: LC, table: DataTable, batches, epochs: int, options: dict[str, Any]) -> tuple[nn.Module, ...]:
     """Train copies of both networks with an optimiser each, step by step as the paper has it."""
     robust, biased = copy.deepcopy(algorithm.network), copy.deepcopy(algorithm.biased_network)
     robust_optimizer = torch.optim.Adam(robust.parameters(), lr=1e-2)
@@ -210,9 +206,7 @@ def test_a_frozen_biased_network_stays_as_it_is(weight_decay: float, table, buil
     end_epoch = algorithm.end_epoch
 
     def watched() -> list[str]:
-        snapshots.append(
-            weights(algorithm.biased_network) | {"robust": algorithm.network.head.weight.clone()}
-        )
+        snapshots.append(weights(algorithm.biased_network) | {"robust": algorithm.network.head.weight.clone()})
         return end_epoch()
 
     algorithm.end_epoch = watched
@@ -321,10 +315,17 @@ def test_it_predicts_without_correction(table, build, take_steps) -> None:
         ({"floor": -1e-3}, r"floor is -0\.001"),
         ({"biased_temperature": 0.0}, r"biased_temperature is 0\.0"),
         ({"strength": -1.0}, r"strength is -1\.0"),
+        ({"biased_learning_rate_scale": -1.0}, r"biased_learning_rate_scale is -1\.0"),
+        ({"q_ramp_up_epochs": -1.0}, r"q_ramp_up_epochs is -1\.0"),
+        ({"ramp_up_epochs": -1.0}, r"ramp_up_epochs is -1\.0"),
+        ({"head_start_epochs": -1.0}, r"head_start_epochs is -1\.0"),
+        ({"head_start_epochs": float("nan")}, "head_start_epochs is nan"),
+        ({"head_start_epochs": 2.0, "biased_epochs": 1.5}, r"biased_epochs is 1\.5.* head start takes 2"),
         ({"mixup_limit": 0.6}, r"mixup_limit is 0\.6"),
         ({"biased_input_dropout": 1.0}, r"biased_input_dropout is 1\.0"),
         ({"biased_input_dropout": -0.1}, r"biased_input_dropout is -0\.1"),
         ({"biased_pooling": 2}, "biased_pooling needs pictures"),
+        ({"biased_pooling": -1}, "biased_pooling is -1"),
     ],
 )
 def test_impossible_options_are_refused(options: dict[str, Any], words: str, table, build) -> None:
@@ -378,9 +379,7 @@ def test_a_robust_network_that_waits_starts_from_its_first_weights(table, build,
 
 
 @pytest.mark.parametrize("pictures", [True, False])
-def test_what_is_hidden_from_the_biased_network_while_it_trains(
-    pictures: bool, make_table, build, batches
-) -> None:
+def test_what_is_hidden_from_the_biased_network_while_it_trains(pictures: bool, make_table, build, batches) -> None:
     table = make_table(pictures=pictures, train=480)
     algorithm = build("LC", table, **PLAIN | {"biased_input_dropout": 0.75, "mixup": "none"})
     shown: list[tuple[Tensor, bool]] = []
@@ -404,9 +403,7 @@ def test_what_is_hidden_from_the_biased_network_while_it_trains(
     assert torch.equal(estimated_from[0], batch.inputs)
     attribute = algorithm.biased_network(batch.inputs).argmax(1)
     assert torch.equal(algorithm.diagnose(batch)["estimated_attribute"], attribute)
-    assert float(step.logs["estimated_minority"]) == pytest.approx(
-        float((attribute != batch.label).double().mean())
-    )
+    assert float(step.logs["estimated_minority"]) == pytest.approx(float((attribute != batch.label).double().mean()))
 
 
 def test_nothing_is_hidden_any_more_from_a_biased_network_that_has_learned(table, build, batches) -> None:
@@ -425,3 +422,40 @@ def test_q_rises_to_its_value(table, build, batches) -> None:
     for epoch, q in ((0.0, 0.0), (0.5, 0.2), (2.0, 0.8), (9.0, 0.8)):
         expected = (1 - own**q) / q if q else -own.log()
         torch.testing.assert_close(algorithm(batch, epoch).logs["loss_biased"], expected.mean().detach())
+
+
+LOST = torch.tensor([[0.30, 0.02, 0.01], [0.20, 0.10, 0.04], [0.10, 0.05, 0.18]])
+
+
+def test_it_warns_of_a_label_whose_rows_mostly_pass_for_bias_conflicting(table, build) -> None:
+    algorithm = build("LC", table, **PLAIN | {"prior": "joint"})
+    algorithm.group_prior.set_table(LOST)
+    (warning,) = algorithm.end_epoch()
+    assert "label 1" in warning and "label 0" not in warning and "label 2" not in warning
+    algorithm.group_prior.set_table(torch.eye(3) / 3)
+    assert algorithm.end_epoch() == []
+
+
+@pytest.mark.parametrize("options", [{"prior": "cell"}, {"prior": "algorithm-1"}, {"prior": "uniform"}])
+def test_it_does_not_warn_where_the_table_holds_no_joint_probability(options: dict[str, str], table, build) -> None:
+    algorithm = build("LC", table, **PLAIN | options)
+    algorithm.group_prior.set_table(LOST)
+    assert algorithm.end_epoch() == []
+
+
+def test_with_a_known_table_all_of_a_labels_values_count_as_its_own(make_table, build) -> None:
+    table = make_table(Correlation.from_table([[0], [0], [1]]))
+    algorithm = build("LC", table, **PLAIN | {"prior": "joint", "correlation": "known"})
+    algorithm.group_prior.set_table(torch.tensor([[0.3, 0.0], [0.2, 0.1], [0.2, 0.2]]))
+    assert algorithm.end_epoch() == []
+    algorithm.group_prior.set_table(torch.tensor([[0.3, 0.0], [0.1, 0.2], [0.2, 0.2]]))
+    assert ["label 1" in warning for warning in algorithm.end_epoch()] == [True]
+
+
+def test_the_data_set_average_is_closed_before_it_is_judged(table, build) -> None:
+    algorithm = build("LC", table, **PLAIN | {"prior": "joint", "averaging": "dataset"})
+    label = torch.tensor([0, 1, 2])
+    algorithm.group_prior.update(label, torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.9, 0.0, 0.1]]))
+    (warning,) = algorithm.end_epoch()
+    assert "label 2" in warning
+    torch.testing.assert_close(algorithm.group_prior.table[2], torch.tensor([0.3, 0.0, 0.1 / 3]))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from enum import Enum
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -68,6 +70,30 @@ class Points(DataSource):
             attribute_names=HOSTILE_VALUES if self.hostile else ["red", "green", "blue"],
             correlation=Correlation.one_to_one(3),
         )
+
+
+class Kind(Enum):
+    """A choice of the user's own."""
+
+    LEFT = 1
+    RIGHT = 2
+
+
+class Typed(Points):
+    """Points whose options have types of their own."""
+
+    def __init__(self, root: Path = Path("."), kind: Kind = Kind.LEFT, shape: tuple[int, int] = (1, 2)) -> None:
+        """Take options that no YAML knows.
+
+        Args:
+            root: A folder.
+            kind: A choice.
+            shape: Two numbers.
+        """
+        super().__init__()
+        if not (isinstance(root, Path) and isinstance(kind, Kind)):
+            raise TypeError((root, kind))
+        self.root, self.kind, self.shape = root, kind, shape
 
 
 class Narrow(nn.Module):

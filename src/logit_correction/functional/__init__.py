@@ -14,6 +14,7 @@ from logit_correction.functional.groups import (
 )
 from logit_correction.functional.losses import (
     GceForm,
+    generalize,
     generalized_cross_entropy,
     logit_corrected_cross_entropy,
     margin,
@@ -36,6 +37,7 @@ __all__ = [
     "choose_partner",
     "count_prior",
     "draw_weight",
+    "generalize",
     "generalized_cross_entropy",
     "group_accuracy",
     "group_balanced_accuracy",

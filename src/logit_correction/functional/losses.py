@@ -34,11 +34,27 @@ def generalized_cross_entropy(logits: Tensor, label: Tensor, q: float = 0.7, for
     >>> round(loss.item(), 6)
     0.5
     """
+    return generalize(cross_entropy(logits, label, reduction="none"), q, form)
+
+
+def generalize(loss: Tensor, q: float = 0.7, form: GceForm = "paper") -> Tensor:
+    """Generalised cross-entropy of rows whose cross-entropy is known; see ``generalized_cross_entropy``.
+
+    Args:
+        loss: (B,) cross-entropy, -log p.
+        q: 0 <= q <= 1.
+        form: "paper" or "weighted".
+
+    Returns:
+        (B,) losses.
+
+    Raises:
+        ValueError: q lies outside 0..1, or the form is unknown.
+    """
     if not 0.0 <= q <= 1.0:
         raise ValueError(f"q must lie between 0 and 1, but it is {q}.")
     if form not in ("paper", "weighted"):
         raise ValueError(f"form must be 'paper' or 'weighted', but it is {form!r}.")
-    loss = cross_entropy(logits, label, reduction="none")
     if q == 0.0:
         return loss
     if form == "paper":
@@ -46,7 +62,9 @@ def generalized_cross_entropy(logits: Tensor, label: Tensor, q: float = 0.7, for
     return torch.exp(loss.detach() * -q).mul_(q) * loss
 
 
-def logit_corrected_cross_entropy(logits: Tensor, label: Tensor, log_prior: Tensor) -> Tensor:
+def logit_corrected_cross_entropy(
+    logits: Tensor, label: Tensor, log_prior: Tensor, reduction: Literal["none", "mean"] = "none"
+) -> Tensor:
     """Cross-entropy of the logits plus the logarithm of each row's group prior (eq. 7).
 
     It equals the pairwise margin loss of eq. 8. The uncorrected logits are the ones to predict with.
@@ -56,16 +74,17 @@ def logit_corrected_cross_entropy(logits: Tensor, label: Tensor, log_prior: Tens
         label: (B,) long, 0..L-1.
         log_prior: (B, L), log P(y, a_x) for every label y and the row's own attribute a_x; finite. A constant
             added to a row changes nothing, so log P(y | a_x) does as well.
+        reduction: "none", or "mean" over the rows.
 
     Returns:
-        (B,) losses.
+        (B,) losses, or their mean.
 
     >>> logits, label = torch.zeros(1, 2), torch.tensor([1])
     >>> log_prior = torch.log(torch.tensor([[0.45, 0.05]]))
     >>> round(logit_corrected_cross_entropy(logits, label, log_prior).exp().item(), 4)
     10.0
     """
-    return cross_entropy(logits + log_prior, label, reduction="none")
+    return cross_entropy(logits + log_prior, label, reduction=reduction)
 
 
 def margin(logits: Tensor, label: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ def draw_weight(low: float, high: float, generator: torch.Generator, device: tor
     Returns:
         0-d float tensor.
     """
-    weight = torch.rand((), generator=generator, device=generator.device).mul_(high - low).add_(low)
+    weight = torch.empty((), device=generator.device).uniform_(low, high, generator=generator)
     return weight.to(device, non_blocking=True)
 
 
@@ -65,18 +65,15 @@ def choose_partner(label: Tensor, candidate: Tensor, num_labels: int, generator:
     tensor([1, 1])
     """
     # Sorting by this key lays the rows of a label side by side, candidates first: a partner is an offset.
-    key = torch.add(~candidate, label, alpha=2)
-    order = torch.argsort(key)
-    counts = torch.zeros(2 * num_labels, dtype=torch.long, device=label.device)
-    counts.index_add_(0, key, torch.ones_like(key))
-    start = (counts.cumsum(0) - counts)[::2]
-    candidates, others = counts[::2], counts[1::2]
-    size = torch.where(candidates > 0, candidates, others)
-    start, size = torch.stack((start, size)).index_select(1, label).unbind(0)
+    key, order = torch.add(~candidate, label, alpha=2).sort()
+    bounds = torch.searchsorted(key, torch.arange(2 * num_labels + 1, device=key.device))
+    start, middle, end = bounds[:-1:2], bounds[1::2], bounds[2::2]
+    size = torch.where(middle > start, middle, end) - start
+    start, size = start.index_select(0, label), size.index_select(0, label)
     uniform = torch.rand(label.shape[0], generator=generator, device=generator.device)
-    # Rounding could carry the product up to size itself, hence the minimum.
+    # The greatest uniform number is 1 - 2^-24, and its product with a size is rounded to less than the size.
     offset = (uniform.to(label.device, non_blocking=True) * size).long()
-    return order.index_select(0, start + torch.minimum(offset, size - 1))
+    return order.index_select(0, start + offset)
 
 
 def mix(inputs: Tensor, partner: Tensor, weight: Tensor | float) -> Tensor:

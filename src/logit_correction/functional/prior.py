@@ -45,11 +45,10 @@ def cell_sums(
     (tensor(0.7500), tensor(2.))
     """
     cell = torch.add(attribute, label, alpha=num_attributes)
-    both = value.new_zeros(2, num_labels * num_attributes)
-    both[0].index_add_(0, cell, value)
-    both[1].index_add_(0, cell, torch.ones_like(value))
-    sums, counts = both.view(2, num_labels, num_attributes).unbind(0)
-    return sums, counts
+    size = num_labels * num_attributes
+    sums = value.new_zeros(size).index_add_(0, cell, value)
+    counts = value.new_zeros(size).index_add_(0, cell, torch.ones_like(value))
+    return sums.view(num_labels, num_attributes), counts.view(num_labels, num_attributes)
 
 
 def count_prior(

@@ -6,4 +6,19 @@ from __future__ import annotations
 METHODS: dict[str, tuple[str, str]] = {
     "ERM": ("logit_correction.methods.erm.ERM", "empirical risk minimization: plain cross-entropy"),
     "LC": ("logit_correction.methods.lc.LC", "logit correction with Group MixUp (Liu et al. 2023)"),
+    "GroupDRO": (
+        "logit_correction.methods.group_dro.GroupDRO",
+        "worst group's loss, with training attributes (Sagawa et al. 2020)",
+    ),
+    "LfF": ("logit_correction.methods.lff.LfF", "learning from failure: relative difficulty (Nam et al. 2020)"),
+    "JTT": ("logit_correction.methods.jtt.JTT", "just train twice: errors are seen more often (Liu et al. 2021)"),
+    "DFA": ("logit_correction.methods.dfa.DFA", "disentangled feature augmentation (Lee et al. 2021)"),
+    "Reweighting": (
+        "logit_correction.methods.reweighting.Reweighting",
+        "cross-entropy weighted by 1 / P(y, a), the prior estimated or true",
+    ),
+    "StagedLC": (
+        "logit_correction.methods.staged_lc.StagedLC",
+        "logit correction after cross-fitted biased networks; our own",
+    ),
 }

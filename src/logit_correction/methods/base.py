@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from logit_correction.group_prior import GroupPrior
 from logit_correction.seeds import derive_seed
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
+from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step
+
+#: 2^64 over the golden ratio: steps of it spread evenly, and an odd one comes to every seed before it repeats.
+_SEED_STEP = 0x9E3779B97F4A7C15
 
 
 class StepRandomness(nn.Module):
@@ -24,16 +26,20 @@ class StepRandomness(nn.Module):
         super().__init__()
         self.seed, self.count = seed, 0
         self._generators: dict[torch.device, torch.Generator] = {}
+        self._first: int | None = None
 
     def next(self, device: torch.device) -> torch.Generator:
         """Return the generator of the next step on ``device``."""
-        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-        rank = torch.distributed.get_rank() if distributed else 0
+        if self._first is None:
+            distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+            rank = torch.distributed.get_rank() if distributed else 0
+            self._first = derive_seed(self.seed, "step", rank)
         if device not in self._generators:
             self._generators[device] = torch.Generator(device=device)
-        generator = self._generators[device].manual_seed(derive_seed(self.seed, "step", self.count, rank))
+        # One multiplication: to derive each step's seed anew would take 2 % of a step of a small network.
+        seed = (self._first + self.count * _SEED_STEP) % 2**64
         self.count += 1
-        return generator
+        return self._generators[device].manual_seed(seed)
 
     def get_extra_state(self) -> dict[str, int]:
         """Return the counter for the state dict."""
@@ -62,14 +68,14 @@ class Algorithm(nn.Module, ABC):
 
     Attributes:
         needs_attributes: Whether ``Batch.attribute`` must be there. A method that leaves this False never
-            sees an attribute label.
+            sees an attribute label. Where an option decides, ``__init__`` sets it on the instance.
         num_stages: How many stages the training has.
         network: The network that predicts.
         group_prior: The estimated P(y, a), where the method has one.
     """
 
-    needs_attributes: ClassVar[bool] = False
-    num_stages: ClassVar[int] = 1
+    needs_attributes: bool = False
+    num_stages: int = 1
 
     def __init__(self, network: NetworkFactory, info: DataInfo, *, seed: int = 0) -> None:
         """Build the network that predicts.
@@ -116,6 +122,14 @@ class Algorithm(nn.Module, ABC):
         logits: Tensor = self.network(inputs)
         return logits
 
+    def observe_rows(self, label: Tensor, attribute: Tensor | None) -> None:
+        """Look once at the labels of all training rows, before training begins or goes on; by default do nothing.
+
+        Args:
+            label: (N,) long, in the order of ``Batch.index``.
+            attribute: (N,) long; None unless the method declares ``needs_attributes``.
+        """
+
     def begin_stage(self, stage: int, train_logits: Tensor | None) -> Stage:
         """Prepare a stage and say what it asks of the loop.
 
@@ -134,6 +148,13 @@ class Algorithm(nn.Module, ABC):
         """Do what is done once an epoch and return what the user should be warned of as things stand."""
         return []
 
+    def check_epochs(self, epochs: int) -> None:
+        """Return if the method can do its work in so many epochs.
+
+        Raises:
+            InputError: Otherwise; says what to change.
+        """
+
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return one optimiser group per network.
 
@@ -145,3 +166,68 @@ class Algorithm(nn.Module, ABC):
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
         """Return what the method believes of rows, such as ``estimated_attribute`` (B,); for reports only."""
         return {}
+
+
+class StagedAlgorithm(Algorithm):
+    """A method of several stages that knows, also after a resume, in which it is.
+
+    Attributes:
+        stage: 0..num_stages-1; set by ``begin_stage``, which a subclass calls first in its own.
+    """
+
+    num_stages = 2
+
+    def __init__(self, network: NetworkFactory, info: DataInfo, *, seed: int = 0) -> None:
+        """Begin at stage 0."""
+        super().__init__(network, info, seed=seed)
+        self.stage = 0
+
+    def begin_stage(self, stage: int, train_logits: Tensor | None) -> Stage:
+        """Remember the stage."""
+        self.stage = stage
+        return super().begin_stage(stage, train_logits)
+
+    def get_extra_state(self) -> dict[str, int]:
+        """Return the stage for the state dict."""
+        return {"stage": self.stage}
+
+    def set_extra_state(self, state: dict[str, int]) -> None:
+        """Take the stage from a state dict."""
+        self.stage = state["stage"]
+
+
+def check_range(name: str, value: float, low: float, high: float = float("inf"), open_end: bool = False) -> None:
+    """Return if an option lies in low..high, ``high`` itself left out with ``open_end``.
+
+    Raises:
+        InputError: Otherwise.
+
+    >>> check_range("q", 0.7, 0, 1)
+    """
+    if not low <= value <= high or (open_end and value == high):
+        end = "" if high == float("inf") else f" and at most {high:g}" if not open_end else f" and less than {high:g}"
+        raise InputError(f"{name} is {value}, but must be at least {low:g}{end}")
+
+
+def num_processes() -> int:
+    """Number of processes that train together; 1 without torch.distributed."""
+    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_world_size() if distributed else 1
+
+
+def sum_over_processes(value: Tensor) -> Tensor:
+    """Sum of a tensor over all processes, without a gradient; the tensor itself if there is one process."""
+    if num_processes() == 1:
+        return value
+    total = value.detach().clone()
+    torch.distributed.all_reduce(total)
+    return total
+
+
+def join_over_processes(value: Tensor) -> Tensor:
+    """Rows (B, ...) of all processes one after another, without a gradient; all must have as many."""
+    if num_processes() == 1:
+        return value
+    parts = [torch.empty_like(value) for _ in range(num_processes())]
+    torch.distributed.all_gather(parts, value.detach().contiguous())
+    return torch.cat(parts)

@@ -7,10 +7,10 @@ from typing import Literal, cast
 
 import torch
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d, interpolate, softmax
+from torch.nn.functional import adaptive_avg_pool2d, interpolate, log_softmax, nll_loss, softmax
 
 from logit_correction.correlation import Correlation
-from logit_correction.functional.losses import generalized_cross_entropy, logit_corrected_cross_entropy
+from logit_correction.functional.losses import generalize, logit_corrected_cross_entropy
 from logit_correction.functional.mixup import draw_weight, mix, mixup_partner, ramp_up
 from logit_correction.group_prior import GroupPrior
 from logit_correction.methods.base import Algorithm
@@ -108,6 +108,16 @@ class LC(Algorithm):
         _check_range("mixup_limit", mixup_limit, 0, 0.5)
         _check_range("biased_input_dropout", biased_input_dropout, 0, 1, open_end=True)
         _check_range("biased_temperature", biased_temperature, 1e-6)
+        _check_range("biased_learning_rate_scale", biased_learning_rate_scale, 0)
+        _check_range("q_ramp_up_epochs", q_ramp_up_epochs, 0)
+        _check_range("ramp_up_epochs", ramp_up_epochs, 0)
+        _check_range("biased_pooling", biased_pooling, 0)
+        _check_range("head_start_epochs", head_start_epochs, 0)
+        if biased_epochs is not None and not biased_epochs >= head_start_epochs:
+            raise InputError(
+                f"biased_epochs is {biased_epochs}, but the head start takes {head_start_epochs} epochs, in which the "
+                "biased network trains alone: give at least as many, or a shorter head_start_epochs"
+            )
         if biased_pooling and len(info.input_shape) != 3:
             raise InputError(
                 f"biased_pooling needs pictures, but the inputs have shape {info.input_shape}: leave it at 0"
@@ -136,31 +146,34 @@ class LC(Algorithm):
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         """Train the biased network, the robust network, or both on one batch."""
-        biased_loss, biased_logits = self._biased_step(batch, epoch)
+        biased_loss, log_probability = self._biased_step(batch, epoch)
         with torch.no_grad():
-            attribute = self._estimate_and_update(biased_logits, batch.label)
+            attribute = self._estimate_and_update(log_probability, batch.label)
             minority = self.correlation.is_minority(batch.label, attribute)
-        logs = {"loss_biased": biased_loss.detach(), "estimated_minority": minority.float().mean()}
+        logs = {"loss_biased": biased_loss.detach(), "estimated_minority": minority.mean(dtype=torch.float32)}
         if epoch < self.head_start_epochs:
             return Step(biased_loss, logs)
         robust_logits, prior = self._robust_step(batch, attribute, minority, epoch)
-        robust_loss = logit_corrected_cross_entropy(robust_logits, batch.label, self._correction(prior)).mean()
+        robust_loss = logit_corrected_cross_entropy(robust_logits, batch.label, self._correction(prior), "mean")
         return Step(robust_loss + biased_loss, {"loss_robust": robust_loss.detach(), **logs})
 
     def _biased_step(self, batch: Batch, epoch: float) -> tuple[Tensor, Tensor]:
-        """Return the biased network's mean loss and its logits (B, L) that estimate the attribute."""
+        """Return the biased network's mean loss and its log-probabilities (B, L) that estimate the attribute."""
         inputs = self._biased_inputs(batch.inputs)
         trains = torch.is_grad_enabled() and (self.biased_epochs is None or epoch < self.biased_epochs)
         q = self.q * min(1.0, epoch / self.q_ramp_up_epochs) if self.q_ramp_up_epochs else self.q
         drops = trains and self.biased_input_dropout > 0 and isinstance(inputs, Tensor)
         with torch.set_grad_enabled(trains):
+            # One log-softmax serves the loss and, below, the estimate.
             logits = self.biased_network(self._drop(_as_tensor(inputs)) if drops else inputs)
-            loss = generalized_cross_entropy(logits, batch.label, q, self.gce_form).mean()
+            log_probability = log_softmax(logits, dim=1)
+            cross_entropy = nll_loss(log_probability, batch.label, reduction="none")
+            loss = generalize(cross_entropy, q, self.gce_form).mean()
         if drops:
             # The attribute is estimated from all that there is to see.
             with torch.no_grad():
-                logits = self.biased_network(inputs)
-        return loss, logits
+                log_probability = log_softmax(self.biased_network(inputs), dim=1)
+        return loss, log_probability
 
     def _biased_inputs(self, inputs: Inputs) -> Inputs:
         if not self.biased_pooling:
@@ -175,17 +188,22 @@ class LC(Algorithm):
         kept = torch.rand(shape, generator=generator, device=inputs.device) >= self.biased_input_dropout
         return inputs * (kept / (1 - self.biased_input_dropout))
 
-    def estimate(self, biased_logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return P(a|x) (B, K), a_x (B,) and the biased network's softmax (B, L)."""
-        probability = softmax(biased_logits / self.biased_temperature, dim=1)
+    def estimate(self, log_probability: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return P(a|x) (B, K), a_x (B,) and p(x) (B, L) from the biased network's log-softmax (B, L)."""
+        if self.biased_temperature == 1:
+            probability = log_probability.exp()
+        else:
+            probability = softmax(log_probability / self.biased_temperature, dim=1)
         posterior = self.correlation.posterior(probability)
         return posterior, posterior.argmax(1), probability
 
-    def _estimate_and_update(self, biased_logits: Tensor, label: Tensor) -> Tensor:
+    def _estimate_and_update(self, log_probability: Tensor, label: Tensor) -> Tensor:
         """Return a_x (B,) and let the group prior take in the batch."""
-        posterior, attribute, probability = self.estimate(biased_logits.detach())
+        posterior, attribute, probability = self.estimate(log_probability)
         if self.group_prior.averaging != "fixed":
-            self.group_prior.update(label, posterior, probability.gather(1, label[:, None]).squeeze(1))
+            cell = self.group_prior.estimator == "cell"
+            own = probability.gather(1, label.unsqueeze(1)).squeeze(1) if cell else None
+            self.group_prior.update(label, posterior, own, attribute)
         return attribute
 
     def _robust_step(self, batch: Batch, attribute: Tensor, minority: Tensor, epoch: float) -> tuple[Tensor, Tensor]:
@@ -236,6 +254,14 @@ class LC(Algorithm):
             "label: compare another --seed, or raise --method.q_ramp_up_epochs and --method.head_start_epochs"
         ]
 
+    def check_epochs(self, epochs: int) -> None:
+        """Refuse a training in which the robust network would never start."""
+        if epochs <= self.head_start_epochs:
+            raise InputError(
+                f"--epochs {epochs}: the robust network starts after the biased network's head start of "
+                f"{self.head_start_epochs:g} epochs; give more epochs, or lower --method.head_start_epochs"
+            )
+
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return the robust and the biased network's groups."""
         biased: dict[str, object] = {
@@ -249,7 +275,8 @@ class LC(Algorithm):
 
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
         """Return each row's estimated attribute and whether it is taken for minority."""
-        _, attribute, probability = self.estimate(self.biased_network(self._biased_inputs(batch.inputs)))
+        logits = self.biased_network(self._biased_inputs(batch.inputs))
+        _, attribute, probability = self.estimate(log_softmax(logits, dim=1))
         return {
             "estimated_attribute": attribute,
             "minority": self.correlation.is_minority(batch.label, attribute),

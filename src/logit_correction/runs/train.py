@@ -66,8 +66,6 @@ def train(
     algorithm.check_epochs(config.training.epochs)
     rows = table.split["train"]
     algorithm.observe_rows(table.label[rows], table.attribute[rows] if algorithm.needs_attributes else None)
-    rows = table.split["train"]
-    algorithm.observe_rows(table.label[rows], table.attribute[rows] if algorithm.needs_attributes else None)
     files.check_disk(out, _needed_bytes(algorithm, table, len(set(rules))))
     files.make(out)
     fabric = build_fabric(config.training, _loggers(config, out))

@@ -1,0 +1,96 @@
+"""Just train twice; Liu, Haghgoo, Chen, Raghunathan, Koh, Sagawa, Liang and Finn, ICML 2021 (arXiv:2107.09044)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from logit_correction.methods.base import StagedAlgorithm, check_range
+from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingError
+
+
+class JTT(StagedAlgorithm):
+    """Trains twice: the second time the rows that the first network got wrong are seen more often.
+
+    Stage 1 trains an identification network by ERM for T epochs. Its error set E holds the
+    training rows that it does not predict right. Stage 2 trains a fresh network by ERM on the up-sampled rows, each row
+    of E lambda_up times an epoch and each other row once (Algorithm 1 of the paper). No attribute is read.
+
+    An epoch of stage 2 is longer than one of ERM, by (lambda_up - 1) * |E| rows.
+    """
+
+    def __init__(
+        self,
+        network: NetworkFactory,
+        info: DataInfo,
+        *,
+        identification_epochs: int = 1,
+        up_weight: int = 50,
+        identification_learning_rate: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        """Build both networks.
+
+        Args:
+            network: Builds the identification network and the final one.
+            info: Sizes and names of the data.
+            identification_epochs: T; the paper has 1 on CelebA, 2 on CivilComments, 60 on Waterbirds. It and
+                ``up_weight`` are to be tuned.
+            up_weight: lambda_up, how often a row of the error set is seen; the paper has 50 on CelebA, 6 on
+                CivilComments, 100 on Waterbirds.
+            identification_learning_rate: Learning rate of stage 1; None takes the run's.
+            seed: Seed of the initial weights.
+
+        Raises:
+            InputError: If an option is out of range.
+        """
+        check_range("identification_epochs", identification_epochs, 1)
+        check_range("up_weight", up_weight, 1)
+        super().__init__(network, info, seed=seed)
+        self.identification_network = self.build(network, "identification network")
+        self.identification_epochs, self.up_weight = identification_epochs, up_weight
+        self.identification_learning_rate = identification_learning_rate
+
+    @property
+    def _trained(self) -> torch.nn.Module:
+        return self.network if self.stage else self.identification_network
+
+    def forward(self, batch: Batch, epoch: float) -> Step:
+        """Return the mean cross-entropy of the network that this stage trains."""
+        loss = cross_entropy(self._trained(batch.inputs), batch.label)
+        return Step(loss, {"loss": loss.detach()})
+
+    def predict(self, inputs: Inputs) -> Tensor:
+        """Return logits (B, L), in the first stage those of the identification network."""
+        logits: Tensor = self._trained(inputs)
+        return logits
+
+    def predict_rows(self, batch: Batch) -> Tensor:
+        """Return logits (B, L) less the label's: a positive one says that the row is predicted wrong."""
+        logits = self.predict(batch.inputs)
+        return logits - logits.gather(1, batch.label.unsqueeze(1))
+
+    def begin_stage(self, stage: int, train_logits: Tensor | None) -> Stage:
+        """Ask for T epochs, then for the up-sampled rows.
+
+        Raises:
+            TrainingError: If the error set is empty.
+        """
+        super().begin_stage(stage, train_logits)
+        if stage == 0:
+            return Stage(epochs=self.identification_epochs, learning_rate=self.identification_learning_rate)
+        assert train_logits is not None
+        wrong = (train_logits > 0).any(dim=1)
+        if not bool(wrong.any()):
+            raise TrainingError(
+                f"JTT's first stage ({self.identification_epochs} epochs) got every training row right, so its error "
+                "set is empty and there is nothing to see more often: lower --method.identification_epochs, lower "
+                "--method.identification_learning_rate, or raise --weight_decay"
+            )
+        return Stage(row_weight=torch.where(wrong, self.up_weight, 1))
+
+    def parameter_groups(self) -> list[dict[str, object]]:
+        """Return the group of the network that this stage trains."""
+        name = "network" if self.stage else "identification_network"
+        return [{"params": list(self._trained.parameters()), "name": name}]

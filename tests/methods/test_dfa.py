@@ -1,0 +1,119 @@
+"""Disentangled feature augmentation: who learns from what, and what is swapped."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from logit_correction.data.table import DataTable
+from logit_correction.methods.base import StepRandomness
+from logit_correction.methods.dfa import DFA
+from logit_correction.types import InputError
+
+OPTIONS = {"lambda_dis": 3.0, "lambda_swap_b": 5.0, "lambda_swap": 0.5, "swap_from_epoch": 2.0, "q": 0.7}
+
+
+@pytest.fixture
+def table(make_table) -> DataTable:
+    return make_table()
+
+
+def gce(loss: torch.Tensor) -> torch.Tensor:
+    return ((1 - torch.exp(-loss) ** 0.7) / 0.7).mean()
+
+
+def touched(module: nn.Module) -> bool:
+    return any(p.grad is not None and bool(p.grad.any()) for p in module.parameters())
+
+
+@pytest.mark.parametrize("epoch", [0.0, 9.0])
+def test_each_loss_teaches_its_own_encoder_alone(epoch: float, table, build, batches) -> None:
+    only_debiased = build("DFA", table, **OPTIONS | {"lambda_dis": 0.0, "lambda_swap_b": 0.0})
+    network = only_debiased.network
+    only_debiased(next(batches(only_debiased, table)), epoch).loss.backward()
+    assert touched(network.intrinsic) and touched(network.intrinsic_head)
+    assert not touched(network.biased) and not touched(network.biased_head)
+
+    only_biased = build("DFA", table, **OPTIONS)
+    network = only_biased.network
+    only_biased.difficulty.forward = lambda index, *_: torch.zeros(len(index))
+    only_biased(next(batches(only_biased, table)), epoch).loss.backward()
+    assert touched(network.biased) and touched(network.biased_head)
+    assert not touched(network.intrinsic) and not touched(network.intrinsic_head)
+
+
+def test_swapping_keeps_the_label_with_the_intrinsic_half(table, build, batches) -> None:
+    algorithm, twin = build("DFA", table, **OPTIONS), build("DFA", table, **OPTIONS)
+    batch = next(batches(algorithm, table))
+    step = algorithm(batch, 2.0)
+
+    network = twin.network
+    inner, outer = network.intrinsic(batch.inputs), network.biased(batch.inputs)
+    order = torch.rand(16, generator=StepRandomness(0).next(torch.device("cpu"))).argsort().tolist()
+    assert sorted(order) == list(range(16)) and order != list(range(16))
+    rows = [torch.cat([inner[i], outer[i]]) for i in range(16)]
+    swapped = [torch.cat([inner[i], outer[order[i]]]) for i in range(16)]
+
+    def losses(head: nn.Module, features: list[torch.Tensor], labels: list[int]) -> torch.Tensor:
+        return cross_entropy(head(torch.stack(features)), torch.tensor(labels), reduction="none")
+
+    label = batch.label.tolist()
+    plain, biased = losses(network.intrinsic_head, rows, label), losses(network.biased_head, rows, label)
+    weight = twin.difficulty(batch.index, batch.label, biased, plain)
+    kept = losses(network.intrinsic_head, swapped, label)
+    followed = losses(network.biased_head, swapped, [label[i] for i in order])
+    expected = (weight * plain).mean() + 3.0 * gce(biased)
+    expected = expected + 0.5 * ((weight * kept).mean() + 5.0 * gce(followed))
+    torch.testing.assert_close(step.loss, expected)
+    torch.testing.assert_close(step.logs["loss_debiased_swapped"], (weight * kept).mean().detach())
+    torch.testing.assert_close(step.logs["loss_biased_swapped"], gce(followed).detach())
+
+
+def test_nothing_is_swapped_before_the_given_epoch(table, build, batches) -> None:
+    algorithm = build("DFA", table, **OPTIONS)
+    for epoch, swaps in ((1.99, False), (2.0, True)):
+        step = algorithm(next(batches(algorithm, table)), epoch)
+        assert ("loss_biased_swapped" in step.logs) is swaps
+        parts = step.logs["loss_debiased"] + 3.0 * step.logs["loss_biased"]
+        assert torch.equal(step.loss.detach(), parts) is not swaps
+
+
+def test_both_halves_have_weights_of_their_own_and_the_intrinsic_head_predicts(table, build, batches) -> None:
+    algorithm = build("DFA", table)
+    network, inputs = algorithm.network, next(batches(algorithm, table)).inputs
+    assert not torch.equal(network.intrinsic[1].weight, network.biased[1].weight)
+    features = torch.cat([network.intrinsic(inputs), network.biased(inputs)], dim=1)
+    assert features.shape == (16, 32)
+    assert torch.equal(algorithm.predict(inputs), network.intrinsic_head(features))
+
+
+def test_rows_hard_for_the_biased_head_weigh_more(table, build, batches) -> None:
+    algorithm = build("DFA", table)
+    given: list[tuple[torch.Tensor, ...]] = []
+
+    def watch(*arguments: torch.Tensor) -> torch.Tensor:
+        given.append(arguments)
+        return torch.ones(16)
+
+    algorithm.difficulty.forward = watch
+    batch = next(batches(algorithm, table))
+    algorithm(batch, 0.0)
+    network = algorithm.network
+    features = torch.cat([network.intrinsic(batch.inputs), network.biased(batch.inputs)], dim=1)
+    index, label, biased, debiased = given[0]
+    assert torch.equal(index, batch.index) and torch.equal(label, batch.label)
+    torch.testing.assert_close(biased, cross_entropy(network.biased_head(features), label, reduction="none"))
+    torch.testing.assert_close(debiased, cross_entropy(network.intrinsic_head(features), label, reduction="none"))
+
+
+def test_a_network_without_halves_is_refused(table) -> None:
+    with pytest.raises(InputError, match="linear `head`"):
+        DFA(lambda: nn.Linear(12, 3), table.info)
+
+
+@pytest.mark.parametrize("name", ["lambda_dis", "lambda_swap_b", "lambda_swap", "swap_from_epoch", "q", "momentum"])
+def test_impossible_options_are_refused(name: str, table, build) -> None:
+    with pytest.raises(InputError, match=name):
+        build("DFA", table, **{name: -1.0})

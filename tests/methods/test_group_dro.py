@@ -1,0 +1,108 @@
+"""Group DRO against a loop over rows and groups."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from logit_correction.data.table import DataTable
+from logit_correction.methods.group_dro import GroupDRO
+from logit_correction.networks.mlp import MLP
+from logit_correction.types import Batch, InputError
+
+
+@pytest.fixture
+def table(make_table) -> DataTable:
+    return make_table()
+
+
+def counts(table: DataTable) -> list[int]:
+    return table.group_counts("train").flatten().tolist()
+
+
+@pytest.mark.parametrize("adjustment", [0.0, 2.0])
+def test_it_comes_to_the_weights_of_a_loop_over_groups(adjustment: float, table, build, batches, take_steps) -> None:
+    algorithm = build("GroupDRO", table, balanced=False, adjustment=adjustment, step_size=0.5)
+    network = copy.deepcopy(algorithm.network)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    take_steps(algorithm, table, epochs=3, optimizer=torch.optim.SGD(algorithm.parameters(), lr=0.1))
+
+    size = counts(table)
+    q = [1.0 / sum(n > 0 for n in size) if n else 0.0 for n in size]
+    for epoch in range(3):
+        for batch in batches(algorithm, table, epoch):
+            losses = cross_entropy(network(batch.inputs), batch.label, reduction="none")
+            group = [int(y) * 3 + int(a) for y, a in zip(batch.label, batch.attribute, strict=True)]
+            means = {}
+            for g in set(group):
+                members = [losses[i] for i in range(len(group)) if group[i] == g]
+                means[g] = sum(members) / len(members)
+                q[g] *= math.exp(0.5 * (float(means[g].detach()) + adjustment / math.sqrt(size[g])))
+            total = sum(q)
+            q = [one / total for one in q]
+            optimizer.zero_grad()
+            sum(q[g] * means[g] for g in means).backward()
+            optimizer.step()
+    torch.testing.assert_close(algorithm.q, torch.tensor(q), rtol=1e-4, atol=1e-6)
+    for mine, other in zip(algorithm.network.parameters(), network.parameters(), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-6)
+
+
+def test_the_weights_move_to_the_worst_group(table, build, batches) -> None:
+    algorithm = build("GroupDRO", table, balanced=False, step_size=0.1)
+    with torch.no_grad():
+        for parameter in algorithm.network.parameters():
+            parameter.zero_()
+        algorithm.network.head.bias.copy_(torch.tensor([2.0, 1.0, 0.0]))  # label 2 is the worst
+    first = algorithm.q.clone()
+    present = first > 0
+    worst = []
+    for epoch in range(40):
+        for batch in batches(algorithm, table, epoch):
+            algorithm(batch, float(epoch))
+            worst.append(float(algorithm.q.view(3, 3)[2].sum()))
+    assert worst[-1] > 0.95 and worst[-1] > worst[len(worst) // 2] > worst[0]
+    assert float(algorithm.q.sum()) == pytest.approx(1.0)
+    assert torch.equal(algorithm.q > 0, present)
+    assert torch.equal(present, torch.tensor(counts(table)) > 0)
+
+
+def test_a_group_that_is_not_in_the_batch_only_loses_what_the_others_gain(table, build) -> None:
+    algorithm = build("GroupDRO", table, balanced=False, step_size=1.0)
+    algorithm.q.copy_(torch.full((9,), 1 / 9))
+    rows = torch.arange(2)
+    batch = Batch(table.inputs.fetch(rows), torch.tensor([0, 0]), rows, torch.tensor([1, 1]))
+    loss = cross_entropy(algorithm.network(batch.inputs), batch.label)
+    step = algorithm(batch, 0.0)
+    grown = torch.ones(9)
+    grown[1] = loss.detach().exp()
+    torch.testing.assert_close(algorithm.q, grown / grown.sum())
+    torch.testing.assert_close(step.loss, algorithm.q[1] * loss)
+
+
+def test_balanced_sampling_gives_every_group_the_same_share(table, build) -> None:
+    weight = build("GroupDRO", table).begin_stage(0, None).row_weight
+    rows = table.split["train"]
+    group = table.label[rows] * 3 + table.attribute[rows]
+    shares = torch.zeros(9, dtype=torch.float64).index_add_(0, group, weight)
+    torch.testing.assert_close(shares, (torch.tensor(counts(table)) > 0).double())
+    assert weight.is_floating_point()
+    assert build("GroupDRO", table, balanced=False).begin_stage(0, None).row_weight is None
+
+
+def test_groups_that_were_not_counted_are_asked_for(table) -> None:
+    for options in ({}, {"balanced": False, "adjustment": 1.0}):
+        with pytest.raises(InputError, match="observe_rows"):
+            GroupDRO(lambda: MLP(table.info), table.info, **options).begin_stage(0, None)
+    GroupDRO(lambda: MLP(table.info), table.info, balanced=False).begin_stage(0, None)
+    assert GroupDRO.needs_attributes
+
+
+@pytest.mark.parametrize("options", [{"step_size": -0.1}, {"adjustment": -1.0}])
+def test_impossible_options_are_refused(options, table, build) -> None:
+    with pytest.raises(InputError, match=next(iter(options))):
+        build("GroupDRO", table, **options)

@@ -1,0 +1,91 @@
+"""Just train twice, in the real loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from logit_correction.config import TrainingConfig
+from logit_correction.data.table import DataTable
+from logit_correction.methods.erm import ERM
+from logit_correction.methods.jtt import JTT
+from logit_correction.networks.mlp import MLP
+from logit_correction.training.display import Display
+from logit_correction.training.fit import Fit
+from logit_correction.types import Batch, InputError, Stage, Step, TrainingError
+
+
+class Watched(JTT):
+    """Remembers the rows of each step, and the weights with which the second stage starts."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.seen: dict[int, list[Tensor]] = {0: [], 1: []}
+        self.start: dict[str, Tensor] = {}
+
+    def begin_stage(self, stage: int, train_logits: Tensor | None) -> Stage:
+        self.start = {key: value.clone() for key, value in self.state_dict().items() if isinstance(value, Tensor)}
+        return super().begin_stage(stage, train_logits)
+
+    def forward(self, batch: Batch, epoch: float) -> Step:
+        self.seen[self.stage].append(batch.index)
+        return super().forward(batch, epoch)
+
+
+def make_fit(table: DataTable, folder: Path, **options: Any) -> Fit:
+    algorithm = Watched(lambda: MLP(table.info, hidden=(8,)), table.info, seed=4, **{"up_weight": 7, **options})
+    config = TrainingConfig(epochs=3, batch_size=16, learning_rate=1e-2, seed=4)
+    return Fit(algorithm, table, config, Fabric(accelerator="cpu"), folder / "resume.pt", Display())
+
+
+@pytest.fixture
+def table(make_table) -> DataTable:
+    return make_table()
+
+
+def test_the_second_stage_sees_exactly_the_up_weighted_rows(table, tmp_path) -> None:
+    fit = make_fit(table, tmp_path, identification_epochs=2)
+    fit.run()
+    algorithm = fit.algorithm
+    rows = table.split["train"]
+    wrong = algorithm.identification_network(table.inputs.fetch(rows)).argmax(1) != table.label[rows]
+    assert 0 < int(wrong.sum()) < 48
+    drawn = [torch.bincount(torch.cat(algorithm.seen[stage]), minlength=48) for stage in (0, 1)]
+    assert drawn[0].tolist() == [2] * 48
+    assert drawn[1].tolist() == [3 * (7 if one else 1) for one in wrong.tolist()]
+    assert torch.equal(fit.progress.plan.row_weight, torch.where(wrong, 7, 1))
+
+
+def test_the_second_stage_starts_with_fresh_weights_and_leaves_the_first_network_alone(table, tmp_path) -> None:
+    fit = make_fit(table, tmp_path)
+    fit.run()
+    algorithm = fit.algorithm
+    fresh = ERM(lambda: MLP(table.info, hidden=(8,)), table.info, seed=4).network.state_dict()
+    for key, value in fresh.items():
+        assert torch.equal(algorithm.start[f"network.{key}"], value)
+        assert not torch.equal(algorithm.network.state_dict()[key], value)
+        first = algorithm.identification_network.state_dict()[key]
+        assert torch.equal(algorithm.start[f"identification_network.{key}"], first)
+        assert not torch.equal(first, value)
+
+
+def test_without_errors_there_is_nothing_to_train_on_twice(table, tmp_path) -> None:
+    fit = make_fit(table, tmp_path, identification_epochs=80)
+    with pytest.raises(TrainingError, match=r"error set is empty.*lower --method\.identification_epochs"):
+        fit.run()
+
+
+def test_the_first_stage_may_have_its_own_learning_rate(table, build) -> None:
+    stage = build("JTT", table, identification_epochs=5, identification_learning_rate=0.3).begin_stage(0, None)
+    assert (stage.epochs, stage.learning_rate, stage.row_weight) == (5, 0.3, None)
+
+
+@pytest.mark.parametrize("options", [{"identification_epochs": 0}, {"up_weight": 0}])
+def test_impossible_options_are_refused(options, table, build) -> None:
+    with pytest.raises(InputError, match=next(iter(options))):
+        build("JTT", table, **options)

@@ -1,0 +1,122 @@
+"""Fisher-consistent reweighting: its loss is the group-balanced risk."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, one_hot
+
+from logit_correction.data.table import DataTable
+from logit_correction.methods.reweighting import Reweighting
+from logit_correction.networks.mlp import MLP
+from logit_correction.types import Batch, DataInfo, InputError
+
+#: Rows of each group (label, attribute): very unequal, one group empty.
+COUNTS = {(0, 0): 20, (0, 1): 1, (1, 0): 3, (1, 1): 40}
+
+
+@pytest.fixture
+def table(make_table) -> DataTable:
+    return make_table()
+
+
+def counted(counts: dict[tuple[int, int], int]) -> Batch:
+    pairs = [pair for pair, count in counts.items() for _ in range(count)]
+    label, attribute = torch.tensor(pairs).T
+    inputs = torch.randn((len(pairs), 4), generator=torch.Generator().manual_seed(0))
+    return Batch(inputs, label.clone(), torch.arange(len(pairs)), attribute.clone())
+
+
+def balanced_risk(algorithm: Reweighting, batch: Batch, counts: dict[tuple[int, int], int]) -> Tensor:
+    losses = cross_entropy(algorithm.network(batch.inputs), batch.label, reduction="none")
+    risks = [losses[(batch.label == y) & (batch.attribute == a)].mean() for y, a in counts]
+    return sum(risks) / len(risks)
+
+
+@pytest.mark.parametrize("counts", [COUNTS, {k: v for k, v in COUNTS.items() if k != (0, 1)}], ids=["all", "one empty"])
+def test_with_true_groups_the_mean_over_all_rows_is_the_group_balanced_risk(counts) -> None:
+    batch = counted(counts)
+    info = DataInfo(num_labels=2, num_rows=len(batch.label), input_shape=(4,))
+    algorithm = Reweighting(lambda: MLP(info, hidden=(5,)), info, groups="true")
+    assert algorithm.needs_attributes
+    algorithm.observe_rows(batch.label, batch.attribute)
+    algorithm.begin_stage(0, None)
+    torch.testing.assert_close(algorithm(batch, 0.0).loss, balanced_risk(algorithm, batch, counts))
+    # Batches of an epoch, of one row each, have that risk as their mean.
+    single = [
+        Batch(batch.inputs[i : i + 1], batch.label[i : i + 1], batch.index[i : i + 1], batch.attribute[i : i + 1])
+        for i in range(len(batch.label))
+    ]
+    mean = torch.stack([algorithm(one, 0.0).loss for one in single]).mean()
+    torch.testing.assert_close(mean, balanced_risk(algorithm, batch, counts))
+
+
+class Sure(nn.Module):
+    """Says of each row which attribute it has."""
+
+    def __init__(self, attribute: Tensor) -> None:
+        super().__init__()
+        self.logits = nn.Parameter(1000.0 * one_hot(attribute))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.logits
+
+
+def test_with_a_biased_network_that_knows_the_attribute_the_estimate_is_as_good_as_the_truth() -> None:
+    batch = counted(COUNTS)
+    info = DataInfo(num_labels=2, num_rows=len(batch.label), input_shape=(4,))
+    algorithm = Reweighting(lambda: MLP(info, hidden=(5,)), info, floor=0.0)
+    assert not algorithm.needs_attributes
+    algorithm.biased.network = Sure(batch.attribute)
+    step = algorithm(Batch(batch.inputs, batch.label, batch.index), 9.0)
+    torch.testing.assert_close(step.logs["loss_robust"], balanced_risk(algorithm, batch, COUNTS).detach())
+    found = algorithm.diagnose(batch)
+    assert torch.equal(found["estimated_attribute"], batch.attribute)
+    assert torch.equal(found["minority"], batch.label != batch.attribute)
+
+
+def test_the_floor_bounds_the_weights() -> None:
+    batch = counted(COUNTS)
+    info = DataInfo(num_labels=2, num_rows=len(batch.label), input_shape=(4,))
+    algorithm = Reweighting(lambda: MLP(info, hidden=(5,)), info, floor=0.25)
+    algorithm.biased.network = Sure(batch.attribute)
+    step = algorithm(Batch(batch.inputs, batch.label, batch.index), 9.0)
+    losses = cross_entropy(algorithm.network(batch.inputs), batch.label, reduction="none")
+    prior = torch.tensor(
+        [COUNTS[y, a] / 64 for y, a in zip(batch.label.tolist(), batch.attribute.tolist(), strict=True)]
+    )
+    torch.testing.assert_close(step.logs["loss_robust"], (losses / (4 * (prior + 0.25))).mean().detach())
+
+
+def test_its_biased_network_and_prior_are_those_of_lc(table, build, take_steps) -> None:
+    mine, lc = build("Reweighting", table, seed=3), build("LC", table, seed=3)
+    for algorithm in (mine, lc):
+        take_steps(algorithm, table, epochs=4)
+    for key, value in lc.biased_network.state_dict().items():
+        assert torch.equal(value, mine.biased.network.state_dict()[key])
+    assert torch.equal(lc.group_prior.table, mine.group_prior.table)
+
+
+def test_in_the_head_start_the_biased_network_trains_alone(table, build, batches) -> None:
+    algorithm = build("Reweighting", table)
+    for epoch, joined in ((1.9, False), (2.0, True)):
+        algorithm.zero_grad()
+        algorithm(next(batches(algorithm, table)), epoch).loss.backward()
+        assert (algorithm.network.head.weight.grad is not None) is joined
+    algorithm.check_epochs(3)
+    with pytest.raises(InputError, match="head start"):
+        algorithm.check_epochs(2)
+
+
+def test_groups_that_were_not_counted_are_asked_for(table) -> None:
+    with pytest.raises(InputError, match="observe_rows"):
+        Reweighting(lambda: MLP(table.info), table.info, groups="true").begin_stage(0, None)
+
+
+@pytest.mark.parametrize(
+    "options", [{"q": -1.0}, {"momentum": 1.0}, {"floor": -1.0}, {"biased_input_dropout": 1.0}, {"biased_epochs": 1.0}]
+)
+def test_impossible_options_are_refused(options, table, build) -> None:
+    with pytest.raises(InputError, match=next(iter(options))):
+        build("Reweighting", table, **options)

@@ -1,0 +1,79 @@
+"""Two processes with half of each batch come to the state and the gradients of one with all of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import logit_correction
+
+WORKER = """
+import sys
+import torch, torch.distributed as dist
+from logit_correction.methods import METHODS
+from logit_correction.networks.mlp import MLP
+from logit_correction.registry import resolve
+from logit_correction.types import Batch, DataInfo
+
+folder, rank, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+if size > 1:
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=size)
+generator = torch.Generator().manual_seed(0)
+inputs = torch.randn((32, 6), generator=generator)
+label, attribute = torch.randint(2, (2, 32), generator=generator)
+info = DataInfo(num_labels=2, num_rows=32, input_shape=(6,))
+OPTIONS = {
+    "GroupDRO": {"adjustment": 1.0},
+    "LfF": {},
+    "DFA": {"swap_from_epoch": 100.0},  # each process permutes its own rows
+    "Reweighting": {"biased_input_dropout": 0.0},
+}
+found = {}
+for name, options in OPTIONS.items():
+    algorithm = resolve("method", name, METHODS)(lambda: MLP(info, hidden=(4,)), info, **options)
+    algorithm.observe_rows(label, attribute if algorithm.needs_attributes else None)
+    algorithm.begin_stage(0, None)
+    for step in range(6):
+        rows = torch.randperm(32, generator=torch.Generator().manual_seed(step))[:16].chunk(size)[rank]
+        batch = Batch(inputs[rows], label[rows], rows, attribute[rows] if algorithm.needs_attributes else None)
+        algorithm.zero_grad()
+        algorithm(batch, step / 2).loss.backward()
+        with torch.no_grad():
+            for parameter in algorithm.parameters():
+                if parameter.grad is not None:
+                    if size > 1:
+                        dist.all_reduce(parameter.grad)
+                    parameter -= 0.5 * parameter.grad / size
+    found[name] = {key: value for key, value in algorithm.state_dict().items() if isinstance(value, torch.Tensor)}
+torch.save(found, f"{folder}/state_{size}_{rank}.pt")
+if size > 1:
+    dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(logit_correction.__file__).parents[1]),
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+    workers = [
+        subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path), str(rank), str(size)], env=environment)
+        for rank, size in ((0, 1), (0, 2), (1, 2))
+    ]
+    assert [worker.wait(timeout=180) for worker in workers] == [0, 0, 0]
+    alone, left, right = (
+        torch.load(tmp_path / f"state_{name}.pt", weights_only=True) for name in ("1_0", "2_0", "2_1")
+    )
+    for name, state in alone.items():
+        for key, value in state.items():
+            assert isinstance(value, Tensor) and torch.equal(left[name][key], right[name][key]), (name, key)
+            torch.testing.assert_close(left[name][key], value, rtol=1e-4, atol=1e-5, msg=f"{name} {key}")
