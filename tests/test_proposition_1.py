@@ -79,9 +79,7 @@ def test_closed_form_minimiser_has_zero_gradient_and_greatest_group_balanced_acc
     loss = torch.zeros((), dtype=torch.float64)
     for y in range(labels):
         label = torch.full((len(mass),), y)
-        loss = (
-            loss + (mass[:, y] * logit_corrected_cross_entropy(logits, label, prior.log()[:, owner].T)).sum()
-        )
+        loss = loss + (mass[:, y] * logit_corrected_cross_entropy(logits, label, prior.log()[:, owner].T)).sum()
     loss.backward()
     assert logits.grad is not None and logits.grad.abs().max() < 1e-12
 
@@ -92,9 +90,7 @@ def test_closed_form_minimiser_has_zero_gradient_and_greatest_group_balanced_acc
 
 def test_without_one_attribute_for_each_input_the_rule_can_miss() -> None:
     # At this x both attribute values are possible. The prior of the likelier one alone misleads.
-    given_group = torch.tensor(
-        [[0.10, 0.10], [0.18, 0.0]], dtype=torch.float64
-    )  # P(x | y, a), rows are labels
+    given_group = torch.tensor([[0.10, 0.10], [0.18, 0.0]], dtype=torch.float64)  # P(x | y, a), rows are labels
     prior = torch.tensor([[0.30, 0.20], [0.25, 0.25]], dtype=torch.float64)
     joint = given_group * prior
     likelier = joint.sum(dim=0).argmax()

@@ -158,8 +158,7 @@ class GroupPrior(nn.Module):
 
     def for_attribute(self, attribute: Tensor) -> Tensor:
         """P(y, a_x) of every label y for each row: attributes (B,) long, 0..K-1 -> (B, L)."""
-        # Whole rows of the small transposed table are copied faster than its elements are looked up.
-        return self.table.t().contiguous().index_select(0, attribute)
+        return self.table.t()[attribute]
 
     def for_posterior(self, posterior: Tensor) -> Tensor:
         """Expected prior under a soft attribute, sum over a of P(a | x) P(y, a): (B, K) -> (B, L)."""

@@ -76,9 +76,7 @@ def test_groups_agree_with_fairlearn() -> None:
     st.integers(0, 1000),
     st.sampled_from([0.0, 0.4]),
 )
-def test_every_figure_agrees_with_a_loop(
-    rows: int, labels: int, attributes: int, seed: int, missing: float
-) -> None:
+def test_every_figure_agrees_with_a_loop(rows: int, labels: int, attributes: int, seed: int, missing: float) -> None:
     predictions = made(rows, labels, attributes, seed, missing)
     report = GroupReport.from_predictions(predictions)
     right = predictions.prediction == predictions.label

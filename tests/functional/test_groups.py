@@ -63,9 +63,7 @@ def test_group_metrics_agree_with_fairlearn(seed: int, rows: int, labels: int, a
                 assert math.isnan(accuracy[group])
     present_accuracy = frame.by_group["accuracy"].dropna()
     assert worst_group_accuracy(prediction, label, membership).item() == pytest.approx(present_accuracy.min())
-    assert group_balanced_accuracy(prediction, label, membership).item() == pytest.approx(
-        present_accuracy.mean()
-    )
+    assert group_balanced_accuracy(prediction, label, membership).item() == pytest.approx(present_accuracy.mean())
 
 
 def test_group_number_is_label_times_k_plus_attribute() -> None:
@@ -100,9 +98,7 @@ def test_overlapping_groups_count_a_row_in_each() -> None:
     )
     for group in range(5):
         rows = [i for i in range(50) if membership[i, group]]
-        assert accuracy[group].item() == pytest.approx(
-            sum(prediction[i] == label[i] for i in rows).item() / len(rows)
-        )
+        assert accuracy[group].item() == pytest.approx(sum(prediction[i] == label[i] for i in rows).item() / len(rows))
         assert mean[group].item() == pytest.approx(sum(value[i].item() for i in rows) / len(rows))
         assert least[group].item() == min(value[i].item() for i in rows)
     assert accuracy[5].isnan() and mean[5].isnan() and least[5].isnan()

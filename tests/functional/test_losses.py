@@ -28,9 +28,7 @@ def probability(row: list[float], label: int) -> float:
 @pytest.mark.parametrize("q", [0.05, 0.3, 0.7, 0.8, 1.0])
 def test_gce_equals_equation_3(q: float) -> None:
     logits, label = random_rows(0)
-    expected = [
-        (1 - probability(row, y) ** q) / q for row, y in zip(logits.tolist(), label.tolist(), strict=True)
-    ]
+    expected = [(1 - probability(row, y) ** q) / q for row, y in zip(logits.tolist(), label.tolist(), strict=True)]
     actual = generalized_cross_entropy(logits, label, q=q)
     torch.testing.assert_close(actual, torch.tensor(expected, dtype=torch.float64))
 
@@ -129,9 +127,7 @@ def test_gce_refuses_an_unknown_form() -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), labels=st.integers(2, 6), scale=st.floats(0.1, 20.0))
-def test_equation_7_equals_the_pairwise_margin_loss_of_equation_8(
-    seed: int, labels: int, scale: float
-) -> None:
+def test_equation_7_equals_the_pairwise_margin_loss_of_equation_8(seed: int, labels: int, scale: float) -> None:
     logits, label = random_rows(seed, rows=4, labels=labels, scale=scale)
     prior = torch.rand(4, labels, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) + 1e-6
     actual = logit_corrected_cross_entropy(logits, label, prior.log())

@@ -136,9 +136,7 @@ def example_batch() -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("form", ["every-row", "minority-rows"])
 def test_group_mixup_mixes_inputs_and_priors_with_the_same_partners(form: str) -> None:
     inputs, prior = example_batch()
-    mixed, mixed_prior = group_mixup(
-        inputs, prior, LABEL, MINORITY, weight=0.6, form=form, generator=seeded(7)
-    )
+    mixed, mixed_prior = group_mixup(inputs, prior, LABEL, MINORITY, weight=0.6, form=form, generator=seeded(7))
     partner = mixup_partner(LABEL, MINORITY, 3, seeded(7), form)
     for i, j in enumerate(partner.tolist()):
         torch.testing.assert_close(mixed[i], 0.6 * inputs[i] + 0.4 * inputs[j])

@@ -65,7 +65,7 @@ def test_all_methods_of_one_seed_start_with_the_same_predicting_network() -> Non
     for key, value in erm.network.state_dict().items():
         assert torch.equal(value, lc.network.state_dict()[key])
         assert not torch.equal(value, other.network.state_dict()[key])
-        assert not torch.equal(value, lc.biased_network.state_dict()[key])
+        assert not torch.equal(value, lc.biased.network.state_dict()[key])
 
 
 def test_building_leaves_the_global_random_state_alone() -> None:

@@ -81,7 +81,7 @@ def biased_loss(logits: Tensor, label: Tensor) -> Tensor:
 
 def reference(algorithm: LC, table: DataTable, batches, epochs: int, options: dict[str, Any]) -> tuple[nn.Module, ...]:
     """Train copies of both networks with an optimiser each, step by step as the paper has it."""
-    robust, biased = copy.deepcopy(algorithm.network), copy.deepcopy(algorithm.biased_network)
+    robust, biased = copy.deepcopy(algorithm.network), copy.deepcopy(algorithm.biased.network)
     robust_optimizer = torch.optim.Adam(robust.parameters(), lr=1e-2)
     biased_optimizer = torch.optim.Adam(biased.parameters(), lr=1e-2)
     prior, randomness = GroupPrior(3, 3), StepRandomness(algorithm.seed)
@@ -123,7 +123,7 @@ def test_one_loss_and_one_optimiser_equal_two_of_each(mixup: str, table, build, 
     algorithm = build("LC", table, **PLAIN | {"mixup": mixup})
     robust, biased, prior = reference(algorithm, table, batches, 3, {"mixup": mixup})
     take_steps(algorithm, table, epochs=3)
-    pairs = [(algorithm.network, robust), (algorithm.biased_network, biased), (algorithm.group_prior, prior)]
+    pairs = [(algorithm.network, robust), (algorithm.biased.network, biased), (algorithm.group_prior, prior)]
     for one, other in pairs:
         for key, value in weights(other).items():
             torch.testing.assert_close(weights(one)[key], value, rtol=1e-4, atol=2e-5)
@@ -135,7 +135,7 @@ def test_the_biased_network_learns_the_same_whatever_the_robust_one_does(table, 
     for options in ({}, {"mixup": "none"}, {"strength": 0.3, "head_start_epochs": 1.0}):
         algorithm = build("LC", table, **PLAIN | options)
         take_steps(algorithm, table, epochs=2)
-        results.append(weights(algorithm.biased_network))
+        results.append(weights(algorithm.biased.network))
     assert_same(results[0], results[1])
     assert_same(results[0], results[2])
 
@@ -148,7 +148,7 @@ def fixed_biased(algorithm: LC, logits: Tensor) -> None:
         def forward(self, inputs: Tensor) -> Tensor:
             return logits * scale
 
-    algorithm.biased_network = Fixed()
+    algorithm.biased.network = Fixed()
 
 
 def test_the_correction_is_the_log_prior_of_the_estimated_attribute(table, build) -> None:
@@ -201,12 +201,12 @@ def test_without_the_table_an_attribute_value_is_taken_for_each_label(make_table
 def test_a_frozen_biased_network_stays_as_it_is(weight_decay: float, table, build, take_steps) -> None:
     algorithm = build("LC", table, **PLAIN | {"biased_epochs": 1.0})
     optimizer = torch.optim.AdamW(algorithm.parameter_groups(), lr=1e-2, weight_decay=weight_decay)
-    start = weights(algorithm.biased_network)
+    start = weights(algorithm.biased.network)
     snapshots: list[dict[str, Tensor]] = []
     end_epoch = algorithm.end_epoch
 
     def watched() -> list[str]:
-        snapshots.append(weights(algorithm.biased_network) | {"robust": algorithm.network.head.weight.clone()})
+        snapshots.append(weights(algorithm.biased.network) | {"robust": algorithm.network.head.weight.clone()})
         return end_epoch()
 
     algorithm.end_epoch = watched
@@ -225,7 +225,7 @@ def test_the_epoch_fraction_counts_for_freezing(table, build, batches) -> None:
     for epoch, trained in ((1.4, True), (1.5, False)):
         algorithm.zero_grad()
         algorithm(batch, epoch).loss.backward()
-        assert (algorithm.biased_network.head.weight.grad is not None) is trained
+        assert (algorithm.biased.network.head.weight.grad is not None) is trained
         assert algorithm.network.head.weight.grad is not None
 
 
@@ -235,7 +235,7 @@ def test_mixing_features_mixes_what_the_head_is_given(table, build, batches) -> 
     batch = next(batches(algorithm, table))
     step = algorithm(batch, 3.0)
 
-    probability = twin.biased_network(batch.inputs).softmax(1)
+    probability = twin.biased.network(batch.inputs).softmax(1)
     attribute = probability.argmax(1)
     twin.group_prior.update(batch.label, probability)
     generator = StepRandomness(0).next(torch.device("cpu"))
@@ -270,7 +270,7 @@ def test_a_biased_network_of_another_kind(table) -> None:
         table.info,
         biased_network=lambda: MLP(table.info, hidden=(3, 3)),
     )
-    assert algorithm.biased_network.head.weight.shape == (3, 3)
+    assert algorithm.biased.network.head.weight.shape == (3, 3)
     assert algorithm.network.head.weight.shape == (3, 8)
 
 
@@ -281,7 +281,7 @@ def test_the_biased_network_has_a_parameter_group_of_its_own(table, build) -> No
     assert biased["learning_rate_scale"] == 0.1 and biased["schedule"] == "none"
     assert "schedule" not in robust and robust.get("learning_rate_scale", 1.0) == 1.0
     assert "schedule" not in build("LC", table, biased_schedule="same").parameter_groups()[1]
-    mine = {id(parameter) for parameter in algorithm.biased_network.parameters()}
+    mine = {id(parameter) for parameter in algorithm.biased.network.parameters()}
     assert {id(parameter) for parameter in biased["params"]} == mine
 
 
@@ -289,7 +289,7 @@ def test_pooling_hides_what_is_fine_from_the_biased_network(make_table, build, b
     table = make_table(pictures=True)
     algorithm = build("LC", table, **PLAIN | {"biased_pooling": 1})
     shown: list[Tensor] = []
-    algorithm.biased_network.register_forward_pre_hook(lambda module, args: shown.append(args[0]))
+    algorithm.biased.network.register_forward_pre_hook(lambda module, args: shown.append(args[0]))
     batch = next(batches(algorithm, table))
     algorithm(batch, 0.0)
     means = batch.inputs.mean(dim=(2, 3), keepdim=True).expand_as(batch.inputs)
@@ -362,7 +362,7 @@ def test_in_the_head_start_the_biased_network_trains_alone(table, build, batches
         algorithm.zero_grad()
         step = algorithm(batch, epoch)
         step.loss.backward()
-        assert algorithm.biased_network.head.weight.grad is not None
+        assert algorithm.biased.network.head.weight.grad is not None
         assert (algorithm.network.head.weight.grad is not None) is joined
         assert ("loss_robust" in step.logs) is joined
         parts = [step.logs[name] for name in ("loss_robust", "loss_biased") if name in step.logs]
@@ -387,7 +387,7 @@ def test_what_is_hidden_from_the_biased_network_while_it_trains(pictures: bool, 
     def watch(module: nn.Module, args: tuple[Tensor, ...]) -> None:
         shown.append((args[0], torch.is_grad_enabled()))
 
-    algorithm.biased_network.register_forward_pre_hook(watch)
+    algorithm.biased.network.register_forward_pre_hook(watch)
     rows = table.split["train"]
     batch = Batch(table.inputs.fetch(rows) + 1, table.label[rows], rows)  # no value is 0 by itself
     step = algorithm(batch, 0.0)
@@ -401,7 +401,7 @@ def test_what_is_hidden_from_the_biased_network_while_it_trains(pictures: bool, 
     spread = (0.25 * 0.75 / places.numel()) ** 0.5
     assert abs(float(places.double().mean()) - 0.25) < 5 * spread
     assert torch.equal(estimated_from[0], batch.inputs)
-    attribute = algorithm.biased_network(batch.inputs).argmax(1)
+    attribute = algorithm.biased.network(batch.inputs).argmax(1)
     assert torch.equal(algorithm.diagnose(batch)["estimated_attribute"], attribute)
     assert float(step.logs["estimated_minority"]) == pytest.approx(float((attribute != batch.label).double().mean()))
 
@@ -409,7 +409,7 @@ def test_what_is_hidden_from_the_biased_network_while_it_trains(pictures: bool, 
 def test_nothing_is_hidden_any_more_from_a_biased_network_that_has_learned(table, build, batches) -> None:
     algorithm = build("LC", table, **PLAIN | {"biased_input_dropout": 0.5, "biased_epochs": 1.0})
     shown: list[Tensor] = []
-    algorithm.biased_network.register_forward_pre_hook(lambda module, args: shown.append(args[0]))
+    algorithm.biased.network.register_forward_pre_hook(lambda module, args: shown.append(args[0]))
     batch = next(batches(algorithm, table))
     algorithm(batch, 1.0)
     assert len(shown) == 1 and torch.equal(shown[0], batch.inputs)
@@ -418,7 +418,7 @@ def test_nothing_is_hidden_any_more_from_a_biased_network_that_has_learned(table
 def test_q_rises_to_its_value(table, build, batches) -> None:
     algorithm = build("LC", table, **PLAIN | {"q": 0.8, "q_ramp_up_epochs": 2.0})
     batch = next(batches(algorithm, table))
-    own = algorithm.biased_network(batch.inputs).softmax(1).gather(1, batch.label[:, None]).squeeze(1)
+    own = algorithm.biased.network(batch.inputs).softmax(1).gather(1, batch.label[:, None]).squeeze(1)
     for epoch, q in ((0.0, 0.0), (0.5, 0.2), (2.0, 0.8), (9.0, 0.8)):
         expected = (1 - own**q) / q if q else -own.log()
         torch.testing.assert_close(algorithm(batch, epoch).logs["loss_biased"], expected.mean().detach())

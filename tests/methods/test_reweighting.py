@@ -93,7 +93,7 @@ def test_its_biased_network_and_prior_are_those_of_lc(table, build, take_steps) 
     mine, lc = build("Reweighting", table, seed=3), build("LC", table, seed=3)
     for algorithm in (mine, lc):
         take_steps(algorithm, table, epochs=4)
-    for key, value in lc.biased_network.state_dict().items():
+    for key, value in lc.biased.network.state_dict().items():
         assert torch.equal(value, mine.biased.network.state_dict()[key])
     assert torch.equal(lc.group_prior.table, mine.group_prior.table)
 

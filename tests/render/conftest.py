@@ -35,9 +35,7 @@ def predict(
     return logits
 
 
-def metrics_table(
-    epochs: int, steps: int, two_networks: bool, skill: tuple[float, float], seed: int
-) -> pd.DataFrame:
+def metrics_table(epochs: int, steps: int, two_networks: bool, skill: tuple[float, float], seed: int) -> pd.DataFrame:
     draw = np.random.default_rng(seed)
     rows: list[dict[str, Any]] = []
     for step in range(epochs * steps):
@@ -146,9 +144,7 @@ def colored_run(
             "estimated_minority": {"count": 380, "recall": 0.91, "precision": 0.59, "examples": examples},
             "diagnostics_labels_read": {"train": ["attribute"]},
         }  # fmt: skip
-    report = report_of(
-        method, predictions, Correlation.one_to_one(10), seed, {"data": data} | diagnostics | extra
-    )
+    report = report_of(method, predictions, Correlation.one_to_one(10), seed, {"data": data} | diagnostics | extra)
     return write_run(folder, report, metrics_table(12, 40, method == "LC", skill, seed))
 
 

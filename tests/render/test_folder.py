@@ -15,9 +15,7 @@ Make = Callable[..., Path]
 
 
 def test_runs_that_differ_by_their_seed_alone_are_one_series(colored: Make, tmp_path: Path) -> None:
-    runs = [
-        RunFolder.read(colored(tmp_path / f"{m}{s}", m, seed=s)) for m in ("LC", "ERM") for s in (0, 1, 2)
-    ]
+    runs = [RunFolder.read(colored(tmp_path / f"{m}{s}", m, seed=s)) for m in ("LC", "ERM") for s in (0, 1, 2)]
     (comparison,) = compare(runs)
     assert [(one.name, len(one.runs)) for one in comparison.series] == [
         ("ERM", 3),
@@ -44,9 +42,7 @@ def test_runs_of_one_method_are_named_by_their_differences(colored: Make, tmp_pa
 def test_a_training_option_tells_runs_apart_but_the_device_does_not(colored: Make, tmp_path: Path) -> None:
     training = [{"learning_rate": 0.001, "device": "cpu"}, {"learning_rate": 0.001, "device": "cuda"}]
     training += [{"learning_rate": 0.01, "device": "cpu"}]
-    runs = [
-        RunFolder.read(colored(tmp_path / f"{i}", "LC", training=entry)) for i, entry in enumerate(training)
-    ]
+    runs = [RunFolder.read(colored(tmp_path / f"{i}", "LC", training=entry)) for i, entry in enumerate(training)]
     (comparison,) = compare(runs)
     assert [(one.name, len(one.runs)) for one in comparison.series] == [
         ("LC (learning rate 0.001)", 2),
@@ -55,9 +51,7 @@ def test_a_training_option_tells_runs_apart_but_the_device_does_not(colored: Mak
 
 
 def test_other_tasks_are_kept_apart(colored: Make, birds: Make, tmp_path: Path) -> None:
-    folders = [colored(tmp_path / f"{r}", "LC", ratio=r) for r in (0.005, 0.05)] + [
-        birds(tmp_path / "b", "ERM")
-    ]
+    folders = [colored(tmp_path / f"{r}", "LC", ratio=r) for r in (0.005, 0.05)] + [birds(tmp_path / "b", "ERM")]
     comparisons = compare([RunFolder.read(folder) for folder in folders])
     titles = [comparison.title for comparison in comparisons]
     assert titles[0].startswith("ColoredMNIST, minority ratio 0.005")

@@ -100,9 +100,7 @@ def metrics(**columns: list[float]) -> pd.DataFrame:
 
 
 def test_curves_show_the_networks_apart_and_only_what_was_recorded() -> None:
-    figures = curves(
-        {"ERM": metrics(loss=[2, 1]), "LC": metrics(loss=[3, 2], loss_robust=[2, 1], loss_biased=[1, 1])}
-    )
+    figures = curves({"ERM": metrics(loss=[2, 1]), "LC": metrics(loss=[3, 2], loss_robust=[2, 1], loss_biased=[1, 1])})
     assert list(figures) == ["loss"]
     assert {"ERM", "LC, robust network", "LC, biased network"} <= set(texts(figures["loss"]))
     assert "LC" not in texts(figures["loss"])

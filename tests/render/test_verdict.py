@@ -37,23 +37,17 @@ def test_lc_wins(colored: Make, tmp_path: Path) -> None:
 
 
 def test_lc_loses(birds: Make, tmp_path: Path) -> None:
-    found = judged(
-        [birds(tmp_path / "erm", "ERM", skill=(0.9, 0.8)), birds(tmp_path / "lc", "LC", skill=(0.9, 0.6))]
-    )
+    found = judged([birds(tmp_path / "erm", "ERM", skill=(0.9, 0.8)), birds(tmp_path / "lc", "LC", skill=(0.9, 0.6))])
     assert "LC does not help here, it loses " in found.headline
     assert "gains" not in found.headline
 
 
 def test_lc_makes_no_difference(birds: Make, tmp_path: Path) -> None:
-    found = judged(
-        [birds(tmp_path / "erm", "ERM", skill=(0.9, 0.7)), birds(tmp_path / "lc", "LC", skill=(0.9, 0.7))]
-    )
+    found = judged([birds(tmp_path / "erm", "ERM", skill=(0.9, 0.7)), birds(tmp_path / "lc", "LC", skill=(0.9, 0.7))])
     assert found.headline.endswith("LC makes no difference beyond chance.")
 
 
-def test_close_figures_are_told_with_a_decimal_and_agree_with_their_distance(
-    birds: Make, tmp_path: Path
-) -> None:
+def test_close_figures_are_told_with_a_decimal_and_agree_with_their_distance(birds: Make, tmp_path: Path) -> None:
     erm, lc = birds(tmp_path / "e", "ERM", skill=(0.9, 0.975)), birds(tmp_path / "l", "LC", skill=(0.9, 0.99))
     before, after = (round(100 * share(run, "minority"), 1) for run in (erm, lc))
     assert 0 < after - before < 2
@@ -82,10 +76,7 @@ def test_without_erm_the_best_two_are_compared(birds: Make, tmp_path: Path) -> N
 
 def test_several_seeds_decide_by_their_ranges(birds: Make, tmp_path: Path) -> None:
     def runs(name: str, method: str, shares: Sequence[float]) -> list[Path]:
-        return [
-            birds(tmp_path / f"{name}{i}", method, skill=(0.9, value), seed=i)
-            for i, value in enumerate(shares)
-        ]
+        return [birds(tmp_path / f"{name}{i}", method, skill=(0.9, value), seed=i) for i, value in enumerate(shares)]
 
     erm = runs("erm", "ERM", [0.3, 0.7])
     found = judged([*erm, *runs("lc", "LC", [0.6, 0.8])])
@@ -96,9 +87,7 @@ def test_several_seeds_decide_by_their_ranges(birds: Make, tmp_path: Path) -> No
 
 def test_a_single_run_is_measured_by_its_gap(birds: Make, tmp_path: Path) -> None:
     found = judged([birds(tmp_path / "lc", "LC", skill=(0.95, 0.7))])
-    assert found.headline.startswith(
-        "On groups where the shortcut misleads, LC is right in 69 % of the cases"
-    )
+    assert found.headline.startswith("On groups where the shortcut misleads, LC is right in 69 % of the cases")
     assert "against 95 % where it helps: a gap of 26 points." in found.headline
     assert any("No ordinary classifier (ERM)" in text for text in found.details)
     alone = judged([birds(tmp_path / "erm", "ERM", skill=(0.98, 0.3))])

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, log_softmax, nll_loss
+from torch.nn.functional import adaptive_avg_pool2d, cross_entropy, interpolate, log_softmax, nll_loss
 
 from logit_correction.correlation import Correlation
 from logit_correction.functional import GceForm, generalize
-from logit_correction.methods.base import check_range
+from logit_correction.methods.base import StepRandomness, check_range
 from logit_correction.seeds import make_generator
 from logit_correction.types import Batch, DataInfo, InputError, Inputs
 
@@ -24,9 +24,12 @@ class BiasedNetwork(nn.Module):
     Args:
         network: The network.
         q: Exponent of the generalized cross-entropy.
+        form: Its form.
         q_ramp_up_epochs: Epochs over which q rises from 0.
         epochs: Epochs after which the network stays as it is; None trains it to the end.
+        head_start_epochs: Epochs in which it trains alone.
         input_dropout: Probability with which a pixel or feature is hidden while the network trains.
+        pooling: If positive, the network sees pictures averaged down to so many cells a side.
 
     Raises:
         InputError: If an option is out of range.
@@ -37,29 +40,67 @@ class BiasedNetwork(nn.Module):
         network: nn.Module,
         *,
         q: float = 0.7,
+        form: GceForm = "paper",
         q_ramp_up_epochs: float = 2.0,
         epochs: float | None = 2.0,
+        head_start_epochs: float = 0.0,
         input_dropout: float = 0.9,
+        pooling: int = 0,
     ) -> None:
         super().__init__()
         check_range("q", q, 0, 1)
+        check_range("q_ramp_up_epochs", q_ramp_up_epochs, 0)
+        check_range("head_start_epochs", head_start_epochs, 0)
         check_range("biased_input_dropout", input_dropout, 0, 1, open_end=True)
-        self.network, self.epochs, self.input_dropout = network, epochs, input_dropout
-        self.q, self.q_ramp_up_epochs = q, q_ramp_up_epochs
+        check_range("biased_pooling", pooling, 0)
+        if epochs is not None and not epochs >= head_start_epochs:
+            raise InputError(
+                f"biased_epochs is {epochs}, but the head start takes {head_start_epochs} epochs, in which the "
+                "biased network trains alone: give at least as many, or a shorter head_start_epochs"
+            )
+        self.network, self.q, self.form, self.q_ramp_up_epochs = network, q, form, q_ramp_up_epochs
+        self.epochs, self.head_start_epochs = epochs, head_start_epochs
+        self.input_dropout, self.pooling = input_dropout, pooling
 
-    def forward(self, batch: Batch, epoch: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Return the mean loss, 0-d, and the log-probabilities (B, L) of the whole inputs without a gradient."""
+    def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> tuple[Tensor, Tensor]:
+        """Return the mean loss, 0-d, and the log-probabilities (B, L) to estimate the attribute from, detached."""
+        inputs = self._seen(batch.inputs)
         trains = torch.is_grad_enabled() and (self.epochs is None or epoch < self.epochs)
-        hides = trains and self.input_dropout > 0
+        hides = trains and self.input_dropout > 0 and isinstance(inputs, Tensor)
         with torch.set_grad_enabled(trains):
-            inputs = hide(batch.inputs, self.input_dropout, generator) if hides else batch.inputs
-            log_probability = log_softmax(self.network(inputs), dim=1)
+            shown = hide(inputs, self.input_dropout, randomness.next(batch.label.device)) if hides else inputs
+            # One log-softmax serves the loss and the estimate.
+            log_probability = log_softmax(self.network(shown), dim=1)
             loss = nll_loss(log_probability, batch.label, reduction="none")
-            loss = generalize(loss, ramped_q(self.q, epoch, self.q_ramp_up_epochs)).mean()
+            loss = generalize(loss, ramped_q(self.q, epoch, self.q_ramp_up_epochs), self.form).mean()
         if hides:
+            # The attribute is estimated from all that there is to see.
             with torch.no_grad():
-                log_probability = log_softmax(self.network(batch.inputs), dim=1)
+                log_probability = log_softmax(self.network(inputs), dim=1)
         return loss, log_probability.detach()
+
+    def log_probability(self, inputs: Inputs) -> Tensor:
+        """Return log-probabilities (B, L)."""
+        return log_softmax(self.network(self._seen(inputs)), dim=1)
+
+    def check_epochs(self, epochs: int) -> None:
+        """Refuse a training in which the robust network would never start.
+
+        Raises:
+            InputError: If the head start takes all the epochs.
+        """
+        if epochs <= self.head_start_epochs:
+            raise InputError(
+                f"--epochs {epochs}: the robust network starts after the biased network's head start of "
+                f"{self.head_start_epochs:g} epochs; give more epochs, or lower --method.head_start_epochs"
+            )
+
+    def _seen(self, inputs: Inputs) -> Inputs:
+        if not self.pooling:
+            return inputs
+        if not isinstance(inputs, Tensor):
+            raise InputError("tokens cannot be pooled: give biased_pooling=0")
+        return interpolate(adaptive_avg_pool2d(inputs, self.pooling), size=inputs.shape[-2:])
 
 
 class CrossFitted(nn.Module):

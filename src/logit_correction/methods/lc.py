@@ -7,13 +7,13 @@ from typing import Literal, cast
 
 import torch
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d, interpolate, log_softmax, nll_loss, softmax
+from torch.nn.functional import softmax
 
-from logit_correction.correlation import Correlation
-from logit_correction.functional.losses import generalize, logit_corrected_cross_entropy
+from logit_correction.functional.losses import logit_corrected_cross_entropy
 from logit_correction.functional.mixup import draw_weight, mix, mixup_partner, ramp_up
 from logit_correction.group_prior import GroupPrior
-from logit_correction.methods.base import Algorithm
+from logit_correction.methods.attribute import BiasedNetwork, choose_correlation
+from logit_correction.methods.base import Algorithm, check_range
 from logit_correction.networks.base import Network
 from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Step
 
@@ -101,30 +101,29 @@ class LC(Algorithm):
         Raises:
             InputError: If an option is out of range or does not fit the data.
         """
-        _check_range("q", q, 0, 1)
-        _check_range("momentum", momentum, 0, 1, open_end=True)
-        _check_range("floor", floor, 0)
-        _check_range("strength", strength, 0)
-        _check_range("mixup_limit", mixup_limit, 0, 0.5)
-        _check_range("biased_input_dropout", biased_input_dropout, 0, 1, open_end=True)
-        _check_range("biased_temperature", biased_temperature, 1e-6)
-        _check_range("biased_learning_rate_scale", biased_learning_rate_scale, 0)
-        _check_range("q_ramp_up_epochs", q_ramp_up_epochs, 0)
-        _check_range("ramp_up_epochs", ramp_up_epochs, 0)
-        _check_range("biased_pooling", biased_pooling, 0)
-        _check_range("head_start_epochs", head_start_epochs, 0)
-        if biased_epochs is not None and not biased_epochs >= head_start_epochs:
-            raise InputError(
-                f"biased_epochs is {biased_epochs}, but the head start takes {head_start_epochs} epochs, in which the "
-                "biased network trains alone: give at least as many, or a shorter head_start_epochs"
-            )
-        if biased_pooling and len(info.input_shape) != 3:
+        check_range("momentum", momentum, 0, 1, open_end=True)
+        check_range("floor", floor, 0)
+        check_range("strength", strength, 0)
+        check_range("mixup_limit", mixup_limit, 0, 0.5)
+        check_range("ramp_up_epochs", ramp_up_epochs, 0)
+        check_range("biased_temperature", biased_temperature, 1e-6)
+        check_range("biased_learning_rate_scale", biased_learning_rate_scale, 0)
+        if biased_pooling > 0 and len(info.input_shape) != 3:
             raise InputError(
                 f"biased_pooling needs pictures, but the inputs have shape {info.input_shape}: leave it at 0"
             )
         super().__init__(network, info, seed=seed)
-        self.biased_network = self.build(biased_network or network, "biased network")
-        self.correlation = _choose_correlation(correlation, info)
+        self.biased = BiasedNetwork(
+            self.build(biased_network or network, "biased network"),
+            q=q,
+            form=gce_form,
+            q_ramp_up_epochs=q_ramp_up_epochs,
+            epochs=biased_epochs,
+            head_start_epochs=head_start_epochs,
+            input_dropout=biased_input_dropout,
+            pooling=biased_pooling,
+        )
+        self.correlation = choose_correlation(correlation, info)
         self.group_prior: GroupPrior = GroupPrior(
             self.correlation.num_labels,
             self.correlation.num_attributes,
@@ -133,9 +132,6 @@ class LC(Algorithm):
             momentum=momentum,
             floor=floor,
         )
-        self.q, self.gce_form, self.q_ramp_up_epochs = q, gce_form, q_ramp_up_epochs
-        self.biased_epochs, self.head_start_epochs = biased_epochs, head_start_epochs
-        self.biased_input_dropout, self.biased_pooling = biased_input_dropout, biased_pooling
         self.biased_temperature = biased_temperature
         self.biased_learning_rate_scale, self.biased_schedule = biased_learning_rate_scale, biased_schedule
         self.strength = strength
@@ -146,47 +142,16 @@ class LC(Algorithm):
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         """Train the biased network, the robust network, or both on one batch."""
-        biased_loss, log_probability = self._biased_step(batch, epoch)
+        biased_loss, log_probability = self.biased(batch, epoch, self.randomness)
         with torch.no_grad():
             attribute = self._estimate_and_update(log_probability, batch.label)
             minority = self.correlation.is_minority(batch.label, attribute)
         logs = {"loss_biased": biased_loss.detach(), "estimated_minority": minority.mean(dtype=torch.float32)}
-        if epoch < self.head_start_epochs:
+        if epoch < self.biased.head_start_epochs:
             return Step(biased_loss, logs)
         robust_logits, prior = self._robust_step(batch, attribute, minority, epoch)
         robust_loss = logit_corrected_cross_entropy(robust_logits, batch.label, self._correction(prior), "mean")
         return Step(robust_loss + biased_loss, {"loss_robust": robust_loss.detach(), **logs})
-
-    def _biased_step(self, batch: Batch, epoch: float) -> tuple[Tensor, Tensor]:
-        """Return the biased network's mean loss and its log-probabilities (B, L) that estimate the attribute."""
-        inputs = self._biased_inputs(batch.inputs)
-        trains = torch.is_grad_enabled() and (self.biased_epochs is None or epoch < self.biased_epochs)
-        q = self.q * min(1.0, epoch / self.q_ramp_up_epochs) if self.q_ramp_up_epochs else self.q
-        drops = trains and self.biased_input_dropout > 0 and isinstance(inputs, Tensor)
-        with torch.set_grad_enabled(trains):
-            # One log-softmax serves the loss and, below, the estimate.
-            logits = self.biased_network(self._drop(_as_tensor(inputs)) if drops else inputs)
-            log_probability = log_softmax(logits, dim=1)
-            cross_entropy = nll_loss(log_probability, batch.label, reduction="none")
-            loss = generalize(cross_entropy, q, self.gce_form).mean()
-        if drops:
-            # The attribute is estimated from all that there is to see.
-            with torch.no_grad():
-                log_probability = log_softmax(self.biased_network(inputs), dim=1)
-        return loss, log_probability
-
-    def _biased_inputs(self, inputs: Inputs) -> Inputs:
-        if not self.biased_pooling:
-            return inputs
-        pictures = _as_tensor(inputs)
-        return interpolate(adaptive_avg_pool2d(pictures, self.biased_pooling), size=pictures.shape[-2:])
-
-    def _drop(self, inputs: Tensor) -> Tensor:
-        """Hide places of the inputs, all channels of a pixel together, and scale what is left to the same mean."""
-        shape = (len(inputs), 1, *inputs.shape[2:]) if inputs.dim() > 2 else inputs.shape
-        generator = self.randomness.next(inputs.device)
-        kept = torch.rand(shape, generator=generator, device=inputs.device) >= self.biased_input_dropout
-        return inputs * (kept / (1 - self.biased_input_dropout))
 
     def estimate(self, log_probability: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return P(a|x) (B, K), a_x (B,) and p(x) (B, L) from the biased network's log-softmax (B, L)."""
@@ -256,16 +221,12 @@ class LC(Algorithm):
 
     def check_epochs(self, epochs: int) -> None:
         """Refuse a training in which the robust network would never start."""
-        if epochs <= self.head_start_epochs:
-            raise InputError(
-                f"--epochs {epochs}: the robust network starts after the biased network's head start of "
-                f"{self.head_start_epochs:g} epochs; give more epochs, or lower --method.head_start_epochs"
-            )
+        self.biased.check_epochs(epochs)
 
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return the robust and the biased network's groups."""
         biased: dict[str, object] = {
-            "params": list(self.biased_network.parameters()),
+            "params": list(self.biased.parameters()),
             "name": "biased_network",
             "learning_rate_scale": self.biased_learning_rate_scale,
         }
@@ -275,8 +236,7 @@ class LC(Algorithm):
 
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
         """Return each row's estimated attribute and whether it is taken for minority."""
-        logits = self.biased_network(self._biased_inputs(batch.inputs))
-        _, attribute, probability = self.estimate(log_softmax(logits, dim=1))
+        _, attribute, probability = self.estimate(self.biased.log_probability(batch.inputs))
         return {
             "estimated_attribute": attribute,
             "minority": self.correlation.is_minority(batch.label, attribute),
@@ -285,30 +245,11 @@ class LC(Algorithm):
 
 
 def _as_tensor(inputs: Inputs) -> Tensor:
-    """Return inputs that can be mixed, pooled or hidden.
+    """Return inputs that can be mixed.
 
     Raises:
         InputError: If they are tokens.
     """
     if isinstance(inputs, Tensor):
         return inputs
-    raise InputError("tokens cannot be mixed or pooled: give mixup_on=features and biased_pooling=0")
-
-
-def _choose_correlation(choice: str, info: DataInfo) -> Correlation:
-    if choice == "one-to-one":
-        return Correlation.one_to_one(info.num_labels)
-    if info.correlation is None:
-        raise InputError("correlation=known needs a data source that knows which labels go with which attribute values")
-    if info.correlation.needs_within:
-        raise InputError(
-            f"the data's correlation is {info.correlation.kind}: one label goes with several attribute values, which "
-            "takes per-sample weights that LC does not estimate; take correlation=one-to-one"
-        )
-    return info.correlation
-
-
-def _check_range(name: str, value: float, low: float, high: float = float("inf"), open_end: bool = False) -> None:
-    if not low <= value <= high or (open_end and value == high):
-        end = "" if high == float("inf") else f" and at most {high:g}" if not open_end else f" and less than {high:g}"
-        raise InputError(f"{name} is {value}, but must be at least {low:g}{end}")
+    raise InputError("tokens cannot be mixed: give mixup_on=features")

@@ -70,15 +70,8 @@ class Reweighting(Algorithm):
         """
         check_range("momentum", momentum, 0, 1, open_end=True)
         check_range("floor", floor, 0)
-        check_range("head_start_epochs", head_start_epochs, 0)
-        if biased_epochs is not None and not biased_epochs >= head_start_epochs:
-            raise InputError(
-                f"biased_epochs is {biased_epochs}, but the head start takes {head_start_epochs} epochs, in which the "
-                "biased network trains alone: give at least as many, or a shorter head_start_epochs"
-            )
         super().__init__(network, info, seed=seed)
         self.needs_attributes = groups == "true"
-        self.head_start_epochs = head_start_epochs
         self.biased: BiasedNetwork | None = None
         self.correlation = choose_correlation("one-to-one" if self.needs_attributes else correlation, info)
         if self.needs_attributes:
@@ -92,6 +85,7 @@ class Reweighting(Algorithm):
             q=q,
             q_ramp_up_epochs=q_ramp_up_epochs,
             epochs=biased_epochs,
+            head_start_epochs=head_start_epochs,
             input_dropout=biased_input_dropout,
         )
         self.group_prior = GroupPrior(
@@ -100,11 +94,8 @@ class Reweighting(Algorithm):
 
     def check_epochs(self, epochs: int) -> None:
         """Refuse a training in which the network that predicts would never start."""
-        if self.biased is not None and epochs <= self.head_start_epochs:
-            raise InputError(
-                f"--epochs {epochs}: the network that predicts starts after the biased network's head start of "
-                f"{self.head_start_epochs:g} epochs; give more epochs, or lower --method.head_start_epochs"
-            )
+        if self.biased is not None:
+            self.biased.check_epochs(epochs)
 
     def observe_rows(self, label: Tensor, attribute: Tensor | None) -> None:
         """With true groups, count the prior."""
@@ -129,11 +120,11 @@ class Reweighting(Algorithm):
             assert batch.attribute is not None
             loss = self._weighted_loss(batch, batch.attribute)
             return Step(loss, {"loss_robust": loss.detach()})
-        biased_loss, log_probability = self.biased(batch, epoch, self.randomness.next(batch.label.device))
+        biased_loss, log_probability = self.biased(batch, epoch, self.randomness)
         attribute = self._estimate(batch, log_probability)
         minority = self.correlation.is_minority(batch.label, attribute)
         logs = {"loss_biased": biased_loss.detach(), "estimated_minority": minority.mean(dtype=torch.float32)}
-        if epoch < self.head_start_epochs:
+        if epoch < self.biased.head_start_epochs:
             return Step(biased_loss, logs)
         loss = self._weighted_loss(batch, attribute)
         return Step(loss + biased_loss, {"loss_robust": loss.detach(), **logs})
@@ -163,7 +154,7 @@ class Reweighting(Algorithm):
         """Return each row's estimated attribute and whether it is taken for minority."""
         if self.biased is None:
             return {}
-        probability = self.biased.network(batch.inputs).softmax(dim=1)
+        probability = self.biased.log_probability(batch.inputs).exp()
         attribute = self.correlation.posterior(probability).argmax(dim=1)
         return {
             "estimated_attribute": attribute,
