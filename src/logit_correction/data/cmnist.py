@@ -118,12 +118,8 @@ class ColoredMNIST(DataSource):
     def _facts(self) -> dict[str, object]:
         return {
             "source": "MNIST, coloured here",
-            "minority ratio": self.minority_ratio,
-            "colour jitter (standard deviation)": colors.JITTER[self.severity - 1],
-            "correlation": self.correlation.kind,
-            "validation": self.valid,
+            **colors.shortcut_facts(self.minority_ratio, self.severity, self.correlation, self.valid, self.seed),
             "test": "colours uniform",
-            "data seed": self.seed,
             "input range": "[0, 1]" if self.scaling == "unit" else "[0, 1/255]",
         }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from logit_correction.correlation import Correlation
 from logit_correction.types import InputError
 
 #: Mean colours of the attribute values: those of the published Colored MNIST benchmark, so that figures compare,
@@ -63,3 +64,16 @@ def jittered_colors(attribute: Tensor, severity: int, generator: torch.Generator
     mean = torch.tensor(list(COLORS.values()), dtype=torch.float32)[attribute] / 255
     noise = torch.randn(mean.shape, generator=generator) * JITTER[severity - 1]
     return (mean + noise).clamp_(0, 1)
+
+
+def shortcut_facts(
+    minority_ratio: float, severity: int, correlation: Correlation, valid: str, seed: int
+) -> dict[str, object]:
+    """Return what a reader of a result must know of how the pictures were coloured."""
+    return {
+        "minority ratio": minority_ratio,
+        "colour jitter (standard deviation)": JITTER[severity - 1],
+        "correlation": correlation.kind,
+        "validation": valid,
+        "data seed": seed,
+    }

@@ -85,12 +85,8 @@ class Digits(DataSource):
     def _facts(self) -> dict[str, object]:
         return {
             "source": "scikit-learn's bundled handwritten digits (8x8), coloured here",
-            "minority ratio": self.minority_ratio,
-            "colour jitter (standard deviation)": colors.JITTER[self.severity - 1],
-            "correlation": self.correlation.kind,
-            "validation": self.valid,
+            **colors.shortcut_facts(self.minority_ratio, self.severity, self.correlation, self.valid, self.seed),
             "test": "every test digit in each colour once",
-            "data seed": self.seed,
             "input range": "[0, 1]",
         }
 
