@@ -29,8 +29,8 @@ class LC(Algorithm):
     The paper trains both side by side from the first step to the last. By default the biased network here has a
     head start of two epochs, sees a tenth of the pixels and then stays as it is: trained on, it learns to read the
     minority rows too and no longer knows them for such, and a robust network that starts before the shortcut is
-    known learns it. ``head_start_epochs=0, biased_epochs=None, biased_input_dropout=0, prior='cell', momentum=0.5,
-    floor=1e-8, mixup_limit=0.5`` is the paper's training.
+    known learns it. ``head_start_epochs=0, biased_epochs=None, biased_input_dropout=0, q_ramp_up_epochs=0,
+    prior='cell', momentum=0.5, mixup_limit=0.5`` is the paper's training.
     """
 
     def __init__(
