@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, cast
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,8 +13,8 @@ from logit_correction.functional.mixup import draw_weight, mix, mixup_partner, r
 from logit_correction.group_prior import GroupPrior
 from logit_correction.methods.attribute import BiasedNetwork, choose_correlation
 from logit_correction.methods.base import Algorithm, check_range
-from logit_correction.networks.base import Network
-from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Step
+from logit_correction.networks.base import check_mixing_place, mixing_place
+from logit_correction.types import Batch, DataInfo, InputError, NetworkFactory, Step
 
 
 class LC(Algorithm):
@@ -137,8 +136,7 @@ class LC(Algorithm):
         self.strength = strength
         self.mixup, self.mixup_on, self.mixup_limit = mixup, mixup_on, mixup_limit
         self.ramp_up_epochs = ramp_up_epochs
-        if mixup_on == "features" and not (hasattr(self.network, "features") and hasattr(self.network, "head")):
-            raise InputError("mixup_on=features needs a network with `features` and `head`: give one, or mix inputs")
+        check_mixing_place(self.network, mixup_on)
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         """Train the biased network, the robust network, or both on one batch."""
@@ -176,13 +174,7 @@ class LC(Algorithm):
         prior = self.group_prior.for_attribute(attribute)
         if self.mixup == "none":
             return self.network(batch.inputs), prior
-        values: Tensor
-        network: Callable[[Tensor], Tensor]
-        if self.mixup_on == "features":
-            halves = cast(Network, self.network)
-            values, network = halves.features(batch.inputs), halves.head
-        else:
-            values, network = _as_tensor(batch.inputs), self.network
+        values, network = mixing_place(self.network, batch.inputs, self.mixup_on)
         generator = self.randomness.next(batch.label.device)
         low, high = 0.5, 1.0
         if self.mixup == "every-row":
@@ -242,14 +234,3 @@ class LC(Algorithm):
             "minority": self.correlation.is_minority(batch.label, attribute),
             "label_probability": probability.gather(1, batch.label[:, None]).squeeze(1),
         }
-
-
-def _as_tensor(inputs: Inputs) -> Tensor:
-    """Return inputs that can be mixed.
-
-    Raises:
-        InputError: If they are tokens.
-    """
-    if isinstance(inputs, Tensor):
-        return inputs
-    raise InputError("tokens cannot be mixed: give mixup_on=features")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, cast
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -12,8 +11,8 @@ from logit_correction.functional import count_prior, logit_corrected_cross_entro
 from logit_correction.group_prior import GroupPrior
 from logit_correction.methods.attribute import CrossFitted, choose_correlation
 from logit_correction.methods.base import StagedAlgorithm, check_range
-from logit_correction.networks.base import Network
-from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step
+from logit_correction.networks.base import check_mixing_place, mixing_place
+from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
 
 
 class StagedLC(StagedAlgorithm):
@@ -107,8 +106,7 @@ class StagedLC(StagedAlgorithm):
         self.biased_epochs, self.biased_learning_rate = biased_epochs, biased_learning_rate
         self.biased_schedule, self.smoothing, self.strength = biased_schedule, smoothing, strength
         self.mixup_limit, self.mixup_on = mixup_limit, mixup_on
-        if mixup_on == "features" and not (hasattr(self.network, "features") and hasattr(self.network, "head")):
-            raise InputError("mixup_on=features needs a network with `features` and `head`: give one, or mix inputs")
+        check_mixing_place(self.network, mixup_on)
 
     def begin_stage(self, stage: int, train_logits: Tensor | None) -> Stage:
         """Ask for the epochs of stage 1; at stage 2 estimate the attributes and count the prior.
@@ -152,15 +150,7 @@ class StagedLC(StagedAlgorithm):
         """Return logits (B, L) of rows mixed with partners that are drawn whatever they are."""
         if self.mixup_limit == 0:
             return self.network(batch.inputs)
-        values: Tensor
-        network: Callable[[Tensor], Tensor]
-        if self.mixup_on == "features":
-            halves = cast(Network, self.network)
-            values, network = halves.features(batch.inputs), halves.head
-        elif isinstance(batch.inputs, Tensor):
-            values, network = batch.inputs, self.network
-        else:
-            raise InputError("tokens cannot be mixed: give mixup_on=features, or mixup_limit=0")
+        values, network = mixing_place(self.network, batch.inputs, self.mixup_on)
         size, device = len(batch.label), batch.label.device
         partner = torch.randint(size, (size,), generator=generator, device=generator.device)
         share = self.mixup_limit * torch.rand(size, generator=generator, device=generator.device)
