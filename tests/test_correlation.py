@@ -183,3 +183,13 @@ def test_wrong_shapes_are_refused() -> None:
         correlation.posterior(torch.zeros(4, 2))
     with pytest.raises(ValueError, match="within needs the shape"):
         correlation.posterior(torch.zeros(4, 3), torch.zeros(3, 3))
+
+
+def test_the_minority_groups_are_those_whose_rows_conflict() -> None:
+    correlation = Correlation.from_table([[0, 1], [2], [2]])
+    table = correlation.minority_groups()
+    assert table.tolist() == [[False, False, True], [True, True, False], [True, True, False]]
+    for label in range(3):
+        for attribute in range(3):
+            pair = torch.tensor([label]), torch.tensor([attribute])
+            assert bool(correlation.is_minority(*pair)) is bool(table[label, attribute])

@@ -160,6 +160,10 @@ class Correlation:
         aligned = self._on(label.device, torch.bool)[label, attribute]
         return ~aligned & (attribute >= 0)
 
+    def minority_groups(self, device: torch.device | str = "cpu") -> Tensor:
+        """Which groups (y, a) conflict with the correlation, (L, K) bool."""
+        return ~self._on(torch.device(device), torch.bool)
+
     def to_table(self) -> list[list[int]]:
         """The attribute values that go with each label, in order; the weights themselves are left out."""
         return [row.nonzero().flatten().tolist() for row in self._weights > 0]

@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from logit_correction.methods.attribute import CrossFitted, _own_rows, hide
+from logit_correction.correlation import Correlation
+from logit_correction.methods.attribute import hide
+from logit_correction.methods.cross_fitting import CrossFitted, _own_rows
 from logit_correction.networks.mlp import MLP
 from logit_correction.types import Batch, DataInfo, InputError
 
@@ -18,7 +20,8 @@ INFO = DataInfo(num_labels=3, num_rows=40, input_shape=(6,))
 def make(splits: int = 3, seed: int = 0, **options: object) -> CrossFitted:
     torch.manual_seed(seed)
     networks = [MLP(INFO, hidden=(5,)) for _ in range(2 * splits)]
-    return CrossFitted(networks, 40, seed=seed, **options)
+    options = {"q_ramp_up_epochs": 0.0, "input_dropout": 0.0, **options}
+    return CrossFitted(networks, 40, Correlation.one_to_one(3), seed=seed, **options)
 
 
 def rows(index: Tensor) -> Batch:
@@ -139,7 +142,7 @@ def test_all_channels_of_a_pixel_are_hidden_together() -> None:
 def test_networks_come_in_pairs() -> None:
     for number in (0, 1, 3):
         with pytest.raises(InputError, match="two networks for each split"):
-            CrossFitted([nn.Linear(6, 3) for _ in range(number)], 40)
+            CrossFitted([nn.Linear(6, 3) for _ in range(number)], 40, Correlation.one_to_one(3))
 
 
 def test_the_splits_are_part_of_the_state() -> None:

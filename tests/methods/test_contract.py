@@ -25,7 +25,7 @@ from logit_correction.networks.mlp import MLP
 from logit_correction.registry import resolve
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
-from logit_correction.types import Batch, Step
+from logit_correction.types import Batch, DataInfo, Step
 
 #: Options beside the default ones under which the contract must hold too.
 VARIANTS: dict[str, list[dict[str, Any]]] = {
@@ -52,20 +52,52 @@ SOURCES: dict[str, dict[str, Any]] = {
     "pictures": {"pictures": True},
     "features": {"correlation": Correlation.one_to_one(4)},
     "fewer attributes than labels": {"correlation": Correlation.from_table([[0], [0], [1]])},
+    "several attributes for a label": {"correlation": Correlation.from_table([[0, 1], [2], [3, 4]])},
 }
 
-#: Every method under its options, in every stage; ``build`` takes the stage among the options.
+#: The same, each on one source.
+FEWER, SEVERAL = "fewer attributes than labels", "several attributes for a label"
+FURTHER: list[tuple[str, dict[str, Any], str]] = [
+    ("LC", {"groups": "true", "mixup_prior": "product"}, FEWER),
+    ("LC", {"groups": "true", "mixup": "minority-rows"}, SEVERAL),
+    ("LC", {"groups": "cross-fitted", "num_splits": 1, "mixup": "independent", "correlation": "known"}, FEWER),
+    ("LC", {"mixup_prior": "product", "mixup": "minority-rows"}, "pictures"),
+    ("LC", {"correlation": "known", "head_start_epochs": 1.0, "biased_input_dropout": 0.0}, SEVERAL),
+    ("LC", {"correlation": "known", "head_start_epochs": 0.5, "biased_epochs": None, "q_ramp_up_epochs": 0.0}, SEVERAL),
+    ("Reweighting", {"groups": "true"}, SEVERAL),
+    ("Reweighting", {"groups": "cross-fitted", "num_splits": 1, "smoothing": 1.0}, FEWER),
+    ("Reweighting", {"correlation": "known", "head_start_epochs": 1.0, "biased_input_dropout": 0.0}, SEVERAL),
+    ("GroupDRO", {"groups": "cross-fitted", "num_splits": 1, "correlation": "known"}, FEWER),
+    ("StagedLC", {"groups": "true"}, FEWER),
+    ("StagedLC", {"posterior": "soft", "num_splits": 1}, "features"),
+]
+
+
+def stages_of(name: str, options: dict[str, Any], source: str) -> int:
+    """How many stages a method has under these options."""
+    table = SOURCES[source].get("correlation", Correlation.one_to_one(3))
+    info = DataInfo(table.num_labels, 48, (12,), num_attributes=table.num_attributes, correlation=table)
+    algorithm: Algorithm = resolve("method", name, METHODS)(lambda: MLP(info), info, **options)
+    return algorithm.num_stages
+
+
+#: Every method under its options, on every source, in every stage; ``build`` takes the stage among the options.
 CASES = [
-    pytest.param(name, {**options, "stage": stage}, id=" ".join([name, *map(str, options.values()), str(stage)]))
-    for name in METHODS
-    for options in [{}, *VARIANTS.get(name, [])]
-    for stage in range(resolve("method", name, METHODS).num_stages)
+    pytest.param(
+        name, {**options, "stage": stage}, source, id=" ".join([name, *map(str, options.values()), str(stage), source])
+    )
+    for name, options, sources in [
+        *((name, options, list(SOURCES)[:-1]) for name in METHODS for options in [{}, *VARIANTS.get(name, [])]),
+        *((name, options, [source]) for name, options, source in FURTHER),
+    ]
+    for source in sources
+    for stage in range(stages_of(name, options, source))
 ]
 
 #: An epoch after whatever a method does at the begin.
 LATE = 50.0
 
-pytestmark = [pytest.mark.parametrize(("name", "options"), CASES), pytest.mark.parametrize("source", SOURCES)]
+pytestmark = pytest.mark.parametrize(("name", "options", "source"), CASES)
 
 
 @pytest.fixture

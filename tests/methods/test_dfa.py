@@ -80,6 +80,18 @@ def test_nothing_is_swapped_before_the_given_epoch(table, build, batches) -> Non
         assert torch.equal(step.loss.detach(), parts) is not swaps
 
 
+def test_features_are_swapped_after_a_fifth_of_the_training_unless_told_otherwise(table, build) -> None:
+    algorithm = build("DFA", table)
+    assert algorithm.swap_from_epoch == 3
+    algorithm.check_epochs(100)
+    assert algorithm.swap_from_epoch == 20
+    told = build("DFA", table, swap_from_epoch=2.0)
+    told.check_epochs(100)
+    assert told.swap_from_epoch == 2
+    with pytest.raises(InputError, match=r"never.*swap_from_epoch"):
+        told.check_epochs(2)
+
+
 def test_both_halves_have_weights_of_their_own_and_the_intrinsic_head_predicts(table, build, batches) -> None:
     algorithm = build("DFA", table)
     network, inputs = algorithm.network, next(batches(algorithm, table)).inputs

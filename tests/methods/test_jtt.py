@@ -85,7 +85,27 @@ def test_the_first_stage_may_have_its_own_learning_rate(table, build) -> None:
     assert (stage.epochs, stage.learning_rate, stage.row_weight) == (5, 0.3, None)
 
 
-@pytest.mark.parametrize("options", [{"identification_epochs": 0}, {"up_weight": 0}])
+@pytest.mark.parametrize("schedule", ["none", "same"])
+def test_the_first_stage_keeps_its_learning_rate_unless_told_otherwise(schedule: str, table, tmp_path) -> None:
+    fit = make_fit(table, tmp_path, identification_epochs=2, identification_schedule=schedule)
+    rates: dict[int, list[float]] = {0: [], 1: []}
+    whole = torch.optim.Adam.step
+
+    def watch(optimizer: torch.optim.Adam, *arguments: Any, **options: Any) -> Any:
+        rates[fit.algorithm.stage].append(optimizer.param_groups[0]["lr"])
+        return whole(optimizer, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.optim.Adam, "step", watch)
+        fit.run()
+    assert len(rates[0]) == 6
+    assert (rates[0] == [1e-2] * 6) is (schedule == "none")
+    assert rates[1][0] == 1e-2 and rates[1][-1] < 1e-3
+
+
+@pytest.mark.parametrize(
+    "options", [{"identification_epochs": 0}, {"up_weight": 0}, {"identification_learning_rate": -1.0}]
+)
 def test_impossible_options_are_refused(options, table, build) -> None:
     with pytest.raises(InputError, match=next(iter(options))):
         build("JTT", table, **options)

@@ -339,14 +339,10 @@ def test_a_correlation_that_is_not_known_cannot_be_used() -> None:
         LC(lambda: MLP(info), info, correlation="known")
 
 
-@pytest.mark.parametrize("rows", [[[0, 1], [2], [3]], [[0, 1], [0, 1], [2]]])
-def test_a_label_with_several_attribute_values_needs_more_than_the_table(
-    rows: list[list[int]], make_table, build
-) -> None:
-    table = make_table(Correlation.from_table(rows))
-    with pytest.raises(InputError, match="one label goes with several attribute values"):
-        build("LC", table, correlation="known")
-    assert build("LC", table).group_prior.table.shape == (3, 3)
+def test_the_one_to_one_assumption_stays_available_where_a_label_goes_with_several_values(make_table, build) -> None:
+    table = make_table(Correlation.from_table([[0, 1], [2], [3]]))
+    algorithm = build("LC", table)
+    assert algorithm.group_prior.table.shape == (3, 3) and algorithm.num_stages == 1
 
 
 def test_features_can_only_be_mixed_where_there_are_any(table) -> None:

@@ -90,6 +90,41 @@ def test_the_biased_networks_gradient_does_not_depend_on_the_weights(table, buil
     assert all(map(torch.equal, *gradients))
 
 
+def test_the_weights_by_hand() -> None:
+    difficulty = RelativeDifficulty(5, 2, 0.7).double()
+    index, label = torch.tensor([3, 0, 2]), torch.tensor([1, 0, 0])
+    difficulty(index, label, torch.tensor([2.0, 4.0, 1.0]), torch.tensor([0.5, 1.0, 3.0]))
+    weight = difficulty(
+        torch.tensor([0, 3, 1]), torch.tensor([0, 1, 0]), torch.tensor([2.0, 1.0, 0.5]), torch.tensor([3.0, 0.1, 0.4])
+    )
+    # Row 0: l_B = 0.7 * 4 + 0.3 * 2 = 3.4, the greatest of label 0; l_D = 0.7 * 1 + 0.3 * 3 = 1.6 of at most 3 (row 2).
+    # Row 3 is alone in label 1. Row 1 is new: 0.5 of 3.4, 0.4 of 3.
+    rows = [(3.4 / 3.4, 1.6 / 3.0), (1.0, 1.0), (0.5 / 3.4, 0.4 / 3.0)]
+    expected = torch.tensor([biased / (biased + debiased) for biased, debiased in rows], dtype=torch.float64)
+    torch.testing.assert_close(weight, expected)
+    assert weight.dtype == torch.float64
+
+
+def test_hidden_pixels_change_what_the_biased_network_learns_and_not_how_rows_are_judged(table, build, batches) -> None:
+    plain, hidden = build("LfF", table), build("LfF", table, biased_input_dropout=0.5)
+    batch = next(batches(plain, table))
+    steps = [algorithm(batch, 0.0) for algorithm in (plain, hidden)]
+    assert torch.equal(plain.difficulty.average, hidden.difficulty.average)
+    for key in ("mean_weight", "loss_debiased"):
+        assert torch.equal(steps[0].logs[key], steps[1].logs[key])
+    assert not torch.equal(steps[0].logs["loss_biased"], steps[1].logs["loss_biased"])
+    steps[1].loss.backward()
+    assert all(p.grad is not None for p in hidden.biased_network.parameters())
+
+
+def test_the_biased_network_may_have_a_learning_rate_of_its_own(table, build) -> None:
+    groups = build("LfF", table, biased_learning_rate_scale=0.1).parameter_groups()
+    assert [(group["name"], group.get("learning_rate_scale", 1.0)) for group in groups] == [
+        ("network", 1.0),
+        ("biased_network", 0.1),
+    ]
+
+
 def test_rows_that_only_the_biased_network_finds_hard_weigh_most() -> None:
     difficulty = RelativeDifficulty(4, 1, 0.7)
     label = torch.zeros(4, dtype=torch.long)
@@ -97,7 +132,9 @@ def test_rows_that_only_the_biased_network_finds_hard_weigh_most() -> None:
     torch.testing.assert_close(weight, torch.tensor([1.0, 0.5, 0.0, 0.5]))
 
 
-@pytest.mark.parametrize("options", [{"q": 1.5}, {"momentum": 1.0}])
+@pytest.mark.parametrize(
+    "options", [{"q": 1.5}, {"momentum": 1.0}, {"biased_input_dropout": 1.0}, {"biased_learning_rate_scale": -1.0}]
+)
 def test_impossible_options_are_refused(options, table, build) -> None:
     with pytest.raises(InputError, match=next(iter(options))):
         build("LfF", table, **options)

@@ -13,6 +13,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from logit_correction.config import TrainingConfig
+from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.methods import METHODS
 from logit_correction.networks.mlp import MLP
@@ -30,7 +31,20 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "DFA": {"swap_from_epoch": 1.0},
     "StagedLC": {"num_splits": 2, "biased_epochs": 1, "biased_input_dropout": 0.5},
 }
-CASES = [*((name, OPTIONS.get(name, {})) for name in METHODS), ("Reweighting", {"groups": "true"})]
+CROSS_FITTED = {"groups": "cross-fitted", "num_splits": 1, "cross_fitting_epochs": 1}
+CLUSTERED = {"correlation": "known", "head_start_epochs": 1.0, "biased_input_dropout": 0.5}
+SEVERAL = Correlation.from_table([[0, 1], [2], [3, 4]])
+CASES = [
+    *((name, OPTIONS.get(name, {})) for name in METHODS),
+    ("Reweighting", {"groups": "true"}),
+    ("LC", {"groups": "true", "mixup_prior": "product"}),
+    ("StagedLC", {"groups": "true"}),
+    ("StagedLC", {"num_splits": 1, "biased_epochs": 1, "posterior": "soft"}),
+    *((name, CROSS_FITTED) for name in ("LC", "Reweighting", "GroupDRO")),
+    ("LC", CLUSTERED),
+    ("LC", {**CLUSTERED, "biased_epochs": None}),
+    ("Reweighting", CLUSTERED),
+]
 
 
 def make_fit(name: str, options: dict[str, Any], table: DataTable, folder: Path) -> Fit:
@@ -39,6 +53,7 @@ def make_fit(name: str, options: dict[str, Any], table: DataTable, folder: Path)
     algorithm = cls(lambda: MLP(table.info, hidden=(8,)), table.info, seed=4, **options)
     rows = table.split["train"]
     algorithm.observe_rows(table.label[rows], table.attribute[rows] if algorithm.needs_attributes else None)
+    algorithm.check_epochs(2)
     config = TrainingConfig(epochs=2, batch_size=16, learning_rate=1e-2, seed=4)
     return Fit(algorithm, table, config, Fabric(accelerator="cpu"), folder / "resume.pt", Display())
 
@@ -60,9 +75,9 @@ def stop_after(fit: Fit, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert fit.progress.total_steps == steps
 
 
-@pytest.mark.parametrize(("name", "options"), CASES, ids=[" ".join([n, *map(str, o)]) for n, o in CASES])
+@pytest.mark.parametrize(("name", "options"), CASES, ids=[" ".join([n, *map(str, o.values())]) for n, o in CASES])
 def test_stopped_and_resumed(name: str, options: dict[str, Any], make_table, tmp_path, monkeypatch) -> None:
-    table = make_table()
+    table = make_table(SEVERAL if options.get("correlation") == "known" else None)
     whole = make_fit(name, options, table, tmp_path / "whole")
     whole.run()
     stages = set()

@@ -38,7 +38,7 @@ def test_the_prior_is_counted_from_the_held_out_predictions(table, tmp_path, pre
     fit.run()
     algorithm, rows = fit.algorithm, table.split["train"]
     batch = Batch(table.inputs.fetch(rows), table.label[rows], rows)
-    probability = algorithm.biased.held_out(batch)
+    probability = algorithm.cross_fitted.held_out(batch)
     attribute = probability.argmax(1).tolist()
     assert len(set(attribute)) == 3
     counts = [[1.5] * 3 for _ in range(3)]
@@ -74,17 +74,17 @@ def test_the_first_stage_leaves_the_robust_network_fresh_and_the_second_the_bias
     fresh = ERM(lambda: MLP(table.info, hidden=(16, 16)), table.info, seed=4).network.state_dict()
     assert all(torch.equal(value, fresh[key]) for key, value in algorithm.network.state_dict().items())
     algorithm.begin_stage(1, predicted_rows(algorithm, table))
-    biased = {key: value.clone() for key, value in algorithm.biased.state_dict().items()}
+    biased = {key: value.clone() for key, value in algorithm.cross_fitted.state_dict().items()}
     prior = algorithm.group_prior.table.clone()
     take_steps(algorithm, table, epochs=2)
-    assert all(torch.equal(value, biased[key]) for key, value in algorithm.biased.state_dict().items())
+    assert all(torch.equal(value, biased[key]) for key, value in algorithm.cross_fitted.state_dict().items())
     assert torch.equal(prior, algorithm.group_prior.table)
     assert not torch.equal(algorithm.network.head.weight, fresh["head.weight"])
 
 
 def test_without_mixing_it_is_the_corrected_loss(table, build, batches) -> None:
     algorithm = build("StagedLC", table, stage=1, mixup_limit=0.0, strength=0.7)
-    algorithm.attribute.copy_(torch.arange(48) % 2)
+    algorithm.cross_fitted.attribute.copy_(torch.arange(48) % 2)
     algorithm.group_prior.set_table(torch.tensor([[0.2, 0.1, 0.1], [0.05, 0.15, 0.1], [0.1, 0.1, 0.1]]))
     batch = next(batches(algorithm, table))
     losses = []
@@ -155,7 +155,7 @@ def test_a_known_correlation_counts_in_its_own_table(make_table, tmp_path) -> No
     fit = make_fit(table, tmp_path, correlation="known")
     fit.run()
     assert fit.algorithm.group_prior.table.shape == (3, 2)
-    assert int(fit.algorithm.attribute.max()) <= 1
+    assert int(fit.algorithm.cross_fitted.attribute.max()) <= 1
 
 
 @pytest.mark.parametrize(

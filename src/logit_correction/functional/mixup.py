@@ -10,6 +10,9 @@ from torch import Tensor
 
 MixupForm: TypeAlias = Literal["every-row", "minority-rows"]
 
+#: Probabilities are kept this far from 0 and 1 where they are divided by.
+_LEAST = 1e-6
+
 
 def ramp_up(epoch: float, length: float) -> float:
     """Strength t of the mixing, which rises to 0.5: t = 0.5 * exp(-5 * (1 - min(epoch / length, 1)) ** 2).
@@ -134,6 +137,72 @@ def mixup_partner(
         partner = choose_partner(label, ~minority, num_labels, generator)
         return torch.where(minority, partner, torch.arange(label.shape[0], device=label.device))
     raise ValueError(f"form must be 'every-row' or 'minority-rows', but it is {form!r}.")
+
+
+def independent_partner(
+    size: int, limit: float, generator: torch.Generator, device: torch.device | str = "cpu"
+) -> tuple[Tensor, Tensor]:
+    """Draw for each row a partner among all rows, whatever they are, and the weight that the row keeps.
+
+    Args:
+        size: B.
+        limit: The greatest weight of the partner, in [0, 1]; it is drawn from U(0, limit) for each row.
+        generator: Source of the randomness; may live on the CPU whatever the device.
+        device: Where the results shall lie.
+
+    Returns:
+        Partners (B,) long, and the rows' own weights (B,), for ``mix``.
+    """
+    partner = torch.randint(size, (size,), generator=generator, device=generator.device)
+    share = limit * torch.rand(size, generator=generator, device=generator.device)
+    return partner.to(device, non_blocking=True), (1 - share).to(device, non_blocking=True)
+
+
+def partner_prior(table: Tensor, minority: Tensor, batch_size: int, form: MixupForm = "every-row") -> Tensor:
+    """Probability of the partner's attribute given the row's own label and attribute, as ``mixup_partner`` draws.
+
+    The product P(y, a_j) P(a_i | y, a_j) is the prior of a label and of all that a mixed sample shows of attributes.
+    It allows for rows that are their own partners, and for batches in which a label has no row to choose from.
+
+    Args:
+        table: (L, K), P(y, a); need not be normalised.
+        minority: (L, K) bool, the groups whose rows are taken for bias-conflicting.
+        batch_size: B, the number of rows among which partners are drawn, each drawn from P(y, a).
+        form: See ``mixup_partner``.
+
+    Returns:
+        (L, K, K), entry (y, a_j, a_i); sums to 1 over a_i.
+
+    >>> table, minority = torch.tensor([[0.3, 0.2], [0.0, 0.5]]), torch.tensor([[False, True], [True, False]])
+    >>> partner_prior(table, minority, batch_size=4)[0]  # a row of attribute 0 meets one of attribute 1: 1 - 0.8 ** 3
+    tensor([[0.5120, 0.4880],
+            [0.0000, 1.0000]])
+    """
+    table = table / table.sum()
+    candidate = minority if form == "every-row" else ~minority
+    chosen, among = _mass(table, candidate)
+    other, rest = _mass(table, ~candidate)
+    own = torch.eye(table.shape[1], dtype=table.dtype, device=table.device)
+
+    def drawn(attribute: Tensor, probability: Tensor) -> Tensor:
+        """Draw uniformly from the row itself and the others, each of which is to choose from with a probability."""
+        share = -torch.expm1(batch_size * torch.log1p(-probability)) / (batch_size * probability)
+        return share.view(-1, 1, 1) * own + (1 - share).view(-1, 1, 1) * attribute.unsqueeze(1)
+
+    # A row that is a candidate itself may be drawn; any other one draws from candidates if the batch has some.
+    inside = drawn(among, chosen)
+    some = -torch.expm1((batch_size - 1) * torch.log1p(-chosen)).view(-1, 1, 1)
+    without = (other / (1 - chosen)).clamp(_LEAST, 1 - _LEAST)
+    outside = some * among.unsqueeze(1) + (1 - some) * drawn(rest, without)
+    result = torch.where(candidate.unsqueeze(2), inside, outside)
+    return result if form == "every-row" else torch.where(minority.unsqueeze(2), result, own)
+
+
+def _mass(table: Tensor, part: Tensor) -> tuple[Tensor, Tensor]:
+    """Each label's mass in a part of the table (L,), kept from 0 and 1, and P(a | y, part) (L, K)."""
+    kept = table * part
+    mass = kept.sum(dim=1).clamp(_LEAST, 1 - _LEAST)
+    return mass, kept / mass.unsqueeze(1)
 
 
 def group_mixup(

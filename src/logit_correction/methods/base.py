@@ -72,6 +72,7 @@ class Algorithm(nn.Module, ABC):
         num_stages: How many stages the training has.
         network: The network that predicts.
         group_prior: The estimated P(y, a), where the method has one.
+        built: All networks that ``build`` has built.
     """
 
     needs_attributes: bool = False
@@ -87,6 +88,7 @@ class Algorithm(nn.Module, ABC):
         """
         super().__init__()
         self.info, self.seed = info, seed
+        self.built: list[nn.Module] = []
         self.network = self.build(network, "network")
         self.randomness = StepRandomness(seed)
         self.group_prior: GroupPrior | None = None
@@ -106,7 +108,8 @@ class Algorithm(nn.Module, ABC):
             )
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive_seed(self.seed, role))
-            return network()
+            self.built.append(network())
+        return self.built[-1]
 
     @abstractmethod
     def forward(self, batch: Batch, epoch: float) -> Step:

@@ -72,7 +72,7 @@ class DFA(Algorithm):
         lambda_dis: float = 10.0,
         lambda_swap_b: float = 10.0,
         lambda_swap: float = 1.0,
-        swap_from_epoch: float = 3.0,
+        swap_from_epoch: float | None = None,
         seed: int = 0,
     ) -> None:
         """Build both encoders and heads.
@@ -86,8 +86,8 @@ class DFA(Algorithm):
                 CIFAR-10, 2 on bFFHQ.
             lambda_swap_b: The same for swapped features.
             lambda_swap: Weight of the swapped features' loss; the paper has 1, and 0.1 on bFFHQ.
-            swap_from_epoch: Epoch from which features are swapped. The paper swaps after 10,000 of 50,000 steps on
-                Colored MNIST, a fifth of the training: 3 of our default 15 epochs.
+            swap_from_epoch: Epoch from which features are swapped. None takes a fifth of the training, as the paper
+                does with 10,000 of 50,000 steps; in a loop that does not call ``check_epochs``, 3 epochs.
             seed: Seed of the initial weights and of the permutations.
 
         Raises:
@@ -98,14 +98,30 @@ class DFA(Algorithm):
         check_range("lambda_dis", lambda_dis, 0)
         check_range("lambda_swap_b", lambda_swap_b, 0)
         check_range("lambda_swap", lambda_swap, 0)
-        check_range("swap_from_epoch", swap_from_epoch, 0)
+        if swap_from_epoch is not None:
+            check_range("swap_from_epoch", swap_from_epoch, 0)
         super().__init__(network, info, seed=seed)
         intrinsic, biased = self.network, self.build(network, "biased network")
         # Built as a whole under a role of its own, since the heads draw weights too.
         self.network = cast(Disentangled, self.build(lambda: Disentangled(intrinsic, biased), "heads"))
-        self.q, self.swap_from_epoch = q, swap_from_epoch
+        self.q, self.given_swap_from_epoch = q, swap_from_epoch
+        self.swap_from_epoch = 3.0 if swap_from_epoch is None else swap_from_epoch
         self.lambda_dis, self.lambda_swap_b, self.lambda_swap = lambda_dis, lambda_swap_b, lambda_swap
         self.difficulty = RelativeDifficulty(info.num_rows, info.num_labels, momentum)
+
+    def check_epochs(self, epochs: int) -> None:
+        """Swap from a fifth of the epochs on, unless told otherwise.
+
+        Raises:
+            InputError: If features would never be swapped.
+        """
+        if self.given_swap_from_epoch is None:
+            self.swap_from_epoch = epochs / 5
+        elif epochs <= self.swap_from_epoch:
+            raise InputError(
+                f"--epochs {epochs}: features are swapped from epoch {self.swap_from_epoch:g} on, that is never; give "
+                "more epochs, or lower --method.swap_from_epoch"
+            )
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         """Return L_dis, and once features are swapped L_dis + lambda_swap L_swap."""

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from logit_correction.functional import count_prior
 from logit_correction.group_prior import GroupPrior
-from logit_correction.methods.attribute import BiasedNetwork, choose_correlation
-from logit_correction.methods.base import Algorithm, check_range
-from logit_correction.types import Batch, DataInfo, InputError, NetworkFactory, Stage, Step
+from logit_correction.methods.attribute import BiasedNetwork
+from logit_correction.methods.base import check_range
+from logit_correction.methods.grouped import GroupedAlgorithm
+from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 
 
-class Reweighting(Algorithm):
+class Reweighting(GroupedAlgorithm):
     """Cross-entropy with the weight 1 / (G P(y, a)) on a row of group (y, a), G being the number of groups.
 
     Its mean over rows drawn from the training distribution is the mean of the group risks, so its minimizer is the
@@ -24,8 +24,9 @@ class Reweighting(Algorithm):
 
     With ``groups=estimated`` a biased network at the side tells attribute and prior, exactly as in ``LC`` and with the
     same options and defaults, and no attribute label is read; the weight is then 1 / (G (P + floor)). With
-    ``groups=true`` the training attributes are read and the prior is counted. A run lets the method count through
-    ``observe_rows``; in a loop of your own call it once before stage 0.
+    ``groups=cross-fitted`` a stage before this one estimates the attributes (see ``CrossFitted``), and the prior is
+    counted from them. With ``groups=true`` the training attributes are read and the prior is counted. A run lets the
+    method count through ``observe_rows``; in a loop of your own call it once before stage 0.
     """
 
     group_prior: GroupPrior
@@ -35,7 +36,7 @@ class Reweighting(Algorithm):
         network: NetworkFactory,
         info: DataInfo,
         *,
-        groups: Literal["estimated", "true"] = "estimated",
+        groups: Literal["estimated", "cross-fitted", "true"] = "estimated",
         biased_network: NetworkFactory | None = None,
         q: float = 0.7,
         q_ramp_up_epochs: float = 2.0,
@@ -45,6 +46,10 @@ class Reweighting(Algorithm):
         momentum: float = 0.99,
         floor: float = 5e-5,
         correlation: Literal["one-to-one", "known"] = "one-to-one",
+        num_splits: int = 2,
+        cross_fitting_epochs: int = 3,
+        cross_fitting_learning_rate: float | None = None,
+        smoothing: float = 0.0,
         seed: int = 0,
     ) -> None:
         """Build the network, and with estimated groups the biased one.
@@ -52,8 +57,9 @@ class Reweighting(Algorithm):
         Args:
             network: Builds the network that predicts.
             info: Sizes and names of the data.
-            groups: ``estimated`` or ``true``; the options below concern estimated groups.
-            biased_network: Builds the biased network; by default the same kind as ``network``.
+            groups: ``estimated``, ``cross-fitted`` or ``true``. The options from ``q`` to ``floor`` concern estimated
+                groups, the three from ``num_splits`` on cross-fitted ones.
+            biased_network: Builds the biased network or networks; by default the same kind as ``network``.
             q: Exponent of the generalized cross-entropy, in [0, 1].
             q_ramp_up_epochs: Epochs over which q rises from 0.
             biased_epochs: Epochs after which the biased network stays as it is; None trains it to the end.
@@ -62,7 +68,11 @@ class Reweighting(Algorithm):
                 trains.
             momentum: Of the prior's moving average, in [0, 1).
             floor: Added to the estimated prior; bounds the weights by 1 / (G floor).
-            correlation: ``one-to-one``, or ``known`` for the data source's table.
+            correlation: ``one-to-one``, or ``known`` for the data source's table; true groups need none.
+            num_splits: S, the number of random splits into two halves; 2 S biased networks are trained.
+            cross_fitting_epochs: Epochs of the stage in which they are trained.
+            cross_fitting_learning_rate: Its learning rate; None takes the run's.
+            smoothing: Added to the count of each group where the prior is counted, 0 or more; bounds the weights.
             seed: Seed of the initial weights and of everything random in a step.
 
         Raises:
@@ -70,94 +80,54 @@ class Reweighting(Algorithm):
         """
         check_range("momentum", momentum, 0, 1, open_end=True)
         check_range("floor", floor, 0)
-        super().__init__(network, info, seed=seed)
-        self.needs_attributes = groups == "true"
-        self.biased: BiasedNetwork | None = None
-        self.correlation = choose_correlation("one-to-one" if self.needs_attributes else correlation, info)
-        if self.needs_attributes:
-            self.group_prior = GroupPrior(
-                info.num_labels, info.num_attributes, estimator="joint", averaging="fixed", floor=0.0
+        check_range("smoothing", smoothing, 0)
+        super().__init__(network, info, groups=groups, correlation=correlation, smoothing=smoothing, seed=seed)
+        self.group_prior = self.fixed_prior()
+        if groups == "cross-fitted":
+            rate = cross_fitting_learning_rate
+            self.cross_fit(biased_network or network, num_splits, cross_fitting_epochs, learning_rate=rate)
+        elif groups == "estimated":
+            self.run_alongside(
+                BiasedNetwork(
+                    self.build(biased_network or network, "biased network"),
+                    self.correlation,
+                    q=q,
+                    q_ramp_up_epochs=q_ramp_up_epochs,
+                    epochs=biased_epochs,
+                    head_start_epochs=head_start_epochs,
+                    input_dropout=biased_input_dropout,
+                    seed=seed,
+                )
             )
-            self._observed = False
-            return
-        self.biased = BiasedNetwork(
-            self.build(biased_network or network, "biased network"),
-            q=q,
-            q_ramp_up_epochs=q_ramp_up_epochs,
-            epochs=biased_epochs,
-            head_start_epochs=head_start_epochs,
-            input_dropout=biased_input_dropout,
-        )
-        self.group_prior = GroupPrior(
-            info.num_labels, self.correlation.num_attributes, estimator="joint", momentum=momentum, floor=floor
-        )
-
-    def check_epochs(self, epochs: int) -> None:
-        """Refuse a training in which the network that predicts would never start."""
-        if self.biased is not None:
-            self.biased.check_epochs(epochs)
-
-    def observe_rows(self, label: Tensor, attribute: Tensor | None) -> None:
-        """With true groups, count the prior."""
-        if attribute is not None:
-            table = count_prior(label, attribute, self.info.num_labels, self.info.num_attributes)
-            self.group_prior.set_table(table)
-            self._observed = True
-
-    def begin_stage(self, stage: int, train_logits: Tensor | None) -> Stage:
-        """Ask for nothing.
-
-        Raises:
-            InputError: If the true groups were not counted.
-        """
-        if self.needs_attributes and not self._observed:
-            raise InputError("Reweighting must count the groups: call observe_rows(label, attribute) before training")
-        return Stage()
+            self.group_prior = GroupPrior(
+                info.num_labels, self.num_attributes, estimator="joint", momentum=momentum, floor=floor
+            )
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         """Return the weighted loss; with estimated groups plus that of the biased network."""
+        if self.preparing:
+            return self.prepare(batch, epoch)
         if self.biased is None:
-            assert batch.attribute is not None
-            loss = self._weighted_loss(batch, batch.attribute)
+            loss = (self._weight(batch.label, self.row_attribute(batch)) * self._losses(batch)).mean()
             return Step(loss, {"loss_robust": loss.detach()})
-        biased_loss, log_probability = self.biased(batch, epoch, self.randomness)
-        attribute = self._estimate(batch, log_probability)
-        minority = self.correlation.is_minority(batch.label, attribute)
-        logs = {"loss_biased": biased_loss.detach(), "estimated_minority": minority.mean(dtype=torch.float32)}
+        epoch = self.since_the_start(epoch)
+        found = self.biased(batch, epoch, self.randomness)
+        self.group_prior.update(batch.label, found.posterior, attribute=found.attribute)
+        minority = self.correlation.is_minority(batch.label, found.attribute)
+        logs = {"loss_biased": found.loss.detach(), "estimated_minority": minority.mean(dtype=torch.float32)}
         if epoch < self.biased.head_start_epochs:
-            return Step(biased_loss, logs)
-        loss = self._weighted_loss(batch, attribute)
-        return Step(loss + biased_loss, {"loss_robust": loss.detach(), **logs})
+            return Step(found.loss, logs)
+        losses = self._losses(batch)
+        if self.biased.clusters is not None and found.features is not None:
+            self.biased.clusters.update(found.features, batch.label, losses.detach())
+        loss = (self._weight(batch.label, found.attribute) * losses).mean()
+        return Step(loss + found.loss, {"loss_robust": loss.detach(), **logs})
 
-    def _estimate(self, batch: Batch, log_probability: Tensor) -> Tensor:
-        """Let the prior take in the batch and return a_x (B,)."""
-        posterior = self.correlation.posterior(log_probability.exp())
-        attribute = posterior.argmax(dim=1)
-        self.group_prior.update(batch.label, posterior, attribute=attribute)
-        return attribute
+    def _losses(self, batch: Batch) -> Tensor:
+        return cross_entropy(self.network(batch.inputs), batch.label, reduction="none")
 
-    def _weighted_loss(self, batch: Batch, attribute: Tensor) -> Tensor:
+    def _weight(self, label: Tensor, attribute: Tensor) -> Tensor:
+        """Return 1 / (G P(y, a)) of each row, (B,)."""
         prior = self.group_prior.table + self.group_prior.floor
         num_groups = (prior > 0).sum()
-        weight = 1.0 / (num_groups * prior[batch.label, attribute])
-        return (weight * cross_entropy(self.network(batch.inputs), batch.label, reduction="none")).mean()
-
-    def parameter_groups(self) -> list[dict[str, object]]:
-        """Return the network's group and, where there is one, the biased network's with a constant learning rate."""
-        groups = super().parameter_groups()
-        if self.biased is not None:
-            params = list(self.biased.parameters())
-            groups.append({"params": params, "name": "biased_network", "schedule": "none"})
-        return groups
-
-    def diagnose(self, batch: Batch) -> dict[str, Tensor]:
-        """Return each row's estimated attribute and whether it is taken for minority."""
-        if self.biased is None:
-            return {}
-        probability = self.biased.log_probability(batch.inputs).exp()
-        attribute = self.correlation.posterior(probability).argmax(dim=1)
-        return {
-            "estimated_attribute": attribute,
-            "minority": self.correlation.is_minority(batch.label, attribute),
-            "label_probability": probability.gather(1, batch.label[:, None]).squeeze(1),
-        }
+        return 1.0 / (num_groups * prior[label, attribute])

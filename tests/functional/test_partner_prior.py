@@ -1,0 +1,122 @@
+"""The prior of mixed samples, against every batch that can be drawn from a small distribution."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from logit_correction.functional import independent_partner, mixup_partner, partner_prior
+
+#: P(y, a) of two labels and three attribute values, and which groups are the minority.
+TABLES = {
+    "one-to-one": ([[0.40, 0.04, 0.06], [0.02, 0.45, 0.03]], [[0, 1, 1], [1, 0, 1]]),
+    "two majority values": ([[0.30, 0.15, 0.05], [0.05, 0.05, 0.40]], [[0, 0, 1], [1, 1, 0]]),
+    "a label without minority": ([[0.40, 0.10, 0.10], [0.0, 0.40, 0.0]], [[0, 1, 1], [1, 0, 1]]),
+}
+
+
+def tables(name: str) -> tuple[Tensor, Tensor]:
+    table, minority = TABLES[name]
+    return torch.tensor(table, dtype=torch.float64), torch.tensor(minority, dtype=torch.bool)
+
+
+def candidates(label: list[int], minority: list[bool], row: int, form: str) -> list[int]:
+    """The rows of a batch among which the partner of a row is drawn, by the words of ``mixup_partner``."""
+    if form == "independent":
+        return list(range(len(label)))
+    if form == "minority-rows" and not minority[row]:
+        return [row]
+    same = [i for i in range(len(label)) if label[i] == label[row]]
+    wanted = [i for i in same if minority[i] is (form == "every-row")]
+    return wanted or same
+
+
+def enumerated(table: Tensor, minority: Tensor, batch_size: int, form: str) -> Tensor:
+    """P(y, a_j, a_i) of the first row of a batch and its partner, over all batches of independent rows, (L, K, K)."""
+    num_labels, num_attributes = table.shape
+    groups = list(product(range(num_labels), range(num_attributes)))
+    result = torch.zeros(num_labels, num_attributes, num_attributes, dtype=torch.float64)
+    for batch in product(groups, repeat=batch_size):
+        probability = float(torch.tensor([float(table[y, a]) for y, a in batch], dtype=torch.float64).prod())
+        if probability == 0:
+            continue
+        label, conflicts = [y for y, _ in batch], [bool(minority[y, a]) for y, a in batch]
+        chosen = candidates(label, conflicts, 0, form)
+        for i in chosen:
+            result[batch[0][0], batch[0][1], batch[i][1]] += probability / len(chosen)
+    return result
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("form", ["every-row", "minority-rows"])
+@pytest.mark.parametrize("batch_size", [1, 2, 4])
+def test_the_product_prior_is_that_of_every_batch_that_can_be_drawn(name: str, form: str, batch_size: int) -> None:
+    table, minority = tables(name)
+    expected = enumerated(table, minority, batch_size, form)
+    assert float(expected.sum()) == pytest.approx(1.0)
+    found = table.unsqueeze(2) * partner_prior(table, minority, batch_size, form)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_the_table_need_not_be_normalised_and_each_row_sums_to_one() -> None:
+    table, minority = tables("one-to-one")
+    first, again = partner_prior(table, minority, 16), partner_prior(7 * table, minority, 16)
+    torch.testing.assert_close(first, again)
+    torch.testing.assert_close(first.sum(dim=2), torch.ones(2, 3, dtype=torch.float64))
+
+
+def test_it_holds_for_rare_groups_in_single_precision() -> None:
+    table, minority = torch.tensor([[0.5 - 1e-5, 1e-5], [1e-5, 0.5 - 1e-5]]), ~torch.eye(2, dtype=torch.bool)
+    found, exact = partner_prior(table, minority, 256), partner_prior(table.double(), minority, 256)
+    torch.testing.assert_close(found.double(), exact, rtol=1e-3, atol=1e-6)
+
+
+def test_the_rule_that_is_enumerated_is_the_one_that_draws() -> None:
+    label, minority = torch.tensor([0, 0, 0, 1, 1, 0]), torch.tensor([False, True, False, False, False, True])
+    for form in ("every-row", "minority-rows"):
+        seen = [set() for _ in label]
+        for seed in range(200):
+            drawn = mixup_partner(label, minority, 2, torch.Generator().manual_seed(seed), form)
+            for row, partner in enumerate(drawn.tolist()):
+                seen[row].add(partner)
+        assert seen == [set(candidates(label.tolist(), minority.tolist(), row, form)) for row in range(6)]
+
+
+@pytest.mark.parametrize("name", ["one-to-one", "two majority values"])
+def test_an_independent_partner_says_nothing_of_the_label(name: str) -> None:
+    table, minority = tables(name)
+    joint = enumerated(table, minority, 3, "independent")
+    shown = joint / joint.sum(dim=0)  # P(y | a_j, a_i)
+    counted = (table / table.sum(dim=0)).unsqueeze(2).expand_as(shown)  # P(y | a_j)
+    torch.testing.assert_close(shown, counted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["every-row", "minority-rows"])
+def test_a_partner_of_the_same_label_tells_the_label_and_the_convex_prior_does_not_allow_for_it(form: str) -> None:
+    table, minority = tables("one-to-one")
+    joint = enumerated(table, minority, 4, form)
+    shown = joint / joint.sum(dim=0)
+    counted = (table / table.sum(dim=0)).unsqueeze(2).expand_as(shown)
+    seen = joint.sum(dim=0) > 0
+    gap = (shown - counted).abs().amax(dim=0)[seen]
+    assert float(gap.max()) > 0.3
+    # A convex combination lies between P(y, a_j) and P(y, a_i), whatever lambda is; the truth lies outside of it.
+    both = torch.stack([table.unsqueeze(2).expand_as(joint), table.unsqueeze(1).expand_as(joint)])
+    odds = (both[:, 0] / both[:, 1]).log()
+    true_odds = (joint[0] / joint[1]).log()
+    outside = (true_odds > odds.amax(0) + 0.5) | (true_odds < odds.amin(0) - 0.5)
+    assert bool(outside[seen].any())
+
+
+def test_an_independent_partner_is_any_row_and_the_lesser_part() -> None:
+    generator = torch.Generator().manual_seed(0)
+    drawn = [independent_partner(8, 0.4, generator) for _ in range(2000)]
+    partner, own = torch.stack([one for one, _ in drawn]), torch.stack([one for _, one in drawn])
+    assert float(own.min()) >= 0.6 and float(own.max()) <= 1.0
+    assert float(own.mean()) == pytest.approx(0.8, abs=0.005)
+    counts = torch.bincount(partner[:, 0], minlength=8).double()
+    assert float(((counts - 250) ** 2 / 250).sum()) < 30  # chi-square, 7 degrees, 0.01 %
+    assert not torch.equal(partner[:, 0], partner[:, 1])

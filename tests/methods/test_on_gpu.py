@@ -1,0 +1,81 @@
+"""Every method comes to the same weights on a GPU as on the CPU, within rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from logit_correction.correlation import Correlation
+from logit_correction.data.loading import BatchLoader
+from logit_correction.data.table import DataTable
+from logit_correction.methods import METHODS
+from logit_correction.methods.base import Algorithm, StepRandomness
+
+#: Options without hidden inputs: what is hidden is drawn on the device, whose generator is another one.
+SEEN: dict[str, dict[str, Any]] = {
+    "LC": {"biased_input_dropout": 0.0, "head_start_epochs": 0.5},
+    "Reweighting": {"biased_input_dropout": 0.0, "head_start_epochs": 0.5},
+}
+CLUSTERED = {"correlation": "known", "head_start_epochs": 1.0, "biased_input_dropout": 0.0}
+CASES: list[tuple[str, dict[str, Any]]] = [
+    *((name, SEEN.get(name, {})) for name in METHODS),
+    ("LC", {"groups": "true", "mixup_prior": "product"}),
+    ("LC", {"groups": "cross-fitted", "num_splits": 1, "mixup": "independent"}),
+    ("LC", CLUSTERED),
+    ("Reweighting", {"groups": "true"}),
+    ("Reweighting", {"groups": "cross-fitted", "num_splits": 1}),
+    ("GroupDRO", {"groups": "cross-fitted", "num_splits": 1}),
+    ("StagedLC", {"groups": "true"}),
+    ("StagedLC", {"posterior": "soft", "num_splits": 1}),
+]
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
+
+
+def trained(build: Any, name: str, options: dict[str, Any], table: DataTable, device: str) -> tuple[Algorithm, Tensor]:
+    """Two epochs in every stage, with plain gradient descent, which keeps small differences small."""
+    algorithm: Algorithm = build(name, table, seed=1, **options).to(device)
+
+    def loader(**others: Any) -> BatchLoader:
+        return BatchLoader(table, "train", batch_size=16, device=torch.device(device), **others)
+
+    for stage in range(algorithm.num_stages):
+        if stage:
+            with torch.no_grad():
+                rows = torch.cat([algorithm.eval().predict_rows(batch) for batch in loader().epoch()]).cpu()
+            algorithm.train().begin_stage(stage, rows)
+        optimizer = torch.optim.SGD(algorithm.parameter_groups(), lr=0.05)
+        batches = loader(shuffle=True, with_attributes=algorithm.needs_attributes)
+        for epoch in range(2):
+            for number, batch in enumerate(batches.epoch(epoch)):
+                optimizer.zero_grad()
+                algorithm(batch, epoch + number / 3).loss.backward()
+                optimizer.step()
+            algorithm.end_epoch()
+    with torch.no_grad():
+        logits = algorithm.eval().predict(table.inputs.fetch(table.split["test"]).to(device))
+    return algorithm, logits.cpu()
+
+
+@pytest.mark.parametrize(("name", "options"), CASES, ids=[" ".join([n, *map(str, o.values())]) for n, o in CASES])
+def test_a_gpu_comes_to_the_same_weights(
+    name: str, options: dict[str, Any], make_table, build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = StepRandomness.next
+    monkeypatch.setattr(StepRandomness, "next", lambda self, device: own(self, torch.device("cpu")))
+    several = Correlation.from_table([[0, 1], [2], [3, 4]])
+    table = make_table(several if options.get("correlation") == "known" else None)
+    (on_cpu, expected), (on_gpu, found) = (trained(build, name, options, table, device) for device in ("cpu", "cuda"))
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+    state = on_gpu.state_dict()
+    for key, value in on_cpu.state_dict().items():
+        if isinstance(value, Tensor) and value.is_floating_point():
+            torch.testing.assert_close(
+                state[key].cpu(), value, rtol=1e-3, atol=1e-4, msg=lambda text, key=key: f"{key}: {text}"
+            )
