@@ -11,14 +11,16 @@ import yaml
 from logit_correction.errors import InputError, did_you_mean
 
 #: What a run is put together from, each a class with options of its own.
-PARTS = ("data", "method", "network", "biased_network")
+PARTS = ("data", "method", "network", "biased_network", "encoder")
 
 #: A name for each part, for messages.
-EXAMPLES = {"data": "Digits", "method": "LC", "network": "MLP", "biased_network": "MLP"}
+EXAMPLES = {"data": "Digits", "method": "LC", "network": "MLP", "biased_network": "MLP", "encoder": "ResNet18"}
 
 Optimizer = Literal["adam", "adamw", "sgd"]
 Schedule = Literal["cosine", "step", "none"]
 Rule = Literal["last", "valid_average", "valid_worst_class", "valid_group_balanced", "valid_worst_group"]
+
+Watch = Literal["test", "train_margins"]
 
 
 @dataclass
@@ -31,6 +33,8 @@ class TrainingConfig:
         optimizer: adam, adamw, or sgd.
         learning_rate: Learning rate at the start.
         weight_decay: Weight decay of the optimizer.
+        decay_norm_and_bias: Let biases and the weights of normalisation decay too, as torch does; language models are
+            trained without.
         sgd_momentum: Momentum of sgd.
         schedule: cosine falls to 0 over the stage, step falls every step_every steps, none stays constant.
         step_every: Steps between two falls of the step schedule.
@@ -43,10 +47,16 @@ class TrainingConfig:
         devices: Processes on this machine, one device each.
         nodes: Machines.
         precision: Arithmetic of the networks.
+        channels_last: Keep the channels of a pixel side by side in memory, which convolutions are faster with.
+        compile: Compile the networks with torch.compile: slow to start, pays in long runs on a GPU.
         deterministic: Ask CUDA for reproducible kernels.
         threads: Processor threads of each process; 0 leaves it to torch. Small networks are fastest with 1.
+        workers: Processes that read and augment pictures ahead of each process that trains; -1 chooses, and starts none
+            for what is resident and not augmented one by one.
         log_every: Steps between two lines of metrics.csv.
         tensorboard: Also write TensorBoard events into the run folder.
+        watch: What to follow in metrics.csv after each epoch though nothing is chosen by it: test, the accuracy on the
+            test split; train_margins, the margins of majority and minority groups in training.
     """
 
     epochs: int = 15
@@ -54,6 +64,7 @@ class TrainingConfig:
     optimizer: Optimizer = "adam"
     learning_rate: float = 2e-3
     weight_decay: float = 0.0
+    decay_norm_and_bias: bool = True
     sgd_momentum: float = 0.9
     schedule: Schedule = "cosine"
     step_every: int = 10_000
@@ -66,10 +77,14 @@ class TrainingConfig:
     devices: int = 1
     nodes: int = 1
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
+    channels_last: bool = True
+    compile: bool = False
     deterministic: bool = True
     threads: int = 0
+    workers: int = -1
     log_every: int = 50
     tensorboard: bool = False
+    watch: list[Watch] = field(default_factory=list)
 
 
 @dataclass
@@ -82,13 +97,28 @@ class Choice:
 
 @dataclass
 class RunConfig:
-    """One run: data, method, network and training options."""
+    """One run: data, method, networks and training options.
+
+    Attributes:
+        data: The data source.
+        method: The method.
+        network: The network that predicts; an empty name stands for MLP, behind an encoder for Linear.
+        biased_network: The network of methods that have a biased one; by default like ``network``.
+        training: Options of the loop.
+        encoder: A frozen network whose features take the place of the inputs.
+    """
 
     data: Choice
     method: Choice
-    network: Choice = field(default_factory=lambda: Choice("MLP"))
+    network: Choice = field(default_factory=lambda: Choice(""))
     biased_network: Choice | None = None
     training: TrainingConfig = field(default_factory=TrainingConfig)
+    encoder: Choice | None = None
+
+    def __post_init__(self) -> None:
+        """Name the network."""
+        if not self.network.name:
+            self.network = Choice(default_network(self.encoder is not None))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form of ``config.yaml``: choices as ``{name, options...}``, training options flat."""
@@ -133,6 +163,11 @@ class RunConfig:
             return cls.from_dict(read_yaml(path))
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
+
+
+def default_network(encoded: bool) -> str:
+    """Return the network of a run that names none."""
+    return "Linear" if encoded else "MLP"
 
 
 def named_parts(flat: dict[str, Any]) -> dict[str, Any]:

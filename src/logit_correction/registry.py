@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from typing import Any
 
 from logit_correction.errors import InputError, did_you_mean
 
@@ -19,6 +20,18 @@ def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> type:
     Raises:
         InputError: If there is no such name or class.
     """
+    found = resolve_any(kind, name, known)
+    if not isinstance(found, type):
+        raise InputError(f"{kind} {name!r} is not a class: give the dotted path of a class")
+    return found
+
+
+def resolve_any(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> Any:
+    """Return what ``name`` stands for: a class, a function or anything else; see ``resolve``.
+
+    Raises:
+        InputError: If there is no such name.
+    """
     path = known[name][0] if name in known else str(name)
     module, _, attribute = path.rpartition(".")
     if not module:
@@ -28,12 +41,9 @@ def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> type:
             "class of your own, such as package.Class"
         )
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        return getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
         hint = "is its folder on PYTHONPATH, or its package installed?"
         raise InputError(f"{kind} {name!r} cannot be imported ({error}): {hint}") from error
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"{kind} {name!r} cannot be imported: {error}") from error
-    if not isinstance(found, type):
-        raise InputError(f"{kind} {name!r} is not a class: give the dotted path of a class")
-    return found

@@ -52,6 +52,7 @@ class DataInfo:
         attribute_names: K names.
         correlation: Which labels go with which attribute values in the majority, where the data source
             knows; category-level knowledge that LC+ uses and LC does not.
+        tokens: Whether the inputs are texts: dicts of token tensors, each of ``input_shape``.
     """
 
     num_labels: int
@@ -61,6 +62,7 @@ class DataInfo:
     label_names: tuple[str, ...] = ()
     attribute_names: tuple[str, ...] = ()
     correlation: Correlation | None = None
+    tokens: bool = False
 
     def __post_init__(self) -> None:
         """Fill in what the caller left out."""

@@ -106,3 +106,13 @@ def test_writing_again_replaces_the_file(tmp_path: Path) -> None:
         record.write(path)
         assert len(path.read_text().splitlines()) == step + 1
     assert [entry.name for entry in tmp_path.iterdir()] == ["metrics.csv"]
+
+
+def test_the_epochs_of_each_stage_are_told() -> None:
+    record = Record()
+    assert record.epochs_per_stage() == []
+    record.rows = [
+        {"step": step, "stage": stage, "epoch": epoch}
+        for step, (stage, epoch) in enumerate([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)])
+    ]
+    assert record.epochs_per_stage() == [2, 1]

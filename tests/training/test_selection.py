@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from dataclasses import replace
+from typing import Any, get_args
 
 import pytest
 import torch
 
 from logit_correction.config import Rule
+from logit_correction.data.table import Scoring
 from logit_correction.training.selection import (
     LABELS_READ,
     Selected,
     clone_state,
     offer,
     reads_attributes,
+    scoring_groups,
     validation_scores,
 )
 
@@ -88,3 +91,23 @@ def test_last_holds_nothing() -> None:
     best: dict[str, Selected] = {}
     offer(best, ["last"], {"valid_average": 1.0}, 1, {})
     assert best == {}
+
+
+def test_groups_of_their_own_take_the_place_of_label_and_attribute() -> None:
+    membership = torch.zeros(10, 3, dtype=torch.bool)
+    membership[[0, 1, 2], 0] = True  # two of three right
+    membership[[2, 3, 4, 5], 1] = True  # two of four right, one row in both groups
+    scores = validation_scores(PREDICTION, LABEL, ATTRIBUTE, 2, 2, membership)
+    assert scores["valid_worst_group"] == 0.5
+    assert scores["valid_group_balanced"] == pytest.approx((2 / 3 + 2 / 4) / 2)
+    assert scores == validation_scores(PREDICTION, LABEL, None, 2, 2, membership)
+
+
+def test_groups_are_handed_out_to_rules_that_read_attributes_alone(make_table: Any) -> None:
+    table = make_table()
+    assert scoring_groups(table, ["valid_worst_group"]) is None
+    membership = torch.rand(len(table.label), 3) < 0.5
+    table = replace(table, scoring=Scoring(membership, ["a"] * 3, ["b"] * 3))
+    assert scoring_groups(table, ["last", "valid_average"]) is None
+    groups = scoring_groups(table, ["last", "valid_worst_group"])
+    assert groups is not None and torch.equal(groups, membership[table.split["valid"]])

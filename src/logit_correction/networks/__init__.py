@@ -1,4 +1,4 @@
-"""Networks. Any ``nn.Module`` that maps inputs to logits serves as well. One file each, and one line here."""
+"""Networks. Any ``nn.Module`` or function of yours that makes one serves as well. One file each, and one line here."""
 
 from __future__ import annotations
 
@@ -7,5 +7,37 @@ NETWORKS: dict[str, tuple[str, str]] = {
     "MLP": (
         "logit_correction.networks.mlp.MLP",
         "fully connected layers on flattened inputs; three of 100 by default",
+    ),
+    "ConvNet": (
+        "logit_correction.networks.convnet.ConvNet",
+        "small convolutional network for pictures of 28 to 64 pixels, quick on a processor",
+    ),
+    "Linear": (
+        "logit_correction.networks.linear.Linear",
+        "one linear layer, for the features of an --encoder",
+    ),
+    "ResNet20": (
+        "logit_correction.networks.resnet20.ResNet20",
+        "small residual network for pictures of 32 pixels, as in its paper",
+    ),
+    "ResNet18": (
+        "logit_correction.networks.resnet.ResNet18",
+        "torchvision's, with or without ImageNet weights",
+    ),
+    "ResNet50": (
+        "logit_correction.networks.resnet.ResNet50",
+        "torchvision's, with or without ImageNet weights",
+    ),
+    "Timm": (
+        "logit_correction.networks.timm_network.Timm",
+        "any picture network of timm by name (extra timm)",
+    ),
+    "TextClassifier": (
+        "logit_correction.networks.text_classifier.TextClassifier",
+        "any Hugging Face text encoder by name or folder (extra text)",
+    ),
+    "FromRun": (
+        "logit_correction.runs.from_run.FromRun",
+        "the network of a finished run, to go on from or as --encoder",
     ),
 }

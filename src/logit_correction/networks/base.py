@@ -2,27 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import cast
 
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
-from logit_correction.types import InputError, Inputs
+from logit_correction.types import DataInfo, InputError, Inputs
 
 
 class Network(nn.Module):
     """A network in two halves, so that features can be mixed, swapped or clustered.
 
     Subclasses set ``features`` (inputs -> (B, F)) and ``head`` ((B, F) -> logits (B, L)).
+
+    Attributes:
+        facts: What a reader of a result must know beside the options, such as what ``auto`` stood for.
     """
 
     features: nn.Module
     head: nn.Module
 
-    def forward(self, inputs: Tensor) -> Tensor:
+    def __init__(self) -> None:
+        """Start without facts."""
+        super().__init__()
+        self.facts: dict[str, object] = {}
+
+    def forward(self, inputs: Inputs) -> Tensor:
         """Return logits (B, L)."""
         logits: Tensor = self.head(self.features(inputs))
         return logits
+
+
+def check_pictures(info: DataInfo, network: str) -> tuple[int, int, int]:
+    """Return channels, height and width of the pictures that the data holds.
+
+    Raises:
+        InputError: If it holds something else.
+    """
+    refuse_tokens(info, network)
+    if len(info.input_shape) != 3:
+        raise InputError(
+            f"network {network} takes pictures (channels, height, width), but the inputs are of shape "
+            f"{tuple(info.input_shape)}: take a network for vectors, such as MLP or Linear"
+        )
+    channels, height, width = info.input_shape
+    return channels, height, width
+
+
+def refuse_tokens(info: DataInfo, network: str) -> None:
+    """Return if the data holds numbers.
+
+    Raises:
+        InputError: If it holds token numbers, which are names and no quantities.
+    """
+    if info.tokens:
+        raise InputError(
+            f"network {network} takes numbers, but the inputs are texts of {info.input_shape[0]} tokens: take "
+            "TextClassifier, as --network or as --encoder"
+        )
+
+
+def check_tokens(info: DataInfo, network: str) -> None:
+    """Return if the data holds tokens.
+
+    Raises:
+        InputError: Otherwise.
+    """
+    if not info.tokens:
+        raise InputError(
+            f"network {network} takes tokens of texts, but the inputs are numbers of shape {tuple(info.input_shape)}: "
+            f"take {'ConvNet or ResNet18' if len(info.input_shape) == 3 else 'MLP or Linear'}"
+        )
+
+
+_WEIGHTS_FOLLOW: ContextVar[bool] = ContextVar("weights_follow", default=False)
+
+
+def weights_follow() -> bool:
+    """Return whether a checkpoint fills in the network that is being built, so that no pretrained file is needed."""
+    return _WEIGHTS_FOLLOW.get()
+
+
+@contextmanager
+def without_pretrained_weights() -> Iterator[None]:
+    """Let networks that are built inside read no pretrained weights."""
+    token = _WEIGHTS_FOLLOW.set(True)
+    try:
+        yield
+    finally:
+        _WEIGHTS_FOLLOW.reset(token)
+
+
+@contextmanager
+def frozen_statistics(network: nn.Module) -> Iterator[None]:
+    """Let batch normalisation use the batch's statistics inside, and keep the running ones as they are.
+
+    For a second look at a batch, or at inputs of which a part is hidden: what the network predicts with stays made of
+    whole inputs, each counted once.
+    """
+    layers = [module for module in network.modules() if isinstance(module, _BatchNorm)]
+    momenta = [layer.momentum for layer in layers]
+    for layer in layers:
+        layer.momentum = 0.0
+    try:
+        yield
+    finally:
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
+
+
+def feature_size(network: nn.Module) -> int:
+    """Return F, the size of a network's features.
+
+    Raises:
+        InputError: If it has no `features`, or its `head` does not tell their size.
+    """
+    size = getattr(getattr(network, "head", None), "in_features", None)
+    if not hasattr(network, "features") or size is None:
+        raise InputError("the network needs `features` and a linear `head`, for its features are made use of")
+    return int(size)
 
 
 def check_mixing_place(network: nn.Module, place: str) -> None:

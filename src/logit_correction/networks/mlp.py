@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from torch import nn
 
-from logit_correction.networks.base import Network
+from logit_correction.networks.base import Network, refuse_tokens
 from logit_correction.types import DataInfo, InputError
 
 
@@ -30,9 +30,10 @@ class MLP(Network):
                 published codes have 100, 100, 16.
 
         Raises:
-            InputError: If a width is not positive.
+            InputError: If a width is not positive, or the inputs are tokens.
         """
         super().__init__()
+        refuse_tokens(info, "MLP")
         if not hidden or any(width < 1 for width in hidden):
             raise InputError(f"hidden widths {list(hidden)} must be positive, such as [100, 100, 100]")
         layers: list[nn.Module] = [nn.Flatten()]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +16,8 @@ from logit_correction.data.table import DataSource, DataTable
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks import NETWORKS
-from logit_correction.registry import resolve
+from logit_correction.registry import resolve_any
+from logit_correction.runs.networks import check_takes_info, factory
 from logit_correction.runs.options import checked_options, plain
 from logit_correction.types import DataInfo, InputError, NetworkFactory
 
@@ -30,6 +30,7 @@ GIVEN = {
     "method": {"network", "info", "biased_network", "seed"},
     "network": {"info"},
     "biased_network": {"info"},
+    "encoder": {"info"},
 }
 
 #: Part -> what it is called, what there is, and what its classes derive from.
@@ -38,19 +39,26 @@ KINDS: dict[str, tuple[str, Mapping[str, tuple[str, str]], type]] = {
     "method": ("method", METHODS, Algorithm),
     "network": ("network", NETWORKS, nn.Module),
     "biased_network": ("network", NETWORKS, nn.Module),
+    "encoder": ("network", NETWORKS, nn.Module),
 }
 
 
-def find_class(part: str, name: str) -> type:
-    """Return the class of ``part`` (data, method, network, biased_network) that ``name`` stands for.
+def find_class(part: str, name: str) -> Callable[..., Any]:
+    """Return the class of ``part`` (one of ``config.PARTS``) that ``name`` stands for; a network may be a function.
 
     Raises:
         InputError: If there is none, or it is something else.
     """
     kind, known, base = KINDS[part]
-    found = resolve(kind, name, known)
-    if not issubclass(found, base):
-        raise InputError(f"{name!r} is not a {kind}: its class must derive from {base.__module__}.{base.__name__}")
+    found: Callable[..., Any] = resolve_any(kind, name, known)
+    of_networks = base is nn.Module
+    if isinstance(found, type):
+        if not issubclass(found, base):
+            raise InputError(f"{name!r} is not a {kind}: its class must derive from {base.__module__}.{base.__name__}")
+    elif not (of_networks and callable(found)):
+        raise InputError(f"{kind} {name!r} is not a class: give the dotted path of a class")
+    if of_networks:
+        check_takes_info(name, found)
     return found
 
 
@@ -97,6 +105,8 @@ def check_training(config: TrainingConfig) -> TrainingConfig:
     for name in ("weight_decay", "gradient_clip", "seed", "threads"):
         if not 0 <= getattr(config, name) < float("inf"):
             raise InputError(f"--{name} is {getattr(config, name)}, but must not be negative")
+    if config.workers < -1:
+        raise InputError(f"--workers is {config.workers}, but must be -1, which chooses, or not negative")
     for name in ("learning_rate", "step_factor"):
         if not 0 < getattr(config, name) < float("inf"):
             raise InputError(f"--{name} is {getattr(config, name)}, but must be positive")
@@ -127,7 +137,7 @@ def build_table(source: DataSource, rules: Sequence[str]) -> DataTable:
     """
     table = source.build().check()
     group_rules = [rule for rule in rules if "group" in rule]
-    if group_rules and not table.has_attributes("valid"):
+    if group_rules and not table.has_groups("valid"):
         raise InputError(
             f"selection rule {group_rules[0]} reads validation attributes, but some are unknown: take last, "
             "valid_average or valid_worst_class"
@@ -137,8 +147,7 @@ def build_table(source: DataSource, rules: Sequence[str]) -> DataTable:
 
 def network_factory(choice: Choice, info: DataInfo, part: str = "network") -> NetworkFactory:
     """Return a function that builds the chosen network."""
-    cls, options = _class_and_options(part, choice)
-    return partial(cls, info, **options)
+    return factory(choice.name, *_class_and_options(part, choice), info)
 
 
 def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:

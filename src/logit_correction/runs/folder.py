@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from logit_correction.config import RunConfig
 from logit_correction.evaluation.files import replacing
+from logit_correction.runs.lock import LOCK
 from logit_correction.types import InputError
 
 CONFIG, METRICS, REPORT, PAGE = "config.yaml", "metrics.csv", "report.json", "report.html"
@@ -75,7 +76,7 @@ def check_out(folder: Path, config: RunConfig, resume: bool) -> None:
                 raise InputError(f"--out {folder} already holds {_held(folder)} give another folder")
             check_same(folder, config)
         elif folder.is_dir():
-            if any(folder.iterdir()):
+            if any(path.name != LOCK for path in folder.iterdir()):  # a killed run may have left no more
                 raise InputError(f"--out {folder} is not empty and holds no run: give a new or empty folder")
         elif folder.exists():
             raise InputError(f"--out {folder} is a file: give a folder")
@@ -93,21 +94,35 @@ def check_same(folder: Path, config: RunConfig) -> None:
     Raises:
         InputError: Names the first option that differs.
     """
+    changed = difference(folder, config)
+    if changed is not None:
+        raise InputError(f"{changed}: go on with the same options, or give another --out")
+
+
+def difference(folder: Path, config: RunConfig, ignore: Collection[str] = ()) -> str | None:
+    """Return in which option the run in the folder differs from a complete config; None if in none, or without a run.
+
+    Args:
+        folder: Of the run.
+        config: The config, complete.
+        ignore: Names of options that may differ, such as ``data.root``.
+
+    Raises:
+        InputError: The folder holds a run that this version cannot read.
+    """
     from logit_correction.runs.assemble import complete
 
     if not (folder / CONFIG).is_file():
-        return
+        return None
     try:
         stored = complete(RunConfig.read(folder / CONFIG))  # with the defaults of options younger than the run
     except InputError as error:
         raise InputError(f"{folder} holds a run that cannot go on here ({error}): give another folder") from error
     there, here = flat_options(stored), flat_options(config)
     for name in {**here, **there}:
-        if there.get(name) != here.get(name):
-            raise InputError(
-                f"{folder} holds a run with {name} = {there.get(name)}, not {here.get(name)}: go on with the "
-                "same options, or give another --out"
-            )
+        if name not in ignore and there.get(name) != here.get(name):
+            return f"{folder} holds a run with {name} = {there.get(name)}, not {here.get(name)}"
+    return None
 
 
 def flat_options(config: RunConfig) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentError
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, get_args, get_type_hints
@@ -11,13 +11,19 @@ from typing import Any, get_args, get_type_hints
 from logit_correction.errors import InputError, did_you_mean, option_message
 
 
+def add_options(parser: Any, cls: Callable[..., Any], nested: str | None, skip: set[str]) -> None:
+    """Give ``parser`` the arguments of a class's constructor, or of a function, as options."""
+    add = parser.add_class_arguments if isinstance(cls, type) else parser.add_function_arguments
+    add(cls, nested, skip=skip, fail_untyped=False)
+
+
 def checked_options(
-    cls: type, options: Mapping[str, Any], prefix: str = "", skip: set[str] | None = None
+    cls: Callable[..., Any], options: Mapping[str, Any], prefix: str = "", skip: set[str] | None = None
 ) -> dict[str, Any]:
     """Check ``options`` against the constructor of ``cls`` and add its defaults.
 
     Args:
-        cls: A data source, method or network, or ``TrainingConfig``.
+        cls: A data source, method or network, a function that makes one, or ``TrainingConfig``.
         options: Name -> value.
         prefix: What the command line puts before the names, such as ``method.``.
         skip: Arguments of the constructor that are no options.
@@ -28,7 +34,7 @@ def checked_options(
     from jsonargparse import ArgumentParser
 
     parser = ArgumentParser(exit_on_error=False)
-    parser.add_class_arguments(cls, None, skip=skip or set(), fail_untyped=False)
+    add_options(parser, cls, None, skip or set())
     known = sorted({action.dest for action in parser._actions} - {"help"})
     for name, value in options.items():
         if name not in known:
@@ -43,10 +49,11 @@ def checked_options(
     return dict(parsed.as_dict())
 
 
-def _takes_null(cls: type, name: str) -> bool:
+def _takes_null(cls: Callable[..., Any], name: str) -> bool:
     """Return whether an option may be None; one whose type cannot be told may be anything."""
     try:
-        hint = get_type_hints(cls.__init__).get(name, Any)  # type: ignore[misc]
+        constructor = cls.__init__ if isinstance(cls, type) else cls  # type: ignore[misc]
+        hint = get_type_hints(constructor).get(name, Any)
     except (NameError, TypeError):
         return True
     return hint is Any or hint is type(None) or type(None) in get_args(hint)

@@ -25,7 +25,7 @@ NUM_EXAMPLES = 24
 
 def predictions_of(table: DataTable, split: str, logits: Tensor) -> Predictions:
     """Put logits (n, L) beside what is known of the rows of ``split``."""
-    rows = table.split[split]
+    rows, scoring = table.split[split], table.scoring
     return Predictions(
         index=np.arange(len(rows)),
         label=table.label[rows].numpy(),
@@ -34,18 +34,21 @@ def predictions_of(table: DataTable, split: str, logits: Tensor) -> Predictions:
         attribute=table.attribute[rows].numpy(),
         attribute_names=table.attribute_names,
         split=split,
+        membership=None if scoring is None else scoring.membership[rows].numpy(),
+        groups=() if scoring is None else scoring.names,
     )
 
 
 def judge(table: DataTable, split: str, logits: Tensor) -> dict[str, Any]:
     """Return the block of figures of one split."""
-    return GroupReport.from_predictions(predictions_of(table, split, logits), table.correlation).to_dict()
+    train_counts = table.group_counts("train") if table.has_attributes("train") else None
+    return GroupReport.from_predictions(predictions_of(table, split, logits), table.correlation, train_counts).to_dict()
 
 
 def labels_read(algorithm: Algorithm, table: DataTable, rules: list[Any]) -> dict[str, list[str]]:
     """Return which labels of which split training, selection and the test read."""
     both = ["label", "attribute"]
-    test_known = bool((table.attribute[table.split["test"]] != UNKNOWN).any())
+    test_known = table.scoring is not None or bool((table.attribute[table.split["test"]] != UNKNOWN).any())
     return {
         "train": both if algorithm.needs_attributes else ["label"],
         "valid": both if reads_attributes(rules) else ["label"],
@@ -61,17 +64,37 @@ def describe_data(config: RunConfig, table: DataTable) -> dict[str, Any]:
         "facts": table.facts,
         "counts": {split: table.group_counts(split).tolist() for split in table.split},
         "rows": {split: len(rows) for split, rows in table.split.items()},
+        "scoring": _describe_scoring(table),
         "label_names": list(table.label_names),
         "attribute_names": list(table.attribute_names),
         "correlation": None if table.correlation is None else table.correlation.to_table(),
         "input_shape": list(table.inputs.input_shape),
+        "preparation": table.preparation,
+        "tokens": table.info.tokens,
+    }
+
+
+def _describe_scoring(table: DataTable) -> dict[str, Any] | None:
+    """Return the counts of the groups that are judged on, where they are not label x attribute."""
+    scoring = table.scoring
+    if scoring is None:
+        return None
+    return {
+        "counts": {split: scoring.membership[rows].sum(0).tolist() for split, rows in table.split.items()},
+        "overlapping": bool((scoring.membership.sum(1) > 1).any()),
     }
 
 
 def describe_network(config: RunConfig, algorithm: Algorithm) -> dict[str, Any]:
     """Return the network's name, options and size."""
     parameters = sum(p.numel() for p in algorithm.network.parameters())
-    return {"name": config.network.name, "options": config.network.options, "parameters": parameters}
+    facts = getattr(algorithm.network, "facts", {})
+    return {
+        "name": config.network.name,
+        "options": config.network.options,
+        "facts": facts,
+        "parameters": parameters,
+    }
 
 
 def describe_prior(algorithm: Algorithm, table: DataTable) -> dict[str, Any] | None:
@@ -123,12 +146,13 @@ def _examples(found: dict[str, Tensor], table: DataTable) -> list[dict[str, Any]
     return [
         {
             "index": int(i),
+            "name": None if table.row_names is None else str(table.row_names[int(row)]),
             "label": str(table.label_names[int(label[i])]),
             "estimated_attribute": str(names[int(found["estimated_attribute"][i])]),
             "attribute": str(table.attribute_names[int(a)]) if int(a) != UNKNOWN else None,
             "picture": uri,
         }
-        for i, a, uri in zip(index, table.attribute[rows], uris, strict=True)
+        for i, row, a, uri in zip(index, rows, table.attribute[rows], uris, strict=True)
     ]
 
 

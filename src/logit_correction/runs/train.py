@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from logit_correction.config import RunConfig
 from logit_correction.data.table import DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
-from logit_correction.runs import summary
+from logit_correction.runs import lock, summary
 from logit_correction.runs.assemble import (
     build_algorithm,
     build_fabric,
@@ -20,10 +22,16 @@ from logit_correction.runs.assemble import (
     check_attributes,
     complete,
 )
+from logit_correction.runs.encode import encode_table
+from logit_correction.runs.networks import check_fits
 from logit_correction.training import checkpoint
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
+from logit_correction.training.watch import check_watch, labels_watched
 from logit_correction.types import InputError
+
+#: Where launchers of several processes say which one a process is; the first one of all holds the folder's lock.
+RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
 
 
 def train(
@@ -51,23 +59,51 @@ def train(
         The folder.
 
     Raises:
-        InputError: Something given is wrong; nothing was trained.
+        InputError: Something given is wrong, or another process writes into the folder; nothing was trained.
         TrainingError: The loss was not finite.
         Interrupted: Somebody asked to stop; ``resume`` goes on.
     """
     out, config = Path(out), complete(config)
     files.check_out(out, config, resume)
+    several, first = config.training.devices * config.training.nodes > 1, True
+    if several:
+        first = all(os.environ.get(name, "0") == "0" for name in RANKS)
+    if first:
+        lock.check_free(out)
     if resume and files.is_finished(out):
-        return _finish(out, page and not (out / files.PAGE).is_file())
+        return _finish_again(out, page, first)
     rules = [config.training.selection, *config.training.also_select]
     table = build_table(build_source(config), rules)
+    if config.encoder is not None:
+        table = encode_table(table, config, display if first else None)
     algorithm = build_algorithm(config, table.info)
+    check_fits(algorithm, table, config.network.name)
     check_attributes(config, algorithm, table)
+    check_watch(config.training.watch, table)
     algorithm.check_epochs(config.training.epochs)
     rows = table.split["train"]
     algorithm.observe_rows(table.label[rows], table.attribute[rows] if algorithm.needs_attributes else None)
     files.check_disk(out, _needed_bytes(algorithm, table, len(set(rules))))
     files.make(out)
+    with lock.hold(out) if first else nullcontext():
+        files.check_out(out, config, resume)  # another process may have trained here while the data were read
+        if resume and files.is_finished(out):
+            return _finish_again(out, page, first)
+        return _train_into(out, config, table, algorithm, resume, display, announce, page, checkpoint_seconds)
+
+
+def _train_into(
+    out: Path,
+    config: RunConfig,
+    table: DataTable,
+    algorithm: Algorithm,
+    resume: bool,
+    display: Display | None,
+    announce: Callable[[RunConfig, DataTable], None] | None,
+    page: bool,
+    checkpoint_seconds: float,
+) -> Path:
+    """Train and write; the folder is locked."""
     fabric = build_fabric(config.training, _loggers(config, out))
     if fabric.is_global_zero:
         if not (out / files.CONFIG).is_file():
@@ -92,6 +128,12 @@ def train(
         _finish(out, page)
     fabric.barrier()
     return out
+
+
+def _finish_again(out: Path, page: bool, first: bool) -> Path:
+    """Finish a run that was finished before, but perhaps killed before its page was written."""
+    with lock.hold(out) if first else nullcontext():
+        return _finish(out, page and not (out / files.PAGE).is_file())
 
 
 def _finish(out: Path, page: bool) -> Path:
@@ -152,17 +194,20 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
         "method_options": config.method.options,
         "data": summary.describe_data(config, table),
         "network": summary.describe_network(config, algorithm),
+        "encoder": getattr(table.inputs, "description", None),
         "seed": training.seed,
         "epochs": final_epoch,
+        "epochs_per_stage": fit.record.epochs_per_stage(),
         "steps": fit.progress.total_steps,
         "training": {k: v for k, v in vars(training).items() if k not in ("seed", "epochs")},
         **blocks[training.selection],
         "other_selections": [blocks[rule]["selection"] | {"test": blocks[rule]["test"]} for rule in rules[1:]],
         "labels_read": summary.labels_read(algorithm, table, rules),
+        "watched_labels_read": labels_watched(training.watch, table),
         "group_prior": prior,
         "estimated_minority": summary.describe_minority(found, table),
         "diagnostics_labels_read": {"train": ["label", "attribute"] if table.has_attributes("train") else ["label"]},
-        "warnings": fit.progress.warnings,
+        "warnings": [*table.notes, *fit.progress.warnings],
         "environment": summary.environment(fit.fabric.device),
         "seconds": {"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
     }

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.config import TrainingConfig
-from logit_correction.data.loading import BatchLoader
+from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.table import DataTable
 from logit_correction.evaluation.predict import collect
 from logit_correction.methods.base import Algorithm
@@ -20,15 +20,15 @@ from logit_correction.training import checkpoint
 from logit_correction.training.checkpoint import Progress
 from logit_correction.training.display import Display
 from logit_correction.training.interrupt import Interrupted, StopRequest, stop_requests
-from logit_correction.training.optim import make_optimizer, set_learning_rates
+from logit_correction.training.networks import LayerRandomness, prepare
+from logit_correction.training.optim import clip_gradients, make_optimizer, set_learning_rates
 from logit_correction.training.record import Record
-from logit_correction.training.selection import offer, reads_attributes, validation_scores
+from logit_correction.training.selection import offer, reads_attributes, scoring_groups, validation_scores
+from logit_correction.training.watch import watched
 from logit_correction.types import Batch
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-
-EVALUATION_BATCH = 1000
 
 
 @dataclass
@@ -59,13 +59,17 @@ class Fit:
         """Prepare what does not depend on the stage."""
         self.progress, self.record = Progress(), Record()
         self.rules = list(dict.fromkeys([self.config.selection, *self.config.also_select]))
-        self.valid = self.loader("valid", with_attributes=reads_attributes(self.rules))
-        self.algorithm.to(self.fabric.device)
+        self.valid_groups = scoring_groups(self.table, self.rules)
+        by_attribute = reads_attributes(self.rules) and self.valid_groups is None
+        self.valid = self.loader("valid", with_attributes=by_attribute)
+        prepare(self.algorithm, self.config, self.fabric.device)
+        self._layers = LayerRandomness(self.config.seed, self.fabric.global_rank, self.fabric.device)
         self._saved_at = time.monotonic()
 
     def loader(self, split: str, **options: Any) -> BatchLoader:
         """Return a loader of all rows of ``split`` in order, for evaluation."""
-        options = {"batch_size": EVALUATION_BATCH, "device": self.fabric.device, **options}
+        size = evaluation_batch(self.table.inputs)
+        options = {"batch_size": size, "device": self.fabric.device, "workers": self.config.workers, **options}
         return BatchLoader(self.table, split, **options)
 
     def run(self, resume: bool = False) -> None:
@@ -84,7 +88,8 @@ class Fit:
             self.algorithm.load_state_dict(parts["algorithm"])
             self.record.load(parts["record"])
             optimizer_state = parts["optimizer"]
-        with stop_requests() as request:
+        cuda = [self.fabric.device] if self.fabric.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=cuda), stop_requests() as request:
             while self.progress.stage < self.algorithm.num_stages:
                 self._run_stage(request, optimizer_state)
                 optimizer_state = None
@@ -145,12 +150,12 @@ class Fit:
         for batch in loader.epoch(progress.epoch, progress.step):
             set_learning_rates(optimizer.param_groups, progress.epoch * steps + progress.step, epochs * steps, config)
             with self.fabric.autocast():
+                self._layers.seed(progress.total_steps)
                 step = module(batch, progress.epoch + progress.step / steps)
             optimizer.zero_grad()
             self.fabric.backward(step.loss)
             if config.gradient_clip:
-                for group in optimizer.param_groups:
-                    torch.nn.utils.clip_grad_norm_(group["params"], config.gradient_clip)
+                clip_gradients(optimizer.param_groups, config.gradient_clip)
             optimizer.step()
             self.record.add(step.loss, step.logs)
             progress.step, progress.total_steps = progress.step + 1, progress.total_steps + 1
@@ -191,10 +196,11 @@ class Fit:
         attribute = self.table.attribute[rows] if self.valid.attribute is not None else None
         info = self.table.info
         scores = validation_scores(
-            logits.argmax(1), self.table.label[rows], attribute, info.num_labels, info.num_attributes
+            logits.argmax(1), self.table.label[rows], attribute, info.num_labels, info.num_attributes, self.valid_groups
         )
         progress = self.progress
         row = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch, **scores}
+        row |= watched(self.config.watch, self.table, self.predict)  # never offered: nothing is chosen by it
         self.record.rows.append(row)
         self._publish(row)
         # A model of an early stage is not yet what the method makes, so only the last stage's are offered.

@@ -20,6 +20,8 @@ def make_optimizer(groups: list[dict[str, Any]], config: TrainingConfig, learnin
         learning_rate: Of a group whose ``learning_rate_scale`` is 1.
     """
     prepared = []
+    if config.weight_decay and not config.decay_norm_and_bias:
+        groups = [part for group in groups for part in _by_decay(group)]
     for group in groups:
         start = learning_rate * group.get("learning_rate_scale", 1.0)
         prepared.append({"schedule": config.schedule, **group, "lr": start, "start": start})
@@ -29,6 +31,24 @@ def make_optimizer(groups: list[dict[str, Any]], config: TrainingConfig, learnin
         )
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
     return kind(prepared, lr=learning_rate, weight_decay=config.weight_decay, fused=True)
+
+
+def _by_decay(group: dict[str, Any]) -> list[dict[str, Any]]:
+    """Split a group: biases and the weights of normalisation, which have one dimension, do not decay."""
+    parameters = list(group["params"])
+    matrices = [parameter for parameter in parameters if parameter.dim() > 1]
+    vectors = [parameter for parameter in parameters if parameter.dim() <= 1]
+    parts = [{**group, "params": matrices}, {**group, "params": vectors, "weight_decay": 0.0}]
+    return [part for part in parts if part["params"]]
+
+
+def clip_gradients(groups: Iterable[dict[str, Any]], largest: float) -> None:
+    """Scale the gradients of each network, whose groups have one name, to a norm of at most ``largest``."""
+    networks: dict[Any, list[torch.Tensor]] = {}
+    for number, group in enumerate(groups):
+        networks.setdefault(group.get("name", number), []).extend(group["params"])
+    for parameters in networks.values():
+        torch.nn.utils.clip_grad_norm_(parameters, largest)
 
 
 def scheduled_factor(schedule: str, step: int, total_steps: int, config: TrainingConfig) -> float:

@@ -79,6 +79,12 @@ class Record:
         self.rows.append(row)
         return row
 
+    def epochs_per_stage(self) -> list[int]:
+        """Return the length of each stage so far, in whole epochs."""
+        stages = [row for row in self.rows if "stage" in row and "epoch" in row]
+        number = 1 + max((int(row["stage"]) for row in stages), default=-1)
+        return [max(int(row["epoch"]) for row in stages if row["stage"] == stage) for stage in range(number)]
+
     def state(self) -> dict[str, Any]:
         """Return all of it for a checkpoint, the steps not yet turned into a row included."""
         pending = [{name: value.cpu() for name, value in figures.items()} for figures in self._pending]

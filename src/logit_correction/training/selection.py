@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.config import Rule
+from logit_correction.data.table import DataTable
 from logit_correction.functional import (
     group_balanced_accuracy,
     group_membership,
@@ -29,8 +30,20 @@ def reads_attributes(rules: list[Rule]) -> bool:
     return any("attribute" in LABELS_READ[rule] for rule in rules)
 
 
+def scoring_groups(table: DataTable, rules: list[Rule]) -> Tensor | None:
+    """Return the groups (n, G) bool that validation rows are scored on in place of label x attribute, if any."""
+    if table.scoring is None or not reads_attributes(rules):
+        return None
+    return table.scoring.membership[table.split["valid"]]
+
+
 def validation_scores(
-    prediction: Tensor, label: Tensor, attribute: Tensor | None, num_labels: int, num_attributes: int
+    prediction: Tensor,
+    label: Tensor,
+    attribute: Tensor | None,
+    num_labels: int,
+    num_attributes: int,
+    membership: Tensor | None = None,
 ) -> dict[str, float]:
     """Score validation predictions.
 
@@ -40,19 +53,21 @@ def validation_scores(
         attribute: (n,) long, or None if no rule needs it.
         num_labels: L.
         num_attributes: K.
+        membership: (n, G) bool, groups to score on in place of label x attribute.
 
     Returns:
-        Rule -> score, fractions; the group scores only where attributes are given.
+        Rule -> score, fractions; the group scores only where attributes or groups are given.
     """
     classes = group_membership(label, torch.zeros_like(label), num_labels, 1)
     scores = {
         "valid_average": float((prediction == label).double().mean()),
         "valid_worst_class": float(worst_group_accuracy(prediction, label, classes)),
     }
-    if attribute is not None:
-        groups = group_membership(label, attribute, num_labels, num_attributes)
-        scores["valid_group_balanced"] = float(group_balanced_accuracy(prediction, label, groups))
-        scores["valid_worst_group"] = float(worst_group_accuracy(prediction, label, groups))
+    if membership is None and attribute is not None:
+        membership = group_membership(label, attribute, num_labels, num_attributes)
+    if membership is not None:
+        scores["valid_group_balanced"] = float(group_balanced_accuracy(prediction, label, membership))
+        scores["valid_worst_group"] = float(worst_group_accuracy(prediction, label, membership))
     return scores
 
 

@@ -1,0 +1,81 @@
+"""A small convolutional network for pictures of 28 to 64 pixels, quick enough for a processor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from torch import nn
+
+from logit_correction.networks.base import Network, check_pictures
+from logit_correction.types import DataInfo, InputError
+
+Norm = Literal["batch", "group", "none"]
+
+
+class ConvNet(Network):
+    """Blocks of 3x3 convolutions with ReLU, each block at half the size of the one before, and an average at the end.
+
+    The default does 7.5 million multiply-adds for a picture of 28x28 pixels.
+
+    >>> import torch
+    >>> info = DataInfo(num_labels=10, num_rows=1, input_shape=(3, 28, 28))
+    >>> network = ConvNet(info)
+    >>> network.features(torch.zeros(2, 3, 28, 28)).shape, network(torch.zeros(2, 3, 28, 28)).shape
+    (torch.Size([2, 64]), torch.Size([2, 10]))
+    """
+
+    def __init__(
+        self,
+        info: DataInfo,
+        channels: Sequence[int] = (16, 32, 64),
+        convolutions: int = 2,
+        norm: Norm = "group",
+        dropout: float = 0.0,
+    ) -> None:
+        """Build the layers.
+
+        Args:
+            info: Input shape and number of labels.
+            channels: Channels of each block; between two blocks the largest of 2x2 pixels is kept.
+            convolutions: Convolutions of each block.
+            norm: What follows each convolution: ``group`` normalises the channels of each picture by itself, in
+                training as in prediction; ``batch`` over the batch in training and by running statistics in
+                prediction; ``none`` leaves values as they are.
+            dropout: Probability with which a feature is left out in training, in [0, 1).
+
+        Raises:
+            InputError: If the inputs are no pictures or too small for the blocks, or an option is out of range.
+        """
+        super().__init__()
+        height, width = check_pictures(info, "ConvNet")[1:]
+        if not channels or any(number < 1 for number in channels) or convolutions < 1:
+            raise InputError(f"channels {list(channels)} and convolutions {convolutions} must be positive")
+        if min(height, width) < 2 ** (len(channels) - 1):
+            raise InputError(
+                f"pictures of {height}x{width} are too small for {len(channels)} blocks: give less channels"
+            )
+        if not 0 <= dropout < 1:
+            raise InputError(f"dropout is {dropout}, but must lie in [0, 1)")
+        layers: list[nn.Module] = []
+        before = info.input_shape[0]
+        for block, number in enumerate(channels):
+            layers += [nn.MaxPool2d(2)] if block else []
+            for _ in range(convolutions):
+                layers += [
+                    nn.Conv2d(before, number, 3, padding=1, bias=norm == "none"),
+                    *normalisation(norm, number),
+                    nn.ReLU(inplace=True),
+                ]
+                before = number
+        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), *([nn.Dropout(dropout)] if dropout else [])]
+        self.features = nn.Sequential(*layers)
+        self.head = nn.Linear(before, info.num_labels)
+
+
+def normalisation(norm: Norm, channels: int) -> list[nn.Module]:
+    """Return the layer that ``norm`` stands for, or none."""
+    if norm == "batch":
+        return [nn.BatchNorm2d(channels)]
+    groups = max(number for number in (8, 4, 2, 1) if channels % number == 0)
+    return [nn.GroupNorm(groups, channels)] if norm == "group" else []

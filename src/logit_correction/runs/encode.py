@@ -1,0 +1,211 @@
+"""Frozen features: a network turns every input into a vector once, and heads train on the vectors in seconds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from logit_correction.config import Choice, RunConfig, TrainingConfig
+from logit_correction.data.cache import cache_folder, digest, made_once
+from logit_correction.data.loading import BatchLoader, evaluation_batch
+from logit_correction.data.stores import ArrayStore, InputStore, holds_bytes
+from logit_correction.data.table import DataTable
+from logit_correction.networks.base import Network
+from logit_correction.runs.assemble import network_factory
+from logit_correction.seeds import derive_seed
+from logit_correction.training.display import Display
+from logit_correction.types import DataInfo, InputError, Inputs
+
+#: Features that take more bytes are kept in half precision.
+FULL_PRECISION_BYTES = 4 * 2**30
+
+
+class EncodedStore(ArrayStore):
+    """Features (M, F) in memory, and the store that they were made of, for whoever wants to see the pictures."""
+
+    def __init__(self, values: Tensor, original: InputStore, description: dict[str, Any]) -> None:
+        """Keep the parts; ``description`` is what ``report.json`` says of the encoder."""
+        super().__init__(values, place=f"features of {description['name']}, resident in memory")
+        self.original, self.description = original, description
+
+    def pictures(self, rows: Tensor) -> Tensor | None:
+        """Return the pictures that the features of ``rows`` were made of."""
+        return self.original.pictures(rows)
+
+
+class Encoder:
+    """A frozen network of which only the features are used.
+
+    Attributes:
+        name: Its name.
+        features: Inputs -> (B, F), in evaluation mode, without gradients.
+        weights: Digest of its weights.
+    """
+
+    def __init__(self, choice: Choice, info: DataInfo) -> None:
+        """Build the network; weights that are drawn are the same in every run, whatever its seed.
+
+        Args:
+            choice: The network and its options.
+            info: The inputs that it takes.
+
+        Raises:
+            InputError: If it cannot be built or has no ``features``.
+        """
+        self.choice, self.info, self.name = choice, info, choice.name
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(derive_seed(0, "encoder"))
+            network = network_factory(choice, info, "encoder")()
+        if not isinstance(getattr(network, "features", None), nn.Module):
+            raise InputError(f"--encoder {choice.name} has no `features`: give it a module of that name")
+        self.features = cast(Network, network).features.eval().requires_grad_(False)
+        self.facts: dict[str, object] = getattr(network, "facts", {})
+        self.weights = _digest_of_weights(self.features)
+
+    @torch.no_grad()
+    def encode(self, batches: Iterable[Inputs], device: torch.device, bf16: bool = False) -> Iterable[Tensor]:
+        """Yield the features (B, F) of batches, float32 on the CPU.
+
+        Raises:
+            InputError: If the features are no finite vectors.
+        """
+        self.features.to(device)
+        for inputs in batches:
+            with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+                values = self.features(inputs).float().cpu()
+            if values.dim() != 2 or not bool(torch.isfinite(values).all()):
+                raise InputError(f"--encoder {self.name} gives features that are not finite vectors: take another one")
+            yield values
+
+    def of_store(self, store: InputStore, device: torch.device, bf16: bool = False) -> Tensor:
+        """Return the features (n, F) of new inputs."""
+        rows = torch.arange(len(store), device=device).split(evaluation_batch(store))
+        there = store.to(device)
+        parts = list(self.encode((there.fetch(part) for part in rows if len(part)), device, bf16))
+        return torch.cat(parts) if parts else torch.zeros(0, self.width())
+
+    def width(self) -> int:
+        """Return the number of features, from a try on an input of zeros."""
+        blank: Inputs = torch.zeros(1, *self.info.input_shape)
+        if self.info.tokens:
+            ones = torch.ones(1, *self.info.input_shape, dtype=torch.long)
+            blank = {"input_ids": 0 * ones, "attention_mask": ones}
+        with torch.no_grad():
+            return int(self.features.cpu()(blank).shape[1])
+
+
+def encode_table(table: DataTable, config: RunConfig, display: Display | None = None) -> DataTable:
+    """Return ``table`` with every row's inputs replaced by the features of the run's encoder.
+
+    They are kept in the cache folder under a digest of the encoder, its weights and the inputs, so that a second run on
+    the same inputs, with whatever labels, splits or method, starts at once. An augmentation is left out: each picture
+    is encoded once, as it is.
+
+    Raises:
+        InputError: If the encoder cannot be built or does not take the inputs.
+    """
+    assert config.encoder is not None
+    encoder = Encoder(config.encoder, table.info)
+    values = _kept_features(encoder, table, config.training, display or Display())
+    description = {
+        "name": encoder.name,
+        "options": config.encoder.options,
+        "facts": encoder.facts,
+        "weights": encoder.weights,
+        "input_shape": list(table.inputs.input_shape),
+        "tokens": table.info.tokens,
+        "features": values.shape[1],
+    }
+    facts = {**table.facts, "inputs": f"features of {encoder.name}, frozen: {values.shape[1]} numbers a row"}
+    notes = table.notes
+    if table.augment is not None:
+        notes = (*notes, f"the encoder {encoder.name} sees every picture once, without the augmentation asked for")
+    inputs = EncodedStore(values, table.inputs, description)
+    return replace(table, inputs=inputs, facts=facts, notes=notes, augment=None)
+
+
+def check_same_weights(weights: str, described: dict[str, Any]) -> None:
+    """Return if an encoder that was built again has the weights that a run was trained with.
+
+    Raises:
+        InputError: Otherwise.
+    """
+    if weights != described["weights"]:
+        raise InputError(
+            f"the encoder {described['name']} has other weights than when the run was trained: put its old file or "
+            "version back, or train again"
+        )
+
+
+def _kept_features(encoder: Encoder, table: DataTable, training: TrainingConfig, display: Display) -> Tensor:
+    """Return the features of all rows (M, F), read from the cache or written into it."""
+    bf16 = training.precision == "bf16-mixed"
+    config = json.dumps([encoder.name, encoder.choice.options, bf16], sort_keys=True, default=str)
+    name = digest([config, encoder.weights, _digest_of_inputs(table.inputs)])
+    path = cache_folder() / "features" / f"{name}.npy"
+
+    def write(temporary: Path) -> None:
+        np.save(temporary, _all_features(encoder, table, training, bf16, display))
+
+    try:
+        kept = np.load(made_once(path, write), allow_pickle=False)
+        usable = kept.ndim == 2 and len(kept) == len(table.inputs)
+    except (ValueError, EOFError):
+        usable = False
+    if not usable:  # damaged: it can be made again
+        path.unlink(missing_ok=True)
+        kept = np.load(made_once(path, write), allow_pickle=False)
+    return torch.from_numpy(kept)
+
+
+def _all_features(
+    encoder: Encoder, table: DataTable, training: TrainingConfig, bf16: bool, display: Display
+) -> np.ndarray[Any, Any]:
+    """Encode every row, in order."""
+    device = torch.device("cuda" if training.device != "cpu" and torch.cuda.is_available() else "cpu")
+    if training.threads:
+        torch.set_num_threads(training.threads)
+    total = len(table.inputs)
+    whole = replace(table, split={"all": torch.arange(total)}, augment=None)
+    loader = BatchLoader(
+        whole, "all", batch_size=evaluation_batch(table.inputs), device=device, workers=training.workers
+    )
+    parts: list[Tensor] = []
+    done = 0
+    with display:
+        display.start(f"encode by {encoder.name}", total, 0)
+        for values in encoder.encode((batch.inputs for batch in loader.epoch()), device, bf16):
+            half = 4 * total * values.shape[1] > FULL_PRECISION_BYTES
+            parts.append(values.half() if half else values)
+            done += len(values)
+            display.update(done, {})
+    encoder.features.cpu()
+    return torch.cat(parts).numpy()
+
+
+def _digest_of_weights(module: nn.Module) -> str:
+    """Return a digest of all weights and buffers, names included."""
+    state = hashlib.sha256()
+    for name, value in module.state_dict().items():
+        state.update(f"{name} {tuple(value.shape)} {value.dtype} ".encode())
+        state.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return state.hexdigest()[:32]
+
+
+def _digest_of_inputs(store: InputStore) -> str:
+    """Return a digest of every input, in order: another row, or another pixel, is another digest."""
+    state = hashlib.sha256(f"{len(store)} {store.input_shape} {getattr(store, 'scale', 1.0)} ".encode())
+    for rows in torch.arange(len(store)).split(evaluation_batch(store)):
+        inputs = store.pictures(rows) if holds_bytes(store) else store.fetch(rows)
+        for name, part in inputs.items() if isinstance(inputs, dict) else [("", cast(Tensor, inputs))]:
+            state.update(name.encode())
+            state.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return state.hexdigest()

@@ -1,0 +1,71 @@
+"""From the name of a network to a function that builds it, and whether what it builds fits the data."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from logit_correction.data.table import DataTable
+from logit_correction.methods.base import Algorithm
+from logit_correction.types import DataInfo, InputError, NetworkFactory
+
+
+def check_takes_info(name: str, network: Callable[..., Any]) -> None:
+    """Return if a class or function can be told of the data by an argument ``info``.
+
+    Raises:
+        InputError: Otherwise.
+    """
+    parameters = inspect.signature(network).parameters
+    if "info" not in parameters and not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        raise InputError(
+            f"network {name!r} takes no argument `info`: give a class or function of yours that does; it holds "
+            "input_shape and num_labels"
+        )
+
+
+def factory(name: str, network: Callable[..., Any], options: dict[str, Any], info: DataInfo) -> NetworkFactory:
+    """Return a function that builds a network by a class or function.
+
+    It raises ``InputError`` if what was built is none.
+    """
+
+    def build() -> nn.Module:
+        built = network(info=info, **options)
+        if not isinstance(built, nn.Module):
+            raise InputError(f"network {name!r} made a {type(built).__name__}, but must make a torch.nn.Module")
+        return built
+
+    return build
+
+
+def check_fits(algorithm: Algorithm, table: DataTable, name: str) -> None:
+    """Return if the method's networks turn the data's inputs into a logit per label, tried on two training rows.
+
+    Raises:
+        InputError: Otherwise; names the shapes.
+    """
+    rows = table.split["train"][:2]
+    info = table.info
+    shown = f"texts of {info.input_shape[0]} tokens" if info.tokens else f"inputs of shape {tuple(info.input_shape)}"
+    algorithm.eval()
+    try:
+        with torch.no_grad():
+            logits = algorithm.predict(table.inputs.fetch(rows))
+    except InputError:
+        raise
+    except (RuntimeError, TypeError, AttributeError, ValueError, IndexError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"network {name} does not take {shown} ({reason}): take another network") from error
+    finally:
+        algorithm.train()
+    expected = (len(rows), info.num_labels)
+    if tuple(getattr(logits, "shape", ())) != expected:
+        raise InputError(
+            f"network {name} gives logits of shape {tuple(getattr(logits, 'shape', ()))} for {len(rows)} rows, but "
+            f"must give {expected}: one for each label"
+        )

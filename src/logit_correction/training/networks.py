@@ -1,0 +1,42 @@
+"""What the loop does to networks: where their weights lie, compilation, and the random numbers of their layers."""
+
+from __future__ import annotations
+
+import torch
+
+from logit_correction.config import TrainingConfig
+from logit_correction.methods.base import Algorithm
+from logit_correction.seeds import derive_seed
+
+#: 2^64 over the golden ratio, as for the steps of a method.
+_SEED_STEP = 0x9E3779B97F4A7C15
+
+
+def prepare(algorithm: Algorithm, config: TrainingConfig, device: torch.device) -> None:
+    """Bring a method's networks to the device, in the order of memory and compiled as the config asks."""
+    algorithm.to(device)
+    if config.channels_last:
+        algorithm.to(memory_format=torch.channels_last)
+    if config.compile:
+        for network in algorithm.built:
+            # In place, so that names in checkpoints stay; a network's halves are called one by one where features
+            # are mixed or swapped, and a head is one layer.
+            getattr(network, "features", network).compile()
+
+
+class LayerRandomness:
+    """Seeds torch's own generators before each step, for layers such as dropout that draw from them.
+
+    A step's seed comes from its number, so a resumed run draws what an uninterrupted one would.
+    """
+
+    def __init__(self, seed: int, rank: int, device: torch.device) -> None:
+        """Derive the first seed."""
+        self.first, self.on_cuda = derive_seed(seed, "layers", rank), device.type == "cuda"
+
+    def seed(self, step: int) -> None:
+        """Seed the generators for step number ``step`` of the run."""
+        seed = (self.first + step * _SEED_STEP) % 2**64
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every backend, sixty times as long
+        if self.on_cuda:
+            torch.cuda.manual_seed(seed)

@@ -1,0 +1,110 @@
+"""Figures that are followed over training out of curiosity. Nothing is ever chosen by them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from logit_correction.config import Watch
+from logit_correction.data.table import DataTable
+from logit_correction.functional import (
+    group_balanced_accuracy,
+    group_margin,
+    group_mean,
+    group_membership,
+    margin,
+    worst_group_accuracy,
+)
+from logit_correction.types import InputError
+
+
+def check_watch(watch: Sequence[Watch], table: DataTable) -> None:
+    """Return if the data has what is to be followed.
+
+    Raises:
+        InputError: The margins of majority and minority groups need both to be known of the training rows.
+    """
+    if "train_margins" in watch and (table.correlation is None or not table.has_attributes("train")):
+        raise InputError(
+            "--watch train_margins needs the attribute of every training row and the correlation, but the data source "
+            "does not know them: leave it out"
+        )
+
+
+def labels_watched(watch: Sequence[Watch], table: DataTable) -> dict[str, list[str]]:
+    """Return which labels of which split are read only to follow the training."""
+    read = {}
+    if "test" in watch:
+        read["test"] = ["label", "attribute"] if table.has_attributes("test") else ["label"]
+    if "train_margins" in watch:
+        read["train"] = ["label", "attribute"]
+    return read
+
+
+def watched(watch: Sequence[Watch], table: DataTable, predict: Callable[[str], Tensor]) -> dict[str, float]:
+    """Judge a model in the course of its training.
+
+    Args:
+        watch: What to follow: ``test`` gives ``test_average`` and, where attributes are known, ``test_group_balanced``
+            and ``test_worst_group``, fractions. ``train_margins`` gives ``train_majority_margin`` and
+            ``train_minority_margin``, the mean over the majority and the minority groups of
+
+                m_g = min over the rows i of group g of m(x_i, y_i),    m(x, y) = f(x)_y - max_{j != y} f(x)_j
+
+            (Appendix C of the paper), ``train_margin_ratio``, the first divided by the second where both are positive;
+            and the same with the mean over the rows of a group in place of the least, which does not depend on how many
+            rows a group has: ``train_majority_mean_margin`` and so on.
+        table: The data.
+        predict: Returns the logits (n, L) of a split.
+
+    Returns:
+        Column of ``metrics.csv`` -> figure; what is not finite is left out.
+    """
+    figures: dict[str, Tensor] = {}
+    if "test" in watch:
+        figures |= _accuracies(table, predict("test"))
+    if "train_margins" in watch:
+        figures |= _margins(table, predict("train"))
+    return {name: float(value) for name, value in figures.items() if math.isfinite(value)}
+
+
+def _accuracies(table: DataTable, logits: Tensor) -> dict[str, Tensor]:
+    rows = table.split["test"]
+    label, prediction = table.label[rows], logits.argmax(1)
+    figures = {"test_average": (prediction == label).double().mean()}
+    if table.scoring is not None:
+        membership = table.scoring.membership[rows]
+    elif table.has_attributes("test"):
+        membership = _groups(table, "test")
+    else:
+        return figures
+    figures["test_group_balanced"] = group_balanced_accuracy(prediction, label, membership)
+    figures["test_worst_group"] = worst_group_accuracy(prediction, label, membership)
+    return figures
+
+
+def _groups(table: DataTable, split: str) -> Tensor:
+    rows, info = table.split[split], table.info
+    return group_membership(table.label[rows], table.attribute[rows], info.num_labels, info.num_attributes)
+
+
+def _margins(table: DataTable, logits: Tensor) -> dict[str, Tensor]:
+    assert table.correlation is not None
+    info, membership = table.info, _groups(table, "train")
+    label = torch.arange(info.num_labels).repeat_interleave(info.num_attributes)
+    attribute = torch.arange(info.num_attributes).repeat(info.num_labels)
+    minority = table.correlation.is_minority(label, attribute)
+    values = margin(logits, table.label[table.split["train"]])
+    figures: dict[str, Tensor] = {}
+    for kind, of_group in (
+        ("margin", group_margin(values, membership)),
+        ("mean_margin", group_mean(values, membership)),
+    ):
+        majority_margin, minority_margin = of_group[~minority].nanmean(), of_group[minority].nanmean()
+        figures[f"train_majority_{kind}"], figures[f"train_minority_{kind}"] = majority_margin, minority_margin
+        meant = (majority_margin > 0) & (minority_margin > 0)  # of margins of two signs a ratio says nothing
+        figures[f"train_{kind}_ratio"] = (majority_margin / minority_margin).where(meant, torch.nan)
+    return figures

@@ -1,0 +1,220 @@
+"""Frozen features: computed once, kept, and made again for new inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from logit_correction import Choice, InputError, RunConfig, TrainingConfig, load, train
+from logit_correction.data.digits import Digits
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import DataTable
+from logit_correction.runs import encode
+from logit_correction.runs.assemble import complete
+from logit_correction.runs.encode import Encoder, encode_table
+from logit_correction.training.display import Display
+
+SMALL = Choice("ConvNet", {"channels": [4, 6], "convolutions": 1, "norm": "batch"})
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder."""
+    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "features"
+
+
+@pytest.fixture
+def digits() -> DataTable:
+    return Digits().build()
+
+
+def config(encoder: Choice = SMALL, method: str = "ERM", data: str = "Digits", **training: Any) -> RunConfig:
+    options = TrainingConfig(**{"epochs": 1, "batch_size": 512, "threads": 1, **training})
+    return complete(RunConfig(Choice(data), Choice(method), encoder=encoder, training=options))
+
+
+class Counting(Display):
+    """Remembers what it was shown."""
+
+    def __init__(self) -> None:
+        self.titles: list[str] = []
+        self.done: list[int] = []
+
+    def start(self, title: str, total_steps: int, done: int) -> None:
+        self.titles.append(f"{title}: {total_steps}")
+
+    def update(self, done: int, figures: dict[str, float]) -> None:
+        self.done.append(done)
+
+
+def test_every_row_becomes_its_features(cache: Path, digits: DataTable) -> None:
+    encoder = Encoder(complete(config()).encoder or SMALL, digits.info)
+    table = encode_table(digits, config())
+    rows = torch.tensor([0, 17, len(digits.inputs) - 1])
+    expected = encoder.features(digits.inputs.fetch(rows))
+    torch.testing.assert_close(table.inputs.fetch(rows), expected, rtol=1e-4, atol=1e-5)
+    assert table.inputs.input_shape == (6,) and len(table.inputs) == len(digits.inputs)
+    assert torch.equal(table.label, digits.label) and table.split == digits.split
+    pictures, original = table.inputs.pictures(rows), digits.inputs.pictures(rows)
+    assert pictures is not None and original is not None and torch.equal(pictures, original)
+    assert "6 numbers a row" in str(table.facts["inputs"])
+    table.check()
+
+
+def test_it_works_once_and_shows_how_far_it_is(cache: Path, digits: DataTable) -> None:
+    first, second = Counting(), Counting()
+    one = encode_table(digits, config(), first)
+    assert first.titles == [f"encode by ConvNet: {len(digits.inputs)}"] and first.done[-1] == len(digits.inputs)
+    two = encode_table(digits, config(method="LC", seed=5), second)  # neither method nor seed makes other features
+    assert not second.titles and len(list(cache.iterdir())) == 1
+    rows = torch.arange(9)
+    assert torch.equal(torch.as_tensor(one.inputs.fetch(rows)), torch.as_tensor(two.inputs.fetch(rows)))
+
+
+def test_other_inputs_or_weights_or_options_are_encoded_anew(cache: Path, digits: DataTable) -> None:
+    encode_table(digits, config())
+    values = torch.cat(
+        [torch.as_tensor(digits.inputs.fetch(rows)) for rows in torch.arange(len(digits.inputs)).split(999)]
+    )
+    store = ArrayStore((values * 255).round().to(torch.uint8))
+    same = dataclasses.replace(digits, inputs=store)
+    encode_table(same, config())
+    assert len(list(cache.iterdir())) == 2
+    store.values[-1, 2, 3, 3] ^= 1  # one pixel of one row
+    encode_table(same, config())
+    assert len(list(cache.iterdir())) == 3
+    encode_table(digits, config(Choice("ConvNet", {**SMALL.options, "channels": [4, 5]})))
+    assert len(list(cache.iterdir())) == 4
+    encode_table(dataclasses.replace(digits, label=digits.label.flip(0)), config())  # labels are not encoded
+    assert len(list(cache.iterdir())) == 4
+
+
+@pytest.mark.parametrize("content", [b"", b"damaged", None])
+def test_a_damaged_file_is_made_again(content: bytes | None, cache: Path, digits: DataTable) -> None:
+    expected = torch.as_tensor(encode_table(digits, config()).inputs.fetch(torch.arange(9)))
+    (file,) = cache.iterdir()
+    if content is None:
+        np.save(file, np.zeros((3, 6), np.float32))
+    else:
+        file.write_bytes(content)
+    again = torch.as_tensor(encode_table(digits, config()).inputs.fetch(torch.arange(9)))
+    torch.testing.assert_close(again, expected)
+
+
+def test_many_features_are_kept_in_half_precision(
+    cache: Path, digits: DataTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encode, "FULL_PRECISION_BYTES", 1000)
+    inputs: Any = encode_table(digits, config()).inputs
+    assert inputs.values.dtype == torch.float16 and inputs.fetch(torch.arange(2)).dtype == torch.float32
+
+
+def test_an_augmentation_is_left_out_and_that_is_said(cache: Path, digits: DataTable) -> None:
+    from logit_correction.data.augment import named_augmentation
+
+    table = encode_table(dataclasses.replace(digits, augment=named_augmentation("crop-flip", 8)), config())
+    assert table.augment is None and "without the augmentation" in table.notes[-1]
+
+
+@pytest.mark.parametrize("method", ["ERM", "LC"])
+def test_a_run_trains_a_head_and_predicts_from_pictures(method: str, cache: Path, tmp_path: Path) -> None:
+    options = {"head_start_epochs": 1.0, "biased_epochs": 1.0} if method == "LC" else {}
+    training = TrainingConfig(epochs=2, batch_size=128, threads=1)
+    run = train(
+        RunConfig(Choice("Digits"), Choice(method, options), encoder=SMALL, training=training), tmp_path / "run"
+    )
+    report = json.loads((run / "report.json").read_text())
+    assert report["network"]["name"] == "Linear" and report["data"]["input_shape"] == [6]
+    assert report["encoder"]["name"] == "ConvNet" and report["encoder"]["input_shape"] == [3, 8, 8]
+    assert yaml.safe_load((run / "config.yaml").read_text())["encoder"]["channels"] == [4, 6]
+    assert "features of ConvNet" in (run / "report.html").read_text()
+    model, table = load(run), Digits().build()
+    assert model.evaluate("test")["average"] == pytest.approx(report["test"]["average"])
+    rows = table.split["test"]
+    pictures = table.inputs.pictures(rows)
+    assert pictures is not None
+    names = np.asarray(table.label_names)[table.label[rows].numpy()]
+    assert (model.predict(pictures) == names).mean() == pytest.approx(report["test"]["average"], abs=0.003)
+    assert model.predict_proba(pictures[:0]).shape == (0, 10)
+    with pytest.raises(InputError, match=r"must be \(n, 3, 8, 8\)"):
+        model.predict(np.zeros((2, 6), np.float32))
+
+
+def test_an_encoder_that_has_changed_since_is_refused(cache: Path, tmp_path: Path) -> None:
+    run = train(config(), tmp_path / "run", page=False)
+    report = json.loads((run / "report.json").read_text())
+    report["encoder"]["weights"] = "0" * 32
+    (run / "report.json").write_text(json.dumps(report))
+    with pytest.raises(InputError, match="ConvNet has other weights than when the run was trained"):
+        load(run).predict(np.zeros((1, 3, 8, 8), np.uint8))
+
+
+def test_the_network_of_a_run_can_encode(cache: Path, digits_run: Path, tmp_path: Path) -> None:
+    run = train(config(Choice("FromRun", {"run": str(digits_run)})), tmp_path / "run", page=False)
+    report = json.loads((run / "report.json").read_text())
+    assert report["data"]["input_shape"] == [100] and report["encoder"]["facts"]["run"] == str(digits_run)
+    assert load(run).predict(np.zeros((1, 3, 8, 8), np.uint8)).shape == (1,)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "expected"),
+    [
+        (Choice("my_parts.Narrow"), "--encoder my_parts.Narrow has no `features`"),
+        (Choice("TextClassifier"), "takes tokens of texts"),
+        (Choice("my_parts.broken_features"), "features that are not finite vectors"),
+    ],
+)
+def test_what_cannot_encode_is_refused(encoder: Choice, expected: str, cache: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=expected):
+        train(config(encoder), tmp_path / "run")
+    assert not (tmp_path / "run").exists() and not list(cache.glob("*"))
+
+
+def test_options_of_the_encoder_are_checked() -> None:
+    with pytest.raises(InputError, match=r"--encoder\.norm is 'layer', but must be one of"):
+        config(Choice("ConvNet", {"norm": "layer"}))
+    with pytest.raises(InputError, match="network 'ConvNets' is unknown"):
+        config(Choice("ConvNets"))
+
+
+def test_texts_are_encoded(cache: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    text = pytest.importorskip("logit_correction.data.text")
+    phrases = [
+        f"the film is {word} {end}" for word in ("good", "bad") for end in ("", "and long", "and short", "but i was")
+    ]
+    store = text.tokenize(phrases * 6, str(tiny_bert), 8)
+    label = torch.tensor([0] * 4 + [1] * 4).repeat(6)
+    table = DataTable(
+        inputs=store,
+        label=label,
+        attribute=torch.full_like(label, -1),
+        split={"train": torch.arange(32), "valid": torch.arange(32, 40), "test": torch.arange(40, 48)},
+        label_names=["good", "bad"],
+        attribute_names=["a", "b"],
+    )
+    chosen = config(Choice("TextClassifier", {"model": str(tiny_bert)}))
+    encoded = encode_table(table, chosen)
+    rows = torch.tensor([3, 30])
+    encoder = Encoder(chosen.encoder or SMALL, table.info)
+    torch.testing.assert_close(encoded.inputs.fetch(rows), encoder.features(store.fetch(rows)), rtol=1e-4, atol=1e-5)
+    assert not encoded.info.tokens and encoded.info.input_shape == (16,)
+    torch.testing.assert_close(encoder.of_store(store, torch.device("cpu"))[rows], encoded.inputs.fetch(rows))
+
+
+def test_the_command_line_takes_an_encoder(cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from logit_correction.cli import main
+
+    words = "train --data Digits --method ERM --encoder ConvNet --encoder.channels [4] --epochs 1 --threads 1"
+    assert main([*words.split(), "--out", str(tmp_path / "run")]) == 0
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["encoder"]["options"]["channels"] == [4] and report["network"]["name"] == "Linear"
+    assert "encode by ConvNet" in capsys.readouterr().err
+    assert main([*words.split(), "--encoder.channel", "[4]", "--out", str(tmp_path / "other")]) == 2
