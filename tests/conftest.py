@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -12,6 +16,8 @@ from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 
 TableFactory = Callable[..., DataTable]
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the network
 
 
 def biased_table(
@@ -59,3 +65,65 @@ def biased_table(
 def make_table() -> TableFactory:
     """A factory of small biased tables; see ``biased_table`` for its options."""
     return biased_table
+
+
+@pytest.fixture(scope="session")
+def layouts() -> ModuleType:
+    """The module that writes small data sets in the published layouts."""
+    path = Path(__file__).parent / "data" / "layouts.py"
+    spec = importlib.util.spec_from_file_location("layouts", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what is made once in a folder of the test session, not in the user's."""
+    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a BERT of two narrow layers with random weights, and of its tokenizer of twenty words."""
+    transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
+    folder = tmp_path_factory.mktemp("models") / "tiny-bert"
+    words = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "a",
+        "the",
+        "film",
+        "book",
+        "is",
+        "was",
+        "good",
+        "bad",
+        "long",
+        "short",
+    ]
+    words += ["very", "not", "and", "but", "i"]
+    config = transformers.BertConfig(
+        vocab_size=len(words),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=24,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        transformers.BertModel(config).save_pretrained(folder)
+    model = tokenizers.models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]")
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
+    ).save_pretrained(folder)
+    return folder

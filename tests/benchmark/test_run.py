@@ -4,63 +4,40 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-import yaml
 
 from logit_correction import InputError, train
 from logit_correction.benchmark import read, results, run
-from logit_correction.cli import main
+from logit_correction.benchmark.results import OF_THE_MACHINE
+from logit_correction.benchmark.work import Job, Outcome
 
-USER_CODE = Path(__file__).parents[1] / "user_code"
-
-GRID = {
-    "title": "Two methods",
-    "seeds": 2,
-    "rows": {"plain": {"method": {"name": "ERM"}}, "corrected": {"method": {"name": "LC", "head_start_epochs": 1}}},
-    "columns": {"5 %": {"data": {"minority_ratio": 0.05}}},
-    "common": {"data": {"name": "Digits"}, "epochs": 2, "batch_size": 256, "device": "cpu", "threads": 1},
-    "paper": {"LC": {"5 %": 91.16}},
-}
-
-#: Columns of table.csv that tell of the machine and not of the result.
-OF_THE_MACHINE = ["train_seconds", "version", "commit", "machine"]
+FILES = {"config.yaml", "metrics.csv", "report.json", "report.html", "predictions.parquet", "checkpoint.pt"}
 
 
-@dataclass
-class Outcome:
-    status: int
-    out: str
-    err: str
+class Told:
+    """An executor that trains nothing and ends every run as it was told to."""
 
+    def __init__(self, state: str = "failed", slots: int = 1) -> None:
+        self.slots, self.state, self.stopped, self.closed = slots, state, False, False
+        self.jobs: list[Job] = []
 
-@pytest.fixture(autouse=True)
-def user_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(USER_CODE))
-    monkeypatch.setenv("PYTHONPATH", str(USER_CODE))
+    def warm(self, number: int) -> None:
+        pass
 
+    def run(self, job: Job) -> Outcome:
+        self.jobs.append(job)
+        return Outcome(self.state, "as told")  # type: ignore[arg-type]
 
-@pytest.fixture
-def command(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    def call(*words: object) -> Outcome:
-        capfd.readouterr()
-        status = main(["benchmark", *map(str, words)])
-        return Outcome(status, *capfd.readouterr())
+    def stop(self) -> None:
+        self.stopped = True
 
-    return call
-
-
-def write(path: Path, **changes: Any) -> Path:
-    path.write_text(yaml.safe_dump(GRID | changes, sort_keys=False))
-    return path
+    def close(self) -> None:
+        self.closed = True
 
 
 def mtimes(out: Path) -> dict[Path, int]:
@@ -68,17 +45,16 @@ def mtimes(out: Path) -> dict[Path, int]:
 
 
 @pytest.mark.slow
-def test_killed_and_called_again_a_grid_has_the_same_table(command: Any, tmp_path: Path) -> None:
-    path, out = write(tmp_path / "mine.yaml"), tmp_path / "out"
-    words = [sys.executable, "-m", "logit_correction", "benchmark", str(path), "--jobs", "2", "--out", str(out)]
-    killed = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
-    try:
-        deadline = time.monotonic() + 120
-        while not mtimes(out) and killed.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-    finally:
-        os.killpg(killed.pid, signal.SIGKILL)  # its children too
-        killed.wait()
+def test_killed_and_called_again_a_grid_has_the_same_table(
+    command: Any, write_grid: Any, start: Any, tmp_path: Path
+) -> None:
+    path, out = write_grid(), tmp_path / "out"
+    killed = start(path, "--jobs", "2", "--out", out)
+    deadline = time.monotonic() + 120
+    while not mtimes(out) and killed.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    killed.kill()  # and not its children, which have to notice
+    killed.wait()
     before = mtimes(out)
     assert before and not (out / "table.csv").exists()
     (next(iter(before)).parent / "report.html").unlink(missing_ok=True)  # as if killed a moment earlier
@@ -89,30 +65,33 @@ def test_killed_and_called_again_a_grid_has_the_same_table(command: Any, tmp_pat
     assert outcome.out == (out / "table.md").read_text() + "\n"
     after = mtimes(out)
     assert len(after) == 4 and all(after[report] == when for report, when in before.items())
-    files = {"config.yaml", "metrics.csv", "report.json", "report.html", "predictions.parquet", "checkpoint.pt"}
     for report in after:
-        assert {file.name for file in report.parent.iterdir()} == files
+        assert {file.name for file in report.parent.iterdir()} == FILES
+    written = {"table.csv", "table.md", "table.tex", "benchmark.yaml", "bars.svg", "bars.png"}
+    assert {file.name for file in out.iterdir() if file.is_file()} == written
+    assert (out / "benchmark.yaml").read_text() == path.read_text()
 
     # An undisturbed series of the same runs, in this process.
     benchmark = read(str(path))
     for cell in benchmark.cells(tmp_path / "direct"):
         train(cell.config(), cell.folder, page=False)
-    expected = results(benchmark, tmp_path / "direct").drop(columns=OF_THE_MACHINE)
-    table = pd.read_csv(out / "table.csv").drop(columns=OF_THE_MACHINE)
+    expected = results(benchmark, tmp_path / "direct").drop(columns=list(OF_THE_MACHINE))
+    table = pd.read_csv(out / "table.csv", keep_default_na=True).drop(columns=list(OF_THE_MACHINE))
+    expected["attributes_read"] = expected["attributes_read"].replace("", None)
     pd.testing.assert_frame_equal(table, expected, check_dtype=False)
     assert set(zip(table["row"], table["seed"], table["selection"], strict=True)) == {
-        (row, seed, rule) for row in GRID["rows"] for seed in (0, 1) for rule in ("last", "valid_average")
+        (row, seed, rule) for row in benchmark.rows for seed in (0, 1) for rule in ("last", "valid_average")
     }
 
-    # Once more: nothing is run, the table is the same.
-    text = (out / "table.md").read_text()
+    # Once more: nothing is run, the table and the figure are the same.
+    texts = [(out / name).read_bytes() for name in sorted(written)]
     again = command(path, "--out", out)
     assert again.status == 0 and "4 runs, 4 finished before" in again.err
-    assert mtimes(out) == after and (out / "table.md").read_text() == text
+    assert mtimes(out) == after and [(out / name).read_bytes() for name in sorted(written)] == texts
 
     # One seed more takes the runs that are there; other options do not.
     assert len(list(read(str(path), 3).cells(out))) == 6
-    write(path, common=GRID["common"] | {"epochs": 3})
+    write_grid(common=benchmark.common | {"epochs": 3})
     outcome = command(path, "--out", out)
     assert outcome.status == 2 and outcome.err.count("error: ") == 1
     assert "epochs = 2, not 3" in outcome.err and str(out) in outcome.err
@@ -120,79 +99,116 @@ def test_killed_and_called_again_a_grid_has_the_same_table(command: Any, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_failed_run_is_reported_and_the_others_count(command: Any, tmp_path: Path) -> None:
+def test_a_failed_run_is_reported_and_the_others_count(command: Any, write_grid: Any, tmp_path: Path) -> None:
     rows = {
         "broken": {"method": {"name": "my_parts.Breaking", "at_step": 2}},
+        "killed": {"method": {"name": "my_parts.Stopped", "head_start_epochs": 1}},
         "plain": {"method": {"name": "ERM"}},
     }
-    path, out = write(tmp_path / "mine.yaml", rows=rows, seeds=1, paper={}), tmp_path / "out"
-    plain = list(read(str(path)).cells(out))[1]
-    train(plain.config(), plain.folder)
-    outcome = command(path, "--out", out)
+    path, out = write_grid(rows=rows, seeds=1, paper={}), tmp_path / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STOP", "SIGKILL:3")
+        outcome = command(path, "--out", out)
     assert outcome.status == 1
     log = out / "broken" / "5" / "seed-0.log"
     assert f"broken, 5 %, seed 0: FAILED, see {log}" in outcome.err
     assert "error: the loss became nan at step 2" in log.read_text()
+    killed = out / "killed" / "5" / "seed-0.log"
+    assert f"killed, 5 %, seed 0: FAILED, see {killed}" in outcome.err
+    assert "the process ended with signal 9" in killed.read_text()
+    assert "plain, 5 %, seed 0: done in" in outcome.err
     table = pd.read_csv(out / "table.csv")
     assert set(table["row"]) == {"plain"}
-    assert "| broken |  |" in (out / "table.md").read_text()
+    assert "| broken |  |  |" in (out / "table.md").read_text()
+    # The run whose process was killed goes on with the same command, and its log goes.
+    again = command(path, "--out", out)
+    assert again.status == 1 and "killed, 5 %, seed 0: done in" in again.err
+    assert not killed.exists() and "3 runs, 1 finished before" in again.err
 
 
-def test_a_grid_without_a_finished_run_says_so(tmp_path: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["logit_correction.benchmark.run"]
-    monkeypatch.setattr(module, "_run_cell", lambda cell, config, processes: 1)
-    outcome = command(write(tmp_path / "mine.yaml"), "--out", tmp_path / "out")
+def test_a_grid_without_a_finished_run_says_so(
+    tmp_path: Path, command: Any, write_grid: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = Told()
+    monkeypatch.setattr("logit_correction.benchmark.ProcessExecutor", lambda jobs: executor)
+    outcome = command(write_grid(), "--out", tmp_path / "out")
     assert outcome.status == 1 and "No run is finished." in outcome.out
-    assert (tmp_path / "out" / "table.csv").exists()
+    assert outcome.err.count("FAILED: as told") == 4 == len(executor.jobs)
+    assert (tmp_path / "out" / "table.csv").exists() and executor.closed
 
 
-def test_wrong_options_are_found_before_the_first_run(command: Any, tmp_path: Path) -> None:
+def test_wrong_options_are_found_before_the_first_run(command: Any, write_grid: Any, tmp_path: Path) -> None:
     rows = {"good": {"method": "ERM"}, "bad": {"method": {"name": "LC", "Q": 1}}}
-    outcome = command(write(tmp_path / "mine.yaml", rows=rows), "--out", tmp_path / "out")
+    outcome = command(write_grid(rows=rows, paper={}), "--out", tmp_path / "out")
     assert outcome.status == 2 and outcome.out == ""
     assert outcome.err.startswith("error: row 'bad', column '5 %': LC has no option 'Q' (did you mean q?)")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_cannot_be_written(command: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--jobs", "0"), "--jobs is 0, but must be at least 1"),
+        (("--seeds", "-1"), "--seeds is -1"),
+        (("--gpus-per-run", "-1", "--executor", "ray"), "--gpus-per-run is -1.0"),
+        (("--gpus-per-run", "1"), "--gpus-per-run is for --executor ray"),
+        (("--executor", "slurm"), "must be one of"),
+        (("--also", "missing"), "--also missing is not a folder"),
+    ],
+)
+def test_wrong_arguments(words: tuple[str, ...], expected: str, command: Any, write_grid: Any, tmp_path: Path) -> None:
+    outcome = command(write_grid(), "--out", tmp_path / "out", *words)
+    assert outcome.status == 2 and outcome.err.startswith("error: ") and expected in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_a_folder_that_cannot_be_written(command: Any, write_grid: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     for out in (tmp_path / "file", tmp_path / "file" / "x", Path("/proc/x")):
-        outcome = command(write(tmp_path / "mine.yaml"), "--out", out)
+        outcome = command(write_grid(), "--out", out)
         assert outcome.status == 2
         assert outcome.err.startswith(f"error: --out {out} cannot be written"), outcome.err
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_stopping_ends_the_runs_and_starts_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["logit_correction.benchmark.run"]
-    ended: list[int] = []
+@pytest.mark.slow
+def test_sigterm_lets_the_run_under_way_save_and_begins_no_other(write_grid: Any, start: Any, tmp_path: Path) -> None:
+    from logit_correction.training import checkpoint
 
-    def one(cell: Any, config: Any, processes: Any) -> int:
-        if (cell.row, cell.seed) == ("plain", 0):
-            while len(started) < 1:
+    common = {"data": {"name": "Digits"}, "epochs": 2000, "batch_size": 64, "device": "cpu", "threads": 1}
+    path, out = write_grid(common=common), tmp_path / "out"
+    process = start(path, "--out", out, stderr=None)
+    folder = out / "plain" / "5" / "seed-0"
+    log = folder.parent / "seed-0.log"
+    deadline = time.monotonic() + 60
+    while not (log.is_file() and "step" in log.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 130
+    assert {file.name for file in folder.iterdir()} == {"config.yaml", "resume.pt"}
+    assert checkpoint.load(folder / "resume.pt")[0].total_steps > 0
+    assert not (out / "corrected" / "5" / "seed-0").exists()
+
+
+def test_an_interrupt_stops_the_executor(write_grid: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = Told()
+
+    class Slow(Told):
+        def run(self, job: Job) -> Outcome:
+            executor.jobs.append(job)
+            os.kill(os.getpid(), signal.SIGINT)
+            while not executor.stopped:
                 time.sleep(0.01)
-            return 0
-        started.append(cell.row)
-        ended.append(processes.run([sys.executable, "-c", "import time; time.sleep(60)"]))
-        return ended[-1]
+            return Outcome("stopped")
 
-    started: list[str] = []
-    monkeypatch.setattr(module, "_run_cell", one)
-
-    def interrupt(line: str) -> None:
-        if line.startswith("[1/"):
-            raise KeyboardInterrupt
-
-    benchmark = read(str(write(tmp_path / "mine.yaml")))
-    begun = time.monotonic()
+    monkeypatch.setattr(executor, "run", Slow().run)
     with pytest.raises(KeyboardInterrupt):
-        run(benchmark, tmp_path / "out", 2, interrupt)
-    assert time.monotonic() - begun < 30
-    assert len(started) <= 2 and all(status in (-signal.SIGTERM, 130) for status in ended)
+        run(read(str(write_grid())), tmp_path / "out", executor)
+    assert executor.stopped and executor.closed and len(executor.jobs) == 1
 
 
 def test_ctrl_c_and_sigterm_say_that_the_same_command_goes_on(
-    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Any, write_grid: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import logit_correction.benchmark
 
@@ -203,7 +219,7 @@ def test_ctrl_c_and_sigterm_say_that_the_same_command_goes_on(
 
     handler = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(logit_correction.benchmark, "run", stopped)
-    path = write(tmp_path / "my grid.yaml")
+    path = write_grid("my grid.yaml")
     outcome = command(path, "--out", tmp_path / "out")
     assert outcome.status == 130
     again = f"logit-correction benchmark '{path}' --out {tmp_path / 'out'}"
@@ -211,8 +227,8 @@ def test_ctrl_c_and_sigterm_say_that_the_same_command_goes_on(
     assert signal.getsignal(signal.SIGTERM) == handler
 
 
-def test_results_leave_out_what_is_not_finished(tmp_path: Path) -> None:
-    benchmark = read(str(write(tmp_path / "mine.yaml")))
+def test_results_leave_out_what_is_not_finished(tmp_path: Path, write_grid: Any) -> None:
+    benchmark = read(str(write_grid()))
     assert results(benchmark, tmp_path / "out").empty
     cell = next(benchmark.cells(tmp_path / "out"))
     cell.folder.mkdir(parents=True)
@@ -220,10 +236,12 @@ def test_results_leave_out_what_is_not_finished(tmp_path: Path) -> None:
     assert results(benchmark, tmp_path / "out").empty
 
 
-def test_an_unfinished_run_of_other_options_is_refused(tmp_path: Path) -> None:
-    benchmark = read(str(write(tmp_path / "mine.yaml")))
+def test_an_unfinished_run_of_other_options_is_refused(tmp_path: Path, write_grid: Any) -> None:
+    benchmark = read(str(write_grid()))
     cell = next(benchmark.cells(tmp_path / "out"))
     cell.folder.mkdir(parents=True)
     (cell.folder / "config.yaml").write_text(cell.config().to_yaml().replace("epochs: 2", "epochs: 7", 1))
+    executor = Told()
     with pytest.raises(InputError, match="epochs = 7, not 2"):
-        run(benchmark, tmp_path / "out", 1, lambda line: None)
+        run(benchmark, tmp_path / "out", executor)
+    assert executor.jobs == [] and executor.closed

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import yaml
 
 from logit_correction.config import TrainingConfig
@@ -85,7 +86,8 @@ def test_the_figures_can_be_made_again_without_a_model(method: str, finished: di
     rows = Predictions.load(run / "predictions.parquet")
     correlation = Correlation.from_table(report["data"]["correlation"])
     assert rows.split == "test" and list(rows.label_names) == report["data"]["label_names"]
-    assert GroupReport.from_predictions(rows, correlation).to_dict() == report["test"]
+    train_counts = torch.tensor(report["data"]["counts"]["train"])
+    assert GroupReport.from_predictions(rows, correlation, train_counts).to_dict() == report["test"]
 
 
 def test_report_says_what_the_data_are(finished: dict[str, Path]) -> None:

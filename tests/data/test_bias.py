@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
-from logit_correction.data.bias import check_ratio, draw_attributes, named_correlation, valid_ratio
+from logit_correction.data.bias import (
+    check_ratio,
+    draw_attributes,
+    draw_conflicts,
+    named_correlation,
+    valid_ratio,
+)
 from logit_correction.types import InputError
 
 KINDS = ("one-to-one", "many-to-one", "one-to-many", "many-to-many")
@@ -109,4 +115,41 @@ def test_attributes_depend_on_the_generator_alone() -> None:
     for seed in (3, 3, 4):
         torch.manual_seed(len(draws))
         draws.append(draw_attributes(label, correlation, 0.5, seeded(seed)))
+    assert torch.equal(draws[0], draws[1]) and not torch.equal(draws[0], draws[2])
+
+
+@pytest.mark.parametrize("kind", ["one-to-one", "many-to-one", "one-to-many", "many-to-many"])
+@pytest.mark.parametrize("fraction", [0.005, 0.3, 1.0])
+def test_conflicts_are_counted_and_not_drawn(kind: str, fraction: float) -> None:
+    correlation = named_correlation(kind, 10)
+    label = torch.randint(10, (30_000,), generator=seeded(3))
+    attribute = draw_conflicts(label, correlation, fraction, seeded(4))
+    conflicting = correlation.is_minority(label, attribute)
+    outside = (correlation.weights == 0).double().mean(1)
+    for value in range(10):
+        rows = label == value
+        share = min(fraction, float(outside[value]))
+        assert int(conflicting[rows].sum()) == round(share * int(rows.sum()))
+
+
+def test_conflicting_attributes_are_uniform_over_the_values_that_conflict() -> None:
+    correlation = named_correlation("one-to-one", 10)
+    label = torch.zeros(30_000, dtype=torch.long)
+    attribute = draw_conflicts(label, correlation, 0.3, seeded(5))
+    counts = torch.bincount(attribute, minlength=10)
+    assert int(counts[0]) == 21_000
+    assert float(((counts[1:] - 1000) ** 2 / 1000).sum()) < 26  # chi-square, 8 degrees of freedom, 0.1 %
+
+
+def test_a_label_that_goes_with_everything_never_conflicts() -> None:
+    correlation = Correlation.from_table([[0, 1], [1]])
+    label = torch.arange(2000) % 2
+    attribute = draw_conflicts(label, correlation, 0.1, seeded(6))
+    assert abs(float((attribute[label == 0] == 0).double().mean()) - 0.5) < 0.06
+    assert int((attribute[label == 1] == 0).sum()) == 100
+
+
+def test_conflicts_depend_on_the_generator_alone() -> None:
+    correlation, label = named_correlation("one-to-one", 10), torch.arange(1000) % 10
+    draws = [draw_conflicts(label, correlation, 0.3, seeded(seed)) for seed in (3, 3, 4)]
     assert torch.equal(draws[0], draws[1]) and not torch.equal(draws[0], draws[2])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +154,52 @@ def test_attributes_that_are_all_unknown_are_none() -> None:
 def test_wrong_shapes_and_ranges_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         made(**changes)
+
+
+def overlapping(rows: int = 6) -> Predictions:
+    membership = np.random.default_rng(1).random((rows, 4)) < 0.5
+    return made(rows, membership=membership, groups=[("cat", "in"), ("cat", "out"), ("dog", "in"), ("dog", 'a, "b"')])
+
+
+def test_groups_of_their_own_survive_the_round_trip(tmp_path: Path) -> None:
+    predictions = overlapping()
+    predictions.save(tmp_path / "p.parquet")
+    read = Predictions.load(tmp_path / "p.parquet")
+    same(predictions, read)
+    assert read.membership is not None and read.membership.dtype == bool
+    np.testing.assert_array_equal(predictions.membership, read.membership)
+    assert read.groups == predictions.groups
+    columns = pq.read_table(tmp_path / "p.parquet").to_pandas()
+    np.testing.assert_array_equal(columns["group_2"], predictions.membership[:, 2])
+
+
+def test_a_file_from_before_there_were_such_groups_is_read(tmp_path: Path) -> None:
+    predictions = made()
+    predictions.save(tmp_path / "p.parquet")
+    table = pq.read_table(tmp_path / "p.parquet")
+    facts = json.loads(table.schema.metadata[b"logit_correction"])
+    assert facts.pop("groups") == []
+    metadata = {b"logit_correction": json.dumps(facts).encode()}
+    pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "p.parquet")
+    read = Predictions.load(tmp_path / "p.parquet")
+    same(predictions, read)
+    assert read.membership is None and read.groups == ()
+
+
+def test_repeated_rows_keep_their_groups_once() -> None:
+    predictions = overlapping()
+    order = [3, 1, 3, 0, 1]
+    repeated = overlapping_rows(predictions, order).unique()
+    assert repeated.index.tolist() == [0, 3, 9]
+    np.testing.assert_array_equal(repeated.membership, predictions.membership[[0, 1, 3]])
+
+
+def overlapping_rows(predictions: Predictions, order: list[int]) -> Predictions:
+    names = ("index", "label", "logits", "attribute", "membership")
+    return replace(predictions, **{name: getattr(predictions, name)[order] for name in names})
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (5, 4), (6,)])
+def test_membership_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"membership must have shape \(6, 4\)"):
+        made(membership=np.zeros(shape, bool), groups=[("cat", str(i)) for i in range(4)])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -229,3 +230,67 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
             torch.ones(2, 2, dtype=torch.bool),
             pd.DataFrame({"label": ["a"], "attribute": ["b"]}),
         )
+
+
+def test_groups_of_their_own_are_judged_in_place_of_label_and_attribute() -> None:
+    draw = np.random.default_rng(5)
+    plain = made(200, 2, 2, seed=5)
+    membership = draw.random((200, 16)) < 0.3
+    membership[:, 7] = False  # an empty group
+    names = [(f"y{i // 8}", f"group {i % 8}") for i in range(16)]
+    report = GroupReport.from_predictions(replace(plain, membership=membership, groups=names))
+    right = plain.prediction == plain.label
+    expected = [float(right[rows].mean()) if rows.any() else math.nan for rows in membership.T]
+    np.testing.assert_allclose(report.groups["accuracy"], expected)
+    assert report.groups["count"].tolist() == membership.sum(0).tolist()
+    assert list(zip(report.groups["label"], report.groups["attribute"], strict=True)) == names
+    assert report.worst_group == pytest.approx(np.nanmin(expected))
+    assert report.group_balanced == pytest.approx(np.nanmean(expected))
+    assert report.average == pytest.approx(right.mean()) and report.minority is None
+
+
+def test_repeated_rows_count_once_in_overlapping_groups() -> None:
+    plain = made(50, 2, 2, seed=6)
+    membership = np.random.default_rng(6).random((50, 4)) < 0.5
+    once = replace(plain, membership=membership, groups=[("y", str(i)) for i in range(4)])
+    order = [*range(50), *range(20)]
+    parts = ("index", "label", "logits", "attribute", "membership")
+    twice = replace(once, **{name: getattr(once, name)[order] for name in parts})
+    assert GroupReport.from_predictions(twice).to_dict() == GroupReport.from_predictions(once).to_dict()
+
+
+def test_the_adjusted_average_weights_groups_by_their_training_rows() -> None:
+    predictions = made(300, 2, 3, seed=7)
+    train = torch.tensor([[70, 0, 5], [3, 20, 2]])
+    report = GroupReport.from_predictions(predictions, train_counts=train)
+    weighted = 0.0
+    for label in range(2):
+        for attribute in range(3):
+            count, correct, _ = by_hand(predictions, label, attribute)
+            weighted += int(train[label, attribute]) / 100 * correct / count
+    assert report.adjusted_average == pytest.approx(weighted)
+    assert report.to_dict()["adjusted_average"] == report.adjusted_average
+    assert GroupReport.from_predictions(predictions).adjusted_average is None
+
+
+def test_with_the_test_rows_own_shares_the_adjusted_average_is_the_average() -> None:
+    predictions = made(300, 2, 2, seed=8)
+    counts = torch.tensor([by_hand(predictions, label, a)[0] for label in range(2) for a in range(2)])
+    report = GroupReport.from_predictions(predictions, train_counts=counts.reshape(2, 2))
+    assert report.adjusted_average == pytest.approx(report.average)
+
+
+def test_there_is_no_adjusted_average_where_a_group_of_training_has_no_rows() -> None:
+    predictions = made(100, 2, 2, seed=9)
+    predictions = replace(predictions, attribute=np.zeros(100, int))
+    assert GroupReport.from_predictions(predictions, train_counts=torch.ones(2, 2)).adjusted_average is None
+    own = torch.tensor([[1, 0], [1, 0]])
+    assert GroupReport.from_predictions(predictions, train_counts=own).adjusted_average is not None
+    assert GroupReport.from_predictions(predictions, train_counts=0 * own).adjusted_average is None
+    with pytest.raises(ValueError, match="counts 6 groups, but there are 4"):
+        GroupReport.from_predictions(predictions, train_counts=torch.ones(2, 3))
+
+
+def test_there_is_no_adjusted_average_without_attributes() -> None:
+    predictions = replace(made(100, 2, 2, seed=9), attribute=None)
+    assert GroupReport.from_predictions(predictions, train_counts=torch.ones(2, 2)).adjusted_average is None

@@ -1,12 +1,14 @@
-"""The table of a benchmark: means and deviations by hand, the best in bold, the paper's figures beside."""
+"""The tables of a benchmark: means and deviations by hand, the best in bold, the paper's figures beside."""
 
 from __future__ import annotations
 
 import statistics
+from typing import Any
 
 import pandas as pd
 
 from logit_correction.benchmark import Benchmark
+from logit_correction.render.benchmark_latex import latex
 from logit_correction.render.benchmark_table import markdown
 
 FIGURES = {
@@ -17,18 +19,19 @@ FIGURES = {
 }
 
 
-def benchmark(rows: tuple[str, ...] = ("ERM", "LC", "JTT"), metric: str = "group_balanced") -> Benchmark:
-    return Benchmark(
-        name="mine",
-        title="A grid",
-        rows={row: {} for row in rows},
-        columns={"1": {}, "2": {}, "5": {}},
-        common={},
-        seeds=3,
-        data_seeds=False,
-        metric=metric,
-        paper={"LC": {"1": 82.25, "5": 91.16}},
-    )
+def benchmark(rows: tuple[str, ...] = ("ERM", "LC", "JTT"), **changes: Any) -> Benchmark:
+    options: dict[str, Any] = {
+        "name": "mine",
+        "title": "A grid",
+        "rows": {row: {} for row in rows},
+        "columns": {"1": {}, "2": {}, "5": {}},
+        "common": {},
+        "seeds": 3,
+        "data_seeds": False,
+        "metric": "group_balanced",
+        "paper": {"LC": {"1": 82.25, "5": [91.16, 0.97]}, "DFA": {"5": 89.66}},
+    }
+    return Benchmark(**options | changes)
 
 
 def frame(rules: tuple[str, ...] = ("last",)) -> pd.DataFrame:
@@ -38,6 +41,8 @@ def frame(rules: tuple[str, ...] = ("last",)) -> pd.DataFrame:
             "column": column,
             "seed": seed,
             "selection": rule,
+            "method": row,
+            "attributes_read": {"ERM": "", "LC": "train valid"}[row] if rule == "valid_worst_group" else "",
             "group_balanced": value + 0.01 * number,
             "average": 0.5,
             "version": "0.1.0",
@@ -51,6 +56,7 @@ def frame(rules: tuple[str, ...] = ("last",)) -> pd.DataFrame:
 
 
 def cells(text: str, row: str) -> list[str]:
+    """The cells of a row: group information, then ours and the paper's of 1, ours of 2, both of 5."""
     line = next(line for line in text.splitlines() if line.startswith(f"| {row} |"))
     return [cell.strip() for cell in line.split("|")[2:-1]]
 
@@ -59,7 +65,7 @@ def test_means_and_deviations_over_the_seeds() -> None:
     text = markdown(benchmark(), frame())
     assert text.startswith("# A grid\n")
     for (row, column), values in FIGURES.items():
-        shown = cells(text, row)[["1", "2", "5"].index(column)].strip("*")
+        shown = cells(text, row)[{"1": 1, "2": 3}[column]].strip("*")
         mean = f"{100 * statistics.mean(values):.1f}"
         spread = f" ({100 * statistics.stdev(values):.1f})" if len(values) > 1 else ""
         assert shown == mean + spread
@@ -68,20 +74,26 @@ def test_means_and_deviations_over_the_seeds() -> None:
 
 def test_the_best_of_a_column_is_bold_and_what_is_missing_is_empty() -> None:
     text = markdown(benchmark(), frame())
-    assert [cell.startswith("**") for cell in cells(text, "LC")] == [True, True, False]
+    assert [cell.startswith("**") for cell in cells(text, "LC")] == [False, True, False, True, False, False]
     assert not any("**" in cell for cell in cells(text, "ERM"))
-    assert cells(text, "JTT") == ["", "", ""] and cells(text, "LC")[2] == ""
+    assert cells(text, "JTT") == [""] * 6 and cells(text, "LC")[4] == ""
 
 
-def test_the_papers_figures_stand_below() -> None:
-    assert cells(markdown(benchmark(), frame()), "the paper's LC") == ["82.25", "", "91.16"]
+def test_the_papers_figures_stand_beside_ours() -> None:
+    text = markdown(benchmark(), frame())
+    assert "|  | group information | 1 | paper | 2 | 5 | paper |" in text
+    assert cells(text, "LC")[2] == "82.25" and cells(text, "LC")[5] == "91.16 (0.97)"
+    assert cells(text, "DFA") == ["", "", "", "", "", "89.66"]  # not in the grid
+    assert "paper" not in markdown(benchmark(paper={}), frame())
 
 
-def test_every_rule_has_a_table_of_its_own() -> None:
-    text = markdown(benchmark(), frame(("last", "valid_average")))
-    first, second = text.split("weights: valid_average")
-    assert "weights: last" in first and cells(first, "ERM")[0].startswith("35.0")
-    assert cells(second, "ERM")[0].startswith("36.0")
+def test_every_rule_has_a_table_and_says_what_it_read() -> None:
+    text = markdown(benchmark(), frame(("last", "valid_worst_group")))
+    first, second = text.split("Selection rule: valid_worst_group, the weights are those of the epoch with")
+    assert "Selection rule: last, the weights are those of the last epoch." in first
+    assert cells(first, "ERM")[1].startswith("35.0") and cells(second, "ERM")[1].startswith("36.0")
+    assert [cells(part, "LC")[0] for part in (first, second)] == ["none", "train, valid"]
+    assert cells(second, "ERM")[0] == "none"
 
 
 def test_a_single_row_is_not_praised() -> None:
@@ -89,14 +101,45 @@ def test_a_single_row_is_not_praised() -> None:
     assert "**" not in markdown(benchmark(("ERM",)), alone[alone["row"] == "ERM"])
 
 
-def test_machine_commit_and_version_close_the_table() -> None:
-    assert "Machine: a machine; commit: abc, unknown; version 0.1.0." in markdown(benchmark(), frame())
+def test_machine_commit_version_and_notes_close_the_table() -> None:
+    text = markdown(benchmark(), frame(), ["a and b differ"])
+    assert "Machine: a machine; commit: abc, unknown; version 0.1.0.\n" in text
+    assert text.endswith("\n- a and b differ\n")
 
 
-def test_another_metric_names_itself() -> None:
-    text = markdown(benchmark(metric="average"), frame())
-    assert "Average test accuracy in %" in text and cells(text, "ERM")[0].strip("*") == "50.0 (0.0)"
+def test_another_metric_and_the_columns_name_themselves() -> None:
+    text = markdown(benchmark(metric="average", column_title="ratio, %"), frame())
+    assert "Average test accuracy in %" in text and cells(text, "ERM")[1].strip("*") == "50.0 (0.0)"
+    assert " Columns: ratio, %." in text
 
 
 def test_no_finished_run() -> None:
     assert markdown(benchmark(), pd.DataFrame()) == "# A grid\n\nNo run is finished.\n"
+    assert "No run is finished" in latex(benchmark(), pd.DataFrame())
+
+
+def test_latex_has_the_same_cells_as_markdown() -> None:
+    rules = ("last", "valid_worst_group")
+    text, other = latex(benchmark(), frame(rules)), markdown(benchmark(), frame(rules))
+    rows = [line.removesuffix(r" \\").split(" & ") for line in text.splitlines() if line.endswith(r"\\")]
+    body = [row for row in rows if row[0] in ("ERM", "LC", "JTT", "DFA")]
+    tables = [line for line in other.splitlines() if line.startswith("| ") and not line.startswith("|  |")]
+    assert len(body) == len(tables) == 8
+    for ours, line in zip(body, tables, strict=True):
+        assert len(ours) == 7
+        plain = [cell.replace(r"\textbf{", "**").replace("}", "**").strip() for cell in ours]
+        assert plain == [cell.strip() for cell in line.split("|")[1:-1]]
+
+
+def test_latex_is_well_formed() -> None:
+    odd = r"a_b & 50% of $x^2$ \cmd {~} #1"
+    given = frame().replace({"row": {"LC": odd}})
+    text = latex(benchmark(("ERM", odd), title="50 % & more", paper={odd: {"1": 1.0}}), given)
+    assert r"a\_b \& 50\% of \$x\textasciicircum{}2\$ \textbackslash{}cmd \{\textasciitilde{}\} \#1" in text
+    assert r"\caption{50 \% \& more. Group-balanced test accuracy in \%" in text and "last" in text
+    assert r"\begin{tabular}{llrrrr}" in text and r"\multicolumn{2}{c}{1}" in text and r"\cmidrule(lr){3-4}" in text
+    for name in ("table", "tabular"):
+        assert text.count(rf"\begin{{{name}}}") == text.count(rf"\end{{{name}}}") == 1
+    assert all(text.count(rf"\{rule}rule") == 1 for rule in ("top", "bottom"))
+    simple = latex(benchmark(paper={}), frame())
+    assert r"\begin{tabular}{llrrr}" in simple and "cmidrule" not in simple

@@ -116,6 +116,55 @@ class Narrow(nn.Module):
         return logits
 
 
+def narrow_network(info: DataInfo, width: int = 4, scale: float | None = None) -> nn.Module:
+    """Make a network without a class.
+
+    Args:
+        info: Input shape and number of labels.
+        width: Width of the hidden layer.
+        scale: Nothing.
+    """
+    size = int(torch.Size(info.input_shape).numel())
+    return nn.Sequential(nn.Flatten(), nn.Linear(size, width), nn.ReLU(), nn.Linear(width, info.num_labels))
+
+
+def no_network(info: DataInfo) -> str:
+    """Make something else."""
+    return "network"
+
+
+def too_few_logits(info: DataInfo) -> nn.Module:
+    """Make a network of three labels."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(int(torch.Size(info.input_shape).numel()), 3))
+
+
+def wrong_inputs(info: DataInfo) -> nn.Module:
+    """Make a network of seven numbers."""
+    return nn.Linear(7, info.num_labels)
+
+
+def stemmed(info: DataInfo) -> nn.Module:
+    """Make a network that says what it is."""
+    network = narrow_network(info)
+    network.facts = {"stem": "cifar"}  # type: ignore[assignment]
+    return network
+
+
+class BrokenFeatures(nn.Module):
+    """Features that are no numbers."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return (B, 2)."""
+        return inputs.flatten(1)[:, :2] * float("nan")
+
+
+def broken_features(info: DataInfo) -> nn.Module:
+    """Make a network whose features cannot be used."""
+    network = nn.Sequential(nn.Linear(2, info.num_labels))
+    network.features = BrokenFeatures()
+    return network
+
+
 class Stopped(LC):
     """LC that sends its own process a signal in one step: STOP=SIGINT:17 stops in the 17th of a process.
 

@@ -6,6 +6,7 @@ import shlex
 import signal
 import sys
 import threading
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,56 +14,109 @@ from typing import TYPE_CHECKING
 
 from logit_correction.cli.arguments import Parser
 from logit_correction.cli.show import lines_of
+from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
     from logit_correction.benchmark import Benchmark
+    from logit_correction.benchmark.executors import Executor
+
+DESCRIPTION = """A grid of runs. The same command goes on where it stopped; started several times, on machines that
+share the folder too, it shares the work. Writes table.csv (one row a run and selection rule), table.md, table.tex, the
+figures as SVG and PNG, and benchmark.yaml."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run a grid and write its tables."""
-    parser = Parser(
-        "benchmark",
-        "A grid of runs: resumes where it stopped, writes table.csv (one row a run and rule) and table.md.",
-    )
-    parser.add_argument("name", metavar="NAME|FILE", help="a shipped benchmark, a .yaml file, or `list`")
-    parser.add_argument("--seeds", type=int, help="number of seeds; the benchmark's own by default")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default: 1)")
-    parser.add_argument("--out", type=Path, help="folder to write (default: benchmark-NAME)")
-    options = parser.parse_args(arguments)
+    """Run a grid and write its tables and figures."""
+    options = _parser().parse_args(arguments)
     from logit_correction import benchmark as grids
 
     if options.name == "list":
         print(lines_of(list(grids.shipped().items())))
         return 0
-    for name in ("jobs", "seeds"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            parser.error(f"--{name} is {value}, but must be at least 1")
+    _check(options)
     grid = grids.read(options.name, options.seeds)
     out = options.out or Path(f"benchmark-{grid.name}")
+    from logit_correction.benchmark.progress import choose_progress
+
     try:
         with _stoppable():
-            failed = grids.run(grid, out, options.jobs, lambda line: print(line, file=sys.stderr, flush=True))
+            failed = grids.run(grid, out, _executor(options), choose_progress(), options.also)
     except KeyboardInterrupt:
         again = shlex.join(["logit-correction", "benchmark", *arguments])
         print(f"stopped; the same command goes on: {again}", file=sys.stderr)
         return 130
-    _write(grid, out)
+    _write(grid, out, options)
     return 1 if failed else 0
 
 
-def _write(grid: Benchmark, out: Path) -> None:
-    """Write and print the tables."""
-    from logit_correction.benchmark import results
+def _parser() -> Parser:
+    parser = Parser("benchmark", DESCRIPTION)
+    parser.add_argument("name", metavar="NAME|FILE", help="a shipped benchmark, a .yaml file, or `list`")
+    parser.add_argument("--seeds", type=int, help="number of seeds; the benchmark's own by default")
+    parser.add_argument(
+        "--jobs", type=int, help="runs at a time (default: 1; with ray as many as the cluster has processors)"
+    )
+    parser.add_argument("--out", type=Path, help="folder to write (default: benchmark-NAME)")
+    parser.add_argument(
+        "--also",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="DIR",
+        help="further folders of the same benchmark, whose finished runs are not run again and count in the tables",
+    )
+    parser.add_argument(
+        "--executor",
+        choices=("processes", "ray"),
+        default="processes",
+        help="where to train: processes of this machine (default), or ray: the cluster at RAY_ADDRESS, else one here",
+    )
+    parser.add_argument("--gpus-per-run", type=float, default=0.0, help="GPUs that Ray keeps for each run (default: 0)")
+    return parser
+
+
+def _check(options: Namespace) -> None:
+    for name in ("jobs", "seeds"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise InputError(f"--{name} is {value}, but must be at least 1")
+    if not 0 <= options.gpus_per_run < float("inf"):
+        raise InputError(f"--gpus-per-run is {options.gpus_per_run}, but must not be negative")
+    if options.gpus_per_run and options.executor != "ray":
+        raise InputError("--gpus-per-run is for --executor ray: processes of one machine share its GPU as they are")
+
+
+def _executor(options: Namespace) -> Executor:
+    from logit_correction.benchmark import ProcessExecutor, RayExecutor
+
+    if options.executor == "ray":
+        return RayExecutor(options.jobs, options.gpus_per_run)
+    return ProcessExecutor(options.jobs or 1)
+
+
+def _write(grid: Benchmark, out: Path, options: Namespace) -> None:
+    """Write the tables and figures, and print the tables."""
+    from logit_correction.benchmark import find, history, results, slug
     from logit_correction.evaluation.files import replacing
+    from logit_correction.render.benchmark_figures import figures
+    from logit_correction.render.benchmark_latex import latex
     from logit_correction.render.benchmark_table import markdown
     from logit_correction.runs.folder import write_text
 
-    frame = results(grid, out)
-    text = markdown(grid, frame)
+    found = find(grid, out, options.also)
+    frame = results(grid, out, found=found)
+    text = markdown(grid, frame, found.notes)
     with replacing(out / "table.csv") as temporary:
         frame.to_csv(temporary, index=False)
     write_text(out / "table.md", text)
+    write_text(out / "table.tex", latex(grid, frame))
+    changed = f"# Run with --seeds {options.seeds}.\n" if options.seeds is not None else ""
+    write_text(out / "benchmark.yaml", changed + grid.text)
+    for figure in figures(grid, frame, history(grid, out, found=found)):
+        name = figure.kind + ("" if figure.column is None else f"-{slug(figure.column)}")
+        write_text(out / f"{name}.svg", figure.svg + "\n")
+        with replacing(out / f"{name}.png") as temporary:
+            temporary.write_bytes(figure.png)
     print(text)
 
 

@@ -51,7 +51,7 @@ def _show(figures: dict[str, Any], title: str) -> None:
             *margins,
         )
     console.print(table)
-    names = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority")
+    names = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority", "adjusted_average")
     shown = ", ".join(
         f"{name.replace('_', '-')} {percent(figures[name])}" for name in names if figures.get(name) is not None
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,11 @@ from logit_correction.cli.arguments import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from logit_correction.runs import TrainedModel
 
 #: Columns of a CSV that may hold the files' names, the first that is there.
 FILE_COLUMNS = ("path", "file", "filename", "image")
@@ -25,7 +31,8 @@ def main(arguments: list[str]) -> int:
         type=Path,
         nargs="+",
         metavar="INPUT",
-        help=f"files, folders, or a CSV with a column {', '.join(FILE_COLUMNS)} of files beside it",
+        help=f"files, folders, or a CSV with a column {', '.join(FILE_COLUMNS)} of files beside it; for a run on "
+        "Table a CSV or Parquet file with its columns",
     )
     parser.add_argument("--out", type=Path, help="CSV to write; standard output by default")
     options = parser.parse_args(arguments)
@@ -34,16 +41,32 @@ def main(arguments: list[str]) -> int:
 
     if options.out is not None:
         check_parent(options.out)
-    paths = expand(options.inputs)
     model = load(options.run)
-    probability = model.predict_proba(paths)
-    rows = [
-        [str(path), model.label_names[int(row.argmax())], *(f"{value:.6g}" for value in row)]
-        for path, row in zip(paths, probability, strict=True)
-    ]
-    header = ["path", "label", *(f"probability_{name}" for name in model.label_names)]
-    _write(options.out, [header, *rows])
+    header, rows = predicted(model, options.inputs)
+    _write(options.out, [[header, "label", *(f"probability_{name}" for name in model.label_names)], *rows])
     return 0
+
+
+def predicted(model: TrainedModel, inputs: Sequence[Path]) -> tuple[str, list[list[str]]]:
+    """Return what the first column names, and a row of the CSV for every new input, in their order."""
+    from logit_correction.data.frames import is_table
+
+    parts: list[tuple[list[str], NDArray[np.float32]]] = []
+    header = "path"
+    for tables, group in groupby(inputs, lambda path: model.source.reads_tables and is_table(path)):
+        if not tables:
+            files = expand(list(group))
+            parts.append(([str(file) for file in files], model.predict_proba(files)))
+            continue
+        for file in group:
+            header, names, probability = model.predict_file(file)
+            several = len(inputs) > 1 and header == "row"
+            parts.append(([f"{file}:{name}" if several else name for name in names], probability))
+    return header, [
+        [name, model.label_names[int(row.argmax())], *(f"{value:.6g}" for value in row)]
+        for names, probability in parts
+        for name, row in zip(names, probability, strict=True)
+    ]
 
 
 def expand(inputs: Sequence[Path]) -> list[Path]:

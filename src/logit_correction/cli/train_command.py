@@ -9,14 +9,32 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from logit_correction.config import PARTS, Choice, RunConfig, TrainingConfig, named_parts, read_yaml
+from logit_correction.config import (
+    PARTS,
+    Choice,
+    RunConfig,
+    TrainingConfig,
+    default_network,
+    named_parts,
+    read_yaml,
+)
 from logit_correction.errors import InputError, did_you_mean, option_message
 
 USAGE = """logit-correction train --data NAME [--data.x ...] --method NAME [--method.x ...]
-           [--network NAME [--network.x ...]] [--epochs N] [--seed S] [--config FILE] [--resume] --out DIR
+           [--network NAME [--network.x ...]] [--encoder NAME [--encoder.x ...]]
+           [--epochs N] [--seed S] [--config FILE] [--resume] --out DIR
 
 Name a data source, a method or a network beside --help to see its options:
   logit-correction train --data ColoredMNIST --method LC --help"""
+
+#: The help of a part that is not named.
+HELP = {
+    "data": "Name or dotted path of a data source.",
+    "method": "Name or dotted path of a method.",
+    "network": "Name or dotted path of a network.",
+    "biased_network": "Network of the biased network, where the method has one; by default like --network.",
+    "encoder": "Frozen network whose features take the place of the inputs: computed once and kept.",
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -57,7 +75,7 @@ def parse(arguments: list[str]) -> tuple[RunConfig, Path, bool]:
         for part in ("data", "method"):
             if names[part] is None:
                 raise InputError(f"--{part} is missing: give a name; `logit-correction list` shows them")
-        names["network"] = names["network"] or "MLP"
+        names["network"] = names["network"] or default_network(names["encoder"] is not None)
     parser = _parser(names, base)
     if wants_help:
         parser.print_help()
@@ -102,17 +120,16 @@ def _parser(names: dict[str, str | None], base: dict[str, Any]) -> Any:
     parser.add_argument("--config", type=str, default=None, help="YAML file of options; those given beside it win.")
     for part in PARTS:
         if names[part] is None:
-            what = {"data": "data source"}.get(part, part.replace("_", " "))
-            parser.add_argument(f"--{part}", metavar="NAME", help=f"Name or dotted path of a {what}.", default=SUPPRESS)
+            parser.add_argument(f"--{part}", metavar="NAME", help=HELP[part], default=SUPPRESS)
     parser.add_class_arguments(TrainingConfig, None)
     defaults: dict[str, Any] = {k: v for k, v in base.items() if k not in PARTS}
     for part in PARTS:
         if names[part] is None:
             continue
         from logit_correction.runs.assemble import GIVEN, find_class
+        from logit_correction.runs.options import add_options
 
-        cls = find_class(part, str(names[part]))
-        parser.add_class_arguments(cls, part, skip=GIVEN[part], fail_untyped=False)
+        add_options(parser, find_class(part, str(names[part])), part, GIVEN[part])
         parser.add_argument(f"--{part}.name", type=str, default=names[part], help=f"The {part}; short: --{part} NAME.")
         same = base.get(part, {}).get("name") == names[part]
         defaults |= {f"{part}.{k}": v for k, v in base.get(part, {}).items() if same and k != "name"}

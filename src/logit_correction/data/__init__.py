@@ -12,4 +12,36 @@ SOURCES: dict[str, tuple[str, str]] = {
         "logit_correction.data.cmnist.ColoredMNIST",
         "MNIST whose digits go with colours in training",
     ),
+    "CorruptedCIFAR10": (
+        "logit_correction.data.ccifar10.CorruptedCIFAR10",
+        "CIFAR-10 whose classes go with corruptions in training",
+    ),
+    "Waterbirds": (
+        "logit_correction.data.waterbirds.Waterbirds",
+        "birds of land and water before land or water; your copy of the files",
+    ),
+    "CelebA": (
+        "logit_correction.data.celeba.CelebA",
+        "faces, blond hair goes with women; your copy of the files",
+    ),
+    "BiasedFFHQ": (
+        "logit_correction.data.bffhq.BiasedFFHQ",
+        "faces, age goes with gender; your copy of the files",
+    ),
+    "CivilComments": (
+        "logit_correction.data.civilcomments.CivilComments",
+        "comments, toxic or not, judged on 16 overlapping groups; your copy of the file",
+    ),
+    "ImageFolder": (
+        "logit_correction.data.image_folder.ImageFolder",
+        "your own pictures: a folder per label, or a metadata.csv",
+    ),
+    "Table": (
+        "logit_correction.data.table_file.Table",
+        "your own CSV or Parquet file: texts, picture files or feature columns",
+    ),
+    "Arrays": (
+        "logit_correction.data.from_arrays.Arrays",
+        "arrays from Python, as `from_arrays` saved them",
+    ),
 }

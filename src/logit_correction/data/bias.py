@@ -85,6 +85,36 @@ def draw_attributes(
     return torch.where(free, anything, aligned)
 
 
+def draw_conflicts(label: Tensor, correlation: Correlation, fraction: float, generator: torch.Generator) -> Tensor:
+    """Draw an attribute for every row so that a fixed number of rows conflicts with the correlation.
+
+    Of the n rows of a label, ``fraction * n`` (rounded) are picked, and their attribute is drawn uniformly from the
+    values that the label does not go with. As many conflict as if attributes were uniform where ``fraction`` asks for
+    more, so a ratio of 1 removes a one-to-one correlation.
+
+    Args:
+        label: (N,) long.
+        correlation: Which attribute values each label goes with.
+        fraction: In (0, 1].
+        generator: CPU generator.
+
+    Returns:
+        (N,) long attribute values.
+    """
+    outside = (correlation.weights == 0).float()
+    share = [min(fraction, part) for part in outside.double().mean(1).tolist()]
+    aligned = torch.multinomial(correlation.weights[label].float(), 1, generator=generator).squeeze(1)
+    # A label that goes with all values has no other; its share is 0 and its draw is not used.
+    drawn_from = torch.where(outside.sum(1, keepdim=True) > 0, outside, torch.ones_like(outside))
+    other = torch.multinomial(drawn_from[label], 1, generator=generator).squeeze(1)
+    conflicts = torch.zeros(len(label), dtype=torch.bool)
+    for value in range(correlation.num_labels):
+        rows = (label == value).nonzero().flatten()
+        picked = torch.randperm(len(rows), generator=generator)[: round(share[value] * len(rows))]
+        conflicts[rows[picked]] = True
+    return torch.where(conflicts, other, aligned)
+
+
 def valid_ratio(valid: str, minority_ratio: float) -> float:
     """Return the minority ratio of a validation split that is ``biased`` as training or ``balanced``.
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.data import bias, colors
+from logit_correction.data.augment import CropFlip
 from logit_correction.data.new_pictures import read_pictures
 from logit_correction.data.stores import ColoredStore, InputStore
 from logit_correction.data.table import DataSource, DataTable
@@ -32,6 +33,7 @@ class ColoredMNIST(DataSource):
         correlation: list[list[int]] | str = "one-to-one",
         valid: str = "biased",
         scaling: str = "unit",
+        shift: int = 0,
         seed: int = 0,
         root: str | None = None,
         download: bool = True,
@@ -45,6 +47,8 @@ class ColoredMNIST(DataSource):
             valid: ``biased`` validates on data as biased as training, ``balanced`` on uniform colours.
             scaling: ``unit`` gives pixels in [0, 1]; ``double`` divides by 255 once more, as the published
                 codes of this benchmark do, where the paper's learning rate and figures belong.
+            shift: Training pictures are shifted by up to so many pixels each way, anew in every epoch; 0 shows them as
+                they are, as the published runs do.
             seed: Seed of the split, the colours and the jitter.
             root: Folder that holds ``MNIST/raw``; by default LOGIT_CORRECTION_DATA, else
                 ``~/.cache/logit_correction``.
@@ -56,7 +60,9 @@ class ColoredMNIST(DataSource):
         self.valid_ratio = bias.valid_ratio(valid, minority_ratio)
         if scaling not in SCALINGS:
             raise InputError(f"scaling {scaling!r} is unknown: give one of {', '.join(SCALINGS)}")
-        self.scale = SCALINGS[scaling]
+        if not 0 <= shift < 28:
+            raise InputError(f"shift is {shift}, but must be a number of pixels, 0..27")
+        self.scale, self.shift = SCALINGS[scaling], shift
         self.valid, self.scaling, self.seed, self.download = valid, scaling, seed, download
         default = os.environ.get("LOGIT_CORRECTION_DATA") or Path.home() / ".cache" / "logit_correction"
         self.root = Path(root or default)
@@ -86,6 +92,7 @@ class ColoredMNIST(DataSource):
             attribute_names=self._names,
             correlation=self.correlation,
             facts=self._facts(),
+            augment=CropFlip(self.shift, mirror=False) if self.shift else None,
         )
 
     def _read(self, train: bool) -> tuple[Tensor, Tensor]:
@@ -120,6 +127,7 @@ class ColoredMNIST(DataSource):
             "source": "MNIST, coloured here",
             **colors.shortcut_facts(self.minority_ratio, self.severity, self.correlation, self.valid, self.seed),
             "test": "colours uniform",
+            **({"shifts in training": f"up to {self.shift} pixels"} if self.shift else {}),
             "input range": "[0, 1]" if self.scaling == "unit" else "[0, 1/255]",
         }
 

@@ -1,4 +1,4 @@
-"""Batches of a split, fetched by index from resident tensors."""
+"""Batches of a split: fetched by index from resident tensors, or read ahead by processes of their own."""
 
 from __future__ import annotations
 
@@ -8,16 +8,38 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from logit_correction.data.augment import BatchedAugmentation
+from logit_correction.data.memory import fits_device
+from logit_correction.data.reading import BatchReader, choose_workers, place_seeds
+from logit_correction.data.stores import ArrayStore, InputStore, holds_bytes, is_streamed, row_bytes
 from logit_correction.data.table import DataTable
-from logit_correction.seeds import make_generator
-from logit_correction.types import Batch, InputError
+from logit_correction.seeds import derive_seed, make_generator
+from logit_correction.types import Batch, InputError, Inputs
+
+#: Most rows and most bytes of inputs of one batch of evaluation.
+EVALUATION_ROWS, EVALUATION_BYTES = 1000, 64 * 2**20
+
+
+def evaluation_batch(store: InputStore) -> int:
+    """Return how many rows to evaluate at a time, fewer for larger inputs.
+
+    >>> small, large = ArrayStore(torch.zeros(1, 3, 28, 28)), ArrayStore(torch.zeros(1, 3, 224, 224))
+    >>> evaluation_batch(small), evaluation_batch(large)
+    (1000, 111)
+    """
+    return max(1, min(EVALUATION_ROWS, EVALUATION_BYTES // max(1, row_bytes(store))))
 
 
 class BatchLoader:
     """Yields batches of one split on one device.
 
     The order of an epoch depends on the seed and the epoch alone, so a resumed run sees the batches that an
-    uninterrupted one would have seen, and any epoch can be entered in the middle.
+    uninterrupted one would have seen, and any epoch can be entered in the middle. So does what an augmentation draws
+    at each place of the order: the number of processes that read changes nothing.
+
+    Resident inputs lie on the device, or, if they would take more than half of its free memory, beside it. Pictures
+    that are streamed, and those that are augmented one by one, are read ahead. Only a split that is shuffled is
+    augmented.
     """
 
     def __init__(
@@ -33,6 +55,7 @@ class BatchLoader:
         device: torch.device | str = "cpu",
         rank: int = 0,
         world_size: int = 1,
+        workers: int = 0,
     ) -> None:
         """Prepare the split.
 
@@ -47,6 +70,7 @@ class BatchLoader:
             device: Where the tensors shall lie.
             rank: Number of this process.
             world_size: Number of processes; each gets its share of every batch.
+            workers: Processes that read ahead where inputs are not simply indexed; -1 chooses.
 
         Raises:
             InputError: If the sizes do not fit, or attributes are asked for and unknown.
@@ -67,7 +91,9 @@ class BatchLoader:
             shuffle,
         )
         self.share = batch_size // world_size
-        self.inputs = table.inputs.to(device)
+        self.augment = table.augment if shuffle else None
+        self._place_inputs(table.inputs, torch.device(device))
+        self.workers = choose_workers(workers, len(rows), world_size) if self.source is not None else 0
         self.rows, self.label = rows.to(device), table.label[rows].to(device)
         self.attribute = table.attribute[rows].to(device) if with_attributes else None
         self.row_weight = _checked_weight(row_weight, len(rows))
@@ -81,18 +107,60 @@ class BatchLoader:
         """Return the number of batches of an epoch."""
         return self.steps
 
+    def _place_inputs(self, store: InputStore, device: torch.device) -> None:
+        """Decide whether inputs are indexed on the device, ``inputs``, or read beside it, ``source``."""
+        self.in_batches = isinstance(self.augment, BatchedAugmentation)
+        one_by_one = self.augment is not None and not self.in_batches
+        too_large = (
+            isinstance(store, ArrayStore) and not store.lies_on(device) and not fits_device(store.nbytes, device)
+        )
+        apart = is_streamed(store) or one_by_one or too_large
+        self.source = store if apart else None
+        self.inputs = store if apart else store.to(device)
+        self.as_bytes = self.augment is not None or holds_bytes(store)
+        self.factor = getattr(store, "scale", 1.0) / 255
+
     def epoch(self, epoch: int = 0, first_step: int = 0) -> Iterator[Batch]:
         """Yield the batches of ``epoch`` from ``first_step`` on."""
-        order = self._order(epoch).to(self.device)
-        for step in range(first_step, self.steps):
-            start = (step * self.world_size + self.rank) * self.share
-            index = order[start : start + self.share]
-            yield self._batch(index)
+        order = self._order(epoch)
+        seed = derive_seed(self.seed, "augment", epoch) if self.augment is not None else 0
+        starts = [(step * self.world_size + self.rank) * self.share for step in range(self.steps)]
+        places = [(start, min(start + self.share, len(order))) for start in starts]
+        read = None if self.source is None else self._read(order, places, seed, first_step)
+        order = order.to(self.device)
+        for start, end in places[first_step:]:
+            index = order[start:end]
+            if read is not None:
+                inputs = self._on_device(next(read), start, end, seed)
+            elif self.augment is not None:
+                inputs = self._on_device(self._pictures(index), start, end, seed)
+            else:
+                inputs = self.inputs.fetch(self.rows.index_select(0, index))
+            attribute = None if self.attribute is None else self.attribute.index_select(0, index)
+            yield Batch(inputs, self.label.index_select(0, index), index, attribute)
 
-    def _batch(self, index: Tensor) -> Batch:
-        attribute = None if self.attribute is None else self.attribute.index_select(0, index)
-        inputs = self.inputs.fetch(self.rows.index_select(0, index))
-        return Batch(inputs, self.label.index_select(0, index), index, attribute)
+    def _read(self, order: Tensor, places: list[tuple[int, int]], seed: int, first_step: int) -> Iterator[Inputs]:
+        assert self.source is not None
+        one_by_one = None if self.in_batches else self.augment
+        reader = BatchReader(self.source, self.rows.cpu()[order], places, one_by_one, seed, self.as_bytes)
+        return reader.read(first_step, self.workers, pin=torch.device(self.device).type == "cuda")
+
+    def _pictures(self, index: Tensor) -> Tensor:
+        pictures = self.inputs.pictures(self.rows.index_select(0, index))
+        if pictures is None:
+            raise InputError("only pictures can be augmented: take augment none, or no augmentation in the table")
+        return pictures
+
+    def _on_device(self, read: Inputs, start: int, end: int, seed: int) -> Inputs:
+        """Bring what was read to the device and to the floats that the network takes."""
+        if isinstance(read, dict):
+            return {name: values.to(self.device, non_blocking=True) for name, values in read.items()}
+        values = read.to(self.device, non_blocking=True)
+        if values.dtype != torch.uint8:
+            return values
+        if isinstance(self.augment, BatchedAugmentation):
+            values = self.augment.batch(values, place_seeds(seed, start, end, self.device))
+        return values.float().mul_(self.factor)
 
     def _order(self, epoch: int) -> Tensor:
         generator = make_generator(self.seed, "order", epoch)

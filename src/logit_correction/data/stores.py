@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import math
+import mmap
+from pathlib import Path
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,16 +39,53 @@ class InputStore(Protocol):
         ...
 
 
+def always_finite(store: InputStore) -> bool:
+    """Return whether no input of a store can be NaN, so that none needs to be looked at."""
+    return bool(getattr(store, "always_finite", False))
+
+
+def is_streamed(store: InputStore) -> bool:
+    """Return whether a store reads its inputs from a file for every batch."""
+    return isinstance(store, StreamedStore)
+
+
+def holds_bytes(store: InputStore) -> bool:
+    """Return whether a store's pictures are what it gives but for the scale, so that a quarter is to be moved."""
+    return isinstance(store, StreamedStore) or (isinstance(store, ArrayStore) and store.values.dtype == torch.uint8)
+
+
+def row_bytes(store: InputStore) -> int:
+    """Return about how many bytes one fetched input takes, or its first activations where those are larger."""
+    return int(getattr(store, "row_bytes", 4 * math.prod(store.input_shape)))
+
+
+def holds_tokens(store: InputStore) -> bool:
+    """Return whether the inputs are texts, dicts of token tensors."""
+    return isinstance(store.fetch(torch.arange(min(1, len(store)))), dict)
+
+
+def place_of(store: InputStore) -> str | None:
+    """Say where the inputs lie and by which rule, for pictures that were read from files; else None."""
+    return getattr(store, "place", None)
+
+
 class ArrayStore:
     """Feature vectors (M, F) or pictures (M, C, H, W), resident in memory.
 
     Unsigned bytes are divided by 255 when a batch is fetched; floats are given as they are.
     """
 
-    def __init__(self, values: Tensor, scale: float = 1.0) -> None:
-        """Keep ``values``; ``scale`` multiplies every fetched batch."""
-        self.values, self.scale = values, scale
+    def __init__(self, values: Tensor, scale: float = 1.0, place: str | None = None) -> None:
+        """Keep ``values``; ``scale`` multiplies every fetched batch, ``place`` tells why they are in memory."""
+        self.values, self.scale, self.place = values, scale, place
+        self.always_finite = not values.is_floating_point()
         self._factor = scale / 255 if values.dtype == torch.uint8 else scale
+        self._copies: dict[torch.device, ArrayStore] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all inputs."""
+        return self.values.numel() * self.values.element_size()
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -68,8 +109,87 @@ class ArrayStore:
         return batch if batch.dtype == torch.uint8 else batch.clamp(0, 1).mul(255).round().to(torch.uint8)
 
     def to(self, device: torch.device | str) -> ArrayStore:
-        """Return the store on ``device``."""
-        return ArrayStore(self.values.to(device), self.scale)
+        """Return the store on ``device``; all who ask share one copy."""
+        device = torch.device(device)
+        if self.values.device == device:
+            return self
+        if device not in self._copies:
+            self._copies[device] = ArrayStore(self.values.to(device), self.scale, self.place)
+        return self._copies[device]
+
+    def lies_on(self, device: torch.device) -> bool:
+        """Return whether the store or its copy lies on ``device``."""
+        return self.values.device == device or device in self._copies
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the copies out; another process makes its own."""
+        return vars(self) | {"_copies": {}}
+
+
+class StreamedStore:
+    """Pictures in a file of bytes, (P, C, H, W) as NumPy saves them, of which each batch is read anew.
+
+    Row m of the store is row ``row_of[m]`` of the file.
+    """
+
+    always_finite = True
+
+    def __init__(
+        self,
+        file: Path,
+        scale: float = 1.0,
+        row_of: Tensor | None = None,
+        place: str | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        """Open the file.
+
+        Args:
+            file: ``.npy`` of unsigned bytes.
+            scale: Multiplies the pixels, which lie in [0, 1] before.
+            row_of: (M,) long; by default every row of the file in order.
+            place: Tells why the pictures are streamed.
+            device: Where batches are put.
+        """
+        self.file, self.scale, self.place, self.device = Path(file), scale, place, device
+        self._values = np.load(self.file, mmap_mode="r")
+        self.row_of = torch.arange(len(self._values)) if row_of is None else row_of
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.row_of)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return tuple(self._values.shape[1:])
+
+    def fetch(self, rows: Tensor) -> Tensor:
+        """Return the inputs of ``rows`` as float32."""
+        return self.pictures(rows).to(self.device).float().mul_(self.scale / 255)
+
+    def pictures(self, rows: Tensor) -> Tensor:
+        """Read ``rows`` as uint8 pictures, on the CPU."""
+        batch = torch.from_numpy(self._values[self.row_of[rows.cpu()].numpy()])
+        # What was read stays in the operating system's cache but not in this process, which would otherwise come to
+        # hold the whole file.
+        release = getattr(getattr(self._values, "_mmap", None), "madvise", None)
+        if release is not None:
+            release(mmap.MADV_DONTNEED)
+        return batch
+
+    def to(self, device: torch.device | str) -> StreamedStore:
+        """Return a store that puts batches on ``device``."""
+        return StreamedStore(self.file, self.scale, self.row_of, self.place, device)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the open file out; another process opens it anew."""
+        return {name: value for name, value in vars(self).items() if name != "_values"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Open the file again."""
+        vars(self).update(state)
+        self._values = np.load(self.file, mmap_mode="r")
 
 
 class ColoredStore:

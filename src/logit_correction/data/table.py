@@ -6,18 +6,54 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
-from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.augment import Augmentation
+from logit_correction.data.stores import ArrayStore, InputStore, always_finite, holds_tokens
 from logit_correction.types import DataInfo, InputError
 
 #: The attribute of a row where nobody has recorded it.
 UNKNOWN = -1
 
 SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """The groups to judge on where they are not label x attribute: they may overlap and leave rows out.
+
+    Attributes:
+        membership: (M, G) bool, which row of the table belongs to which group.
+        label_names: G names, the label of each group.
+        attribute_names: G names, what else the rows of a group have in common.
+    """
+
+    membership: Tensor
+    label_names: Sequence[str]
+    attribute_names: Sequence[str]
+
+    def __post_init__(self) -> None:
+        """Check the shapes.
+
+        Raises:
+            InputError: If the membership is not (M, G) bool, or there are not G names.
+        """
+        if self.membership.dim() != 2 or self.membership.dtype != torch.bool:
+            raise InputError("the membership of scoring groups must be a (rows, groups) tensor of bools")
+        if not self.membership.shape[1] == len(self.label_names) == len(self.attribute_names):
+            raise InputError(
+                f"there are {self.membership.shape[1]} scoring groups, but {len(self.label_names)} names of labels and "
+                f"{len(self.attribute_names)} of attributes: name each group by both"
+            )
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """Label and attribute of each group."""
+        return list(zip(map(str, self.label_names), map(str, self.attribute_names), strict=True))
 
 
 @dataclass(frozen=True)
@@ -33,6 +69,12 @@ class DataTable:
         attribute_names: K names.
         correlation: Category-level correlation, where the source knows it.
         facts: What a reader of a result must know of the data (sizes, seeds, jitter, scaling, source).
+        scoring: Groups to judge on, where they are not label x attribute.
+        notes: What a user should be told of the data, such as counts that differ from the published ones.
+        augment: Changes the pictures of training batches; evaluation sees them as they are.
+        row_names: M names for people: a file, the beginning of a text; None where rows are only numbered.
+        preparation: What the training rows determine and new inputs need (means, vocabularies), as plain values;
+            kept with the run and given to ``DataSource.prepare`` before new inputs are read.
     """
 
     inputs: InputStore
@@ -43,6 +85,11 @@ class DataTable:
     attribute_names: Sequence[str]
     correlation: Correlation | None = None
     facts: dict[str, object] = field(default_factory=dict)
+    scoring: Scoring | None = None
+    notes: tuple[str, ...] = ()
+    augment: Augmentation | None = None
+    row_names: Sequence[str] | None = None
+    preparation: dict[str, Any] = field(default_factory=dict)
 
     @property
     def info(self) -> DataInfo:
@@ -55,11 +102,16 @@ class DataTable:
             label_names=tuple(self.label_names),
             attribute_names=tuple(self.attribute_names),
             correlation=self.correlation,
+            tokens=holds_tokens(self.inputs),
         )
 
     def has_attributes(self, split: str) -> bool:
         """Return whether every row of ``split`` has a known attribute."""
         return bool((self.attribute[self.split[split]] != UNKNOWN).all())
+
+    def has_groups(self, split: str) -> bool:
+        """Return whether ``split`` can be judged group by group: by scoring groups or by attributes."""
+        return self.scoring is not None or self.has_attributes(split)
 
     def group_counts(self, split: str) -> Tensor:
         """Return the number of rows per group of ``split``, (L, K) long; rows of unknown attribute are left out."""
@@ -91,6 +143,11 @@ class DataTable:
             )
         if bool(((self.attribute < UNKNOWN) | (self.attribute >= len(self.attribute_names))).any()):
             raise InputError(f"attributes must be 0..{len(self.attribute_names) - 1}, or {UNKNOWN} where unknown")
+        if self.scoring is not None and len(self.scoring.membership) != len(self.label):
+            raise InputError(
+                f"the scoring groups tell of {len(self.scoring.membership)} rows, but the table has {len(self.label)}: "
+                "give one row of membership per row of the table"
+            )
         self._check_finite()
         return self
 
@@ -105,6 +162,8 @@ class DataTable:
         return self.label[self.split["train"]]
 
     def _check_finite(self, chunk: int = 4096) -> None:
+        if always_finite(self.inputs):
+            return
         for start in range(0, len(self.inputs), chunk):
             rows = torch.arange(start, min(start + chunk, len(self.inputs)))
             fetched = self.inputs.fetch(rows)
@@ -122,9 +181,13 @@ class DataSource(ABC):
 
     Attributes:
         scale: What inputs, bytes brought to [0, 1] before, are multiplied by.
+        reads_tables: Whether new rows come as a CSV or Parquet file with the columns of training.
+        takes_texts: Whether the texts that ``read_values`` is given are inputs, rather than names of files.
     """
 
     scale: float = 1.0
+    reads_tables: bool = False
+    takes_texts: bool = False
 
     @abstractmethod
     def build(self) -> DataTable:
@@ -134,6 +197,13 @@ class DataSource(ABC):
             InputError: If a file is missing or damaged; the message names it and says how to mend it.
         """
 
+    def prepare(self, preparation: Mapping[str, Any]) -> None:  # noqa: B027  (most sources need nothing)
+        """Take over what training found out of its rows, ``DataTable.preparation``, before new inputs are read.
+
+        Raises:
+            InputError: If it does not fit the source.
+        """
+
     def read_new(self, paths: Sequence[Path]) -> InputStore:
         """Read new picture files in the form that this source's networks take.
 
@@ -141,6 +211,25 @@ class DataSource(ABC):
             InputError: If the source cannot read new files or a file is damaged.
         """
         raise InputError(f"{type(self).__name__} cannot read new files")
+
+    def read_table(self, file: Path) -> tuple[str, list[str], InputStore]:
+        """Read new rows from a CSV or Parquet file.
+
+        Returns:
+            What names a row (``row`` or ``path``), the name of each row, and the inputs.
+
+        Raises:
+            InputError: If the source cannot read such files or the file does not fit.
+        """
+        raise InputError(f"{type(self).__name__} cannot read new rows from a table")
+
+    def read_values(self, values: Any) -> InputStore:
+        """Take new rows from Python: a data frame or a mapping of columns; a list of texts where ``takes_texts``.
+
+        Raises:
+            InputError: If the source cannot take such rows or they do not fit.
+        """
+        raise InputError(f"{type(self).__name__} takes picture files or arrays, not {type(values).__name__}")
 
     def as_store(self, values: Tensor) -> InputStore:
         """Return new inputs (n, *input_shape) in the form that this source's networks take."""

@@ -35,6 +35,8 @@ class Predictions:
         attribute: (N,) int64, 0..K-1, -1 where unknown; None where it is unknown for every row.
         attribute_names: K names.
         split: Name of the split.
+        membership: (N, G) bool, the groups to judge on where they are not label x attribute; they may overlap.
+        groups: G pairs, the names of label and attribute of each of these groups.
 
     Raises:
         ValueError: A shape does not fit, or a label or an attribute is out of range.
@@ -56,6 +58,8 @@ class Predictions:
     attribute: Array | None = None
     attribute_names: Sequence[str] = ()
     split: str = "test"
+    membership: Array | None = None
+    groups: Sequence[tuple[str, str]] = ()
 
     def __post_init__(self) -> None:
         """Bring everything into one form and check it."""
@@ -67,6 +71,7 @@ class Predictions:
         if logits.dtype not in (np.float32, np.float64):
             logits = logits.astype(np.float32)
         names, attributes = tuple(map(str, self.label_names)), tuple(map(str, self.attribute_names))
+        membership = None if self.membership is None else _as_array(self.membership).astype(bool)
         for name, value in {
             "index": index,
             "label": label,
@@ -74,6 +79,8 @@ class Predictions:
             "logits": logits,
             "label_names": names,
             "attribute_names": attributes,
+            "membership": membership,
+            "groups": tuple((str(label_name), str(other)) for label_name, other in self.groups),
         }.items():
             object.__setattr__(self, name, value)
         self._check()
@@ -93,6 +100,11 @@ class Predictions:
             least = 0 if name == "label" else -1
             if rows and (codes.min() < least or codes.max() >= size):
                 raise ValueError(f"{name} must lie in {least}..{size - 1}, as there are {size} names")
+        if self.membership is not None and self.membership.shape != (rows, len(self.groups)):
+            raise ValueError(
+                f"membership must have shape ({rows}, {len(self.groups)}), rows by groups, "
+                f"but has {self.membership.shape}"
+            )
 
     def __len__(self) -> int:
         """Return N."""
@@ -114,12 +126,21 @@ class Predictions:
         """Return each row once, in order; processes that share an epoch repeat rows to fill their batches."""
         index, first = np.unique(self.index, return_index=True)
         attribute = None if self.attribute is None else self.attribute[first]
-        return replace(self, index=index, label=self.label[first], logits=self.logits[first], attribute=attribute)
+        membership = None if self.membership is None else self.membership[first]
+        return replace(
+            self,
+            index=index,
+            label=self.label[first],
+            logits=self.logits[first],
+            attribute=attribute,
+            membership=membership,
+        )
 
     def save(self, path: Path | str) -> None:
         """Write a Parquet file, which is complete or absent.
 
-        Its columns are index, label, attribute (-1 where unknown), prediction, logit_0, logit_1 and so on;
+        Its columns are index, label, attribute (-1 where unknown), prediction, logit_0, logit_1 and so on, and
+        where there are groups of their own to judge on group_0, group_1 and so on, true for the rows of the group;
         the names and the split lie in its metadata.
 
         Raises:
@@ -132,7 +153,9 @@ class Predictions:
         columns = {"index": self.index, "label": self.label, "attribute": attribute}
         columns |= {"prediction": self.prediction}
         columns |= {f"logit_{number}": self.logits[:, number] for number in range(self.logits.shape[1])}
-        facts = {name: getattr(self, name) for name in ("label_names", "attribute_names", "split")}
+        if self.membership is not None:
+            columns |= {f"group_{number}": self.membership[:, number] for number in range(len(self.groups))}
+        facts = {name: getattr(self, name) for name in ("label_names", "attribute_names", "split", "groups")}
         table = pa.table(columns).replace_schema_metadata({_METADATA_KEY: json.dumps(facts).encode()})
         with replacing(path) as temporary:
             pq.write_table(table, temporary)
@@ -151,11 +174,13 @@ class Predictions:
             table = pq.read_table(path)
             facts = json.loads(table.schema.metadata[_METADATA_KEY])
             column = {name: table[name].to_numpy() for name in table.column_names}
+            groups = [column[f"group_{i}"] for i in range(len(facts.get("groups", ())))]
             return cls(
                 index=column["index"],
                 label=column["label"],
                 attribute=column["attribute"],
                 logits=np.stack([column[f"logit_{i}"] for i in range(len(facts["label_names"]))], axis=1),
+                membership=np.stack(groups, axis=1) if groups else None,
                 **facts,
             )
         except FileNotFoundError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,9 @@ class GroupReport:
         majority: Accuracy over the rows of all groups that follow it.
         minority_margin: Mean of the minority groups' margins (Appendix C).
         majority_margin: Mean of the majority groups' margins.
+        adjusted_average: Mean of the groups' accuracies, each weighted by the group's share of the training rows,
+            as the average accuracy on Waterbirds is reported; None where these shares are not given, where groups
+            overlap, and where a group with training rows has none here.
     """
 
     groups: pd.DataFrame
@@ -61,14 +64,21 @@ class GroupReport:
     majority: float | None = None
     minority_margin: float | None = None
     majority_margin: float | None = None
+    adjusted_average: float | None = None
 
     @classmethod
-    def from_predictions(cls, predictions: Predictions, correlation: Correlation | None = None) -> GroupReport:
-        """Judge predictions on the groups label x attribute, or on the labels where no attribute is known.
+    def from_predictions(
+        cls,
+        predictions: Predictions,
+        correlation: Correlation | None = None,
+        train_counts: Tensor | None = None,
+    ) -> GroupReport:
+        """Judge predictions on their own groups, else on label x attribute, else on the labels.
 
         Args:
             predictions: Rows that occur several times count once.
             correlation: Tells minority from majority groups.
+            train_counts: (L, K) training rows per group, for the adjusted average.
 
         Raises:
             ValueError: The correlation does not have the predictions' number of labels and attribute values.
@@ -84,6 +94,10 @@ class GroupReport:
         rows = predictions.unique()
         label = torch.from_numpy(rows.label)
         names, values = rows.label_names, rows.attribute_names
+        logits = torch.from_numpy(rows.logits)
+        if rows.membership is not None:
+            frame = pd.DataFrame(list(rows.groups), columns=["label", "attribute"], dtype=object)
+            return cls.from_membership(logits, label, torch.from_numpy(rows.membership), frame)
         minority = None
         if rows.attribute is None:
             membership = group_membership(label, torch.zeros_like(label), len(names), 1)
@@ -95,7 +109,10 @@ class GroupReport:
             if correlation is not None:
                 minority = _minority_groups(correlation, len(names), len(values))
         known = rows.attribute is not None
-        return cls.from_membership(torch.from_numpy(rows.logits), label, membership, frame, minority, known)
+        report = cls.from_membership(logits, label, membership, frame, minority, known)
+        if not known or train_counts is None:
+            return report
+        return replace(report, adjusted_average=_adjusted_average(report.groups, train_counts))
 
     @classmethod
     def from_membership(
@@ -158,6 +175,15 @@ class GroupReport:
             for row in self.groups.to_dict("records")
         ]
         return block
+
+
+def _adjusted_average(groups: pd.DataFrame, train_counts: Tensor) -> float | None:
+    """Mean of the groups' accuracies, weighted by training rows; groups without any take no part."""
+    weight = train_counts.flatten().double().numpy()
+    if len(weight) != len(groups):
+        raise ValueError(f"train_counts counts {len(weight)} groups, but there are {len(groups)}")
+    there = weight > 0
+    return _number(np.average(groups["accuracy"].to_numpy()[there], weights=weight[there])) if there.any() else None
 
 
 def _minority_groups(correlation: Correlation, num_labels: int, num_attributes: int) -> Tensor:

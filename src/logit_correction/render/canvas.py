@@ -68,6 +68,17 @@ def draw(width: float, height: float, description: str, paint: Callable[[Axes], 
         description: What a person who does not see the figure is told.
         paint: Draws on the axes.
     """
+    return _finish(_saved(width, height, description, paint, "svg").decode(), description)
+
+
+def draw_png(width: float, height: float, description: str, paint: Callable[[Axes], None], dpi: int = 200) -> bytes:
+    """Return the figure that ``draw`` returns as a PNG picture."""
+    return _saved(width, height, description, paint, "png", dpi)
+
+
+def _saved(
+    width: float, height: float, description: str, paint: Callable[[Axes], None], kind: str, dpi: int = 72
+) -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -80,9 +91,10 @@ def draw(width: float, height: float, description: str, paint: Callable[[Axes], 
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the viewer's font draws the text, not ours
         figure = Figure(figsize=(width, height))
         paint(figure.add_axes((0, 0, 1, 1)))
-        stream = io.StringIO()
-        figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight", pad_inches=0.04)
-    return _finish(stream.getvalue(), description)
+        stream = io.BytesIO()
+        metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
+        figure.savefig(stream, format=kind, dpi=dpi, metadata=metadata, bbox_inches="tight", pad_inches=0.04)
+    return stream.getvalue()
 
 
 def _finish(svg: str, description: str) -> str:

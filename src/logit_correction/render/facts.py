@@ -24,7 +24,8 @@ def environment(series: Sequence[Series]) -> dict[str, Any]:
 
 def train_counts(run: RunFolder, num_groups: int) -> list[int] | None:
     """Return the training rows per group, if they are counted for these very groups."""
-    counts = (run.report["data"].get("counts") or {}).get("train")
+    data = run.report["data"]
+    counts = ((data.get("scoring") or data).get("counts") or {}).get("train")
     flat = np.ravel(counts).tolist() if counts else []
     return [int(count) for count in flat] if len(flat) == num_groups else None
 
@@ -33,7 +34,7 @@ def _facts(run: RunFolder) -> dict[str, Any]:
     """Settings of one run by readable names, what matters most first; None for what a run has not got."""
     report, data, network = run.report, run.report["data"], run.report.get("network") or {}
     training = report.get("training") or {}
-    shape = [f"{spaced(name)} {plain(value)}" for name, value in (network.get("options") or {}).items()]
+    shape = [f"{spaced(name)} {plain(value)}" for name, value in _as_built(network).items()]
     seconds = {name: value for name, value in (report.get("seconds") or {}).items() if value is not None}
     facts = {
         "data": data["name"],
@@ -41,7 +42,7 @@ def _facts(run: RunFolder) -> dict[str, Any]:
         **_counted(run),
         "network": ", ".join([str(network.get("name", "–")), *shape]),
         "parameters": network.get("parameters"),
-        "epochs": report.get("epochs"),
+        "epochs": " + ".join(map(str, report.get("epochs_per_stage") or [])) or report.get("epochs"),
         **{name: training.get(name) for name in ("batch_size", "optimizer", "learning_rate", "schedule")},
         **{name: training[name] for name in ("weight_decay", "gradient_clip") if training.get(name)},
         "checkpoint": describe_selection(report.get("selection") or {}),
@@ -50,6 +51,11 @@ def _facts(run: RunFolder) -> dict[str, Any]:
         **{f"seconds, {name}": round(value, 1) for name, value in seconds.items()},
     }
     return {spaced(name): value for name, value in facts.items()}
+
+
+def _as_built(network: dict[str, Any]) -> dict[str, Any]:
+    """Options of a network, and in place of ``auto`` what it stood for."""
+    return (network.get("options") or {}) | (network.get("facts") or {})
 
 
 def _counted(run: RunFolder) -> dict[str, str]:
@@ -86,8 +92,10 @@ def labels_read(series: Sequence[Series]) -> dict[str, Any]:
         return {split: ", ".join(names) or "none" for split, names in read.items()}
 
     diagnostics = [run.report.get("diagnostics_labels_read") or {} for one in series for run in one.runs]
+    watched = [run.report.get("watched_labels_read") or {} for one in series for run in one.runs]
     return {
         "table": _shared_rows(series, of_run),
+        "watched": sorted({split for read in watched for split in read}),
         "diagnostics": sorted({split for read in diagnostics for split in read if "attribute" in read[split]}),
         "selections": sorted(
             {describe_selection(run.report.get("selection") or {}) for one in series for run in one.runs}

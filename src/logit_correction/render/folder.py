@@ -19,7 +19,7 @@ from logit_correction.types import InputError
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
 _NOT_THE_METHOD = {"also_select", "deterministic", "device", "devices", "log_every", "nodes"}
-_NOT_THE_METHOD |= {"selection", "tensorboard", "threads"}
+_NOT_THE_METHOD |= {"selection", "tensorboard", "threads", "watch"}
 
 #: Options of a data source that change the draw or the place of the files, not what the data is.
 _NOT_THE_TASK = {"seed", "root", "download"}
@@ -86,6 +86,10 @@ class RunFolder:
             "network": network.get("name"),
             **(network.get("options") or {}),
         }
+        encoder = report.get("encoder") or {}
+        if encoder:
+            settings |= {"encoder": encoder["name"]}
+            settings |= {f"encoder {name}": value for name, value in encoder["options"].items()}
         training = report.get("training") or {}
         settings |= {name: value for name, value in training.items() if name not in _NOT_THE_METHOD}
         settings["epochs"], settings["selection"] = (

@@ -34,6 +34,7 @@ _COLUMNS = (
     ("worst_group", "Worst group", "the least of them"),
     ("worst_class", "Worst label", "least accuracy of a label"),
     ("average", "Average", "over all test rows"),
+    ("adjusted_average", "Adjusted average", "groups weighted as in training"),
 )
 
 
@@ -63,7 +64,14 @@ def part(comparison: Comparison, several: bool) -> dict[str, Any]:
 
 def _is_shown(series: Sequence[Series], key: str) -> bool:
     known = any(one.figure(key) is not None for one in series)
+    if key == "adjusted_average":
+        return any(_differ(one.figure(key), one.figure("average")) for one in series)
     return known and (key != "worst_class" or all(one.figure("worst_group") is None for one in series))
+
+
+def _differ(one: float | None, other: float | None) -> bool:
+    """Whether two figures differ by what a reader would see."""
+    return one is not None and other is not None and abs(one - other) >= 5e-4
 
 
 def _gaps(series: Sequence[Series]) -> dict[str, Any] | None:
@@ -121,6 +129,7 @@ def _groups(series: Sequence[Series]) -> dict[str, Any]:
         "outlined": bool((first["minority"] == False).any()),  # noqa: E712  (None is neither)
         "starred": bool((first["minority"] == True).any()),  # noqa: E712
         "empty": bool((first["count"] == 0).any()),
+        "overlapping": bool((series[0].runs[0].report["data"].get("scoring") or {}).get("overlapping")),
         "table": _group_table(series, frames),
     }
 
@@ -170,7 +179,9 @@ def _minority(series: Series) -> dict[str, Any] | None:
     examples = []
     for example in (found.get("examples") or [])[:_MOST_PICTURES]:
         uri = checked_uri(example.get("picture"))
-        examples.append({**example, "picture": uri, "small": uri is not None and picture_width(uri) < 100})
-    split = series.runs[0].report["data"].get("counts", {}).get("train")
-    total = int(np.sum(split)) if split else None
-    return {"name": series.name, **found, "examples": examples, "total": total}
+        examples.append({"name": None, **example, "picture": uri, "small": uri is not None and picture_width(uri) < 100})
+    data = series.runs[0].report["data"]
+    total = (data.get("rows") or {}).get("train") or int(np.sum(data.get("counts", {}).get("train") or 0)) or None
+    known = any(example.get("attribute") is not None for example in examples)
+    texts = any(example.get("name") and not example["picture"] for example in examples)
+    return {"name": series.name, **found, "examples": examples, "total": total, "known": known, "texts": texts}

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 #: Columns of accuracies, fractions in the frame and per cent wherever it is shown.
-ACCURACIES = ("average", "group_balanced", "worst_group", "minority", "majority")
+ACCURACIES = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority")
 
 _COLUMNS = ("method", "epochs", "seed", *ACCURACIES, "selection")
-_HEADINGS = {"group_balanced": "Group-balanced", "worst_group": "Worst group"}
+_HEADINGS = {"group_balanced": "Group-balanced", "worst_group": "Worst group", "worst_class": "Worst label"}
 
 
 def comparison_table(reports: Sequence[dict[str, Any]], other_selections: bool = False) -> pd.DataFrame:
@@ -27,14 +27,18 @@ def comparison_table(reports: Sequence[dict[str, Any]], other_selections: bool =
         other_selections: Add a row for every other checkpoint that a run has kept, after the run's own row.
 
     Returns:
-        Frame with NaN for an accuracy that is not defined.
+        Frame with NaN for an accuracy that is not defined. Where no run is judged by groups, their columns give way to
+        the accuracy on the worst label.
     """
     rows = []
     for report in reports:
         rows.append(_row(report, report.get("selection") or {}, report["test"], report.get("epochs")))
         for other in (report.get("other_selections") or []) if other_selections else []:
             rows.append(_row(report, other, other["test"], other.get("epoch", report.get("epochs"))))
-    return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(dict.fromkeys(ACCURACIES, float))
+    by_group = not rows or any(row["worst_group"] is not None for row in rows)
+    left_out = ("worst_class",) if by_group else ("group_balanced", "worst_group", "minority", "majority")
+    table = pd.DataFrame(rows, columns=[name for name in _COLUMNS if name not in left_out])
+    return table.astype({name: float for name in ACCURACIES if name not in left_out})
 
 
 def _row(report: dict[str, Any], selection: dict[str, Any], test: dict[str, Any], epochs: Any) -> dict[str, Any]:

@@ -1,0 +1,116 @@
+"""``logit-correction data preview NAME``: a contact sheet of a data source, label by attribute."""
+
+from __future__ import annotations
+
+from argparse import ArgumentError
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from logit_correction.cli.arguments import Parser
+from logit_correction.errors import InputError, did_you_mean, option_message
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from logit_correction.data.table import DataSource, DataTable
+
+#: Labels and attributes beyond so many are left out of the sheet.
+LIMIT = 40
+
+
+def main(arguments: list[str]) -> int:
+    """Write the sheet and say what it shows."""
+    parser = Parser("data", "Look at a data source before training: a contact sheet, label by attribute, as PNG.")
+    parser.add_argument("action", choices=["preview"], metavar="preview", help="write a contact sheet")
+    parser.add_argument("name", metavar="NAME", help="data source, as `logit-correction list data` names it")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.png", help="picture to write")
+    parser.add_argument("--rows", type=int, default=2, metavar="N", help="pictures of each group; 2 by default")
+    parser.add_argument(
+        "--split", choices=["train", "valid", "test"], default="test", help="whose pictures; test by default"
+    )
+    parser.epilog = "Options of the source are given as --data.NAME VALUE, as to `train`."
+    options, rest = parser.parse_known_args(arguments)
+    if not 1 <= options.rows <= 20:
+        raise InputError(f"--rows is {options.rows}, but must be 1 to 20")
+    from logit_correction.runs.folder import check_parent
+
+    check_parent(options.out)
+    table = _source(options.name, rest).build()
+    sheet = _sheet(table, options.split, options.rows)
+    from logit_correction.evaluation.files import replacing
+
+    with replacing(options.out) as temporary:
+        sheet.save(temporary, "PNG", optimize=True)
+    print(f"{options.out}: {options.split} pictures of {options.name}, label by attribute")
+    return 0
+
+
+def _source(name: str, rest: list[str]) -> DataSource:
+    """Build the source with the options of the command line.
+
+    Raises:
+        InputError: If an option is unknown or has a wrong value.
+    """
+    from jsonargparse import ArgumentParser
+
+    from logit_correction.runs.assemble import GIVEN, find_class
+
+    cls = find_class("data", name)
+    parser = ArgumentParser(exit_on_error=False, add_help=False, allow_abbrev=False)
+    parser.add_class_arguments(cls, "data", skip=GIVEN["data"], fail_untyped=False)
+    try:
+        parsed: dict[str, Any] = parser.parse_args(_with_root(rest)).as_dict()
+    except (ArgumentError, ValueError) as error:
+        message = option_message(error)
+        unknown = message.removeprefix("unrecognized arguments: ")
+        if unknown == message:
+            raise InputError(message) from error
+        option = unknown.split()[0].split("=")[0]
+        hint = did_you_mean(option, parser._option_string_actions)
+        raise InputError(f"there is no option {option}{hint} of `data preview {name}`") from error
+    source: DataSource = cls(**parsed.get("data", {}))
+    return source
+
+
+def _with_root(arguments: list[str]) -> list[str]:
+    """Turn ``--data_root`` into ``--data.root``, as `train` does."""
+    return [
+        "--data.root" + word[len("--data_root") :] if word.split("=")[0] == "--data_root" else word
+        for word in arguments
+    ]
+
+
+def _sheet(table: DataTable, split: str, per_cell: int) -> Any:
+    """Draw the first pictures of each group, or of each label where attributes are unknown.
+
+    Raises:
+        InputError: If the inputs are no pictures, or the split is empty.
+    """
+    from logit_correction.render.contact_sheet import contact_sheet
+
+    rows = table.split[split]
+    if len(rows) == 0 or table.inputs.pictures(rows[:1]) is None:
+        what = "has no rows" if len(rows) == 0 else "holds no pictures, so there is nothing to look at"
+        raise InputError(f"the {split} split {what}: take another split or source")
+    labels = list(table.label_names)[:LIMIT]
+    if not table.has_attributes(split):
+        columns = 8
+        cells = [_columns(table, rows[table.label[rows] == y], columns, per_cell) for y in range(len(labels))]
+        return contact_sheet(cells, labels, [""] * columns, per_cell)
+    attributes = list(table.attribute_names)[:LIMIT]
+    cells = []
+    for y in range(len(labels)):
+        mine = rows[table.label[rows] == y]
+        groups = [mine[table.attribute[mine] == a][:per_cell] for a in range(len(attributes))]
+        cells.append([_pictures(table, group) for group in groups])
+    return contact_sheet(cells, labels, attributes, per_cell)
+
+
+def _columns(table: DataTable, rows: Tensor, columns: int, per_cell: int) -> list[Tensor]:
+    return [_pictures(table, rows[i * per_cell : (i + 1) * per_cell]) for i in range(columns)]
+
+
+def _pictures(table: DataTable, rows: Tensor) -> Tensor:
+    found = table.inputs.pictures(rows)
+    assert found is not None  # the caller has looked
+    return found

@@ -1,0 +1,163 @@
+"""Random changes of training pictures, each drawn from a seed alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from logit_correction.errors import InputError
+
+AugmentationName = Literal["none", "crop-flip", "resized-crop-flip"]
+
+#: Pixels of black border that crop-flip may shift a picture into, as published for CIFAR-10 and BiasedFFHQ.
+PADDING = 4
+
+#: Smallest share of the area that resized-crop-flip keeps, as published for Waterbirds and CelebA.
+LEAST_AREA = 0.7
+
+
+class Augmentation(Protocol):
+    """Changes one picture (C, H, W) of unsigned bytes; the same seed always changes it in the same way.
+
+    It is sent to the processes that read pictures, so it must be picklable.
+    """
+
+    def __call__(self, picture: Tensor, seed: int) -> Tensor:
+        """Return the changed picture, of the same shape, as unsigned bytes."""
+        ...
+
+
+@runtime_checkable
+class BatchedAugmentation(Protocol):
+    """An augmentation that can also change a whole batch at once, on the batch's device."""
+
+    def __call__(self, picture: Tensor, seed: int) -> Tensor:
+        """Return the changed picture, of the same shape, as unsigned bytes."""
+        ...
+
+    def batch(self, pictures: Tensor, seeds: Tensor) -> Tensor:
+        """Return the changed pictures (B, C, H, W); row i is what ``self(pictures[i], int(seeds[i]))`` gives."""
+        ...
+
+
+def named_augmentation(name: AugmentationName, size: int | tuple[int, int]) -> Augmentation | None:
+    """Return the augmentation of a published recipe.
+
+    - ``none``: pictures as they are.
+    - ``crop-flip``: shifted by up to 4 pixels into a black border, and mirrored half of the time.
+    - ``resized-crop-flip``: a part of 70 to 100 % of the area, width to height between 3:4 and 4:3, resized to the
+      whole, and mirrored half of the time.
+
+    Args:
+        name: The recipe.
+        size: Height and width of the pictures, or one number for both.
+
+    Raises:
+        InputError: If there is no such recipe.
+
+    >>> named_augmentation("crop-flip", 32)
+    CropFlip(padding=4, mirror=True)
+    """
+    if name == "none":
+        return None
+    if name == "crop-flip":
+        return CropFlip()
+    if name == "resized-crop-flip":
+        height, width = (size, size) if isinstance(size, int) else size
+        return ResizedCropFlip(height, width)
+    raise InputError(f"augmentation {name!r} is unknown: give none, crop-flip or resized-crop-flip")
+
+
+@dataclass(frozen=True)
+class CropFlip:
+    """Shift by some pixels into a black border, and mirror half of the time; a whole batch on any device.
+
+    Attributes:
+        padding: The most pixels of a shift, either way.
+        mirror: Whether to mirror.
+    """
+
+    padding: int = PADDING
+    mirror: bool = True
+
+    def __call__(self, picture: Tensor, seed: int) -> Tensor:
+        """Change one picture (C, H, W)."""
+        return self.batch(picture[None], torch.tensor([seed]))[0]
+
+    def batch(self, pictures: Tensor, seeds: Tensor) -> Tensor:
+        """Change pictures (B, C, H, W) by seeds (B,) on the same device."""
+        count, channels, height, width = pictures.shape
+        places = 2 * self.padding + 1
+        top, left = mixed_seeds(seeds, 1) % places, mixed_seeds(seeds, 2) % places
+        flip = (mixed_seeds(seeds, 3) % 2).bool()[:, None] & self.mirror
+        device = pictures.device
+        rows = torch.arange(height, device=device) + top[:, None]
+        across = torch.arange(width, device=device)
+        columns = torch.where(flip, width - 1 - across, across) + left[:, None]
+        padded = torch.nn.functional.pad(pictures, (self.padding,) * 4)
+        flat = (rows[:, :, None] * (width + 2 * self.padding) + columns[:, None, :]).reshape(count, 1, -1)
+        return padded.flatten(2).gather(2, flat.expand(-1, channels, -1)).reshape(pictures.shape)
+
+
+@dataclass(frozen=True)
+class ResizedCropFlip:
+    """A part of 70 to 100 % of the picture, resized to the whole, and mirrored half of the time.
+
+    Attributes:
+        height: Of the pictures.
+        width: Of the pictures.
+    """
+
+    height: int
+    width: int
+
+    def __call__(self, picture: Tensor, seed: int) -> Tensor:
+        """Change one picture (C, H, W)."""
+        from torchvision.transforms import v2
+
+        steps = [v2.RandomResizedCrop((self.height, self.width), scale=(LEAST_AREA, 1.0)), v2.RandomHorizontalFlip()]
+        # torchvision draws from torch's own generator, so that is seeded and put back. Only the CPU's: seeding all
+        # devices would disturb whatever else draws from them.
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            changed: Tensor = v2.Compose(steps)(picture)
+        return changed
+
+
+def mixed_seeds(seeds: Tensor | int, *parts: int, device: torch.device | str = "cpu") -> Tensor:
+    """Mix whole numbers into seeds, elementwise and on any device: as ``derive_seed``, for many rows at once.
+
+    The mixing is that of SplitMix64, so seeds in a row give unrelated results.
+
+    Args:
+        seeds: Long tensor, or one number.
+        parts: What to mix in.
+        device: Where one number is put; a tensor stays where it is.
+
+    Returns:
+        Long, 0..2^63 - 1, of the shape of ``seeds``.
+
+    >>> bool((mixed_seeds(torch.arange(5), 1) == mixed_seeds(torch.arange(5), 2)).any())
+    False
+    """
+    state = seeds if isinstance(seeds, Tensor) else torch.tensor(seeds, device=device)
+    for part in (*parts, 0):
+        state = state + _signed(0x9E3779B97F4A7C15 * (part + 1))
+        state = (state ^ _shifted(state, 30)) * _signed(0xBF58476D1CE4E5B9)
+        state = (state ^ _shifted(state, 27)) * _signed(0x94D049BB133111EB)
+        state = state ^ _shifted(state, 31)
+    return _shifted(state, 1)
+
+
+def _shifted(value: Tensor, places: int) -> Tensor:
+    """Shift right as unsigned numbers are."""
+    return (value >> places) & ((1 << (64 - places)) - 1)
+
+
+def _signed(value: int) -> int:
+    """Return the signed number with the same last 64 bits."""
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >= 1 << 63 else value

@@ -1,0 +1,191 @@
+"""Corrupted CIFAR-10: CIFAR-10 whose classes go with corruptions in training and with none in the test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from logit_correction.correlation import Correlation
+from logit_correction.data import bias, published
+from logit_correction.data.augment import AugmentationName, named_augmentation
+from logit_correction.data.cache import cache_folder, digest
+from logit_correction.data.cifar10_pictures import CLASSES, SIZE, Cifar10, read_cifar10
+from logit_correction.data.conflict_folders import read_conflict_folders
+from logit_correction.data.corruptions import FAMILIES, RECIPE, check_name, check_severity, corrupt_all
+from logit_correction.data.memory import available_cores
+from logit_correction.data.new_pictures import read_pictures
+from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.verified_arrays import verified_array
+from logit_correction.seeds import make_generator
+from logit_correction.types import InputError
+
+
+class CorruptedCIFAR10(DataSource):
+    """CIFAR-10 with ten corruptions: 45,000 train, 5,000 valid, 10,000 test; corruptions uniform in the test."""
+
+    def __init__(
+        self,
+        minority_ratio: float = 0.005,
+        severity: int = 5,
+        corruptions: str | list[str] = "type0",
+        correlation: list[list[int]] | str = "one-to-one",
+        valid: str = "biased",
+        augment: AugmentationName = "crop-flip",
+        seed: int = 0,
+        root: str | None = None,
+        download: bool = True,
+        published: str | None = None,
+    ) -> None:
+        """Choose the shortcut and the place of the files.
+
+        Args:
+            minority_ratio: Fraction of the training rows, in (0, 1], whose corruption conflicts with their class.
+            severity: Level of CIFAR-10-C, 1..5; published folders that are called Severity4 hold level 5.
+            corruptions: ``type0`` or ``type1``, the published families, or a list of names.
+            correlation: one-to-one, many-to-one, many-to-many, or a table such as [[0], [1], ...].
+            valid: ``biased`` validates on data as biased as training, ``balanced`` on uniform corruptions.
+            augment: Random changes of training pictures: ``none``, ``crop-flip`` or ``resized-crop-flip``.
+            seed: Seed of the split, the attributes and the corruptions.
+            root: Folder that holds ``cifar-10-batches-py``, ``cifar10-images.tar.gz`` or train/<class> and
+                test/<class>; by default LOGIT_CORRECTION_DATA, else ``~/.cache/logit_correction``.
+            download: Let torchvision download CIFAR-10 where it is not found.
+            published: Folder of the published pictures, which holds 0.5pct, 1pct, ... and test; these are then read
+                as they are, and of the options only ``minority_ratio`` and ``augment`` count.
+        """
+        self.minority_ratio = bias.check_ratio("minority_ratio", minority_ratio)
+        self.severity = check_severity(severity)
+        self.names = _checked_names(corruptions)
+        self.correlation = bias.named_correlation(correlation, len(CLASSES))
+        if self.correlation.num_attributes > len(self.names):
+            raise InputError(
+                f"the correlation names {self.correlation.num_attributes} corruptions, but there are only "
+                f"{len(self.names)}: give more by --data.corruptions"
+            )
+        self.names = self.names[: self.correlation.num_attributes]
+        self.valid_ratio = bias.valid_ratio(valid, minority_ratio)
+        self.augmentation = named_augmentation(augment, SIZE)
+        self.corruptions, self.valid, self.augment, self.seed, self.download = (
+            corruptions,
+            valid,
+            augment,
+            seed,
+            download,
+        )
+        self.root, self.published = root, published
+
+    def build(self) -> DataTable:
+        """Read CIFAR-10 and corrupt it, or read the published pictures."""
+        if self.published is not None:
+            return self._read_published(Path(self.published))
+        cifar = read_cifar10(published.data_folder(self.root), self.download)
+        label = torch.from_numpy(cifar.label)
+        split, attribute = self._attributes(label, cifar.num_train)
+        pictures, checksum = self._corrupted(cifar, attribute)
+        return DataTable(
+            inputs=ArrayStore(torch.from_numpy(pictures)),
+            label=label,
+            attribute=attribute,
+            split=split,
+            label_names=list(CLASSES),
+            attribute_names=self.names,
+            correlation=self.correlation,
+            facts=self._facts(cifar, checksum),
+            augment=self.augmentation,
+        )
+
+    def _attributes(self, label: Tensor, num_train: int) -> tuple[dict[str, Tensor], Tensor]:
+        """Split off a tenth of the training part and draw the corruption of every picture."""
+        generator = make_generator(self.seed, "corrupted-cifar10")
+        order = torch.randperm(num_train, generator=generator)
+        kept = num_train - num_train // 10
+        split = {
+            "train": order[:kept].sort().values,
+            "valid": order[kept:].sort().values,
+            "test": torch.arange(num_train, len(label)),
+        }
+        attribute = torch.empty_like(label)
+        for name, rows in split.items():
+            conflicting = {"train": self.minority_ratio, "valid": self.valid_ratio, "test": 1.0}[name]
+            # The published rows conflict as often as their ratio says, unlike those of Colored MNIST.
+            draw = bias.draw_conflicts if conflicting < 1 else bias.draw_attributes
+            attribute[rows] = draw(label[rows], self.correlation, conflicting, generator)
+        return split, attribute
+
+    def _corrupted(self, cifar: Cifar10, attribute: Tensor) -> tuple[NDArray[np.uint8], str]:
+        """Return the corrupted pictures and their checksum, from the cache folder if they were made before."""
+        import PIL
+        import scipy
+
+        chosen = attribute.numpy().astype(np.int64)
+        parts: list[str | bytes | int] = [
+            RECIPE,
+            cifar.checksum,
+            self.severity,
+            self.seed,
+            *self.names,
+            chosen.tobytes(),
+        ]
+        # Other versions may round otherwise here and there.
+        parts += [np.__version__, scipy.__version__, PIL.__version__]
+        return verified_array(
+            cache_folder() / "corrupted-cifar10" / f"{digest(parts)}.npy",
+            lambda: corrupt_all(cifar.pictures, chosen, self.names, self.severity, self.seed, available_cores()),
+        )
+
+    def _facts(self, cifar: Cifar10, checksum: str) -> dict[str, object]:
+        family = self.corruptions if isinstance(self.corruptions, str) else "own list"
+        facts: dict[str, object] = {
+            "source": f"{cifar.source}, corrupted here",
+            "minority ratio": self.minority_ratio,
+            "corruptions": f"{family}: {', '.join(self.names)}",
+            "severity": f"{self.severity} of CIFAR-10-C",
+            "correlation": self.correlation.kind,
+            "validation": self.valid,
+            "data seed": self.seed,
+            "test": "each picture once, corruption uniform",
+            "augmentation": self.augment,
+            "checksum of the pictures": checksum[:16],
+        }
+        if "Frost" in self.names:
+            facts["frost"] = "computed texture in place of the photographs of CIFAR-10-C"
+        return facts
+
+    def _read_published(self, folder: Path) -> DataTable:
+        pct = f"{100 * self.minority_ratio:g}pct"
+        read = read_conflict_folders(folder, pct, len(CLASSES), SIZE)
+        return DataTable(
+            inputs=read.inputs,
+            label=read.label,
+            attribute=read.attribute,
+            split=read.split,
+            label_names=list(CLASSES),
+            # The files number their corruptions and do not name them.
+            attribute_names=[f"corruption {value}" for value in range(len(CLASSES))],
+            correlation=Correlation.one_to_one(len(CLASSES)),
+            facts={"source": f"published Corrupted CIFAR-10, {pct}", "augmentation": self.augment},
+            augment=self.augmentation,
+            row_names=read.names,
+        )
+
+    def read_new(self, paths: Sequence[Path]) -> InputStore:
+        """Read picture files, resized to 32x32."""
+        return self.as_store(read_pictures(paths, (SIZE, SIZE)))
+
+
+def _checked_names(corruptions: str | list[str]) -> list[str]:
+    if isinstance(corruptions, str):
+        if corruptions not in FAMILIES:
+            raise InputError(
+                f"corruptions {corruptions!r} is unknown: give {', '.join(FAMILIES)}, or a list such as [Snow, Fog]"
+            )
+        return list(FAMILIES[corruptions])
+    names = [check_name(name) for name in corruptions]
+    if len(set(names)) < len(names):
+        raise InputError(f"corruptions names some twice: {', '.join(names)}: give each once")
+    return names

@@ -1,0 +1,233 @@
+"""Arrays, data frames and datasets from Python, saved once so that a run can be resumed, judged again and repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from logit_correction.config import Choice
+from logit_correction.data.augment import AugmentationName, named_augmentation
+from logit_correction.data.cache import cache_folder, digest, made_once
+from logit_correction.data.frames import as_text
+from logit_correction.data.new_pictures import read_pictures
+from logit_correction.data.problems import OnBadRows, Problems
+from logit_correction.data.rows import RawRows, table_of
+from logit_correction.data.splits import Splitting
+from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.table import DataSource, DataTable
+from logit_correction.types import InputError
+
+
+class Arrays(DataSource):
+    """Arrays from Python, as ``from_arrays`` saved them."""
+
+    def __init__(
+        self,
+        file: str,
+        augment: AugmentationName = "none",
+        valid_fraction: float = 0.1,
+        test_fraction: float = 0.2,
+        seed: int = 0,
+        on_bad_rows: OnBadRows = "error",
+    ) -> None:
+        """Choose the file.
+
+        Args:
+            file: ``.npz`` with ``inputs`` and ``label``, and ``attribute`` and ``split`` if there are such.
+            augment: Random changes of training pictures: none, crop-flip (small pictures), resized-crop-flip.
+            valid_fraction: Fraction of each label's rows for validation, where no split is given.
+            test_fraction: Fraction of each label's rows for the test, where no split is given.
+            seed: Seed of the split, apart from the run's.
+            on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
+        """
+        self.file, self.augment, self.on_bad_rows = Path(file).expanduser(), augment, on_bad_rows
+        self.splitting = Splitting(valid_fraction, test_fraction, seed)
+        self.shape: tuple[int, ...] = ()
+
+    def build(self) -> DataTable:
+        """Read the file and check the arrays."""
+        arrays = self._read()
+        inputs, names = arrays["inputs"], [f"row {row}" for row in range(len(arrays["label"]))]
+        problems = Problems("the arrays", names)
+        if inputs.dtype != np.uint8:
+            finite = np.isfinite(inputs.reshape(len(inputs), -1)).all(axis=1)
+            for row in np.flatnonzero(~finite).tolist():
+                problems.add(row, "its input holds NaN or infinity")
+            inputs = np.where(finite.reshape(-1, *([1] * (inputs.ndim - 1))), inputs, 0).astype(np.float32)
+        raw = RawRows(
+            "the arrays",
+            names,
+            [as_text(value) for value in arrays["label"].tolist()],
+            [as_text(value) for value in arrays["split"].tolist()] if "split" in arrays else None,
+            {"attribute": _known(arrays["attribute"])} if "attribute" in arrays else {},
+            facts={"source": "arrays given in Python"},
+        )
+        augment = named_augmentation(self.augment, inputs.shape[2:]) if inputs.ndim == 4 else None
+        store = ArrayStore(torch.from_numpy(inputs))
+        return table_of(raw, problems, lambda: store, self.splitting, self.on_bad_rows, augment)
+
+    def _read(self) -> dict[str, NDArray[Any]]:
+        try:
+            with np.load(self.file, allow_pickle=False) as kept:
+                arrays = {name: kept[name] for name in kept.files}
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(
+                f"the arrays' file {self.file} cannot be read ({error}): call from_arrays again, which saves it"
+            ) from error
+        return checked_arrays(arrays)
+
+    def read_new(self, paths: Sequence[Path]) -> InputStore:
+        """Read picture files, resized to the pictures of training."""
+        if not self.shape:
+            self.shape = tuple(self._read()["inputs"].shape[1:])
+        if len(self.shape) != 3 or self.shape[0] != 3:
+            raise InputError(f"this model takes arrays of shape {self.shape}, not picture files")
+        return self.as_store(read_pictures(paths, (self.shape[1], self.shape[2])))
+
+
+def _known(values: NDArray[Any]) -> list[str | None]:
+    """Return attributes as texts; -1 of whole numbers is unknown."""
+    unknown = "-1" if values.dtype.kind in "iu" else None
+    return [None if (text := as_text(value)) == unknown else text for value in values.tolist()]
+
+
+def checked_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return arrays that can be rows of data, as bytes, floats or texts.
+
+    Raises:
+        InputError: If shapes or types do not fit.
+    """
+    inputs, label = arrays.get("inputs"), arrays.get("label")
+    if inputs is None or label is None:
+        raise InputError("arrays need inputs and label")
+    if inputs.ndim not in (2, 4) or not len(inputs) or inputs.dtype.kind not in "uifb":
+        raise InputError(
+            f"inputs have shape {inputs.shape} and type {inputs.dtype}, but must be numbers: (rows, features), or "
+            "(rows, channels, height, width) for pictures"
+        )
+    if inputs.ndim == 4 and inputs.shape[1] not in (1, 3):
+        raise InputError(f"pictures have shape {inputs.shape}, but must be (rows, channels, height, width): transpose")
+    for name in ("label", "attribute", "split"):
+        if name in arrays and arrays[name].shape != (len(inputs),):
+            raise InputError(f"{name} has shape {arrays[name].shape}, but must be ({len(inputs)},), one for each input")
+    checked = dict(arrays)
+    if inputs.dtype != np.uint8 or inputs.ndim == 2:
+        checked["inputs"] = inputs.astype(np.float32)
+    return checked
+
+
+def from_arrays(
+    inputs: ArrayLike | Tensor,
+    label: ArrayLike | Tensor,
+    *,
+    attribute: ArrayLike | Tensor | None = None,
+    split: ArrayLike | None = None,
+    folder: Path | str | None = None,
+    **options: Any,
+) -> Choice:
+    """Make arrays the data of a run: ``RunConfig(data=from_arrays(X, y), method=Choice("LC"))``.
+
+    The arrays are saved to one file named by its content, so that a run can go on, be judged again and be repeated.
+
+    Args:
+        inputs: Features (n, F); or pictures (n, C, H, W), unsigned bytes or floats in [0, 1].
+        label: (n,) names or whole numbers.
+        attribute: (n,) names or whole numbers, None or -1 where unknown; leave it out where none is known.
+        split: (n,) train, valid or test; drawn label by label where it is left out.
+        folder: Where to save; by default ``arrays`` in the cache folder.
+        **options: Those of ``Arrays``, such as ``test_fraction``.
+
+    Raises:
+        InputError: If shapes or types do not fit.
+
+    >>> from_arrays([[0.0, 1.0], [1.0, 0.0]], ["a"])
+    Traceback (most recent call last):
+    ...
+    logit_correction.errors.InputError: label has shape (1,), but must be (2,), one for each input
+    """
+    arrays = {"inputs": _array(inputs), "label": _plain(label)}
+    if attribute is not None:
+        arrays["attribute"] = _plain(attribute)
+    if split is not None:
+        arrays["split"] = _plain(split)
+    arrays = checked_arrays(arrays)
+    parts = [part for name in sorted(arrays) for part in _signature(name, arrays[name])]
+    target = (cache_folder() / "arrays" if folder is None else Path(folder)) / f"{digest(parts)}.npz"
+    made_once(target, partial(_save, arrays=arrays))
+    return Choice("Arrays", {"file": str(target), **options})
+
+
+def _save(file: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def _signature(name: str, values: NDArray[Any]) -> tuple[str, str, bytes]:
+    return name, f"{values.dtype} {values.shape}", np.ascontiguousarray(values).tobytes()
+
+
+def _array(values: ArrayLike | Tensor) -> NDArray[Any]:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def _plain(values: ArrayLike | Tensor) -> NDArray[Any]:
+    """Return an array that can be saved without pickle: names as texts, empty where there is none."""
+    array = _array(values)
+    if array.dtype.kind in "OSU":
+        return np.asarray([as_text(value) or "" for value in array.ravel().tolist()]).reshape(array.shape)
+    return array
+
+
+def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **options: Any) -> Choice:
+    """Make a table in memory the data of a run, with the options of ``Table``.
+
+    Args:
+        rows: A pandas DataFrame; a Hugging Face ``Dataset``, or a ``DatasetDict`` of splits; or a mapping of columns.
+        label: Column of labels. A Hugging Face ``ClassLabel`` becomes its names.
+        folder: Where to save; by default ``tables`` in the cache folder.
+        **options: Those of ``Table``: ``text``, ``path`` or ``features``, ``split``, ``attribute``, and so on.
+
+    Raises:
+        InputError: If it is no table or has no rows.
+    """
+    frame, has_splits = _frame_of(rows)
+    if label not in frame.columns:
+        raise InputError(f"the table has no column {label!r}: it has {', '.join(map(str, frame.columns))}")
+    if has_splits:
+        options.setdefault("split", "split")
+    content = frame.to_parquet(index=False)
+    target = (cache_folder() / "tables" if folder is None else Path(folder)) / f"{digest([content])}.parquet"
+    made_once(target, lambda temporary: _write(temporary, content))
+    if "path" in options:
+        options.setdefault("root", str(Path.cwd()))
+    return Choice("Table", {"file": str(target), "label": label, **options})
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def _frame_of(rows: Any) -> tuple[Any, bool]:
+    """Return a data frame, and whether it was put together from splits."""
+    import pandas as pd
+
+    if isinstance(rows, pd.DataFrame):
+        return rows, False
+    if isinstance(rows, Mapping) and rows and all(hasattr(part, "to_pandas") for part in rows.values()):
+        parts = [_frame_of(part)[0].assign(split=name) for name, part in rows.items()]
+        return pd.concat(parts, ignore_index=True), True
+    if hasattr(rows, "to_pandas"):
+        frame = rows.to_pandas()
+        for name, feature in (getattr(rows, "features", None) or {}).items():
+            if getattr(feature, "names", None) and name in frame.columns:
+                frame[name] = [feature.names[number] if number >= 0 else None for number in frame[name].tolist()]
+        return frame, False
+    if isinstance(rows, Mapping):
+        return pd.DataFrame({name: list(values) for name, values in rows.items()}), False
+    raise InputError(f"{type(rows).__name__} is no table: give a data frame, a dataset, or a mapping of columns")

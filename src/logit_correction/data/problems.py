@@ -1,0 +1,94 @@
+"""What is wrong with the rows of a user's data: gathered first, then told all at once."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from logit_correction.errors import InputError
+
+OnBadRows = Literal["error", "skip"]
+
+#: So many faults are spelled out; the others are counted.
+SHOWN = 10
+
+
+class Problems:
+    """Faults of rows, in the order of the rows.
+
+    >>> problems = Problems("birds.csv", ["line 2", "line 3"])
+    >>> problems.add(1, "'b.png' is missing")
+    >>> problems.settle("error")
+    Traceback (most recent call last):
+    ...
+    logit_correction.errors.InputError: birds.csv: 1 row is bad: line 3: 'b.png' is missing; mend it, or leave such
+    rows out by --data.on_bad_rows skip
+    """
+
+    def __init__(self, place: str, rows: list[str]) -> None:
+        """Start with none.
+
+        Args:
+            place: The file or folder that the rows are from.
+            rows: What each row is called, such as ``line 2``.
+        """
+        self.place, self.rows = place, rows
+        self._faults: dict[int, str] = {}
+
+    def add(self, row: int, fault: str) -> None:
+        """Note a fault; the first one of a row counts."""
+        self._faults.setdefault(int(row), fault)
+
+    def __len__(self) -> int:
+        """Return the number of bad rows."""
+        return len(self._faults)
+
+    def __contains__(self, row: int) -> bool:
+        """Return whether a row is bad."""
+        return row in self._faults
+
+    @property
+    def good(self) -> Tensor:
+        """(M,) bool, whether each row is good."""
+        good = torch.ones(len(self.rows), dtype=torch.bool)
+        good[list(self._faults)] = False
+        return good
+
+    def settle(self, on_bad_rows: OnBadRows, hint: str = "") -> tuple[str, ...]:
+        """Return what to tell of rows left out, nothing if all are good.
+
+        Args:
+            on_bad_rows: error or skip.
+            hint: How to mend it; by default also that rows can be skipped.
+
+        Raises:
+            InputError: If there are bad rows and they are not to be skipped, or no good ones.
+        """
+        if not self._faults:
+            return ()
+        count = len(self._faults)
+        what = "1 row is bad" if count == 1 else f"{count:,} rows are bad"
+        if on_bad_rows == "error":
+            them = "it, or leave such rows" if count == 1 else "them, or leave them"
+            hint = hint or f"mend {them} out by --data.on_bad_rows skip"
+            raise InputError(f"{self.place}: {what}: {self}; {hint}")
+        if count == len(self.rows):
+            raise InputError(f"{self.place}: {what}, so none is left: {self}")
+        left_out = "1 bad row was" if count == 1 else f"{count:,} bad rows were"
+        return (f"{self.place}: {left_out} left out: {self}",)
+
+    def __str__(self) -> str:
+        """Name the first ten."""
+        return listed([f"{self.rows[row]}: {fault}" for row, fault in sorted(self._faults.items())])
+
+
+def listed(faults: list[str]) -> str:
+    """Join the first ten faults, and say how many more there are.
+
+    >>> listed([f"row {i}" for i in range(12)])
+    'row 0; row 1; row 2; row 3; row 4; row 5; row 6; row 7; row 8; row 9; and 2 more'
+    """
+    more = [f"and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []
+    return "; ".join([*faults[:SHOWN], *more])

@@ -1,0 +1,208 @@
+"""What the sources of published data sets share: where their files lie, how tables are read, and known counts."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logit_correction.data.new_pictures import Fit
+from logit_correction.data.picture_files import picture_store
+from logit_correction.data.problems import Problems
+from logit_correction.data.stores import InputStore
+from logit_correction.data.table import SPLITS, DataTable
+from logit_correction.types import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Known rows of a split: per label and attribute where these are published, else all together.
+Counts: TypeAlias = "int | list[list[int]]"
+
+
+def data_folder(root: str | None) -> Path:
+    """Return the folder to look for data in: ``root``, else $LOGIT_CORRECTION_DATA, else ~/.cache/logit_correction."""
+    named = root or os.environ.get("LOGIT_CORRECTION_DATA")
+    return Path(named).expanduser() if named else Path.home() / ".cache" / "logit_correction"
+
+
+def places_of(root: str | None, folders: Sequence[str]) -> list[Path]:
+    """Return the folders to look into: the data folder and ``folders`` in it."""
+    base = data_folder(root)
+    return [base, *(base / folder for folder in folders)]
+
+
+def find_folder(name: str, root: str | None, folders: Sequence[str], files: Sequence[str], source: str) -> Path:
+    """Return the first folder that holds all of ``files``: the data folder itself, or one of ``folders`` in it.
+
+    Args:
+        name: The data set, for the message.
+        root: As in ``data_folder``.
+        folders: The names under which the data set is usually unpacked, at least one; the message names the first.
+        files: Files or folders that make the data set.
+        source: Where to get it, a sentence without its full stop.
+
+    Raises:
+        InputError: If there is none; says what is missing, where to get it and where to put it.
+    """
+    places = places_of(root, folders)
+    lacking = {place: [file for file in files if not (place / file).exists()] for place in places}
+    for place, missing in lacking.items():
+        if not missing:
+            return place
+    begun = [place for place in places if len(lacking[place]) < len(files)]
+    place = (begun or places[1:])[0]
+    raise InputError(
+        f"{name} is not complete: {place} has no {' and no '.join(lacking[place])}: {source}; it belongs into "
+        f"{place}, and another place is named by --data.root or LOGIT_CORRECTION_DATA"
+    )
+
+
+def fetch_command(archive: str, place: Path) -> str:
+    """Return a command that unpacks an archive from the network into ``place``.
+
+    There is no published checksum of these archives, so that is left to the user; what was read is checked by its
+    counts.
+
+    >>> fetch_command("https://example.org/birds.tar.gz", Path("my data"))
+    "mkdir -p 'my data' && curl -L https://example.org/birds.tar.gz | tar xz -C 'my data'"
+    """
+    folder = shlex.quote(str(place))
+    return f"mkdir -p {folder} && curl -L {archive} | tar xz -C {folder}"
+
+
+def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """Read columns of a CSV as text, exactly as they are written.
+
+    Raises:
+        InputError: If the file cannot be read, lacks a column or has no rows.
+    """
+    import pandas as pd
+
+    try:
+        header = pd.read_csv(path, nrows=0).columns
+        lacking = [name for name in columns if name not in header]
+        if lacking:
+            raise InputError(
+                f"{path} has no column {', '.join(lacking)}, only {', '.join(map(str, header[:20]))}: "
+                "it is not the file of this data set, or it is damaged: get it again"
+            )
+        frame = pd.read_csv(path, usecols=list(columns), dtype=str, keep_default_na=False)
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as CSV ({reason_of(error)}): get it again") from error
+    if frame.empty:
+        raise InputError(f"{path} has no rows: get it again")
+    return frame.fillna("")  # a line that ends too early
+
+
+def reason_of(error: Exception) -> str:
+    """Return what pandas found wrong with a file, without the words that every such message begins with."""
+    return str(error).rpartition("error: ")[2].strip()
+
+
+def lines_of(frame: pd.DataFrame, first: int = 2) -> list[str]:
+    """Return what the rows of a file are called in messages; the first row lies in line ``first``."""
+    return [f"line {number}" for number in range(first, first + len(frame))]
+
+
+def codes(values: pd.Series[str], meaning: Mapping[str, int], problems: Problems) -> Tensor:
+    """Turn the texts of a column into numbers; a text without a meaning is a problem of its row, and becomes 0.
+
+    Returns:
+        (M,) long.
+    """
+    found = values.str.strip().map(dict(meaning))
+    for row in np.flatnonzero(found.isna().to_numpy()).tolist():
+        problems.add(row, f"{values.name} is {values.iloc[row]!r}, but must be {' or '.join(meaning)}")
+    return torch.from_numpy(found.fillna(0).to_numpy(dtype=np.int64, copy=True))
+
+
+def contained(root: Path, names: Sequence[str], problems: Problems) -> list[Path]:
+    """Return the files below ``root`` that ``names`` stand for; a name that leaves it is a problem of its row."""
+    paths = []
+    for row, name in enumerate(names):
+        parts = PurePosixPath(name.replace("\\", "/")).parts
+        if not parts or "\0" in name or ".." in parts or parts[0] == "/" or ":" in parts[0]:
+            problems.add(row, f"{name!r} is no file below {root}" if parts else "names no file")
+            paths.append(root)
+        else:
+            paths.append(root.joinpath(*parts))
+    return paths
+
+
+def settle(problems: Problems, what: str) -> None:
+    """Return if there are no problems.
+
+    Raises:
+        InputError: Names the first ten, and says to get ``what`` again.
+    """
+    if len(problems):
+        count = "1 row is bad" if len(problems) == 1 else f"{len(problems):,} rows are bad"
+        raise InputError(f"{problems.place}: {count}: {problems}: get {what} again, or mend it")
+
+
+def read_pictures_of(
+    name: str, place: Path, paths: Sequence[Path], rows: list[str], size: int, fit: Fit = "stretch"
+) -> InputStore:
+    """Read the pictures of a published data set, (3, size, size) each.
+
+    Raises:
+        InputError: Names the first ten files that are missing or damaged.
+    """
+    problems = Problems(str(place), rows)
+    store = picture_store(paths, size=size, names=rows, problems=problems, fit=fit)
+    settle(problems, f"the pictures of {name}")
+    return store
+
+
+def rows_of_splits(split: Tensor) -> dict[str, Tensor]:
+    """Return the rows of train, valid and test from (M,) codes 0, 1 and 2."""
+    return {name: (split == code).nonzero().flatten() for code, name in enumerate(SPLITS)}
+
+
+def with_count_note(table: DataTable, name: str, published: Mapping[str, Counts]) -> DataTable:
+    """Return the table, with a note if its counts differ from the published ones.
+
+    Args:
+        table: What was read.
+        name: The data set.
+        published: Split -> rows per label and attribute, or all rows.
+    """
+    differing = []
+    for split, expected in published.items():
+        found: Counts
+        found = len(table.split[split]) if isinstance(expected, int) else table.group_counts(split).tolist()
+        if found != expected:
+            differing.append(f"{split} has {_shown(found)}, published are {_shown(expected)}")
+    if not differing:
+        return table
+    per_group = any(not isinstance(expected, int) for expected in published.values())
+    kind = "rows per group (label by label)" if per_group else "rows"
+    note = f"these are not the published files of {name}, {kind}: {'; '.join(differing)}"
+    return replace(table, notes=(*table.notes, note))
+
+
+def _shown(counts: Counts) -> str:
+    if isinstance(counts, int):
+        return f"{counts:,}"
+    return " | ".join(", ".join(f"{count:,}" for count in row) for row in counts)
+
+
+def check_size(size: int) -> int:
+    """Return ``size`` if pictures can have it.
+
+    Raises:
+        InputError: Otherwise.
+    """
+    if not 8 <= size <= 1024:
+        raise InputError(f"size is {size}, but must lie in 8..1024: pixels of a side")
+    return size

@@ -1,0 +1,180 @@
+"""Table: a user's own CSV or Parquet file of texts, picture files or feature columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from logit_correction.data.augment import AugmentationName, named_augmentation
+from logit_correction.data.frames import check_columns, read_frame, row_names
+from logit_correction.data.new_pictures import Fit, read_pictures
+from logit_correction.data.problems import OnBadRows, Problems
+from logit_correction.data.rows import rows_of_frame, table_of
+from logit_correction.data.splits import Splitting
+from logit_correction.data.stores import InputStore
+from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.table_inputs import MEND, Features, InputColumns, PictureFiles, Texts
+from logit_correction.types import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Table(DataSource):
+    """Your own CSV or Parquet file, one row an example: a text, a picture file, or columns of features."""
+
+    reads_tables = True
+
+    def __init__(
+        self,
+        file: str,
+        label: str,
+        text: str | None = None,
+        path: str | None = None,
+        features: str | list[str] | None = None,
+        split: str | None = None,
+        attribute: str | list[str] | None = None,
+        tokenizer: str | None = None,
+        max_tokens: int = 128,
+        num_words: int = 4096,
+        root: str | None = None,
+        size: int = 224,
+        fit: Fit = "crop",
+        augment: AugmentationName = "none",
+        valid_fraction: float = 0.1,
+        test_fraction: float = 0.2,
+        seed: int = 0,
+        on_bad_rows: OnBadRows = "error",
+        keep_duplicates: bool = False,
+        memory_limit: float | None = None,
+    ) -> None:
+        """Name the columns. Of ``text``, ``path`` and ``features`` give one.
+
+        Args:
+            file: CSV (commas, semicolons or tabs) or Parquet.
+            label: Column of labels, names or numbers.
+            text: Column of texts.
+            path: Column of picture files.
+            features: Columns of features, or * for all that have no other part. Numbers are standardised by the
+                training rows; a column of names becomes one number, 0 or 1, for each name.
+            split: Column that says train, valid or test; splits that it does not give are drawn, label by label.
+            attribute: Columns of attributes, where you have them; several make one attribute of their combinations. An
+                empty cell is unknown.
+            tokenizer: Splits texts for a language model: a name on the Hugging Face hub or a folder. Without one, words
+                are counted.
+            max_tokens: Tokens of a text that are read.
+            num_words: Length of the vector of counted words.
+            root: Folder of the picture files, by default that of the table; they may not leave it.
+            size: Height and width that pictures are resized to.
+            fit: ``crop`` keeps a picture's proportions and takes the middle, ``stretch`` changes the proportions.
+            augment: Random changes of training pictures: none, crop-flip (small pictures), resized-crop-flip.
+            valid_fraction: Fraction of each label's rows for validation, where no split is given.
+            test_fraction: Fraction of each label's rows for the test, where no split is given.
+            seed: Seed of the split, apart from the run's.
+            on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
+            keep_duplicates: Take rows that repeat others; by default they are bad rows.
+            memory_limit: GiB of pictures that may stay in memory; see ImageFolder.
+        """
+        given = [name for name, value in (("text", text), ("path", path), ("features", features)) if value]
+        if len(given) != 1:
+            what = " and ".join(given) if given else "none"
+            raise InputError(
+                "give one of --data.text (a column of texts), --data.path (of picture files) and --data.features "
+                f"(columns of numbers, or *); given: {what}"
+            )
+        if tokenizer is not None and text is None:
+            raise InputError("--data.tokenizer is for texts: give --data.text, or leave it out")
+        if size < 1 or num_words < 1:
+            raise InputError("--data.size and --data.num_words must be at least 1")
+        self.file, self.label, self.split = Path(file).expanduser(), label, split
+        self.attributes = [attribute] if isinstance(attribute, str) else attribute or []
+        self.splitting, self.on_bad_rows = Splitting(valid_fraction, test_fraction, seed), on_bad_rows
+        self.keep_duplicates, self.augment = keep_duplicates, named_augmentation(augment, size) if path else None
+        self.inputs: InputColumns
+        if text:
+            self.inputs, self.takes_texts = Texts(text, tokenizer, max_tokens, num_words), True
+        elif path:
+            folder = self.file.parent if root is None else Path(root).expanduser()
+            self.inputs = PictureFiles(path, folder, (size, size), fit, memory_limit)
+        else:
+            own = [label, *self.attributes, *([split] if split else [])]
+            self.inputs = Features([features] if isinstance(features, str) else features or [], own)
+
+    def build(self) -> DataTable:
+        """Read the file, check its rows, and make the inputs."""
+        frame = read_frame(self.file)
+        place, names = str(self.file), row_names(self.file, len(frame))
+        raw = rows_of_frame(frame, place, names, self.label, self.split, self.attributes)
+        check_columns(frame, place, self.inputs.columns(frame))
+        raw.facts = {"source": f"the rows of {self.file.name}", **self.inputs.facts()}
+        raw.shown = self.inputs.shown(frame, names)
+        if not self.keep_duplicates:
+            raw.keys = self.inputs.keys(frame, without=self.split)
+        if self.split is None and "split" in frame.columns:
+            raw.notes.append("the column 'split' is not used: give --data.split split to use it")
+        problems = Problems(place, names)
+        self.inputs.note_faults(frame, problems)
+        table = table_of(
+            raw,
+            problems,
+            lambda: self.inputs.store(frame, problems, self.on_bad_rows),
+            self.splitting,
+            self.on_bad_rows,
+            self.augment,
+        )
+        return self.inputs.finished(table, frame)
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
+        """Take over means and categories of the training rows."""
+        self.inputs.prepare(preparation)
+
+    def read_table(self, file: Path) -> tuple[str, list[str], InputStore]:
+        """Read new rows from a CSV or Parquet file with the columns of training; it needs no labels.
+
+        Returns:
+            What names a row (``row`` or ``path``), the name of each row, and the inputs.
+
+        Raises:
+            InputError: If a column is missing or rows are bad; names the first ten.
+        """
+        frame = read_frame(file)
+        store = self._new(frame, file)
+        if isinstance(self.inputs, PictureFiles):
+            return "path", self.inputs.shown(frame, []), store
+        return "row", [name.removeprefix("row ") for name in row_names(file, len(frame))], store
+
+    def read_values(self, values: Any) -> InputStore:
+        """Take new rows from Python: a data frame or a mapping of columns, or a list of texts.
+
+        Raises:
+            InputError: If a column is missing or rows are bad; names the first ten.
+        """
+        import pandas as pd
+
+        if isinstance(self.inputs, Texts) and not isinstance(values, pd.DataFrame | Mapping):
+            values = {self.inputs.column: list(values)}
+        return self._new(pd.DataFrame(values), None)
+
+    def _new(self, frame: pd.DataFrame, file: Path | None) -> InputStore:
+        place = "the new rows" if file is None else str(file)
+        check_columns(frame, place, self.inputs.columns(frame))
+        problems = Problems(place, row_names(file, len(frame)))
+        store = self.inputs.new(frame, problems, None if file is None else file.parent)
+        problems.settle("error", hint=MEND)
+        return store
+
+    def read_new(self, paths: Sequence[Path]) -> InputStore:
+        """Read picture files as those of training were read."""
+        if not isinstance(self.inputs, PictureFiles):
+            what = "texts" if isinstance(self.inputs, Texts) else "rows of features"
+            raise InputError(
+                f"this model takes {what}, not picture files: give a CSV or Parquet file with the columns of training"
+            )
+        return self.as_store(read_pictures(paths, self.inputs.size, self.inputs.fit))
+
+    def as_store(self, values: Tensor) -> InputStore:
+        """Return new inputs in the form that the networks take; numbers are standardised as in training."""
+        return super().as_store(self.inputs.scaled(values))

@@ -1,0 +1,227 @@
+"""What the columns of a table may hold for a network: texts, picture files, or features."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from logit_correction.data import features
+from logit_correction.data.frames import place_in, texts_of
+from logit_correction.data.new_pictures import Fit
+from logit_correction.data.picture_files import picture_store
+from logit_correction.data.problems import OnBadRows, Problems
+from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.table import DataTable
+from logit_correction.data.text import hashed_words, tokenize
+from logit_correction.types import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: So many characters of a text are shown on the report page.
+SHOWN = 160
+
+#: How to mend new rows: those of training may be skipped, of new ones each is to be answered.
+MEND = "mend or remove them"
+
+
+class InputColumns(ABC):
+    """The columns of a table that a network's inputs are made of."""
+
+    @abstractmethod
+    def columns(self, frame: pd.DataFrame) -> list[str]:
+        """Return the names of the columns; they may not be there."""
+
+    @abstractmethod
+    def note_faults(self, frame: pd.DataFrame, problems: Problems) -> None:
+        """Note what is wrong with rows and can be seen without long work."""
+
+    @abstractmethod
+    def store(self, frame: pd.DataFrame, problems: Problems, on_bad_rows: OnBadRows) -> InputStore:
+        """Make the inputs of all rows; those of bad rows may be anything finite."""
+
+    @abstractmethod
+    def new(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> InputStore:
+        """Make the inputs of new rows, of a file in ``folder`` or from Python, as those of training were made."""
+
+    def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
+        """Return the table with what only its training rows determine."""
+        return table
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:  # noqa: B027  (most need nothing)
+        """Take over what ``finished`` found out."""
+
+    def scaled(self, values: Tensor) -> Tensor:
+        """Return inputs that were given as numbers as the network takes them."""
+        return values
+
+    def facts(self) -> dict[str, object]:
+        """Return what a reader of a result must know of the inputs."""
+        return {}
+
+    def shown(self, frame: pd.DataFrame, names: list[str]) -> list[str]:
+        """Return what a reader of the report is shown of each row."""
+        return names
+
+    def keys(self, frame: pd.DataFrame, without: str | None) -> Sequence[Hashable]:
+        """Return keys that are the same for rows that repeat each other in all columns but ``without``."""
+        import pandas as pd
+
+        whole = frame.drop(columns=[without] if without else [])
+        return pd.util.hash_pandas_object(whole, index=False).tolist()
+
+
+class Texts(InputColumns):
+    """A column of texts: tokens for a language model, or counted words."""
+
+    def __init__(self, column: str, tokenizer: str | None, max_tokens: int, num_words: int) -> None:
+        """Choose the column and how its texts are read."""
+        self.column, self.tokenizer, self.max_tokens, self.num_words = column, tokenizer, max_tokens, num_words
+
+    def columns(self, frame: pd.DataFrame) -> list[str]:
+        """Return the column."""
+        return [self.column]
+
+    def note_faults(self, frame: pd.DataFrame, problems: Problems) -> None:
+        """Note empty texts."""
+        for row, text in enumerate(texts_of(frame, self.column)):
+            if text is None:
+                problems.add(row, f"the text (column {self.column!r}) is empty")
+
+    def store(self, frame: pd.DataFrame, problems: Problems, on_bad_rows: OnBadRows) -> InputStore:
+        """Read the texts."""
+        problems.settle(on_bad_rows)
+        texts = [text or "" for text in texts_of(frame, self.column)]
+        if self.tokenizer is None:
+            return hashed_words(texts, self.num_words)
+        return tokenize(texts, self.tokenizer, self.max_tokens)
+
+    def new(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> InputStore:
+        """Read new texts."""
+        self.note_faults(frame, problems)
+        problems.settle("error", hint=MEND)
+        return self.store(frame, problems, "error")
+
+    def facts(self) -> dict[str, object]:
+        """Tell how the texts were read."""
+        if self.tokenizer is None:
+            return {"texts": f"counted words, hashed to {self.num_words:,} places"}
+        return {"texts": f"the first {self.max_tokens} tokens by {self.tokenizer}"}
+
+    def shown(self, frame: pd.DataFrame, names: list[str]) -> list[str]:
+        """Return the beginnings of the texts."""
+        texts = (" ".join((text or "").split()) for text in texts_of(frame, self.column))
+        return [text if len(text) <= SHOWN else text[:SHOWN].rstrip() + " …" for text in texts]
+
+
+class PictureFiles(InputColumns):
+    """A column of picture files."""
+
+    def __init__(
+        self, column: str, root: Path, size: tuple[int, int], fit: Fit, memory_limit: float | None = None
+    ) -> None:
+        """Choose the column, the folder that files may not leave, and how pictures are read."""
+        self.column, self.root, self.size, self.fit, self.memory_limit = column, root, size, fit, memory_limit
+
+    def columns(self, frame: pd.DataFrame) -> list[str]:
+        """Return the column."""
+        return [self.column]
+
+    def note_faults(self, frame: pd.DataFrame, problems: Problems) -> None:
+        """Note files that are missing or leave the folder."""
+        self._paths(frame, problems, self.root)
+
+    def store(self, frame: pd.DataFrame, problems: Problems, on_bad_rows: OnBadRows) -> InputStore:
+        """Read the pictures, or what was kept of them."""
+        paths = self._paths(frame, problems, self.root)
+        return picture_store(
+            paths,
+            size=self.size,
+            fit=self.fit,
+            problems=problems,
+            on_bad_rows=on_bad_rows,
+            memory_limit=self.memory_limit,
+        )
+
+    def new(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> InputStore:
+        """Read new pictures; of a file they lie in its folder."""
+        paths = self._paths(frame, problems, self.root if folder is None else folder)
+        problems.settle("error", hint=MEND)
+        return picture_store(paths, size=self.size, fit=self.fit, problems=problems, memory_limit=self.memory_limit)
+
+    def facts(self) -> dict[str, object]:
+        """Tell how the pictures were read."""
+        how = "middle" if self.fit == "crop" else "stretched"
+        return {"pictures": f"resized to {self.size[0]}x{self.size[1]}, {how}"}
+
+    def shown(self, frame: pd.DataFrame, names: list[str]) -> list[str]:
+        """Return the files' names."""
+        return [text or "" for text in texts_of(frame, self.column)]
+
+    def keys(self, frame: pd.DataFrame, without: str | None) -> Sequence[Hashable]:
+        """Return the files: the same picture twice is a row twice, whatever else is written beside it."""
+        return [name or ("no file", row) for row, name in enumerate(texts_of(frame, self.column))]
+
+    def _paths(self, frame: pd.DataFrame, problems: Problems, root: Path) -> list[Path]:
+        paths = []
+        for row, name in enumerate(texts_of(frame, self.column)):
+            path, fault = (root, f"column {self.column!r} is empty") if name is None else place_in(root, name)
+            paths.append(path)
+            if fault is not None:
+                problems.add(row, fault)
+        return paths
+
+
+class Features(InputColumns):
+    """Columns of numbers, standardised by the training rows, and of names, each turned into a 0 or 1 of its own."""
+
+    def __init__(self, names: list[str], others: list[str]) -> None:
+        """Choose the columns; * stands for all but ``others``."""
+        self.names, self.others = names, others
+        self.learnt: list[features.Column] = []
+
+    def columns(self, frame: pd.DataFrame) -> list[str]:
+        """Return the columns."""
+        if self.learnt:
+            return [column["name"] for column in self.learnt]
+        if self.names == ["*"]:
+            return [name for name in frame.columns if name not in self.others]
+        return self.names
+
+    def note_faults(self, frame: pd.DataFrame, problems: Problems) -> None:
+        """Note gaps and what is no number."""
+        features.note_bad_features(frame, self.columns(frame), problems)
+
+    def store(self, frame: pd.DataFrame, problems: Problems, on_bad_rows: OnBadRows) -> InputStore:
+        """Return a place holder: the vectors need the training rows, see ``finished``."""
+        if not self.columns(frame):
+            raise InputError(f"{problems.place} has no column left for features: name them by --data.features")
+        return ArrayStore(torch.zeros(len(frame), 1))
+
+    def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
+        """Return the table with its vectors."""
+        self.learnt = features.learn_columns(frame, self.columns(frame), table.split["train"])
+        vectors = features.to_vectors(frame, self.learnt)
+        facts = table.facts | {"features": f"{vectors.shape[1]}, standardised by the training rows"}
+        return replace(table, inputs=ArrayStore(vectors), facts=facts, preparation={"columns": self.learnt})
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
+        """Take over means and categories."""
+        self.learnt = list(preparation.get("columns", []))
+
+    def new(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> InputStore:
+        """Standardise new rows as those of training were."""
+        return ArrayStore(features.to_vectors(frame, self.learnt, problems))
+
+    def scaled(self, values: Tensor) -> Tensor:
+        """Standardise numbers; categories have none."""
+        if any("categories" in column for column in self.learnt):
+            raise InputError("some features are names: give the new rows as a data frame or a file")
+        mean, deviation = (torch.tensor([column[key] for column in self.learnt]) for key in ("mean", "std"))
+        return (values - mean) / deviation

@@ -1,0 +1,186 @@
+"""Texts as inputs: tokens for a language model, or hashed words for a small network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logit_correction.data.cache import cache_folder, digest, made_once
+from logit_correction.types import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Distinct words of one text that count, the heaviest ones.
+MOST_WORDS = 512
+
+#: Length of a text's vector; at length 1 a small network takes many epochs to notice its inputs at all.
+LENGTH = 16.0
+
+
+class TokenStore:
+    """Tokens of texts, (M, T) whole numbers by name (``input_ids``, ``attention_mask``), resident in memory."""
+
+    always_finite = True
+
+    def __init__(self, tokens: dict[str, Tensor]) -> None:
+        """Keep the tensors, all of one shape."""
+        self.tokens = tokens
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(next(iter(self.tokens.values())))
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input, (T,)."""
+        return tuple(next(iter(self.tokens.values())).shape[1:])
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a text's first activations, at the width of BERT."""
+        return 4 * 768 * self.input_shape[0]
+
+    def fetch(self, rows: Tensor) -> dict[str, Tensor]:
+        """Return the tokens of ``rows``, (B, T) long by name."""
+        return {name: values.index_select(0, rows).long() for name, values in self.tokens.items()}
+
+    def pictures(self, rows: Tensor) -> None:
+        """Texts are no pictures."""
+
+    def to(self, device: torch.device | str) -> TokenStore:
+        """Return the store on ``device``."""
+        return TokenStore({name: values.to(device) for name, values in self.tokens.items()})
+
+
+class WordStore:
+    """Bags of hashed words: for each text the places of its words among F and their weights, (M, W) each.
+
+    A batch is written out as (B, F) when it is fetched; in memory a text takes as much as its words.
+    """
+
+    always_finite = True
+
+    def __init__(self, place: Tensor, weight: Tensor, num_features: int) -> None:
+        """Keep the parts.
+
+        Args:
+            place: (M, W) whole numbers, 0..F-1, as many as the longest text has words.
+            weight: (M, W) floats; 0 where a text has no further word.
+            num_features: F.
+        """
+        self.place_of_word, self.weight, self.num_features = place, weight, num_features
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.weight)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input, (F,)."""
+        return (self.num_features,)
+
+    def fetch(self, rows: Tensor) -> Tensor:
+        """Return the texts of ``rows`` as float32 vectors (B, F)."""
+        weight = self.weight.index_select(0, rows)
+        written = torch.zeros(len(rows), self.num_features, device=weight.device)
+        return written.scatter_add_(1, self.place_of_word.index_select(0, rows).long(), weight)
+
+    def pictures(self, rows: Tensor) -> None:
+        """Texts are no pictures."""
+
+    def to(self, device: torch.device | str) -> WordStore:
+        """Return the store on ``device``."""
+        return WordStore(self.place_of_word.to(device), self.weight.to(device), self.num_features)
+
+
+def hashed_words(texts: Sequence[str], num_features: int = 4096) -> WordStore:
+    """Count the words of texts, each word at a place that its hash gives; needs no vocabulary and no download.
+
+    A text's vector has length 16. Two words may share a place; signs from the hash let such clashes cancel on
+    average. Beyond 512 distinct words of a text the lightest are left out.
+
+    >>> store = hashed_words(["a good film", "a bad film, bad"], num_features=16)
+    >>> store.fetch(torch.tensor([0, 1])).norm(dim=1)
+    tensor([16., 16.])
+    """
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    counts = HashingVectorizer(n_features=num_features, dtype=np.float32).transform(list(texts))
+    lengths = np.diff(counts.indptr)
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    order = np.lexsort((-np.abs(counts.data), row))  # within a text, the heaviest words first
+    rank = np.arange(len(row)) - np.repeat(counts.indptr[:-1], lengths)
+    width = int(min(MOST_WORDS, lengths.max(initial=1)))
+    kept = rank < width
+    place, weight = np.zeros((len(texts), width), np.int32), np.zeros((len(texts), width), np.float32)
+    place[row[kept], rank[kept]] = counts.indices[order][kept]
+    weight[row[kept], rank[kept]] = counts.data[order][kept]
+    return WordStore(torch.from_numpy(place), torch.from_numpy(LENGTH * weight), num_features)
+
+
+def tokenize(texts: Sequence[str], tokenizer: str, max_tokens: int, cache: Path | None = None) -> TokenStore:
+    """Split texts into the tokens of a language model; kept in a file, so that a second run starts at once.
+
+    Args:
+        texts: The texts.
+        tokenizer: Name on the Hugging Face hub, or folder.
+        max_tokens: Longer texts are cut.
+        cache: Folder of the kept files; by default ``tokens`` in ``cache_folder()``.
+
+    Returns:
+        ``input_ids`` and ``attention_mask``, padded to the longest text.
+
+    Raises:
+        InputError: If transformers is not installed or the tokenizer cannot be loaded.
+    """
+    if max_tokens < 1:
+        raise InputError(f"max_tokens is {max_tokens}, but must be at least 1")
+    folder = cache_folder() / "tokens" if cache is None else cache
+    file = folder / f"{digest([_identity(tokenizer), max_tokens, *texts])}.npz"
+    made_once(file, partial(_write_tokens, texts=texts, tokenizer=tokenizer, max_tokens=max_tokens))
+    with np.load(file) as kept:
+        return TokenStore({name: torch.from_numpy(kept[name]) for name in kept.files})
+
+
+def _identity(tokenizer: str) -> str:
+    """Return what changes when a tokenizer does: a name, or a folder with the times of its files."""
+    folder = Path(tokenizer)
+    if not folder.is_dir():
+        return tokenizer
+    stamps = [f"{path.name} {path.stat().st_mtime_ns}" for path in sorted(folder.iterdir())]
+    return digest([str(folder.resolve()), *stamps])
+
+
+def _write_tokens(file: Path, texts: Sequence[str], tokenizer: str, max_tokens: int) -> None:
+    encoded = _load_tokenizer(tokenizer)(
+        list(texts), padding="longest", truncation=True, max_length=max_tokens, return_tensors="np"
+    )
+    arrays: dict[str, NDArray[np.int32]] = {
+        name: np.asarray(encoded[name], dtype=np.int32) for name in ("input_ids", "attention_mask")
+    }
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def _load_tokenizer(tokenizer: str) -> Any:
+    try:
+        from transformers import AutoTokenizer
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"the tokenizer {tokenizer!r} needs transformers: `pip install 'logit-correction[text]'`, or take "
+            "hashed words, which need nothing"
+        ) from error
+    try:
+        return AutoTokenizer.from_pretrained(tokenizer)
+    except (OSError, ValueError, KeyError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"the tokenizer {tokenizer!r} cannot be loaded ({reason}): give a name on the Hugging Face hub, with "
+            "a connection, or a folder that holds one"
+        ) from error

@@ -1,0 +1,76 @@
+"""Waterbirds: birds of land and water, pasted before land or water."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from logit_correction.correlation import Correlation
+from logit_correction.data import published
+from logit_correction.data.augment import AugmentationName, named_augmentation
+from logit_correction.data.new_pictures import read_pictures
+from logit_correction.data.problems import Problems
+from logit_correction.data.stores import InputStore
+from logit_correction.data.table import DataSource, DataTable
+
+#: Rows per label (landbird, waterbird) and attribute (land, water).
+COUNTS: dict[str, published.Counts] = {
+    "train": [[3498, 184], [56, 1057]],
+    "valid": [[467, 466], [133, 133]],
+    "test": [[2255, 2255], [642, 642]],
+}
+
+_FOLDERS = ("waterbird_complete95_forest2water2", "waterbirds_v1.0", "waterbirds", "Waterbirds")
+_ARCHIVE = "https://nlp.stanford.edu/data/dro/waterbird_complete95_forest2water2.tar.gz"
+_COLUMNS = ("img_filename", "y", "split", "place")
+
+
+class Waterbirds(DataSource):
+    """Waterbirds: 4,795 train, 1,199 valid, 5,794 test; the background goes with the bird in 95 % of training."""
+
+    def __init__(self, root: str | None = None, size: int = 224, augment: AugmentationName = "none") -> None:
+        """Choose the place of the files and the form of the pictures.
+
+        Args:
+            root: Folder that holds ``metadata.csv``, or the folder ``waterbird_complete95_forest2water2`` with it; by
+                default LOGIT_CORRECTION_DATA, else ``~/.cache/logit_correction``.
+            size: Height and width that pictures are resized to.
+            augment: Random changes of training pictures: ``none``, ``crop-flip`` or ``resized-crop-flip``.
+        """
+        self.root, self.size, self.augment = root, published.check_size(size), augment
+        self._augmentation = named_augmentation(augment, size)
+
+    def build(self) -> DataTable:
+        """Read ``metadata.csv`` and the pictures that it names."""
+        base = published.data_folder(self.root)
+        source = f"`{published.fetch_command(_ARCHIVE, base)}` gets it, for research that is not commercial"
+        folder = published.find_folder("Waterbirds", self.root, _FOLDERS, ["metadata.csv"], source)
+        frame = published.read_csv(folder / "metadata.csv", _COLUMNS)
+        problems = Problems(str(folder / "metadata.csv"), published.lines_of(frame))
+        two = {"0": 0, "1": 1}
+        label, place = (published.codes(frame[name], two, problems) for name in ("y", "place"))
+        split = published.codes(frame["split"], {"0": 0, "1": 1, "2": 2}, problems)
+        names = frame["img_filename"].tolist()
+        paths = published.contained(folder, names, problems)
+        published.settle(problems, "metadata.csv")
+        table = DataTable(
+            inputs=published.read_pictures_of("Waterbirds", folder, paths, names, self.size),
+            label=label,
+            attribute=place,
+            split=published.rows_of_splits(split),
+            label_names=["landbird", "waterbird"],
+            attribute_names=["land", "water"],
+            correlation=Correlation.one_to_one(2),
+            facts={
+                "source": "Waterbirds (waterbird_complete95_forest2water2)",
+                "pictures": f"resized to {self.size} x {self.size}",
+                "usual figures": "worst group, and the average with groups weighted as in training",
+            },
+            augment=self._augmentation,
+            row_names=names,
+        )
+        return published.with_count_note(table, "Waterbirds", COUNTS)
+
+    def read_new(self, paths: Sequence[Path]) -> InputStore:
+        """Read picture files."""
+        return self.as_store(read_pictures(paths, (self.size, self.size)))

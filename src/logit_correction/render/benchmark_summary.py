@@ -1,0 +1,124 @@
+"""The tables of a benchmark as plain data: what Markdown and LaTeX both show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from logit_correction.benchmark import Benchmark
+
+#: Rule -> whose weights it takes.
+SELECTIONS = {
+    "last": "those of the last epoch",
+    "valid_average": "those of the epoch with the best average accuracy on validation rows",
+    "valid_worst_class": "those of the epoch with the best worst-class accuracy on validation rows",
+    "valid_group_balanced": "those of the epoch with the best group-balanced accuracy on validation rows",
+    "valid_worst_group": "those of the epoch with the best worst-group accuracy on validation rows",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A cell: the mean in per cent and the standard deviation over the seeds, and the paper's figure."""
+
+    text: str = ""
+    best: bool = False
+    paper: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row: its name, the splits whose attributes it read, and its cells."""
+
+    name: str
+    information: str
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The table of one selection rule.
+
+    Attributes:
+        caption: What the figures are.
+        columns: Their names.
+        paper: Whether the paper has figures for each of them.
+        lines: The rows.
+    """
+
+    caption: str
+    columns: tuple[str, ...]
+    paper: tuple[bool, ...]
+    lines: tuple[Line, ...]
+
+
+def tables(benchmark: Benchmark, frame: pd.DataFrame) -> list[Table]:
+    """Return a table for each selection rule.
+
+    Args:
+        benchmark: The grid.
+        frame: What ``benchmark.results`` returns: one row per finished run and selection rule.
+    """
+    if frame.empty:
+        return []
+    return [_table(benchmark, chosen, str(rule)) for rule, chosen in frame.groupby("selection", sort=False)]
+
+
+def _table(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> Table:
+    grouped = frame.groupby(["row", "column"])[benchmark.metric]
+    mean, deviation, count = 100 * grouped.mean(), 100 * grouped.std(), grouped.count()
+    best = mean.groupby("column").max()
+    names = [*benchmark.rows, *(name for name in benchmark.paper if name not in benchmark.rows)]
+    lines = []
+    for name in names:
+        entries = []
+        for column in benchmark.columns:
+            paper = paper_text(benchmark.paper.get(name, {}).get(column))
+            value = mean.get((name, column))
+            if value is None or value != value:
+                entries.append(Entry(paper=paper))
+                continue
+            spread = deviation[name, column]
+            text = f"{value:.1f}" + (f" ({spread:.1f})" if spread == spread else "")
+            entries.append(Entry(text, len(benchmark.rows) > 1 and value == best[column], paper))
+        lines.append(Line(name, _information(frame[frame["row"] == name]), tuple(entries)))
+    paper_columns = {column for cells in benchmark.paper.values() for column in cells}
+    has_paper = tuple(column in paper_columns for column in benchmark.columns)
+    return Table(_caption(benchmark, count, rule), tuple(benchmark.columns), has_paper, tuple(lines))
+
+
+def _caption(benchmark: Benchmark, count: Any, rule: str) -> str:
+    least, most = int(count.min()), int(count.max())
+    seeds = f"{most}" if least == most else f"{least} to {most}"
+    what = f"{benchmark.metric.replace('_', '-').capitalize()} test accuracy in %"
+    over = f"mean (standard deviation) over {seeds} seeds" if most > 1 else "one seed"
+    caption = f"{what}, {over}. Selection rule: {rule}, the weights are {SELECTIONS.get(rule, 'those it chose')}."
+    columns = f" Columns: {benchmark.column_title}." if benchmark.column_title else ""
+    information = " Group information: the splits whose attributes training or selection read."
+    paper = " Beside: the figures of the paper." if benchmark.paper else ""
+    return caption + columns + information + paper
+
+
+def _information(frame: pd.DataFrame) -> str:
+    """Name the splits whose attributes the runs of a row read."""
+    if frame.empty:
+        return ""
+    read = {split for splits in frame["attributes_read"].fillna("") for split in str(splits).split()}
+    return ", ".join(split for split in ("train", "valid") if split in read) or "none"
+
+
+def paper_text(figure: float | Sequence[float] | None) -> str:
+    """Return the paper's figure as it is printed there.
+
+    >>> paper_text(62.9), paper_text([71.25, 3.17]), paper_text(None)
+    ('62.90', '71.25 (3.17)', '')
+    """
+    if figure is None:
+        return ""
+    if isinstance(figure, Sequence):
+        return f"{figure[0]:.2f} ({figure[1]:.2f})"
+    return f"{figure:.2f}"

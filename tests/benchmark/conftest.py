@@ -1,0 +1,90 @@
+"""A small grid of tiny runs, and the command that runs grids."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from logit_correction.cli import main
+
+USER_CODE = Path(__file__).parents[1] / "user_code"
+
+GRID = {
+    "title": "Two methods",
+    "seeds": 2,
+    "rows": {"plain": {"method": {"name": "ERM"}}, "corrected": {"method": {"name": "LC", "head_start_epochs": 1}}},
+    "columns": {"5 %": {"data": {"minority_ratio": 0.05}}},
+    "common": {"data": {"name": "Digits"}, "epochs": 2, "batch_size": 256, "device": "cpu", "threads": 1},
+    "paper": {"plain": {"5 %": [91.16, 0.97]}},
+}
+
+#: Files of a finished run.
+FILES = {"config.yaml", "metrics.csv", "report.json", "report.html", "predictions.parquet", "checkpoint.pt"}
+
+
+@dataclass
+class Outcome:
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture(autouse=True)
+def user_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the module ``my_parts`` on the path, in child processes too."""
+    monkeypatch.syspath_prepend(str(USER_CODE))
+    monkeypatch.setenv("PYTHONPATH", str(USER_CODE))
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Run ``benchmark`` in this process."""
+
+    def call(*words: object) -> Outcome:
+        capfd.readouterr()
+        status = main(["benchmark", *map(str, words)])
+        return Outcome(status, *capfd.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def write_grid(tmp_path: Path) -> Callable[..., Path]:
+    """Write the small grid, with changes, and return its file."""
+
+    def write(name: str = "mine.yaml", **changes: Any) -> Path:
+        path = tmp_path / name
+        path.write_text(yaml.safe_dump({**GRID, **changes}, sort_keys=False))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def start() -> Any:
+    """Start ``benchmark`` in a process of its own; what is left of it is killed in the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*words: object, **options: Any) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "logit_correction", "benchmark", *map(str, words)]
+        options = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True, **options}
+        started.append(subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **options))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def mtimes(out: Path) -> dict[Path, int]:
+    """When the reports were written."""
+    return {path: path.stat().st_mtime_ns for path in out.rglob("report.json")}

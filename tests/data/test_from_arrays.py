@@ -1,0 +1,163 @@
+"""Arrays, data frames and datasets from Python become the data of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from logit_correction import Choice, RunConfig, TrainingConfig, from_arrays, from_table, load, train
+from logit_correction.data.from_arrays import Arrays
+from logit_correction.data.table_file import Table
+from logit_correction.types import InputError
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
+
+
+def two_clouds(rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    label = np.arange(rows) % 2
+    return np.random.default_rng(0).normal(size=(rows, 3)) + 4 * label[:, None], np.array(["low", "high"])[label]
+
+
+def test_two_lines_train_and_the_run_predicts(tmp_path: Path) -> None:
+    X, y = two_clouds()
+    data = from_arrays(X, y)
+    train(RunConfig(data=data, method=Choice("LC"), training=TrainingConfig(epochs=12, batch_size=8, threads=1)), tmp_path / "run")
+    model = load(tmp_path / "run")
+    assert np.mean(model.predict(X.astype(np.float32)) == y) > 0.9
+    assert model.evaluate("test")["groups"] == model.report["test"]["groups"]
+    assert model.report["data"]["facts"]["split"].startswith("drawn label by label")
+
+
+def test_the_file_is_named_by_its_content(tmp_path: Path) -> None:
+    X, y = two_clouds()
+    assert from_arrays(X, y) == from_arrays(torch.tensor(X), list(y))
+    names = {str(from_arrays(*given).options["file"]) for given in ((X, y), (X + 1, y), (X, y[::-1]))}
+    assert len(names) == 3 and all(name.startswith(str(tmp_path / "cache" / "arrays")) for name in names)
+    other = from_arrays(X, y, folder=tmp_path / "mine", test_fraction=0.5)
+    assert Path(other.options["file"]).parent == tmp_path / "mine" and other.options["test_fraction"] == 0.5
+    assert len(Arrays(**other.options).build().split["test"]) == 30
+
+
+def test_attributes_and_splits(tmp_path: Path) -> None:
+    X, y = two_clouds(30)
+    split = ["train", "train", "train", "train", "valid", "test"] * 5
+    table = Arrays(**from_arrays(X, y, attribute=np.arange(30) % 3 - 1, split=split).options).build().check()
+    assert table.attribute.tolist() == [-1, 0, 1] * 10 and table.attribute_names == ["0", "1"]
+    assert table.split["test"].tolist() == [5, 11, 17, 23, 29] and table.facts["split"] == "given"
+    named = Arrays(**from_arrays(X, y, attribute=[None, "b", "a"] * 10).options).build()
+    assert named.attribute.tolist() == [-1, 1, 0] * 10
+    numbers = Arrays(**from_arrays(X, np.arange(30) % 12 // 5).options).build()
+    assert numbers.label_names == ["0", "1", "2"]
+
+
+def test_pictures(tmp_path: Path) -> None:
+    pictures = np.zeros((24, 3, 6, 4), np.uint8)
+    pictures[1::2] = 200
+    source = Arrays(**from_arrays(pictures, np.arange(24) % 2).options, augment="crop-flip")
+    table = source.build().check()
+    assert table.inputs.input_shape == (3, 6, 4) and table.augment is not None
+    assert torch.equal(table.inputs.pictures(torch.arange(24)), torch.from_numpy(pictures))
+    Image.new("RGB", (40, 60), (200, 200, 200)).save(tmp_path / "new.png")
+    fresh = Arrays(**from_arrays(pictures, np.arange(24) % 2).options)
+    assert torch.equal(
+        fresh.read_new([tmp_path / "new.png"]).fetch(torch.tensor([0])), table.inputs.fetch(torch.tensor([1]))
+    )
+    with pytest.raises(InputError, match="not picture files"):
+        Arrays(**from_arrays(*two_clouds()).options).read_new([tmp_path / "new.png"])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "label", "message"),
+    [
+        (np.zeros((4, 3)), np.zeros(3), r"label has shape \(3,\), but must be \(4,\)"),
+        (np.zeros(4), np.zeros(4), "inputs have shape"),
+        (np.zeros((4, 8, 8, 3)), np.zeros(4), "transpose"),
+        (np.array([["a"], ["b"]]), np.zeros(2), "must be numbers"),
+        (np.zeros((0, 3)), np.zeros(0), "inputs have shape"),
+    ],
+)
+def test_arrays_that_do_not_fit(inputs: np.ndarray, label: np.ndarray, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        from_arrays(inputs, label)
+
+
+def test_rows_that_are_bad() -> None:
+    X, y = two_clouds(20)
+    X[3, 1], X[7, 0] = np.nan, np.inf
+    y = y.astype(object)
+    y[5] = None
+    choice = from_arrays(X, y)
+    with pytest.raises(
+        InputError, match="3 rows are bad: row 3: its input holds NaN or infinity; row 5: has no label; row 7"
+    ):
+        Arrays(**choice.options).build()
+    assert sum(map(len, Arrays(**choice.options, on_bad_rows="skip").build().check().split.values())) == 17
+
+
+def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    for content in (None, b"no arrays"):
+        if content is not None:
+            (tmp_path / "x.npz").write_bytes(content)
+        with pytest.raises(InputError, match=r"x\.npz cannot be read .*call from_arrays again"):
+            Arrays(str(tmp_path / "x.npz")).build()
+
+
+FRAME = pd.DataFrame({"words": [f"row {i}" for i in range(20)], "kind": ["a", "b"] * 10, "size": np.arange(20.0)})
+
+
+def test_a_data_frame() -> None:
+    choice = from_table(FRAME, label="kind", text="words")
+    table = Table(**choice.options).build().check()
+    assert choice.name == "Table" and table.label_names == ["a", "b"] and len(table.label) == 20
+    assert choice == from_table(FRAME.to_dict("list"), label="kind", text="words")
+    with pytest.raises(InputError, match="no column 'sort': it has words, kind, size"):
+        from_table(FRAME, label="sort", text="words")
+    with pytest.raises(InputError, match="int is no table"):
+        from_table(3, label="kind")
+
+
+class Names:
+    """What Hugging Face calls a ClassLabel."""
+
+    names = ("good", "bad")
+
+
+class HubDataset:
+    """Looks like a Hugging Face dataset, which tests cannot rely on."""
+
+    features: dict[str, Any] = {"label": Names(), "text": object()}
+
+    def __init__(self, start: int, stop: int) -> None:
+        self.rows = range(start, stop)
+
+    def to_pandas(self) -> pd.DataFrame:
+        return pd.DataFrame({"text": [f"row {i}" for i in self.rows], "label": [i % 2 for i in self.rows]})
+
+
+def test_datasets_of_the_hub() -> None:
+    table = Table(**from_table(HubDataset(0, 20), label="label", text="text").options).build()
+    assert table.label_names == ["bad", "good"] and table.label.tolist() == [1, 0] * 10
+    splits = {"train": HubDataset(0, 20), "validation": HubDataset(20, 26), "test": HubDataset(26, 30)}
+    whole = Table(**from_table(splits, label="label", text="text").options).build().check()
+    assert {name: len(rows) for name, rows in whole.split.items()} == {"train": 20, "valid": 6, "test": 4}
+    assert whole.facts["split"] == "given"
+
+
+def test_a_real_dataset_of_the_hub() -> None:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(
+        {"label": datasets.ClassLabel(names=["good", "bad"]), "text": datasets.Value("string")}
+    )
+    rows = {"label": [0, 1] * 10, "text": [f"row {i}" for i in range(20)]}
+    dataset = datasets.Dataset.from_dict(rows, features=features)
+    table = Table(**from_table(datasets.DatasetDict({"train": dataset}), label="label", text="text").options).build()
+    assert table.label_names == ["bad", "good"] and table.label.tolist() == [1, 0] * 10

@@ -1,0 +1,178 @@
+"""A folder of pictures: the layouts that people have, and what may be wrong with them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from logit_correction.data.image_folder import ImageFolder
+from logit_correction.data.stores import StreamedStore
+from logit_correction.types import InputError
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
+
+
+def save(path: Path, number: int = 0) -> None:
+    """Save a picture whose brightness is a number."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (6, 4), (number, number, number)).save(path)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder per label, ten pictures each: cat pictures are 0..9, dog pictures 100..109."""
+    folder = tmp_path / "animals"
+    for start, label in ((0, "cat"), (100, "dog")):
+        for i in range(10):
+            save(folder / label / ("deep" if i == 3 else "") / f"{i}.png", start + i)
+    return folder
+
+
+def source(root: Path, **options: object) -> ImageFolder:
+    return ImageFolder(str(root), **({"size": 4} | options))  # type: ignore[arg-type]
+
+
+def brightness(table: object, rows: torch.Tensor) -> list[int]:
+    return table.inputs.pictures(rows)[:, 0, 0, 0].tolist()  # type: ignore[attr-defined]
+
+
+def test_a_folder_per_label(root: Path) -> None:
+    (root / "cat" / "notes.txt").write_text("about cats")
+    (root / "dog" / ".DS_Store").write_text("")
+    (root / ".git").mkdir()
+    table = source(root).build().check()
+    assert table.label_names == ["cat", "dog"] and table.attribute_names == []
+    assert {name: len(rows) for name, rows in table.split.items()} == {"train": 14, "valid": 2, "test": 4}
+    rows = torch.arange(20)
+    assert [value >= 100 for value in brightness(table, rows)] == table.label[rows].bool().tolist()
+    assert table.row_names is not None and "cat/deep/3.png" in table.row_names
+    assert len(table.notes) == 1 and "1 files of" in table.notes[0] and "notes.txt" in table.notes[0]
+    assert table.facts["split"] == "drawn label by label, 10 % valid, 20 % test, seed 0"
+
+
+@pytest.mark.parametrize("names", [("train", "val", "test"), ("Train", "valid", "TEST")])
+def test_a_folder_per_split(names: tuple[str, ...], tmp_path: Path) -> None:
+    for start, split in zip((0, 50, 100), names, strict=True):
+        for i in range(4):
+            save(tmp_path / "data" / split / ("b" if i % 2 else "a") / f"{i}.jpg", start + i)
+    table = source(tmp_path / "data").build().check()
+    assert table.facts["split"] == "given" and table.label_names == ["a", "b"]
+    for start, name in zip((0, 50, 100), ("train", "valid", "test"), strict=True):
+        assert all(abs(value - start) <= 5 for value in brightness(table, table.split[name]))
+
+
+def test_a_missing_test_folder_is_drawn_from_training(tmp_path: Path) -> None:
+    for split in ("train", "val"):
+        for i in range(20):
+            save(tmp_path / "data" / split / ("b" if i % 2 else "a") / f"{i}.png", i)
+    table = source(tmp_path / "data").build().check()
+    assert {name: len(rows) for name, rows in table.split.items()} == {"train": 16, "valid": 20, "test": 4}
+
+
+def write(path: Path, rows: Iterable[Iterable[object]]) -> None:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+def test_a_metadata_file(root: Path) -> None:
+    listed = [
+        (f"{label}/{i}.png", label, i % 3, ("woods", "street", "")[i % 3])
+        for label in ("cat", "dog")
+        for i in (0, 1, 2, 4, 5, 6)
+    ]
+    write(root / "metadata.csv", [("filename", "label", "split", "attribute"), *listed])
+    table = source(root).build().check()
+    assert table.label_names == ["cat", "dog"] and table.attribute_names == ["street", "woods"]
+    assert {name: len(rows) for name, rows in table.split.items()} == {"train": 4, "valid": 4, "test": 4}
+    assert table.attribute.tolist() == [1, 0, -1, 0, -1, 1] * 2
+    assert brightness(table, torch.tensor([0, 3, 11])) == [0, 4, 106]
+    write(root / "other.csv", [("file", "kind", "label"), *((name, i, label) for name, label, i, _ in listed)])
+    other = source(root, metadata=str(root / "other.csv"), label="kind", attribute="label").build()
+    assert other.label_names == ["0", "1", "2"] and other.attribute_names == ["cat", "dog"]
+
+
+def test_every_bad_row_of_a_metadata_file_is_named(root: Path, tmp_path: Path) -> None:
+    save(tmp_path / "outside.png")
+    (root / "cat" / "1.png").write_bytes(b"no picture")
+    names = ["cat/0.png", "cat/1.png", "gone.png", "../outside.png", "", "cat/0.png", "dog/1.png", "dog/2.png"]
+    labels = ["cat"] * 6 + ["", "dog"]
+    write(root / "metadata.csv", [("path", "label"), *zip(names, labels, strict=True)])
+    with pytest.raises(InputError) as caught:
+        source(root).build()
+    message = str(caught.value)
+    assert "6 rows are bad" in message and "metadata.csv" in message
+    for part in (
+        "row 3: ",
+        "1.png is no picture that Pillow can read",
+        "row 4: 'gone.png' is missing in",
+        "row 5: '../outside.png' lies outside of",
+        "row 6: column 'path' is empty",
+        "row 7: repeats row 2",
+        "row 8: has no label",
+    ):
+        assert part in message
+    assert "row 2: " not in message and "row 9: " not in message
+
+
+def test_pictures_that_cannot_be_read(root: Path) -> None:
+    (root / "cat" / "0.png").write_bytes(b"")
+    (root / "dog" / "9.png").write_bytes(b"no picture")
+    with pytest.raises(InputError, match=r"2 rows are bad: cat/0\.png: .*; dog/9\.png: .*on_bad_rows skip"):
+        source(root).build()
+    table = source(root, on_bad_rows="skip").build().check()
+    assert sum(len(rows) for rows in table.split.values()) == 18
+    assert len(table.notes) == 1 and "2 bad rows were left out: cat/0.png: " in table.notes[0]
+    assert 0 not in torch.cat(list(table.split.values())).tolist()
+
+
+def test_folders_that_are_none(tmp_path: Path, root: Path) -> None:
+    with pytest.raises(InputError, match="is no folder"):
+        source(tmp_path / "nothing").build()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"a folder of pictures for each of at least two labels.*it holds no folder"):
+        source(tmp_path / "empty").build()
+    with pytest.raises(InputError, match="at least two labels"):
+        save(tmp_path / "one" / "cat" / "0.png")
+        source(tmp_path / "one").build()
+    (tmp_path / "two" / "a").mkdir(parents=True)
+    (tmp_path / "two" / "b").mkdir()
+    with pytest.raises(InputError, match="holds no pictures"):
+        source(tmp_path / "two").build()
+    (root / "train").mkdir()
+    with pytest.raises(InputError, match=r"folders of splits and others \(cat, dog\)"):
+        source(root).build()
+    write(root / "metadata.csv", [("name", "label"), ("cat/0.png", "cat")])
+    with pytest.raises(InputError, match=r"has no column path, file, filename"):
+        source(root).build()
+    write(root / "metadata.csv", [("file", "labels"), ("cat/0.png", "cat")])
+    with pytest.raises(InputError, match=r"no column 'label' \(did you mean labels\?\): it has file, labels"):
+        source(root).build()
+
+
+def test_a_label_whose_folder_is_empty_is_noted(root: Path) -> None:
+    (root / "emu").mkdir()
+    table = source(root).build()
+    assert table.label_names == ["cat", "dog"] and "emu holds no picture" in table.notes[0]
+
+
+def test_options(root: Path) -> None:
+    with pytest.raises(InputError, match=r"--data.size is 0"):
+        source(root, size=0)
+    streamed = source(root, memory_limit=0, augment="crop-flip").build()
+    assert isinstance(streamed.inputs, StreamedStore) and streamed.augment is not None
+    assert "memory" not in str(streamed.facts)
+    assert source(root).build().augment is None
+
+
+def test_new_pictures_are_read_as_those_of_training(root: Path) -> None:
+    table = source(root).build()
+    new = source(root).read_new([root / "dog" / "4.png"])
+    assert torch.equal(new.fetch(torch.tensor([0])), table.inputs.fetch(torch.tensor([13])))

@@ -1,0 +1,138 @@
+"""Batches that are read and augmented apart from the step: the same whoever reads, from wherever one enters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from logit_correction.data.augment import CropFlip, ResizedCropFlip
+from logit_correction.data.loading import BatchLoader, evaluation_batch
+from logit_correction.data.reading import choose_workers, place_seeds
+from logit_correction.data.stores import ArrayStore, StreamedStore
+from logit_correction.data.table import DataTable
+from logit_correction.data.text import TokenStore
+from logit_correction.types import InputError
+
+ROWS = 22
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> dict[str, DataTable]:
+    """The same pictures, resident and streamed."""
+    pictures = torch.randint(0, 256, (ROWS, 3, 10, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    np.save(tmp_path / "pictures.npy", pictures.numpy())
+    order = torch.randperm(ROWS, generator=torch.Generator().manual_seed(1))
+    resident = DataTable(
+        inputs=ArrayStore(pictures),
+        label=torch.arange(ROWS) % 2,
+        attribute=torch.full((ROWS,), -1),
+        split={"train": order[:14], "valid": order[14:18], "test": order[18:]},
+        label_names=["a", "b"],
+        attribute_names=[],
+    )
+    return {"resident": resident, "streamed": replace(resident, inputs=StreamedStore(tmp_path / "pictures.npy"))}
+
+
+def batches(table: DataTable, split: str = "train", epoch: int = 1, first: int = 0, **options: object) -> list:
+    options = {"batch_size": 4, "seed": 3, "shuffle": True, **options}
+    return list(BatchLoader(table, split, **options).epoch(epoch, first))  # type: ignore[arg-type]
+
+
+def same(one: list, other: list) -> None:
+    assert len(one) == len(other) > 0
+    for a, b in zip(one, other, strict=True):
+        assert torch.equal(a.inputs, b.inputs) and torch.equal(a.label, b.label) and torch.equal(a.index, b.index)
+
+
+@pytest.mark.parametrize("augment", [None, CropFlip(), ResizedCropFlip(10, 10)])
+@pytest.mark.parametrize("weight", [None, torch.arange(14) % 3])
+def test_neither_place_nor_workers_change_a_batch(
+    augment: object, weight: torch.Tensor | None, tables: dict[str, DataTable]
+) -> None:
+    resident, streamed = (replace(table, augment=augment) for table in tables.values())
+    expected = batches(resident, row_weight=weight)
+    for workers in (0, 1, 2):
+        same(batches(streamed, workers=workers, row_weight=weight), expected)
+    same(batches(resident, workers=2, row_weight=weight), expected)
+    same(batches(streamed, first=2, workers=2, row_weight=weight), expected[2:])
+    if weight is not None:  # a row that is seen twice an epoch is changed anew each time
+        index, inputs = (torch.cat([getattr(batch, name) for batch in expected]) for name in ("index", "inputs"))
+        twice = inputs[index == 2]
+        assert len(twice) == 2 and torch.equal(twice[0], twice[1]) == (augment is None)
+
+
+@pytest.mark.parametrize("augment", [CropFlip(), ResizedCropFlip(10, 10)])
+def test_only_shuffled_training_batches_are_augmented(augment: object, tables: dict[str, DataTable]) -> None:
+    table = replace(tables["streamed"], augment=augment)
+    plain = tables["resident"].inputs
+    for split in ("train", "valid"):
+        rows = table.split[split]
+        (seen,) = batches(table, split, shuffle=False, batch_size=20)
+        assert torch.equal(seen.inputs, plain.fetch(rows))
+    epochs = [batches(table, epoch=epoch, batch_size=20)[0] for epoch in (0, 1)]
+    for batch in epochs:
+        original = plain.fetch(table.split["train"][batch.index])
+        assert batch.inputs.shape == original.shape and 0 <= batch.inputs.min() <= batch.inputs.max() <= 1
+        assert float((batch.inputs != original).flatten(1).any(1).float().mean()) > 0.8
+    orders = [batch.index.argsort() for batch in epochs]
+    assert not torch.equal(epochs[0].inputs[orders[0]], epochs[1].inputs[orders[1]])
+
+
+def test_processes_that_train_share_what_one_would_have_seen(tables: dict[str, DataTable]) -> None:
+    table = replace(tables["streamed"], augment=CropFlip())
+    alone = batches(table, batch_size=4)
+    parts = [batches(table, batch_size=4, rank=rank, world_size=2) for rank in (0, 1)]
+    for whole, left, right in list(zip(alone, *parts, strict=True))[:-1]:
+        assert torch.equal(whole.inputs, torch.cat([left.inputs, right.inputs]))
+
+
+def test_reading_leaves_the_common_generator_alone(tables: dict[str, DataTable]) -> None:
+    torch.manual_seed(8)
+    expected = torch.rand(2)
+    for workers in (0, 1):
+        torch.manual_seed(8)
+        batches(tables["streamed"], workers=workers)
+        assert torch.equal(torch.rand(2), expected)
+
+
+def test_rows_of_a_streamed_store_may_be_chosen(tables: dict[str, DataTable], tmp_path: Path) -> None:
+    chosen = StreamedStore(tmp_path / "pictures.npy", scale=0.5, row_of=torch.tensor([4, 2, 4]))
+    assert len(chosen) == 3
+    assert torch.equal(chosen.fetch(torch.tensor([2, 1])), 0.5 * tables["resident"].inputs.fetch(torch.tensor([4, 2])))
+
+
+def test_the_check_of_a_table_does_not_read_what_is_streamed(
+    tables: dict[str, DataTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StreamedStore, "pictures", lambda *_: pytest.fail("read"))
+    tables["streamed"].check()
+
+
+def test_vectors_cannot_be_augmented(tables: dict[str, DataTable]) -> None:
+    table = replace(tables["resident"], inputs=ArrayStore(torch.rand(ROWS, 5)), augment=CropFlip())
+    with pytest.raises(InputError, match="only pictures can be augmented"):
+        batches(table)
+
+
+def test_seeds_of_places_do_not_depend_on_the_cut() -> None:
+    whole = place_seeds(99, 0, 50)
+    assert torch.equal(torch.cat([place_seeds(99, 0, 20), place_seeds(99, 20, 50)]), whole)
+    assert len(set(whole.tolist()) | set(place_seeds(98, 0, 50).tolist())) == 100
+
+
+def test_how_many_processes_read() -> None:
+    assert choose_workers(0, 10**6, 1) == 0 and choose_workers(5, 10, 4) == 5
+    assert choose_workers(-1, 999, 1) == 0
+    assert 1 <= choose_workers(-1, 10**6, 1) <= 8
+    assert choose_workers(-1, 10**6, 10**6) == 1
+
+
+def test_evaluation_takes_fewer_large_inputs_at_a_time() -> None:
+    assert evaluation_batch(ArrayStore(torch.zeros(1, 12))) == 1000
+    assert evaluation_batch(ArrayStore(torch.zeros(1, 3, 224, 224, dtype=torch.uint8))) == 111
+    assert evaluation_batch(ArrayStore(torch.zeros(1, 3, 5000, 5000, dtype=torch.uint8))) == 1
+    assert evaluation_batch(TokenStore({"input_ids": torch.zeros(1, 220, dtype=torch.int32)})) == 99

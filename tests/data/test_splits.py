@@ -1,0 +1,99 @@
+"""Splits that are given, and stratified ones."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logit_correction.data.splits import Splitting, make_splits, split_name
+from logit_correction.types import InputError
+
+USUAL = Splitting(0.1, 0.2, 0)
+
+
+def test_what_people_call_splits() -> None:
+    names = [
+        "Train",
+        "training",
+        "0",
+        "val",
+        "VALID",
+        "validation",
+        "dev",
+        "1",
+        "test",
+        " testing ",
+        "2",
+        "holdout",
+        "",
+    ]
+    assert [split_name(name) for name in names] == ["train"] * 3 + ["valid"] * 5 + ["test"] * 3 + [None] * 2
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    counts=st.lists(st.integers(3, 60), min_size=2, max_size=5),
+    valid=st.floats(0.05, 0.45),
+    test=st.floats(0.05, 0.45),
+    seed=st.integers(0, 5),
+)
+def test_a_drawn_split_has_its_share_of_every_label(counts: list[int], valid: float, test: float, seed: int) -> None:
+    label = torch.cat([torch.full((count,), y) for y, count in enumerate(counts)])
+    label = label[torch.randperm(len(label), generator=torch.Generator().manual_seed(seed))]
+    names = [f"label {y}" for y in range(len(counts))]
+    split, how = make_splits(label, None, names, Splitting(valid, test, seed))
+    assert sorted(torch.cat(list(split.values())).tolist()) == list(range(len(label)))
+    for y, count in enumerate(counts):
+        parts = {name: int((label[rows] == y).sum()) for name, rows in split.items()}
+        assert min(parts.values()) >= 1
+        if count >= 10:
+            assert abs(parts["valid"] - valid * count) <= 1 and abs(parts["test"] - test * count) <= 1
+    assert how.startswith("drawn label by label")
+    again, _ = make_splits(label, None, names, Splitting(valid, test, seed))
+    assert all(torch.equal(split[name], again[name]) for name in split)
+
+
+def test_more_rows_of_one_label_leave_the_others_where_they_were() -> None:
+    label = torch.arange(60) % 2
+    more = torch.cat([label, torch.zeros(40, dtype=torch.long)])
+    first, second = (make_splits(values, None, ["a", "b"], USUAL)[0] for values in (label, more))
+    for name in first:
+        own, others = (rows[values[rows] == 1] for rows, values in ((first[name], label), (second[name], more)))
+        assert torch.equal(own, others)
+
+
+def test_another_seed_draws_another_split() -> None:
+    label = torch.arange(60) % 2
+    one, other = (make_splits(label, None, ["a", "b"], Splitting(0.1, 0.2, seed))[0]["test"] for seed in (0, 1))
+    assert not torch.equal(one, other)
+
+
+def test_given_splits_stay_and_missing_ones_are_drawn_from_training() -> None:
+    label = torch.arange(40) % 2
+    given = ["train"] * 30 + ["valid"] * 10
+    split, how = make_splits(label, given, ["a", "b"], USUAL)
+    assert split["valid"].tolist() == list(range(30, 40))
+    assert len(split["test"]) == 6 and int(split["test"].max()) < 30
+    assert how == "given; drawn label by label, 20 % test, seed 0 from the training rows"
+    whole, how = make_splits(label, ["train"] * 20 + ["valid"] * 10 + ["test"] * 10, ["a", "b"], USUAL)
+    assert how == "given" and len(whole["train"]) == 20
+
+
+def test_rows_without_a_label_belong_nowhere() -> None:
+    label = torch.tensor([0, 1, -1] * 10)
+    split, _ = make_splits(label, None, ["a", "b"], USUAL)
+    assert sorted(torch.cat(list(split.values())).tolist()) == [i for i in range(30) if i % 3 != 2]
+
+
+def test_what_cannot_be_split_is_refused() -> None:
+    label = torch.tensor([0] * 10 + [1] * 2)
+    with pytest.raises(InputError, match=r"too few rows to split \(rows per label: rare 2\).*at least 3"):
+        make_splits(label, None, ["common", "rare"], USUAL)
+    make_splits(label, ["train"] * 9 + ["test", "train", "train"], ["common", "rare"], USUAL)
+    with pytest.raises(InputError, match="no row is for training"):
+        make_splits(label, ["test"] * 12, ["common", "rare"], USUAL)
+    for valid, test, message in ((0, 0.2, "valid_fraction"), (0.1, 1, "test_fraction"), (0.5, 0.5, "no row to train")):
+        with pytest.raises(InputError, match=message):
+            Splitting(valid, test, 0)

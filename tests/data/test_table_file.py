@@ -1,0 +1,223 @@
+"""A CSV or Parquet file of texts, pictures or features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from logit_correction.data.table_file import Table
+from logit_correction.data.text import hashed_words
+from logit_correction.types import InputError
+
+ROWS = 30
+FRAME = pd.DataFrame(
+    {
+        "text": [f"text number {i} of " + ("joy" if i % 2 else "woe") for i in range(ROWS)],
+        "mood": ["glad" if i % 2 else "sad" for i in range(ROWS)],
+        "age": [20 + 7 * i % 31 for i in range(ROWS)],
+        "place": [("town", "land", "sea")[i % 3] for i in range(ROWS)],
+        "writer": [("a", "b")[i % 5 == 0] for i in range(ROWS)],
+        "part": [("train", "train", "train", "dev", "test")[i // 2 % 5] for i in range(ROWS)],
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    FRAME.to_csv(tmp_path / "rows.csv", index=False)
+    return tmp_path / "rows.csv"
+
+
+def source(file: Path, **options: Any) -> Table:
+    return Table(str(file), **({"label": "mood"} | options))
+
+
+def test_texts(file: Path) -> None:
+    table = source(file, text="text").build().check()
+    assert table.label_names == ["glad", "sad"] and not table.has_attributes("train")
+    rows = torch.arange(ROWS)
+    assert torch.equal(table.inputs.fetch(rows), hashed_words(FRAME["text"].tolist()).fetch(rows))
+    assert table.row_names is not None and table.row_names[3] == "text number 3 of joy"
+    new = source(file, text="text")
+    assert torch.equal(new.read_values(["text number 3 of joy"]).fetch(rows[:1]), table.inputs.fetch(rows[3:4]))
+    kind, names, store = new.read_table(file)
+    assert (kind, names[:2]) == ("row", ["2", "3"]) and torch.equal(store.fetch(rows), table.inputs.fetch(rows))
+
+
+@pytest.mark.parametrize("kind", ["semicolon.csv", "tab.tsv", "quoted.csv", "file.parquet"])
+def test_kinds_of_files(kind: str, file: Path, tmp_path: Path) -> None:
+    path = tmp_path / kind
+    frame = FRAME.assign(text=FRAME["text"] + '\nwith "quotes", commas; and lines')
+    if kind.endswith("parquet"):
+        frame.to_parquet(path)
+    else:
+        separator = {"semicolon.csv": ";", "tab.tsv": "\t"}.get(kind, ",")
+        frame.to_csv(path, sep=separator, index=False, encoding="utf-8-sig")
+    table = source(path, text="text", attribute="writer", split="part").build().check()
+    assert torch.equal(
+        table.inputs.fetch(torch.arange(ROWS)), hashed_words(frame["text"].tolist()).fetch(torch.arange(ROWS))
+    )
+    assert {name: len(rows) for name, rows in table.split.items()} == {"train": 18, "valid": 6, "test": 6}
+    assert table.attribute.tolist() == [int(i % 5 == 0) for i in range(ROWS)]
+
+
+def test_several_attributes_make_one(file: Path) -> None:
+    table = source(file, text="text", attribute=["writer", "place"]).build().check()
+    assert len(table.attribute_names) == 6 and table.attribute_names[0] == "writer=a, place=land"
+    named = [table.attribute_names[int(a)] for a in table.attribute]
+    assert named == [f"writer={w}, place={p}" for w, p in zip(FRAME["writer"], FRAME["place"], strict=True)]
+
+
+def test_features_are_standardised_by_the_training_rows_alone(file: Path) -> None:
+    table = source(file, features=["age", "place"], split="part").build().check()
+    rows = table.split["train"]
+    age = FRAME["age"].to_numpy(dtype=float)
+    mean, deviation = age[rows].mean(), age[rows].std()
+    vectors = table.inputs.fetch(torch.arange(ROWS))
+    np.testing.assert_allclose(vectors[:, 0], (age - mean) / deviation, rtol=1e-5)
+    assert vectors[:, 1:].sum(1).tolist() == [1.0] * ROWS and table.info.input_shape == (4,)
+    columns = table.preparation["columns"]
+    assert columns[1] == {"name": "place", "categories": ["land", "sea", "town"]}
+    fresh = source(file.parent / "gone.csv", features="*")  # a loaded model needs no file of training rows
+    fresh.prepare(table.preparation)
+    again = fresh.read_values(FRAME[["age", "place"]].iloc[::-1]).fetch(torch.arange(ROWS))
+    assert torch.equal(again.flip(0), vectors)
+    with pytest.raises(InputError, match="some features are names"):
+        fresh.as_store(vectors)
+
+
+def test_numbers_alone_may_come_as_an_array(file: Path) -> None:
+    one = source(file, features="age")
+    table = one.build()
+    values = torch.tensor(FRAME["age"].to_numpy(dtype=np.float32))[:, None]
+    assert torch.allclose(
+        one.as_store(values).fetch(torch.arange(ROWS)), table.inputs.fetch(torch.arange(ROWS)), atol=1e-6
+    )
+
+
+def test_a_star_takes_all_that_is_left(file: Path, tmp_path: Path) -> None:
+    FRAME.drop(columns="text").to_csv(tmp_path / "few.csv", index=False)
+    table = source(tmp_path / "few.csv", features="*", split="part", attribute="writer").build()
+    assert [column["name"] for column in table.preparation["columns"]] == ["age", "place"]
+    FRAME[["mood"]].to_csv(tmp_path / "none.csv", index=False)
+    with pytest.raises(InputError, match="no column left for features"):
+        source(tmp_path / "none.csv", features="*", keep_duplicates=True).build()
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    folder = tmp_path / "shots"
+    folder.mkdir()
+    for i in range(ROWS):
+        Image.new("RGB", (5, 5), (i, i, i)).save(folder / f"{i}.png")
+    names = [f"{i}.png" for i in range(ROWS)]
+    FRAME.assign(shot=names).to_csv(folder / "rows.csv", index=False)
+    FRAME.assign(shot=[f"shots/{name}" for name in names]).to_csv(tmp_path / "above.csv", index=False)
+    return folder / "rows.csv"
+
+
+def test_picture_files(pictures: Path, tmp_path: Path) -> None:
+    table = source(pictures, path="shot", size=5, augment="crop-flip").build().check()
+    found = table.inputs.pictures(torch.arange(ROWS))
+    assert found is not None and found[:, 0, 0, 0].tolist() == list(range(ROWS)) and table.augment is not None
+    above = source(tmp_path / "above.csv", path="shot", size=5).build()
+    rooted = source(pictures, path="shot", size=5, root=str(pictures.parent)).build()
+    for other in (above, rooted):
+        assert torch.equal(other.inputs.pictures(torch.arange(ROWS)), found)
+    kind, names, store = source(pictures, path="shot", size=5).read_table(pictures)
+    assert (kind, names[1]) == ("path", "1.png") and torch.equal(store.pictures(torch.arange(ROWS)), found)
+    with pytest.raises(InputError, match=r"30 rows are bad: row 2: '0.png' is missing in"):
+        source(pictures, path="shot", root=str(tmp_path)).build()
+
+
+def bad(file: Path, **changes: tuple[int, Any]) -> Path:
+    """Write the rows with some values changed."""
+    frame = FRAME.astype(object)
+    for column, (row, value) in changes.items():
+        frame.loc[row, column] = value
+    frame.to_csv(file, index=False)
+    return file
+
+
+def test_every_bad_row_is_named(file: Path) -> None:
+    changed = bad(file, text=(4, "  "), mood=(9, None), part=(12, "holdout"))
+    with pytest.raises(InputError) as caught:
+        source(changed, text="text", split="part").build()
+    assert str(caught.value) == (
+        f"{changed}: 3 rows are bad: row 6: the text (column 'text') is empty; row 11: has no label; row 14: split "
+        "'holdout' is none of train, valid, test; mend them, or leave them out by --data.on_bad_rows skip"
+    )
+    table = source(changed, text="text", split="part", on_bad_rows="skip").build().check()
+    assert sum(map(len, table.split.values())) == ROWS - 3 and "3 bad rows were left out" in table.notes[0]
+
+
+def test_features_that_are_no_numbers(file: Path) -> None:
+    changed = bad(file, age=(4, "old"), place=(5, ""))
+    with pytest.raises(InputError, match=r"row 6: column 'age' holds 'old', which is no finite number; row 7: column"):
+        source(changed, features=["age", "place"]).build()
+    table = source(changed, features=["age", "place"], on_bad_rows="skip").build().check()
+    assert [column["name"] for column in table.preparation["columns"]] == ["age", "place"]
+
+
+@pytest.mark.parametrize("kind", [{"text": "text"}, {"features": ["age"]}])
+def test_rows_that_repeat_others(kind: dict[str, Any], file: Path) -> None:
+    twice = pd.concat([FRAME, FRAME.iloc[[0, 3]].assign(part="test")])
+    twice.to_csv(file, index=False)
+    with pytest.raises(InputError, match="2 rows are bad: row 32: repeats row 2; row 33: repeats row 5"):
+        source(file, split="part", **kind).build()
+    kept = source(file, split="part", keep_duplicates=True, **kind).build()
+    assert sum(map(len, kept.split.values())) == ROWS + 2
+
+
+def test_new_rows_are_checked(file: Path, tmp_path: Path) -> None:
+    texts = source(file, text="text")
+    (tmp_path / "new.csv").write_text("text,more\ngood,1\n,2\n")
+    with pytest.raises(InputError, match=r"new\.csv: 1 row is bad: row 3: the text .* is empty; mend or remove them"):
+        texts.read_table(tmp_path / "new.csv")
+    (tmp_path / "new.csv").write_text("txt\ngood\n")
+    with pytest.raises(InputError, match=r"no column 'text' \(did you mean txt\?\)"):
+        texts.read_table(tmp_path / "new.csv")
+    with pytest.raises(InputError, match="takes texts, not picture files"):
+        texts.read_new([tmp_path / "a.png"])
+
+
+def test_files_that_are_no_tables(file: Path, tmp_path: Path) -> None:
+    for name, content, message in (
+        ("a.csv", b"", "cannot be read as a table"),
+        ("b.csv", b"text,mood\n", "has no rows"),
+        ("c.csv", b"\xff\xfe\x00\x01", "cannot be read as a table"),
+        ("d.parquet", b"PAR1", "cannot be read as a table"),
+        ("e.csv", b"text,mood\na,b\nc,d,e,f\n", "cannot be read as a table"),
+        ("f.csv", b"text,mood,mood \na,b,c\n", "more than one column mood"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=message) as caught:
+            source(tmp_path / name, text="text").build()
+        assert name in str(caught.value)
+    with pytest.raises(InputError, match=r"gone\.csv does not exist"):
+        source(tmp_path / "gone.csv", text="text").build()
+    with pytest.raises(InputError, match=r"no column 'moods' \(did you mean mood\?\), 'who': it has text, mood, age"):
+        source(file, text="text", label="moods", attribute="who").build()
+
+
+def test_options_that_do_not_go_together(file: Path) -> None:
+    with pytest.raises(InputError, match="given: none"):
+        source(file)
+    with pytest.raises(InputError, match="given: text and path"):
+        source(file, text="text", path="text")
+    with pytest.raises(InputError, match="--data.tokenizer is for texts"):
+        source(file, path="text", tokenizer="x")
+    noted = source(file.rename(file.with_name("named.csv")), text="text")
+    noted.file.write_text(noted.file.read_text().replace("part", "split", 1))
+    assert noted.build().notes == ("the column 'split' is not used: give --data.split split to use it",)

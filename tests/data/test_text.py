@@ -1,0 +1,78 @@
+"""Texts as hashed words and as tokens."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.feature_extraction.text import HashingVectorizer
+
+from logit_correction.data.text import LENGTH, MOST_WORDS, TokenStore, hashed_words, tokenize
+from logit_correction.types import InputError
+
+TEXTS = ["A good film, good indeed.", "bad", "", "Das Ende war gut; all's well!", "good bad good bad bad"]
+
+
+def test_words_are_counted_as_scikit_learn_counts_them() -> None:
+    store = hashed_words(TEXTS, 64)
+    expected = LENGTH * HashingVectorizer(n_features=64).transform(TEXTS).toarray()
+    rows = torch.tensor([4, 0, 2, 3, 1, 1])
+    np.testing.assert_allclose(store.fetch(rows), expected[rows], rtol=1e-5)
+    assert store.input_shape == (64,) and len(store) == 5 and store.pictures(rows) is None
+    np.testing.assert_allclose(store.to("cpu").fetch(rows), expected[rows], rtol=1e-5)
+
+
+def test_of_a_very_long_text_the_heaviest_words_count() -> None:
+    words = [f"word{i}" for i in range(MOST_WORDS + 200)]
+    text = " ".join(words + words[-100:] * 5)
+    fetched = hashed_words([text, "short"], 2**20).fetch(torch.tensor([0]))[0]
+    assert int((fetched != 0).sum()) <= MOST_WORDS
+    heavy = hashed_words([" ".join(words[-100:])], 2**20).fetch(torch.tensor([0]))[0].nonzero().flatten()
+    assert bool((fetched[heavy] != 0).all())
+
+
+def test_tokens_are_fetched_by_row() -> None:
+    ids = torch.arange(12, dtype=torch.int32).reshape(4, 3)
+    store = TokenStore({"input_ids": ids, "attention_mask": (ids > 2).int()})
+    batch = store.fetch(torch.tensor([2, 0]))
+    assert {name: (values.dtype, values.tolist()) for name, values in batch.items()} == {
+        "input_ids": (torch.int64, [[6, 7, 8], [0, 1, 2]]),
+        "attention_mask": (torch.int64, [[1, 1, 1], [0, 0, 0]]),
+    }
+    assert store.input_shape == (3,) and len(store) == 4
+
+
+@pytest.fixture
+def tokenizer(tmp_path: Path) -> Path:
+    """A folder with a tokenizer of whole words."""
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path / "tokenizer"
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"]))
+    transformers.BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
+    return folder
+
+
+def test_texts_are_split_once_and_kept(tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import transformers
+
+    texts, cache = ["good film", "bad", "good good bad film film"], tmp_path / "cache"
+    store = tokenize(texts, str(tokenizer), 5, cache)
+    assert store.input_shape == (5,)
+    batch = store.fetch(torch.arange(3))
+    assert batch["attention_mask"].sum(1).tolist() == [4, 3, 5]
+    assert batch["input_ids"][1, 3:].tolist() == [0, 0]
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *_: pytest.fail("loaded again"))
+    again = tokenize(texts, str(tokenizer), 5, cache).fetch(torch.arange(3))
+    assert all(torch.equal(batch[name], again[name]) for name in batch)
+
+
+def test_a_tokenizer_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="max_tokens is 0"):
+        tokenize(["a"], "name", 0, tmp_path)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(InputError, match=r"pip install 'logit-correction\[text\]'"):
+        tokenize(["a"], "name", 4, tmp_path)
