@@ -29,6 +29,8 @@ _PUBLIC = {
     "RunConfig": "logit_correction.config",
     "Choice": "logit_correction.config",
     "TrainingConfig": "logit_correction.config",
+    "from_arrays": "logit_correction.data.from_arrays",
+    "from_table": "logit_correction.data.from_arrays",
     "load": "logit_correction.runs",
     "train": "logit_correction.runs",
 }

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from logit_correction.benchmark.grid import Benchmark, Cell, merge, read, shipped, slug
-from logit_correction.benchmark.run import results, run
+from logit_correction.benchmark.checks import slug
+from logit_correction.benchmark.executors import ProcessExecutor, RayExecutor
+from logit_correction.benchmark.grid import Benchmark, Cell, merge, read, shipped
+from logit_correction.benchmark.places import find
+from logit_correction.benchmark.results import history, results
+from logit_correction.benchmark.run import run
 
-__all__ = ["Benchmark", "Cell", "merge", "read", "results", "run", "shipped", "slug"]
+__all__ = [
+    "Benchmark",
+    "Cell",
+    "ProcessExecutor",
+    "RayExecutor",
+    "find",
+    "history",
+    "merge",
+    "read",
+    "results",
+    "run",
+    "shipped",
+    "slug",
+]

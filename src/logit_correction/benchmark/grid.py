@@ -10,19 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from logit_correction.errors import InputError, did_you_mean
+from logit_correction.benchmark.checks import check_content, figures_of, slug
+from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
     from logit_correction.config import RunConfig
 
 #: Where the shipped benchmarks lie.
 SHIPPED = "benchmarks"
-
-#: What the file of a benchmark may hold; the first three it must.
-KEYS = ("title", "rows", "columns", "common", "seeds", "data_seeds", "metric", "paper")
-
-#: Figures that a table may show.
-METRICS = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority")
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,10 @@ class Benchmark:
         seeds: Number of seeds, 0..seeds-1.
         data_seeds: Whether the data are drawn anew with each seed too.
         metric: Figure of the table, such as group_balanced.
-        paper: Row -> column -> the paper's figure in per cent.
+        paper: Row -> column -> the paper's figure in per cent, or its mean and standard deviation.
+        figures: The drawings, each with its ``kind`` and options; None draws what suits the columns.
+        column_title: What the columns are, such as ``minority ratio, %``; for the axis of figures and the captions.
+        text: The file as it was given.
     """
 
     name: str
@@ -49,7 +47,10 @@ class Benchmark:
     seeds: int
     data_seeds: bool
     metric: str
-    paper: dict[str, dict[str, float]]
+    paper: dict[str, dict[str, float | list[float]]]
+    figures: tuple[dict[str, str], ...] | None = None
+    column_title: str = ""
+    text: str = ""
 
     def cells(self, out: Path) -> Iterator[Cell]:
         """Yield the runs, seed by seed, so that a stopped benchmark has whole rows early."""
@@ -70,6 +71,11 @@ class Cell:
     seed: int
     options: dict[str, Any]
     folder: Path
+
+    @property
+    def has_report(self) -> bool:
+        """Whether the run has a report, as far as can be told at a glance."""
+        return (self.folder / "report.json").is_file()
 
     def config(self) -> RunConfig:
         """Return the run's complete config.
@@ -99,16 +105,6 @@ def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def slug(name: str) -> str:
-    """Return a name that may be a folder's.
-
-    >>> slug("LC, no MixUp"), slug("0.5 %")
-    ('lc-no-mixup', '0.5')
-    """
-    kept = "".join(c if c.isalnum() or c == "." else "-" for c in name.lower())
-    return "-".join(part for part in kept.split("-") if part.strip("."))
-
-
 def shipped() -> dict[str, str]:
     """Return the shipped benchmarks, name -> title."""
     found = {}
@@ -131,13 +127,14 @@ def read(name: str, seeds: int | None = None) -> Benchmark:
     else:
         raise InputError(f"benchmark {name!r} is unknown: take one of {', '.join(shipped())}, or a .yaml file")
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = yaml.safe_load(text)
     except OSError as error:
         raise InputError(f"benchmark {name} cannot be read ({error.strerror})") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise InputError(f"benchmark {name} is not YAML: {' '.join(str(error).split())}") from error
     try:
-        _check_content(content)
+        check_content(content)
     except InputError as error:
         raise InputError(f"benchmark {name}: {error}") from error
     return Benchmark(
@@ -150,44 +147,7 @@ def read(name: str, seeds: int | None = None) -> Benchmark:
         data_seeds=content.get("data_seeds", False),
         metric=content.get("metric", "group_balanced"),
         paper={str(r): {str(c): v for c, v in cells.items()} for r, cells in (content.get("paper") or {}).items()},
+        figures=figures_of(content.get("figure")),
+        column_title=str(content.get("column_title", "")),
+        text=text,
     )
-
-
-def _check_content(content: Any) -> None:
-    if not isinstance(content, dict):
-        raise InputError(f"it must hold {', '.join(KEYS[:3])}, and may hold {', '.join(KEYS[3:])}")
-    for key in content:
-        if key not in KEYS:
-            raise InputError(f"there is no {key!r}{did_you_mean(str(key), KEYS)}: it may hold {', '.join(KEYS)}")
-    for key in KEYS[:3]:
-        if not content.get(key):
-            raise InputError(f"{key} is missing")
-    for key in ("rows", "columns"):
-        _check_variants(key, content[key])
-    if not isinstance(content.get("common") or {}, dict):
-        raise InputError("common must be a mapping of options, such as `epochs: 20`")
-    seeds = content.get("seeds", 3)
-    if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
-        raise InputError(f"seeds is {seeds!r}, but must be a number of seeds, at least 1")
-    if not isinstance(content.get("data_seeds", False), bool):
-        raise InputError(f"data_seeds is {content['data_seeds']!r}, but must be true or false")
-    metric = content.get("metric", METRICS[0])
-    if metric not in METRICS:
-        raise InputError(f"metric is {metric!r}, but must be one of {', '.join(METRICS)}")
-    paper = content.get("paper") or {}
-    if not isinstance(paper, dict) or not all(isinstance(cells, dict) for cells in paper.values()):
-        raise InputError("paper must hold rows of figures, such as `LC: {COLUMN: 71.25}`")
-
-
-def _check_variants(key: str, variants: Any) -> None:
-    """Check the rows or the columns: each needs options, and a name that makes a folder of its own."""
-    if not isinstance(variants, dict) or not all(isinstance(v, dict | None) for v in variants.values()):
-        raise InputError(f"{key} must be a mapping of names to options, such as `LC: {{method: {{name: LC}}}}`")
-    folders: dict[str, str] = {}
-    for name in map(str, variants):
-        folder = slug(name)
-        if not folder:
-            raise InputError(f"{key}: {name!r} needs a letter or a digit, since its folder is named so")
-        if folder in folders:
-            raise InputError(f"{key}: {folders[folder]!r} and {name!r} would share the folder {folder}: rename one")
-        folders[folder] = name

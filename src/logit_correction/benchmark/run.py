@@ -1,41 +1,73 @@
-"""Running a grid, each run in a process of its own, and collecting what came out."""
+"""Running what is not finished of a grid."""
 
 from __future__ import annotations
 
-import os
-import sys
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from logit_correction.benchmark.board import Board, is_complete
+from logit_correction.benchmark.estimate import Kind, span
+from logit_correction.benchmark.executors import Executor, ProcessExecutor
 from logit_correction.benchmark.grid import Benchmark, Cell
+from logit_correction.benchmark.places import find
+from logit_correction.benchmark.progress import Progress
+from logit_correction.benchmark.work import Job
 from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from logit_correction.config import RunConfig
-    from logit_correction.runs.processes import Processes
 
 
-def run(benchmark: Benchmark, out: Path, jobs: int, say: Callable[[str], None]) -> list[Cell]:
-    """Run what is not finished, ``jobs`` runs at a time, each in a process of its own.
+def run(
+    benchmark: Benchmark,
+    out: Path,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    also: Sequence[Path] = (),
+) -> list[Cell]:
+    """Run what is not finished; several processes and machines may do so at once with the same folder.
 
     Args:
         benchmark: The grid.
         out: Folder of the runs' folders.
-        jobs: Processes at a time.
-        say: Told of every finished run.
+        executor: Where to train; by default one process of this machine at a time. It is closed in the end.
+        progress: Shows how it goes; by default lines on standard error.
+        also: Folders of the same grid whose finished runs count too.
 
     Returns:
         The cells whose run failed; what they printed lies beside their folder in ``<folder>.log``.
-    """
-    from logit_correction.runs.folder import PAGE, check_same, is_finished
-    from logit_correction.runs.processes import Processes
 
-    cells = list(benchmark.cells(out))
+    Raises:
+        InputError: An option of a run is wrong, or a folder holds another run; nothing was started.
+    """
+    executor, progress = executor or ProcessExecutor(1), progress or Progress()
+    try:
+        cells = list(benchmark.cells(out))
+        executor.warm(sum(not cell.has_report for cell in cells))  # before torch is imported here
+        configs = _checked(cells, out)
+        found = find(benchmark, out, also, configs)
+        for note in found.notes:
+            progress.say(note)
+        waiting = [cell for cell in cells if not is_complete(cell) and found.of(cell) in (None, cell.folder)]
+        done = len(cells) - len(waiting)
+        progress.say(f"{benchmark.name}: {len(cells)} runs, {done} finished before")
+        board = Board(waiting, _known_seconds(cells), executor.slots)
+        progress.begin(board)
+        try:
+            _run_all(board, configs, executor, progress)
+        finally:
+            progress.end()
+        return board.failed
+    finally:
+        executor.close()
+
+
+def _checked(cells: Sequence[Cell], out: Path) -> dict[Path, RunConfig]:
+    """Return the config of every run, by its folder, if all can be run there."""
+    from logit_correction.runs.folder import check_same
+
     configs = {cell.folder: cell.config() for cell in cells}
     for folder, config in configs.items():
         check_same(folder, config)
@@ -43,77 +75,62 @@ def run(benchmark: Benchmark, out: Path, jobs: int, say: Callable[[str], None]) 
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"--out {out} cannot be written ({error.strerror}): give another folder") from error
-    # A run that was killed between its report and its page wants no more than the page.
-    waiting = [cell for cell in cells if not (is_finished(cell.folder) and (cell.folder / PAGE).is_file())]
-    say(f"{benchmark.name}: {len(cells)} runs, {len(cells) - len(waiting)} finished before")
-    started, failed, processes = time.monotonic(), list[Cell](), Processes()
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        futures = {pool.submit(_run_cell, cell, configs[cell.folder], processes): cell for cell in waiting}
-        try:
-            for done, future in enumerate(as_completed(futures), start=1):
-                cell, status = futures[future], future.result()
-                left = (time.monotonic() - started) / done * (len(waiting) - done)
-                state = f"FAILED, see {_beside(cell, 'log')}" if status else "done"
-                place = f"{cell.row}, {cell.column}, seed {cell.seed}"
-                say(f"[{done}/{len(waiting)}] {place}: {state}; about {left / 60:.0f} min left")
-                if status:
-                    failed.append(cell)
-        except BaseException:
-            processes.stop()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return failed
+    return configs
 
 
-def _beside(cell: Cell, kind: str) -> Path:
-    return cell.folder.parent / f"{cell.folder.name}.{kind}"
-
-
-def _run_cell(cell: Cell, config: RunConfig, processes: Processes) -> int:
-    """Train one cell in a process of its own, resuming where it stopped; return the exit status."""
-    cell.folder.parent.mkdir(parents=True, exist_ok=True)
-    given, log = _beside(cell, "yaml"), _beside(cell, "log")
-    given.write_text(config.to_yaml(), encoding="utf-8")
-    train = ["train", "--config", str(given), "--out", str(cell.folder), "--resume"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    with log.open("w", encoding="utf-8") as file:
-        command = [sys.executable, "-m", "logit_correction", *train]
-        status = processes.run(command, stdout=file, stderr=file, env=environment)
-    if status == 0:
-        given.unlink()
-        log.unlink()
-    return status
-
-
-def results(benchmark: Benchmark, out: Path) -> pd.DataFrame:
-    """Return one row per finished run and selection rule."""
-    import pandas as pd
-
+def _known_seconds(cells: Sequence[Cell]) -> dict[Kind, list[float]]:
+    """Return how long finished runs took."""
     from logit_correction.runs.folder import is_finished, read_report
 
-    rows = []
-    for cell in benchmark.cells(out):
-        if not is_finished(cell.folder):
-            continue
-        report = read_report(cell.folder)
-        found = report["estimated_minority"] or {}
-        for block in ({**report["selection"], "test": report["test"]}, *report["other_selections"]):
-            figures = {k: v for k, v in block["test"].items() if not isinstance(v, list | dict)}
-            rows.append(
-                {
-                    "row": cell.row,
-                    "column": cell.column,
-                    "seed": cell.seed,
-                    "selection": block["rule"],
-                    "selected_epoch": block["epoch"],
-                    "epochs": report["epochs"],
-                    **figures,
-                    "minority_recall": found.get("recall"),
-                    "minority_precision": found.get("precision"),
-                    "train_seconds": report["seconds"]["train"],
-                    "version": report["environment"]["version"],
-                    "commit": report["environment"]["commit"],
-                    "machine": report["environment"]["machine"],
-                }
-            )
-    return pd.DataFrame(rows)
+    known: dict[Kind, list[float]] = {}
+    for cell in cells:
+        if is_finished(cell.folder):
+            seconds = read_report(cell.folder)["seconds"]
+            known.setdefault((cell.row, cell.column), []).append(seconds["train"] + seconds["evaluate"])
+    return known
+
+
+def _run_all(board: Board, configs: dict[Path, RunConfig], executor: Executor, progress: Progress) -> None:
+    slots = max(1, min(executor.slots, board.total))
+    with ThreadPoolExecutor(max_workers=slots) as pool:
+        futures = [pool.submit(_run_some, board, configs, executor, progress) for _ in range(slots)]
+        try:
+            for future in as_completed(futures):
+                future.result()
+        except BaseException:
+            board.stop()
+            executor.stop()
+            raise
+
+
+def _run_some(board: Board, configs: dict[Path, RunConfig], executor: Executor, progress: Progress) -> None:
+    """Take one run after the other, until none is left."""
+    while (cell := board.take(progress.say)) is not None:
+        try:
+            outcome = executor.run(_job(cell, configs[cell.folder]))
+        except BaseException:
+            board.stop()
+            raise
+        seconds = board.end(cell, outcome)
+        if outcome.state in ("done", "failed"):
+            log = beside(cell, "log")
+            why = f"FAILED, see {log}" if log.is_file() else f"FAILED: {outcome.message}"
+            state = why if outcome.state == "failed" else f"done in {_took(seconds)}"
+            place = f"{cell.row}, {cell.column}, seed {cell.seed}"
+            left = span(board.seconds_left())
+            progress.say(f"[{board.ended}/{board.total}] {place}: {state}; left: {left}")
+
+
+def _took(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def _job(cell: Cell, config: RunConfig) -> Job:
+    cell.folder.parent.mkdir(parents=True, exist_ok=True)
+    several = config.training.devices * config.training.nodes > 1
+    return Job(config.to_yaml(), str(cell.folder.absolute()), str(beside(cell, "log").absolute()), several)
+
+
+def beside(cell: Cell, kind: str) -> Path:
+    """Return the path of a file beside a run's folder."""
+    return cell.folder.parent / f"{cell.folder.name}.{kind}"
