@@ -22,13 +22,10 @@ import numpy as np
 import torch
 from PIL import Image
 
-from logit_correction.data.augment import named_augmentation
 from logit_correction.data.image_folder import ImageFolder
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.stores import StreamedStore, place_of
 from logit_correction.data.table import DataTable
-
-SIZE = 224
 
 
 def draw_files(root: Path, count: int, side: int) -> None:
@@ -46,15 +43,15 @@ def draw_files(root: Path, count: int, side: int) -> None:
 
 
 def resident_mib() -> float:
-    """Return what this process and its children hold in memory, in MiB; what they share is counted once for each."""
+    """Return what this process and its children hold in memory, in MiB; what several share is counted once."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     total = 0
     for process in ("self", *children):
         try:
-            lines = Path(f"/proc/{process}/status").read_text().splitlines()
+            lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
         except OSError:  # it has ended meanwhile
             continue
-        total += sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return total / 1024
 
 
@@ -73,6 +70,7 @@ def walk(loader: BatchLoader, epoch: int) -> Iterator[tuple[float, torch.Tensor,
 def memory_of_an_epoch(table: DataTable, batch_size: int, workers: int) -> dict[str, float]:
     """Walk through an epoch and note how much memory it takes beyond what was taken before."""
     loader = BatchLoader(table, "train", batch_size=batch_size, shuffle=True, workers=workers)
+    next(iter(BatchLoader(table, "train", batch_size=2, shuffle=True).epoch()))  # imports what the augmentation needs
     before, most, started = resident_mib(), [], time.perf_counter()
     for step, _ in enumerate(walk(loader, 0)):
         if step % 10 == 5:
@@ -122,7 +120,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["LOGIT_CORRECTION_CACHE"] = f"{folder}/cache"
         draw_files(Path(folder) / "files", options.pictures, options.side)
-        named_augmentation(options.augment, SIZE)
         source = ImageFolder(f"{folder}/files", memory_limit=options.limit, augment=options.augment)
         before, started = resident_mib(), time.perf_counter()
         table = source.build()

@@ -7,7 +7,10 @@ from typing import Any
 from logit_correction.errors import InputError, did_you_mean
 
 #: What the file of a benchmark may hold; the first three it must.
-KEYS = ("title", "rows", "columns", "common", "seeds", "data_seeds", "metric", "paper", "figure", "column_title")
+KEYS = (
+    "title", "rows", "columns", "common", "cells", "seeds", "data_seeds", "metric", "column_metrics", "paper", "figure",
+    "column_title",
+)  # fmt: skip
 
 #: Figures that a table may show.
 METRICS = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority")
@@ -54,10 +57,15 @@ def check_content(content: Any) -> None:
         raise InputError(f"seeds is {seeds!r}, but must be a number of seeds, at least 1")
     if not isinstance(content.get("data_seeds", False), bool):
         raise InputError(f"data_seeds is {content['data_seeds']!r}, but must be true or false")
-    metric = content.get("metric", METRICS[0])
-    if metric not in METRICS:
-        raise InputError(f"metric is {metric!r}, but must be one of {', '.join(METRICS)}")
-    _check_paper(content.get("paper") or {}, [str(column) for column in content["columns"]])
+    columns = [str(column) for column in content["columns"]]
+    metrics = content.get("column_metrics") or {}
+    if not isinstance(metrics, dict) or not {str(column) for column in metrics} <= set(columns):
+        raise InputError(f"column_metrics must map columns to metrics; the columns are {', '.join(columns)}")
+    for metric in (content.get("metric", METRICS[0]), *metrics.values()):
+        if metric not in METRICS:
+            raise InputError(f"metric is {metric!r}, but must be one of {', '.join(METRICS)}")
+    _check_cells(content.get("cells") or {}, [str(row) for row in content["rows"]], columns)
+    _check_paper(content.get("paper") or {}, columns)
     figures_of(content.get("figure"))
 
 
@@ -73,6 +81,20 @@ def _check_variants(key: str, variants: Any) -> None:
         if folder in folders:
             raise InputError(f"{key}: {folders[folder]!r} and {name!r} would share the folder {folder}: rename one")
         folders[folder] = name
+
+
+def _check_cells(cells: Any, rows: list[str], columns: list[str]) -> None:
+    """Check the options of single cells: of rows and columns that there are."""
+    if not isinstance(cells, dict) or not all(isinstance(options, dict) for options in cells.values()):
+        raise InputError("cells must hold rows of columns of options, such as `LC: {COLUMN: {epochs: 50}}`")
+    for row, of_columns in cells.items():
+        if str(row) not in rows:
+            raise InputError(f"cells: there is no row {str(row)!r}{did_you_mean(str(row), rows)}")
+        for column, options in of_columns.items():
+            if str(column) not in columns:
+                raise InputError(f"cells: {row!r} has {str(column)!r}, but the columns are {', '.join(columns)}")
+            if not isinstance(options, dict):
+                raise InputError(f"cells: {row!r}, {str(column)!r} must be a mapping of options")
 
 
 def _check_paper(paper: Any, columns: list[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files as package_files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,11 +32,13 @@ class Benchmark:
         common: Options of every run.
         seeds: Number of seeds, 0..seeds-1.
         data_seeds: Whether the data are drawn anew with each seed too.
-        metric: Figure of the table, such as group_balanced.
+        metric: Figure of the tables, such as group_balanced.
         paper: Row -> column -> the paper's figure in per cent, or its mean and standard deviation.
         figures: The drawings, each with its ``kind`` and options; None draws what suits the columns.
         column_title: What the columns are, such as ``minority ratio, %``; for the axis of figures and the captions.
         text: The file as it was given.
+        cell_options: Row -> column -> options of these runs alone, over all others.
+        column_metrics: Figure of the tables in columns where it is another than ``metric``.
     """
 
     name: str
@@ -51,6 +53,8 @@ class Benchmark:
     figures: tuple[dict[str, str], ...] | None = None
     column_title: str = ""
     text: str = ""
+    cell_options: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    column_metrics: dict[str, str] = field(default_factory=dict)
 
     def cells(self, out: Path) -> Iterator[Cell]:
         """Yield the runs, seed by seed, so that a stopped benchmark has whole rows early."""
@@ -58,7 +62,10 @@ class Benchmark:
             for column, variant in self.columns.items():
                 for row, options in self.rows.items():
                     drawn = {"data": {"seed": seed}} if self.data_seeds else {}
-                    merged = merge(merge(merge(self.common, variant), options), {"seed": seed, **drawn})
+                    own = self.cell_options.get(row, {}).get(column, {})
+                    merged = self.common
+                    for change in (variant, options, own, {"seed": seed, **drawn}):
+                        merged = merge(merged, change)
                     yield Cell(row, column, seed, merged, out / slug(row) / slug(column) / f"seed-{seed}")
 
 
@@ -146,8 +153,15 @@ def read(name: str, seeds: int | None = None) -> Benchmark:
         seeds=content.get("seeds", 3) if seeds is None else seeds,
         data_seeds=content.get("data_seeds", False),
         metric=content.get("metric", "group_balanced"),
-        paper={str(r): {str(c): v for c, v in cells.items()} for r, cells in (content.get("paper") or {}).items()},
+        paper=_by_cell(content.get("paper")),
         figures=figures_of(content.get("figure")),
         column_title=str(content.get("column_title", "")),
         text=text,
+        cell_options=_by_cell(content.get("cells")),
+        column_metrics={str(column): str(name) for column, name in (content.get("column_metrics") or {}).items()},
     )
+
+
+def _by_cell(rows: dict[Any, dict[Any, Any]] | None) -> dict[str, dict[str, Any]]:
+    """Return a mapping of rows to columns with names of text, as YAML takes ``5`` for a number."""
+    return {str(row): {str(column): value for column, value in cells.items()} for row, cells in (rows or {}).items()}

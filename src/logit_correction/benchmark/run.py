@@ -11,6 +11,7 @@ from logit_correction.benchmark.board import Board, is_complete
 from logit_correction.benchmark.estimate import Kind, span
 from logit_correction.benchmark.executors import Executor, ProcessExecutor
 from logit_correction.benchmark.grid import Benchmark, Cell
+from logit_correction.benchmark.missing import DataMissing, missing_data, told
 from logit_correction.benchmark.places import find
 from logit_correction.benchmark.progress import Progress
 from logit_correction.benchmark.work import Job
@@ -40,6 +41,7 @@ def run(
         The cells whose run failed; what they printed lies beside their folder in ``<folder>.log``.
 
     Raises:
+        DataMissing: The data of all runs are missing, and none is finished.
         InputError: An option of a run is wrong, or a folder holds another run; nothing was started.
     """
     executor, progress = executor or ProcessExecutor(1), progress or Progress()
@@ -53,6 +55,12 @@ def run(
         waiting = [cell for cell in cells if not is_complete(cell) and found.of(cell) in (None, cell.folder)]
         done = len(cells) - len(waiting)
         progress.say(f"{benchmark.name}: {len(cells)} runs, {done} finished before")
+        missing = missing_data(waiting, configs)
+        for reason, left_out in missing.items():
+            progress.say(f"{told(left_out)} left out: {reason}")
+            waiting = [cell for cell in waiting if cell not in left_out]
+        if missing and not waiting and not done:
+            raise DataMissing(f"{benchmark.name}: no run can be trained, since all data are missing; see above")
         board = Board(waiting, _known_seconds(cells), executor.slots)
         progress.begin(board)
         try:

@@ -45,6 +45,9 @@ def main(arguments: list[str]) -> int:
         again = shlex.join(["logit-correction", "benchmark", *arguments])
         print(f"stopped; the same command goes on: {again}", file=sys.stderr)
         return 130
+    except grids.DataMissing:
+        _write(grid, out, options)  # the figures of the paper beside empty cells
+        raise
     _write(grid, out, options)
     return 1 if failed else 0
 

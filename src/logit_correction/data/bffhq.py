@@ -52,10 +52,20 @@ class BiasedFFHQ(DataSource):
         self.root, self.pct, self.size, self.augment = root, pct, published.check_size(size), augment
         self._augmentation = named_augmentation(augment, size)
 
+    def ensure_files(self) -> None:
+        """Look for the files."""
+        self._folder()
+
+    @property
+    def _parts(self) -> list[str]:
+        return [f"{self.pct}/align", f"{self.pct}/conflict", "valid", "test"]
+
+    def _folder(self) -> Path:
+        return published.find_folder("BiasedFFHQ", self.root, _FOLDERS, self._parts, _SOURCE)
+
     def build(self) -> DataTable:
         """Read the pictures; label and attribute are the last two numbers of their names."""
-        parts = [f"{self.pct}/align", f"{self.pct}/conflict", "valid", "test"]
-        folder = published.find_folder("BiasedFFHQ", self.root, _FOLDERS, parts, _SOURCE)
+        parts, folder = self._parts, self._folder()
         found = [sorted(_pictures(folder / part)) for part in parts]
         paths = [path for files in found for path in files]
         names = [path.relative_to(folder).as_posix() for path in paths]

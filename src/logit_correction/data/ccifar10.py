@@ -14,8 +14,8 @@ from logit_correction.correlation import Correlation
 from logit_correction.data import bias, published
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest
-from logit_correction.data.cifar10_pictures import CLASSES, SIZE, Cifar10, read_cifar10
-from logit_correction.data.conflict_folders import read_conflict_folders
+from logit_correction.data.cifar10_pictures import CLASSES, SIZE, Cifar10, ensure_cifar10, read_cifar10
+from logit_correction.data.conflict_folders import check_conflict_folders, read_conflict_folders
 from logit_correction.data.corruptions import FAMILIES, RECIPE, check_name, check_severity, corrupt_all
 from logit_correction.data.memory import available_cores
 from logit_correction.data.new_pictures import read_pictures
@@ -78,6 +78,17 @@ class CorruptedCIFAR10(DataSource):
             download,
         )
         self.root, self.published = root, published
+
+    def ensure_files(self) -> None:
+        """Look for CIFAR-10 or the published folders, and let torchvision download CIFAR-10 where it is not there."""
+        if self.published is None:
+            ensure_cifar10(published.data_folder(self.root), self.download)
+        else:
+            check_conflict_folders(Path(self.published), self._pct)
+
+    @property
+    def _pct(self) -> str:
+        return f"{100 * self.minority_ratio:g}pct"
 
     def build(self) -> DataTable:
         """Read CIFAR-10 and corrupt it, or read the published pictures."""
@@ -157,7 +168,7 @@ class CorruptedCIFAR10(DataSource):
         return facts
 
     def _read_published(self, folder: Path) -> DataTable:
-        pct = f"{100 * self.minority_ratio:g}pct"
+        pct = self._pct
         read = read_conflict_folders(folder, pct, len(CLASSES), SIZE)
         return DataTable(
             inputs=read.inputs,

@@ -63,6 +63,10 @@ class CelebA(DataSource):
         self.size = published.check_size(size)
         self._augmentation = named_augmentation(augment, size)
 
+    def ensure_files(self) -> None:
+        """Look for the files."""
+        self._folder()
+
     def build(self) -> DataTable:
         """Read both lists and the pictures that they name."""
         folder, suffix = self._folder()

@@ -75,20 +75,33 @@ def read_cifar10(root: Path, download: bool) -> Cifar10:
     Raises:
         InputError: If a file is missing or damaged, or the number of pictures is not that of CIFAR-10.
     """
+    ensure_cifar10(root, download)
     if (root / BATCHES).exists():
         return _from_batches(root / BATCHES)
     if (root / ARCHIVE).exists():
         return _from_archive(root / ARCHIVE)
-    for name in FOLDERS:
-        if any((root / name / "train" / label).is_dir() for label in CLASSES):
-            return _from_folder(root / name)
+    return _from_folder(_folders(root)[0])
+
+
+def ensure_cifar10(root: Path, download: bool) -> None:
+    """Return if CIFAR-10 lies under ``root`` in one of the forms of ``read_cifar10``, downloaded if need be.
+
+    Raises:
+        InputError: If it does not.
+    """
+    if (root / BATCHES).exists() or (root / ARCHIVE).exists() or _folders(root):
+        return
     if not download:
         raise InputError(
             f"CIFAR-10 is not in {root}: put {BATCHES}, {ARCHIVE} or folders train/<class> and test/<class> there, "
             "name another folder by --data.root or LOGIT_CORRECTION_DATA, or allow --data.download true"
         )
     _download(root)
-    return _from_batches(root / BATCHES)
+
+
+def _folders(root: Path) -> list[Path]:
+    """Return the folders that hold pictures of classes."""
+    return [root / name for name in FOLDERS if any((root / name / "train" / label).is_dir() for label in CLASSES)]
 
 
 def _download(root: Path) -> None:

@@ -66,11 +66,18 @@ class CivilComments(DataSource):
                 raise InputError(f"{name} is {value}, but must be at least 1")
         self.root, self.tokenizer, self.max_tokens, self.num_words = root, tokenizer, max_tokens, num_words
 
-    def build(self) -> DataTable:
-        """Read the comments."""
+    def ensure_files(self) -> None:
+        """Look for the file."""
+        self._folder()
+
+    def _folder(self) -> Path:
         place = published.data_folder(self.root) / _FOLDERS[0]
         source = f"`{published.fetch_command(_ARCHIVE, place)}` gets it (public domain, CC0)"
-        folder = published.find_folder("CivilComments", self.root, _FOLDERS, [_FILE], source)
+        return published.find_folder("CivilComments", self.root, _FOLDERS, [_FILE], source)
+
+    def build(self) -> DataTable:
+        """Read the comments."""
+        folder = self._folder()
         columns = [_TEXT, "split", "toxicity", *IDENTITIES, "identity_any"]
         frame = published.read_csv(folder / _FILE, columns)
         problems = Problems(str(folder / _FILE), [f"row {row}" for row in range(len(frame))])

@@ -68,6 +68,11 @@ class ColoredMNIST(DataSource):
         self.root = Path(root or default)
         self._names = colors.color_names(self.correlation.num_attributes)
 
+    def ensure_files(self) -> None:
+        """Look for MNIST, and let torchvision download it where it is not there."""
+        if not mnist_present(self.root):
+            self._read(True)
+
     def build(self) -> DataTable:
         """Read MNIST and colour it."""
         glyphs, digit = (torch.cat(parts) for parts in zip(self._read(True), self._read(False), strict=True))

@@ -38,6 +38,27 @@ class ConflictFolders:
     names: Sequence[str]
 
 
+def check_conflict_folders(folder: Path, pct: str) -> tuple[Path, list[str]]:
+    """Return the folder that holds everything, and the four folders in it, if they are there.
+
+    Raises:
+        InputError: If one is not.
+    """
+    base = folder.parent if folder.name == pct and (folder / "align").is_dir() else folder
+    parts = [f"{pct}/align", f"{pct}/conflict", f"{pct}/valid", "test"]
+    for part in parts:
+        if not (base / part).is_dir():
+            raise _missing(base / part, "does not exist", parts)
+    return base, parts
+
+
+def _missing(place: Path, what: str, parts: Sequence[str]) -> InputError:
+    return InputError(
+        f"{place} {what}: name by --data.published the folder that holds {' and '.join(parts)}; the number before pct "
+        "is 100 times --data.minority_ratio"
+    )
+
+
 def read_conflict_folders(folder: Path, pct: str, num_values: int, size: int) -> ConflictFolders:
     """Read pictures whose names end in ``_<label>_<attribute>``.
 
@@ -50,17 +71,12 @@ def read_conflict_folders(folder: Path, pct: str, num_values: int, size: int) ->
     Raises:
         InputError: If a folder is missing or empty, a name does not fit, or a picture cannot be read.
     """
-    base = folder.parent if folder.name == pct and (folder / "align").is_dir() else folder
-    parts = [f"{pct}/align", f"{pct}/conflict", f"{pct}/valid", "test"]
+    base, parts = check_conflict_folders(folder, pct)
     found = []
     for part in parts:
         paths = sorted(p for p in (base / part).rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
         if not paths:
-            raise InputError(
-                f"{base / part} {'holds no pictures' if (base / part).is_dir() else 'does not exist'}: name by "
-                f"--data.published the folder that holds {' and '.join(parts)}; the number before pct is 100 times "
-                "--data.minority_ratio"
-            )
+            raise _missing(base / part, "holds no pictures", parts)
         found.append(paths)
     all_paths = [path for paths in found for path in paths]
     names = [path.relative_to(base).as_posix() for path in all_paths]

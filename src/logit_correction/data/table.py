@@ -197,6 +197,13 @@ class DataSource(ABC):
             InputError: If a file is missing or damaged; the message names it and says how to mend it.
         """
 
+    def ensure_files(self) -> None:  # noqa: B027  (most sources have no files of a known place)
+        """Return if the files that ``build`` reads are there, downloaded if need be; a look, none is read.
+
+        Raises:
+            InputError: If they are not; says what is missing, where to get it and where to put it.
+        """
+
     def prepare(self, preparation: Mapping[str, Any]) -> None:  # noqa: B027  (most sources need nothing)
         """Take over what training found out of its rows, ``DataTable.preparation``, before new inputs are read.
 

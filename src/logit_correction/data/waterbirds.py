@@ -40,11 +40,18 @@ class Waterbirds(DataSource):
         self.root, self.size, self.augment = root, published.check_size(size), augment
         self._augmentation = named_augmentation(augment, size)
 
-    def build(self) -> DataTable:
-        """Read ``metadata.csv`` and the pictures that it names."""
+    def ensure_files(self) -> None:
+        """Look for the files."""
+        self._folder()
+
+    def _folder(self) -> Path:
         base = published.data_folder(self.root)
         source = f"`{published.fetch_command(_ARCHIVE, base)}` gets it, for research that is not commercial"
-        folder = published.find_folder("Waterbirds", self.root, _FOLDERS, ["metadata.csv"], source)
+        return published.find_folder("Waterbirds", self.root, _FOLDERS, ["metadata.csv"], source)
+
+    def build(self) -> DataTable:
+        """Read ``metadata.csv`` and the pictures that it names."""
+        folder = self._folder()
         frame = published.read_csv(folder / "metadata.csv", _COLUMNS)
         problems = Problems(str(folder / "metadata.csv"), published.lines_of(frame))
         two = {"0": 0, "1": 1}

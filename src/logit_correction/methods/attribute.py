@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -14,7 +15,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.functional import GceForm, generalize
 from logit_correction.methods.base import StepRandomness, check_range
 from logit_correction.methods.clusters import AttributeClusters, Weights
-from logit_correction.networks.base import Network, feature_size
+from logit_correction.networks.base import Network, feature_size, frozen_statistics
 from logit_correction.types import Batch, InputError, Inputs, Stage, Step
 
 
@@ -134,7 +135,9 @@ class BiasedNetwork(nn.Module):
         inputs = self._seen(batch.inputs)
         trains = torch.is_grad_enabled() and (alone or self.epochs is None or epoch < self.epochs)
         hides = trains and self.input_dropout > 0 and isinstance(inputs, Tensor)
-        with torch.set_grad_enabled(trains):
+        # Running statistics are of whole inputs, each counted once, and stay as they are with the rest of the network.
+        statistics = frozen_statistics(self.network) if hides or not trains else nullcontext()
+        with torch.set_grad_enabled(trains), statistics:
             shown = hide(inputs, self.input_dropout, randomness.next(batch.label.device)) if hides else inputs
             # One log-softmax serves the loss and the estimate.
             log_probability, features = self._run(shown)

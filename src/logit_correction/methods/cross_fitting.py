@@ -14,6 +14,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.functional import GceForm, generalize
 from logit_correction.methods.attribute import hide, ramped_q
 from logit_correction.methods.base import StepRandomness, check_range
+from logit_correction.networks.base import frozen_statistics, has_running_statistics
 from logit_correction.seeds import make_generator
 from logit_correction.types import Batch, InputError, Inputs, Stage, Step
 
@@ -107,12 +108,22 @@ class CrossFitted(nn.Module):
         for number, network in enumerate(self.networks):
             member = self.side[number // 2].index_select(0, batch.index) == bool(number % 2)
             rows, weight = _own_rows(member)
-            inputs = _take(batch.inputs, rows)
-            if self.input_dropout and isinstance(inputs, Tensor):
-                inputs = hide(inputs, self.input_dropout, generator)
-            loss = cross_entropy(network(inputs), batch.label.index_select(0, rows), reduction="none")
+            logits = self._hidden_logits(network, _take(batch.inputs, rows), generator)
+            loss = cross_entropy(logits, batch.label.index_select(0, rows), reduction="none")
             total = total + (generalize(loss, q, self.form) * weight).sum()
         return total
+
+    def _hidden_logits(self, network: nn.Module, inputs: Inputs, generator: torch.Generator) -> Tensor:
+        """Return logits of inputs of which a part is hidden; running statistics are those of whole inputs."""
+        if not (self.input_dropout and isinstance(inputs, Tensor)):
+            logits: Tensor = network(inputs)
+            return logits
+        if has_running_statistics(network):
+            with torch.no_grad():
+                network(inputs)
+        with frozen_statistics(network):
+            logits = network(hide(inputs, self.input_dropout, generator))
+        return logits
 
     def held_out(self, batch: Batch) -> Tensor:
         """Return the mean softmax (B, L) of the networks that were not trained on a row; waits for the device."""

@@ -178,7 +178,7 @@ class LC(GroupedAlgorithm):
             self.group_prior = GroupPrior(*sizes, estimator=prior, averaging=averaging, momentum=momentum, floor=floor)
         self.mixup, self.mixup_prior = mixup, mixup_prior
         self.mixup_on, self.mixup_limit, self.ramp_up_epochs = mixup_on, mixup_limit, ramp_up_epochs
-        check_mixing_place(self.network, mixup_on)
+        check_mixing_place(self.network, mixup_on, tokens=info.tokens and mixup != "none")
 
     def count_groups(self, label: Tensor, attribute: Tensor) -> None:
         """Count the group prior, unless it is to stay uniform."""

@@ -108,7 +108,7 @@ class StagedLC(GroupedAlgorithm):
             )
         self.group_prior = self.fixed_prior()
         self.strength, self.mixup_limit, self.mixup_on = strength, mixup_limit, mixup_on
-        check_mixing_place(self.network, mixup_on)
+        check_mixing_place(self.network, mixup_on, tokens=info.tokens and mixup_limit > 0)
 
     @property
     def _posterior(self) -> Tensor | None:

@@ -78,6 +78,8 @@ def check_tokens(info: DataInfo, network: str) -> None:
         )
 
 
+_NO_TOKENS = "the inputs are texts, whose tokens cannot be mixed: give mixup_on=features, or mix nothing"
+
 _WEIGHTS_FOLLOW: ContextVar[bool] = ContextVar("weights_follow", default=False)
 
 
@@ -103,7 +105,7 @@ def frozen_statistics(network: nn.Module) -> Iterator[None]:
     For a second look at a batch, or at inputs of which a part is hidden: what the network predicts with stays made of
     whole inputs, each counted once.
     """
-    layers = [module for module in network.modules() if isinstance(module, _BatchNorm)]
+    layers = _normalizations(network)
     momenta = [layer.momentum for layer in layers]
     for layer in layers:
         layer.momentum = 0.0
@@ -112,6 +114,15 @@ def frozen_statistics(network: nn.Module) -> Iterator[None]:
     finally:
         for layer, momentum in zip(layers, momenta, strict=True):
             layer.momentum = momentum
+
+
+def has_running_statistics(network: nn.Module) -> bool:
+    """Return whether batches change more of a network than its weights."""
+    return len(_normalizations(network)) > 0
+
+
+def _normalizations(network: nn.Module) -> list[_BatchNorm]:
+    return [module for module in network.modules() if isinstance(module, _BatchNorm)]
 
 
 def feature_size(network: nn.Module) -> int:
@@ -126,12 +137,19 @@ def feature_size(network: nn.Module) -> int:
     return int(size)
 
 
-def check_mixing_place(network: nn.Module, place: str) -> None:
+def check_mixing_place(network: nn.Module, place: str, tokens: bool = False) -> None:
     """Return if ``network`` can mix at ``place``, ``inputs`` or ``features``.
 
+    Args:
+        network: The network.
+        place: Where to mix.
+        tokens: Whether inputs that are tokens are to be mixed.
+
     Raises:
-        InputError: If its features are asked for and it has no halves.
+        InputError: If its features are asked for and it has no halves, or if tokens themselves were to be mixed.
     """
+    if place == "inputs" and tokens:
+        raise InputError(_NO_TOKENS)
     if place == "features" and not (hasattr(network, "features") and hasattr(network, "head")):
         raise InputError("mixup_on=features needs a network with `features` and `head`: give one, or mix inputs")
 
@@ -147,4 +165,4 @@ def mixing_place(network: nn.Module, inputs: Inputs, place: str) -> tuple[Tensor
         return halves.features(inputs), halves.head
     if isinstance(inputs, Tensor):
         return inputs, network
-    raise InputError("tokens cannot be mixed: give mixup_on=features, or mix nothing")
+    raise InputError(_NO_TOKENS)

@@ -46,7 +46,7 @@ def latex(benchmark: Benchmark, frame: pd.DataFrame) -> str:
     """
     head = "% Needs \\usepackage{booktabs}.\n"
     if frame.empty:
-        return head + "% No run is finished.\n"
+        head += "% No run is finished.\n"
     return head + "\n".join(_latex(benchmark.title, table) for table in tables(benchmark, frame))
 
 

@@ -64,13 +64,26 @@ def tables(benchmark: Benchmark, frame: pd.DataFrame) -> list[Table]:
         frame: What ``benchmark.results`` returns: one row per finished run and selection rule.
     """
     if frame.empty:
-        return []
-    return [_table(benchmark, chosen, str(rule)) for rule, chosen in frame.groupby("selection", sort=False)]
+        if not benchmark.paper:
+            return []
+        metrics = {benchmark.metric, *benchmark.column_metrics.values()}
+        none = pd.DataFrame({name: [] for name in ("row", "column", "attributes_read", *metrics)})
+        return [_table(benchmark, none, f"{_figures(benchmark)} in the paper.")]
+    of_rules = frame.groupby("selection", sort=False)
+    return [_table(benchmark, chosen, _caption(benchmark, chosen, str(rule))) for rule, chosen in of_rules]
 
 
-def _table(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> Table:
-    grouped = frame.groupby(["row", "column"])[benchmark.metric]
-    mean, deviation, count = 100 * grouped.mean(), 100 * grouped.std(), grouped.count()
+def _scores(benchmark: Benchmark, frame: pd.DataFrame) -> Any:
+    """Return the figures of the table, those of each column by its own metric, grouped by row and column."""
+    score = pd.to_numeric(frame[benchmark.metric])
+    for column, metric in benchmark.column_metrics.items():
+        score = score.where(frame["column"] != column, pd.to_numeric(frame[metric]))
+    return score.groupby([frame["row"], frame["column"]])
+
+
+def _table(benchmark: Benchmark, frame: pd.DataFrame, caption: str) -> Table:
+    grouped = _scores(benchmark, frame)
+    mean, deviation = 100 * grouped.mean(), 100 * grouped.std()
     best = mean.groupby("column").max()
     names = [*benchmark.rows, *(name for name in benchmark.paper if name not in benchmark.rows)]
     lines = []
@@ -88,15 +101,22 @@ def _table(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> Table:
         lines.append(Line(name, _information(frame[frame["row"] == name]), tuple(entries)))
     paper_columns = {column for cells in benchmark.paper.values() for column in cells}
     has_paper = tuple(column in paper_columns for column in benchmark.columns)
-    return Table(_caption(benchmark, count, rule), tuple(benchmark.columns), has_paper, tuple(lines))
+    return Table(caption, tuple(benchmark.columns), has_paper, tuple(lines))
 
 
-def _caption(benchmark: Benchmark, count: Any, rule: str) -> str:
+def _figures(benchmark: Benchmark) -> str:
+    """Say what the figures are."""
+    others = [f"{column}: {name.replace('_', '-')}" for column, name in benchmark.column_metrics.items()]
+    own = f" ({', '.join(others)})" if others else ""
+    return f"{benchmark.metric.replace('_', '-').capitalize()} test accuracy{own} in %"
+
+
+def _caption(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> str:
+    count = _scores(benchmark, frame).count()
     least, most = int(count.min()), int(count.max())
     seeds = f"{most}" if least == most else f"{least} to {most}"
-    what = f"{benchmark.metric.replace('_', '-').capitalize()} test accuracy in %"
     over = f"mean (standard deviation) over {seeds} seeds" if most > 1 else "one seed"
-    caption = f"{what}, {over}. Selection rule: {rule}, the weights are {SELECTIONS.get(rule, 'those it chose')}."
+    caption = f"{_figures(benchmark)}, {over}. Selection rule: {rule}, the weights are {SELECTIONS.get(rule, 'those it chose')}."
     columns = f" Columns: {benchmark.column_title}." if benchmark.column_title else ""
     information = " Group information: the splits whose attributes training or selection read."
     paper = " Beside: the figures of the paper." if benchmark.paper else ""

@@ -23,7 +23,7 @@ def markdown(benchmark: Benchmark, frame: pd.DataFrame, notes: Sequence[str] = (
         notes: What to say below, such as runs that contradict each other.
     """
     if frame.empty:
-        return f"# {benchmark.title}\n\nNo run is finished.\n"
+        return "\n".join([f"# {benchmark.title}\n\nNo run is finished.\n", *map(_markdown, tables(benchmark, frame))])
     parts = [f"# {benchmark.title}\n", *(_markdown(table) for table in tables(benchmark, frame))]
     machines = ", ".join(sorted(set(frame["machine"].dropna().astype(str))))
     commits = ", ".join(sorted(set(frame["commit"].fillna("unknown").astype(str))))
