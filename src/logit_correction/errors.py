@@ -43,6 +43,12 @@ def option_message(error: BaseException, prefix: str = "") -> str:
     lacking = re.fullmatch(r"argument (--\S+): expected one argument", text)
     if lacking:
         return f"{lacking[1]} needs a value"
+    missing = re.fullmatch(r"the following arguments are required: (.*)", text)
+    if missing:
+        names = [f"--{prefix}{name.strip().removeprefix('--')}" for name in missing[1].split(",")]
+        return (
+            f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} missing: --help beside the name says what to give"
+        )
     union = re.fullmatch(r'Parser key "([^"]+)": (.*) Given value: (.*)', text)
     found = union or re.fullmatch(r'Parser key "([^"]+)": (.*?)\.? Got value: (.*)', text)
     if not found:

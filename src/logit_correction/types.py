@@ -52,6 +52,8 @@ class DataInfo:
         attribute_names: K names.
         correlation: Which labels go with which attribute values in the majority, where the data source
             knows; category-level knowledge that LC+ uses and LC does not.
+        spread_shortcut: Whether the source says that its shortcut is spread over the whole input and shows in any part
+            of it, as a colour does; such knowledge of the data takes no row's attribute.
         tokens: Whether the inputs are texts: dicts of token tensors, each of ``input_shape``.
     """
 
@@ -62,6 +64,7 @@ class DataInfo:
     label_names: tuple[str, ...] = ()
     attribute_names: tuple[str, ...] = ()
     correlation: Correlation | None = None
+    spread_shortcut: bool = False
     tokens: bool = False
 
     def __post_init__(self) -> None:

@@ -44,7 +44,7 @@ def photos(tmp_path: Path) -> Path:
 def reviews(tmp_path: Path) -> Path:
     """A CSV of texts of which one word tells the label."""
     random = np.random.default_rng(0)
-    filler = "the parcel came on a monday with our neighbour".split()
+    filler = ["the", "parcel", "came", "on", "a", "monday", "with", "our", "neighbour"]
     with (tmp_path / "reviews.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["review", "verdict"])
@@ -86,7 +86,7 @@ def test_a_csv_of_texts(command: Any, reviews: Path, tmp_path: Path) -> None:
     trained = command("train", *data, "--method", "LC", *QUICK, "--out", run)
     assert trained.status == 0, trained.err
     page = (run / "report.html").read_text()
-    assert "No attributes are known" in page and "<q>" in page
+    assert "What the shortcut is nobody has said" in page and "<q>" in page
     new = tmp_path / "new.csv"
     new.write_text("id,review\n7,a lovely neighbour\n8,the parcel came broken\n", encoding="utf-8-sig")
     shown = pd.read_csv(io.StringIO(command("predict", run, new).out))
@@ -200,3 +200,13 @@ def test_damaged_data_end_with_one_message_and_leave_nothing(
     assert skipped.status == 0, skipped.err
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert any("1 bad row was left out" in warning and expected in warning for warning in report["warnings"])
+
+
+def test_options_that_are_missing(command: Any, tmp_path: Path) -> None:
+    words = ("--method", "LC", "--out", tmp_path / "run")
+    assert command("train", "--data", "ImageFolder", *words).error().startswith("--data.root is missing")
+    assert command("train", "--data", "Table", *words).error().startswith("--data.file, --data.label are missing")
+    given = ("--data.file", tmp_path / "x.csv", "--data.label", "y")
+    assert "give one of --data.text" in command("train", "--data", "Table", *given, *words).error()
+    message = command("train", "--data", "Table", *given, "--data.text", "t", "--workers", "-2", *words).error()
+    assert message.startswith("--workers is -2")

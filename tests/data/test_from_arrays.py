@@ -30,7 +30,8 @@ def two_clouds(rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
 def test_two_lines_train_and_the_run_predicts(tmp_path: Path) -> None:
     X, y = two_clouds()
     data = from_arrays(X, y)
-    train(RunConfig(data=data, method=Choice("LC"), training=TrainingConfig(epochs=12, batch_size=8, threads=1)), tmp_path / "run")
+    training = TrainingConfig(epochs=12, batch_size=8, threads=1)
+    train(RunConfig(data=data, method=Choice("LC"), training=training), tmp_path / "run")
     model = load(tmp_path / "run")
     assert np.mean(model.predict(X.astype(np.float32)) == y) > 0.9
     assert model.evaluate("test")["groups"] == model.report["test"]["groups"]
@@ -134,9 +135,8 @@ class Names:
 class HubDataset:
     """Looks like a Hugging Face dataset, which tests cannot rely on."""
 
-    features: dict[str, Any] = {"label": Names(), "text": object()}
-
     def __init__(self, start: int, stop: int) -> None:
+        self.features: dict[str, Any] = {"label": Names(), "text": object()}
         self.rows = range(start, stop)
 
     def to_pandas(self) -> pd.DataFrame:

@@ -54,7 +54,7 @@ def test_a_folder_per_label(root: Path) -> None:
     rows = torch.arange(20)
     assert [value >= 100 for value in brightness(table, rows)] == table.label[rows].bool().tolist()
     assert table.row_names is not None and "cat/deep/3.png" in table.row_names
-    assert len(table.notes) == 1 and "1 files of" in table.notes[0] and "notes.txt" in table.notes[0]
+    assert len(table.notes) == 1 and "1 file is no picture by name" in table.notes[0] and "notes.txt" in table.notes[0]
     assert table.facts["split"] == "drawn label by label, 10 % valid, 20 % test, seed 0"
 
 

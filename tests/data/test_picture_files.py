@@ -155,5 +155,5 @@ def test_large_jpegs_are_shrunk_well(tmp_path: Path) -> None:
 
 def test_no_room_on_the_disk(paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(picture_files.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})())
-    with pytest.raises(InputError, match="the resized pictures need 0.0 GiB"):
+    with pytest.raises(InputError, match=r"the resized pictures need 0\.0 GiB"):
         picture_store(paths, size=4, cache=tmp_path / "cache")

@@ -123,3 +123,17 @@ def test_structure_is_checked_before_the_inputs_are_made() -> None:
     raw = RawRows("rows.csv", ["row 0"] * 4, ["a"] * 4)
     with pytest.raises(InputError, match="only label"):
         table_of(raw, Problems("", raw.names), lambda: pytest.fail("made"), Splitting(0.2, 0.2, 0), "error")
+
+
+def test_test_rows_of_unknown_attribute_are_noted() -> None:
+    split: list[str | None] = ["train"] * 6 + ["valid"] * 2 + ["test"] * 4
+    place: list[str | None] = [None] * 8 + ["here", "there", None, "here"]
+    noted = make(LABELS, split=split, attributes={"place": place})
+    assert noted.notes == ("1 of 4 test rows have no attribute: they count in the average and in no group",)
+    assert make(LABELS, split=split, attributes={"place": [None] * 12}).notes == ()
+
+
+def test_a_column_of_many_values_is_no_attribute() -> None:
+    names: list[str | None] = [f"customer {i}" for i in range(1001)]
+    with pytest.raises(InputError, match="attribute who has 1,001 different values, more than 1,000"):
+        make(["a", "b"] * 500 + ["a"], attributes={"who": names})

@@ -216,7 +216,7 @@ def test_options_that_do_not_go_together(file: Path) -> None:
         source(file)
     with pytest.raises(InputError, match="given: text and path"):
         source(file, text="text", path="text")
-    with pytest.raises(InputError, match="--data.tokenizer is for texts"):
+    with pytest.raises(InputError, match=r"--data\.tokenizer is for texts"):
         source(file, path="text", tokenizer="x")
     noted = source(file.rename(file.with_name("named.csv")), text="text")
     noted.file.write_text(noted.file.read_text().replace("part", "split", 1))

@@ -114,8 +114,23 @@ def test_another_metric_and_the_columns_name_themselves() -> None:
 
 
 def test_no_finished_run() -> None:
-    assert markdown(benchmark(), pd.DataFrame()) == "# A grid\n\nNo run is finished.\n"
-    assert "No run is finished" in latex(benchmark(), pd.DataFrame())
+    assert markdown(benchmark(paper={}), pd.DataFrame()) == "# A grid\n\nNo run is finished.\n"
+    assert "No run is finished" in latex(benchmark(paper={}), pd.DataFrame())
+    assert "tabular" not in latex(benchmark(paper={}), pd.DataFrame())
+
+
+def test_the_papers_figures_stand_beside_empty_cells_if_no_run_is_finished() -> None:
+    text = markdown(benchmark(), pd.DataFrame())
+    assert text.startswith("# A grid\n\nNo run is finished.\n\nGroup-balanced test accuracy in % in the paper.\n")
+    assert cells(text, "LC") == ["", "", "82.25", "", "", "91.16 (0.97)"]
+    assert cells(text, "ERM") == [""] * 6 and cells(text, "DFA")[5] == "89.66"
+    assert "82.25" in latex(benchmark(), pd.DataFrame())
+
+
+def test_a_column_may_have_a_metric_of_its_own() -> None:
+    text = markdown(benchmark(column_metrics={"1": "average"}), frame())
+    assert "Group-balanced test accuracy (1: average) in %" in text
+    assert cells(text, "LC")[1] == "**50.0 (0.0)**" and cells(text, "LC")[3] == "**85.0**"
 
 
 def test_latex_has_the_same_cells_as_markdown() -> None:

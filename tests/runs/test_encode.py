@@ -21,7 +21,7 @@ from logit_correction.runs.assemble import complete
 from logit_correction.runs.encode import Encoder, encode_table
 from logit_correction.training.display import Display
 
-SMALL = Choice("ConvNet", {"channels": [4, 6], "convolutions": 1, "norm": "batch"})
+SMALL = Choice("ConvNet", {"channels": [4, 6], "hidden": 0, "norm": "batch"})
 
 
 @pytest.fixture

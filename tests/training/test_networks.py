@@ -18,7 +18,7 @@ from logit_correction.training.networks import LayerRandomness, prepare
 from logit_correction.training.optim import clip_gradients, make_optimizer
 from logit_correction.types import DataInfo
 
-INFO = DataInfo(num_labels=3, num_rows=48, input_shape=(3, 4, 4))
+INFO = DataInfo(num_labels=3, num_rows=48, input_shape=(3, 8, 8))
 CPU = torch.device("cpu")
 
 
@@ -75,7 +75,7 @@ def test_channels_last_changes_the_memory_and_not_the_result(kind: Any) -> None:
     weights = [p for p in moved.parameters() if p.dim() == 4 and p.shape[2] > 1]
     assert weights and all(p.is_contiguous(memory_format=torch.channels_last) for p in weights)
     assert all(p.is_contiguous() for p in plain.parameters())
-    inputs = torch.rand(5, 3, 4, 4)
+    inputs = torch.rand(5, 3, 8, 8)
     torch.testing.assert_close(moved.predict(inputs), plain.predict(inputs), rtol=1e-4, atol=1e-5)
 
 
@@ -99,7 +99,7 @@ def test_compilation_keeps_the_names_of_the_weights(monkeypatch: pytest.MonkeyPa
     method, plain = (ERM(lambda: ConvNet(INFO), INFO) for _ in range(2))
     prepare(method, TrainingConfig(compile=True, channels_last=False), CPU)
     assert list(method.state_dict()) == list(plain.state_dict())
-    inputs = torch.rand(5, 3, 4, 4)
+    inputs = torch.rand(5, 3, 8, 8)
     torch.testing.assert_close(method.predict(inputs), plain.predict(inputs))
 
 

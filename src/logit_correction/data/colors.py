@@ -74,6 +74,7 @@ def shortcut_facts(
         "minority ratio": minority_ratio,
         "colour jitter (standard deviation)": JITTER[severity - 1],
         "correlation": correlation.kind,
+        "shortcut": "spread over the picture",
         "validation": valid,
         "data seed": seed,
     }

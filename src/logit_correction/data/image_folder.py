@@ -113,11 +113,10 @@ class ImageFolder(DataSource):
         raw.keys, raw.shown = paths, [name or "" for name in texts]
         return raw, paths, problems
 
-    def _found(self) -> tuple[RawRows, list[Path], Problems]:
-        """Find the pictures of a folder per label, under folders per split or not."""
+    def _label_folders(self) -> list[tuple[Path, str | None]]:
+        """Return the folder of every label, under folders per split or not, with its split."""
         folders = _visible_folders(self.root)
         splits = {folder: split_name(folder.name) for folder in folders}
-        notes: list[str] = []
         if "train" in splits.values():
             strange = [folder.name for folder, split in splits.items() if split is None]
             if strange:
@@ -133,23 +132,29 @@ class ImageFolder(DataSource):
                 f"{self.root} must hold a folder of pictures for each of at least two labels, or a metadata.csv; it "
                 f"holds {', '.join(folder.name for folder in folders[:10]) or 'no folder'}"
             )
+        return labels
+
+    def _found(self) -> tuple[RawRows, list[Path], Problems]:
+        """Find the pictures of a folder per label."""
+        notes: list[str] = []
         found: list[tuple[Path, str, str | None]] = []
-        for folder, split in labels:
+        for folder, split in self._label_folders():
             files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
             own = [path for path in files if path.suffix.lower() in SUFFIXES]
             if not own:
                 notes.append(f"{folder} holds no picture ({', '.join(SUFFIXES)})")
             other = [str(path) for path in files if path.suffix.lower() not in SUFFIXES]
             if other:
-                notes.append(f"{len(other)} files of {folder} are no pictures by their names: {listed(other)}")
+                what = "1 file is no picture" if len(other) == 1 else f"{len(other):,} files are no pictures"
+                notes.append(f"{what} by name and left out: {listed(other)}")
             found += [(path, folder.name, split) for path in own]
         if not found:
             raise InputError(f"{self.root} holds no pictures ({', '.join(SUFFIXES)})")
-        paths, names, splits_of = zip(*found, strict=True)
+        paths, labels, splits = (list(column) for column in zip(*found, strict=True))
         shown = [path.relative_to(self.root).as_posix() for path in paths]
-        given = None if splits_of[0] is None else list(splits_of)
-        raw = RawRows(str(self.root), shown, list(names), given, shown=shown, notes=notes)
-        return raw, list(paths), Problems(str(self.root), shown)
+        given = None if splits[0] is None else splits
+        raw = RawRows(str(self.root), shown, labels, given, shown=shown, notes=notes)
+        return raw, paths, Problems(str(self.root), shown)
 
     def read_new(self, paths: Sequence[Path]) -> InputStore:
         """Read picture files as those of training were read."""

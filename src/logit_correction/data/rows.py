@@ -21,6 +21,9 @@ from logit_correction.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+#: Most values of an attribute; a column of more is hardly one.
+MOST_ATTRIBUTES = 1000
+
 
 @dataclass
 class RawRows:
@@ -99,6 +102,12 @@ def table_of(
     notes = problems.settle(on_bad_rows)
     label, label_names, split, how = _labels_and_splits(raw, given, problems, splitting)
     attribute, attribute_names = combined(raw.attributes, problems.good)
+    if len(attribute_names) > MOST_ATTRIBUTES:
+        raise InputError(
+            f"{raw.place}: attribute {', '.join(raw.attributes)} has {len(attribute_names):,} different values, more "
+            f"than {MOST_ATTRIBUTES:,}: name columns of few values"
+        )
+    notes += tuple(_partly_known(attribute, split) if raw.attributes else ())
     return DataTable(
         inputs=store,
         label=label.clamp(min=0),
@@ -199,6 +208,15 @@ def _labels_and_splits(
     except InputError as error:
         raise InputError(f"{raw.place}: {error}") from error
     return label, names, split, how
+
+
+def _partly_known(attribute: Tensor, split: dict[str, Tensor]) -> list[str]:
+    """Tell of test rows that count in no group, beside others that do."""
+    unknown = attribute[split["test"]] == UNKNOWN
+    count, total = int(unknown.sum()), len(unknown)
+    if not 0 < count < total:
+        return []
+    return [f"{count:,} of {total:,} test rows have no attribute: they count in the average and in no group"]
 
 
 def _thin(label: Tensor, split: dict[str, Tensor], label_names: list[str]) -> list[str]:

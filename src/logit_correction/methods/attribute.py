@@ -16,7 +16,10 @@ from logit_correction.functional import GceForm, generalize
 from logit_correction.methods.base import StepRandomness, check_range
 from logit_correction.methods.clusters import AttributeClusters, Weights
 from logit_correction.networks.base import Network, feature_size, frozen_statistics
-from logit_correction.types import Batch, InputError, Inputs, Stage, Step
+from logit_correction.types import Batch, DataInfo, InputError, Inputs, Stage, Step
+
+#: How much of the inputs is hidden from a biased network where the shortcut is known to be spread over them.
+SPREAD_DROPOUT = 0.9
 
 
 @dataclass
@@ -75,7 +78,7 @@ class BiasedNetwork(nn.Module):
         q_ramp_up_epochs: float = 2.0,
         epochs: float | None = 2.0,
         head_start_epochs: float = 0.0,
-        input_dropout: float = 0.9,
+        input_dropout: float = 0.0,
         pooling: int = 0,
         temperature: float = 1.0,
         learning_rate_scale: float = 1.0,
@@ -229,6 +232,19 @@ def ramped_q(q: float, epoch: float, length: float) -> float:
     (0.2, 0.8, 0.8)
     """
     return q * min(1.0, epoch / length) if length else q
+
+
+def hidden_share(chosen: float | None, info: DataInfo) -> float:
+    """Return how much of the inputs to hide from a biased network.
+
+    Args:
+        chosen: What the user chose; None leaves it to the data source.
+        info: Facts about the data.
+
+    >>> hidden_share(None, DataInfo(num_labels=2, num_rows=9, input_shape=(4,), spread_shortcut=True))
+    0.9
+    """
+    return chosen if chosen is not None else SPREAD_DROPOUT if info.spread_shortcut else 0.0
 
 
 def hide(inputs: Inputs, probability: float, generator: torch.Generator) -> Tensor:

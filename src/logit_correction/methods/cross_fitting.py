@@ -69,7 +69,7 @@ class CrossFitted(nn.Module):
         q: float = 0.7,
         form: GceForm = "paper",
         q_ramp_up_epochs: float = 2.0,
-        input_dropout: float = 0.9,
+        input_dropout: float = 0.0,
         seed: int = 0,
     ) -> None:
         super().__init__()

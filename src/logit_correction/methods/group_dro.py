@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.functional import cell_sums
+from logit_correction.methods.attribute import hidden_share
 from logit_correction.methods.base import check_range, num_processes, sum_over_processes
 from logit_correction.methods.grouped import GroupedAlgorithm
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
@@ -48,6 +49,7 @@ class GroupDRO(GroupedAlgorithm):
         num_splits: int = 2,
         cross_fitting_epochs: int = 3,
         cross_fitting_learning_rate: float | None = None,
+        biased_input_dropout: float | None = None,
         correlation: Literal["one-to-one", "known"] = "one-to-one",
         seed: int = 0,
     ) -> None:
@@ -66,6 +68,8 @@ class GroupDRO(GroupedAlgorithm):
             num_splits: S, the number of random splits into two halves; 2 S biased networks are trained.
             cross_fitting_epochs: Epochs of the stage in which they are trained.
             cross_fitting_learning_rate: Its learning rate; None takes the run's.
+            biased_input_dropout: Probability with which a pixel or feature is hidden from the biased networks while
+                they train; None as in ``LC``.
             correlation: ``one-to-one``, or ``known`` for the data source's table.
             seed: Seed of the initial weights, and of the splits.
 
@@ -77,7 +81,8 @@ class GroupDRO(GroupedAlgorithm):
         super().__init__(network, info, groups=groups, correlation=correlation, seed=seed)
         if groups == "cross-fitted":
             rate = cross_fitting_learning_rate
-            self.cross_fit(biased_network or network, num_splits, cross_fitting_epochs, learning_rate=rate)
+            hidden, build = hidden_share(biased_input_dropout, info), biased_network or network
+            self.cross_fit(build, num_splits, cross_fitting_epochs, learning_rate=rate, input_dropout=hidden)
         self.step_size, self.adjustment, self.balanced = step_size, adjustment, balanced
         num_groups = info.num_labels * self.num_attributes
         self.register_buffer("q", torch.full((num_groups,), 1.0 / num_groups))

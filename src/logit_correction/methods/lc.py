@@ -18,7 +18,7 @@ from logit_correction.functional import (
     ramp_up,
 )
 from logit_correction.group_prior import GroupPrior
-from logit_correction.methods.attribute import BiasedNetwork, Estimate
+from logit_correction.methods.attribute import BiasedNetwork, Estimate, hidden_share
 from logit_correction.methods.base import check_range
 from logit_correction.methods.grouped import GroupedAlgorithm
 from logit_correction.networks.base import check_mixing_place, mixing_place
@@ -37,7 +37,7 @@ class LC(GroupedAlgorithm):
     predicts with its plain logits.
 
     The paper trains both side by side from the first step to the last. By default the biased network here has a
-    head start of two epochs, sees a tenth of the pixels and then stays as it is: trained on, it learns to read the
+    head start of two epochs and then stays as it is: trained on, it learns to read the
     minority rows too and no longer knows them for such, and a robust network that starts before the shortcut is
     known learns it. ``head_start_epochs=0, biased_epochs=None, biased_input_dropout=0, q_ramp_up_epochs=0,
     prior='cell', momentum=0.5, mixup_limit=0.5`` is the paper's training.
@@ -63,7 +63,7 @@ class LC(GroupedAlgorithm):
         q_ramp_up_epochs: float = 2.0,
         biased_epochs: float | None = 2.0,
         head_start_epochs: float = 2.0,
-        biased_input_dropout: float = 0.9,
+        biased_input_dropout: float | None = None,
         biased_pooling: int = 0,
         biased_temperature: float = 1.0,
         biased_learning_rate_scale: float = 1.0,
@@ -102,8 +102,9 @@ class LC(GroupedAlgorithm):
                 paper does. 2 measured better.
             head_start_epochs: Epochs in which the biased network trains alone. The paper has 0; 2 measured better.
             biased_input_dropout: Probability with which each pixel (each feature) is hidden from the biased network
-                while it trains, in [0, 1): the belief that the shortcut is spread over the input, as a colour or
-                a background is, and shows in a part of it. The paper has 0; 0.9 measured better.
+                while it trains, in [0, 1). To hide much is the belief that the shortcut is spread over the input and
+                shows in any part of it, as a colour or a background does. None takes 0.9 where the data source says so
+                (Colored MNIST, Digits), else the paper's 0.
             biased_pooling: If positive, the biased network sees pictures averaged down to so many cells a side:
                 the belief that the shortcut is coarse. Not in the paper, off by default.
             biased_temperature: Divides the biased logits before the softmax that estimates the attribute.
@@ -149,9 +150,11 @@ class LC(GroupedAlgorithm):
             raise InputError(f"mixup_prior=product needs a joint probability, but prior is {prior}: give prior=joint")
         super().__init__(network, info, groups=groups, correlation=correlation, smoothing=smoothing, seed=seed)
         build = biased_network or network
+        hidden = hidden_share(biased_input_dropout, info)
         if groups == "cross-fitted":
             rate = cross_fitting_learning_rate
-            self.cross_fit(build, num_splits, cross_fitting_epochs, learning_rate=rate, q=q, form=gce_form)
+            shared = {"q": q, "form": gce_form, "input_dropout": hidden}
+            self.cross_fit(build, num_splits, cross_fitting_epochs, learning_rate=rate, **shared)
         elif groups == "estimated":
             self.run_alongside(
                 BiasedNetwork(
@@ -162,7 +165,7 @@ class LC(GroupedAlgorithm):
                     q_ramp_up_epochs=q_ramp_up_epochs,
                     epochs=biased_epochs,
                     head_start_epochs=head_start_epochs,
-                    input_dropout=biased_input_dropout,
+                    input_dropout=hidden,
                     pooling=biased_pooling,
                     temperature=biased_temperature,
                     learning_rate_scale=biased_learning_rate_scale,

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.group_prior import GroupPrior
-from logit_correction.methods.attribute import BiasedNetwork
+from logit_correction.methods.attribute import BiasedNetwork, hidden_share
 from logit_correction.methods.base import check_range
 from logit_correction.methods.grouped import GroupedAlgorithm
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
@@ -42,7 +42,7 @@ class Reweighting(GroupedAlgorithm):
         q_ramp_up_epochs: float = 2.0,
         biased_epochs: float | None = 2.0,
         head_start_epochs: float = 2.0,
-        biased_input_dropout: float = 0.9,
+        biased_input_dropout: float | None = None,
         momentum: float = 0.99,
         floor: float = 5e-5,
         correlation: Literal["one-to-one", "known"] = "one-to-one",
@@ -65,7 +65,7 @@ class Reweighting(GroupedAlgorithm):
             biased_epochs: Epochs after which the biased network stays as it is; None trains it to the end.
             head_start_epochs: Epochs in which the biased network trains alone.
             biased_input_dropout: Probability with which a pixel or feature is hidden from the biased network while it
-                trains.
+                trains; None as in ``LC``.
             momentum: Of the prior's moving average, in [0, 1).
             floor: Added to the estimated prior; bounds the weights by 1 / (G floor).
             correlation: ``one-to-one``, or ``known`` for the data source's table; true groups need none.
@@ -83,19 +83,20 @@ class Reweighting(GroupedAlgorithm):
         check_range("smoothing", smoothing, 0)
         super().__init__(network, info, groups=groups, correlation=correlation, smoothing=smoothing, seed=seed)
         self.group_prior = self.fixed_prior()
+        hidden, build = hidden_share(biased_input_dropout, info), biased_network or network
         if groups == "cross-fitted":
             rate = cross_fitting_learning_rate
-            self.cross_fit(biased_network or network, num_splits, cross_fitting_epochs, learning_rate=rate)
+            self.cross_fit(build, num_splits, cross_fitting_epochs, learning_rate=rate, input_dropout=hidden)
         elif groups == "estimated":
             self.run_alongside(
                 BiasedNetwork(
-                    self.build(biased_network or network, "biased network"),
+                    self.build(build, "biased network"),
                     self.correlation,
                     q=q,
                     q_ramp_up_epochs=q_ramp_up_epochs,
                     epochs=biased_epochs,
                     head_start_epochs=head_start_epochs,
-                    input_dropout=biased_input_dropout,
+                    input_dropout=hidden,
                     seed=seed,
                 )
             )

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from logit_correction.functional import independent_partner, joint_prior, logit_corrected_cross_entropy, mix
 from logit_correction.group_prior import GroupPrior
+from logit_correction.methods.attribute import hidden_share
 from logit_correction.methods.base import check_range
 from logit_correction.methods.grouped import GroupedAlgorithm
 from logit_correction.networks.base import check_mixing_place, mixing_place
@@ -49,7 +50,7 @@ class StagedLC(GroupedAlgorithm):
         q: float = 0.7,
         gce_form: Literal["paper", "weighted"] = "paper",
         q_ramp_up_epochs: float = 2.0,
-        biased_input_dropout: float = 0.9,
+        biased_input_dropout: float | None = None,
         posterior: Literal["hard", "soft"] = "hard",
         smoothing: float = 0.3,
         strength: float = 1.0,
@@ -74,7 +75,8 @@ class StagedLC(GroupedAlgorithm):
             gce_form: ``paper`` or ``weighted``.
             q_ramp_up_epochs: Epochs over which q rises from 0.
             biased_input_dropout: Probability with which each pixel (each feature) is hidden from the biased networks
-                while they train, in [0, 1): the belief that the shortcut is spread over the input.
+                while they train, in [0, 1): the belief that the shortcut is spread over the input. None takes 0.9 where
+                the data source says so, else 0.
             posterior: ``hard`` takes a row's attribute to be the most probable one. ``soft`` corrects by the logarithm
                 of the sum over a of P(a | x) P(y | a), and counts P(y, a) as the mean of the posteriors.
             smoothing: Added to the count of each group; positive.
@@ -103,7 +105,7 @@ class StagedLC(GroupedAlgorithm):
                 q=q,
                 form=gce_form,
                 q_ramp_up_epochs=q_ramp_up_epochs,
-                input_dropout=biased_input_dropout,
+                input_dropout=hidden_share(biased_input_dropout, info),
                 keep_posterior=posterior == "soft",
             )
         self.group_prior = self.fixed_prior()

@@ -14,31 +14,34 @@ Norm = Literal["batch", "group", "none"]
 
 
 class ConvNet(Network):
-    """Blocks of 3x3 convolutions with ReLU, each block at half the size of the one before, and an average at the end.
+    """Blocks of 3x3 convolutions with ReLU, each halving the size, and a fully connected layer at the end.
 
-    The default does 7.5 million multiply-adds for a picture of 28x28 pixels.
+    The default does 2.2 million multiply-adds for a picture of 28x28 pixels.
 
     >>> import torch
     >>> info = DataInfo(num_labels=10, num_rows=1, input_shape=(3, 28, 28))
     >>> network = ConvNet(info)
     >>> network.features(torch.zeros(2, 3, 28, 28)).shape, network(torch.zeros(2, 3, 28, 28)).shape
-    (torch.Size([2, 64]), torch.Size([2, 10]))
+    (torch.Size([2, 100]), torch.Size([2, 10]))
     """
 
     def __init__(
         self,
         info: DataInfo,
         channels: Sequence[int] = (16, 32, 64),
-        convolutions: int = 2,
-        norm: Norm = "group",
+        convolutions: int = 1,
+        hidden: int = 100,
+        norm: Norm = "none",
         dropout: float = 0.0,
     ) -> None:
         """Build the layers.
 
         Args:
             info: Input shape and number of labels.
-            channels: Channels of each block; between two blocks the largest of 2x2 pixels is kept.
+            channels: Channels of each block; after each block the largest of 2x2 pixels is kept.
             convolutions: Convolutions of each block.
+            hidden: Width of the fully connected layer with ReLU, the features; 0 takes the average of the last block's
+                pixels instead, which needs more convolutions to tell shapes.
             norm: What follows each convolution: ``group`` normalises the channels of each picture by itself, in
                 training as in prediction; ``batch`` over the batch in training and by running statistics in
                 prediction; ``none`` leaves values as they are.
@@ -51,7 +54,9 @@ class ConvNet(Network):
         height, width = check_pictures(info, "ConvNet")[1:]
         if not channels or any(number < 1 for number in channels) or convolutions < 1:
             raise InputError(f"channels {list(channels)} and convolutions {convolutions} must be positive")
-        if min(height, width) < 2 ** (len(channels) - 1):
+        if hidden < 0:
+            raise InputError(f"hidden is {hidden}, but must not be negative")
+        if min(height, width) < 2 ** len(channels):
             raise InputError(
                 f"pictures of {height}x{width} are too small for {len(channels)} blocks: give less channels"
             )
@@ -59,8 +64,7 @@ class ConvNet(Network):
             raise InputError(f"dropout is {dropout}, but must lie in [0, 1)")
         layers: list[nn.Module] = []
         before = info.input_shape[0]
-        for block, number in enumerate(channels):
-            layers += [nn.MaxPool2d(2)] if block else []
+        for number in channels:
             for _ in range(convolutions):
                 layers += [
                     nn.Conv2d(before, number, 3, padding=1, bias=norm == "none"),
@@ -68,7 +72,14 @@ class ConvNet(Network):
                     nn.ReLU(inplace=True),
                 ]
                 before = number
-        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), *([nn.Dropout(dropout)] if dropout else [])]
+            layers.append(nn.MaxPool2d(2))
+        if hidden:
+            pixels = (height >> len(channels)) * (width >> len(channels))
+            layers += [nn.Flatten(), nn.Linear(before * pixels, hidden), nn.ReLU()]
+        else:
+            layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        before = hidden or before
+        layers += [nn.Dropout(dropout)] if dropout else []
         self.features = nn.Sequential(*layers)
         self.head = nn.Linear(before, info.num_labels)
 

@@ -179,9 +179,21 @@ def _minority(series: Series) -> dict[str, Any] | None:
     examples = []
     for example in (found.get("examples") or [])[:_MOST_PICTURES]:
         uri = checked_uri(example.get("picture"))
-        examples.append({"name": None, **example, "picture": uri, "small": uri is not None and picture_width(uri) < 100})
+        examples.append(
+            {"name": None, **example, "picture": uri, "small": uri is not None and picture_width(uri) < 100}
+        )
     data = series.runs[0].report["data"]
     total = (data.get("rows") or {}).get("train") or int(np.sum(data.get("counts", {}).get("train") or 0)) or None
-    known = any(example.get("attribute") is not None for example in examples)
+    values = data.get("attribute_names") or ()
+    known = bool(values) and all(example["estimated_attribute"] in values for example in examples)
+    known = known and any(example.get("attribute") is not None for example in examples)
     texts = any(example.get("name") and not example["picture"] for example in examples)
-    return {"name": series.name, **found, "examples": examples, "total": total, "known": known, "texts": texts}
+    return {
+        "name": series.name,
+        **found,
+        "examples": examples,
+        "total": total,
+        "known": known,
+        "attributed": bool(values),
+        "texts": texts,
+    }

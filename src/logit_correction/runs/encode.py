@@ -129,7 +129,8 @@ def encode_table(table: DataTable, config: RunConfig, display: Display | None = 
     if table.augment is not None:
         notes = (*notes, f"the encoder {encoder.name} sees every picture once, without the augmentation asked for")
     inputs = EncodedStore(values, table.inputs, description)
-    return replace(table, inputs=inputs, facts=facts, notes=notes, augment=None)
+    # Features are no places of the input, so nothing of them can be hidden in the hope that the rest shows the same.
+    return replace(table, inputs=inputs, facts=facts, notes=notes, augment=None, spread_shortcut=False)
 
 
 def check_same_weights(weights: str, described: dict[str, Any]) -> None:

@@ -70,6 +70,7 @@ def describe_data(config: RunConfig, table: DataTable) -> dict[str, Any]:
         "correlation": None if table.correlation is None else table.correlation.to_table(),
         "input_shape": list(table.inputs.input_shape),
         "preparation": table.preparation,
+        "spread_shortcut": table.spread_shortcut,
         "tokens": table.info.tokens,
     }
 
@@ -103,7 +104,7 @@ def describe_prior(algorithm: Algorithm, table: DataTable) -> dict[str, Any] | N
     if prior is None:
         return None
     counts = table.group_counts("train")
-    comparable = table.has_attributes("train") and counts.shape == prior.table.shape
+    comparable = table.has_attributes("train") and counts.shape == prior.table.shape and _are_named(algorithm, table)
     names = table.attribute_names if comparable else [f"that of {name}" for name in table.label_names]
     return {
         "estimator": prior.estimator,
@@ -115,7 +116,15 @@ def describe_prior(algorithm: Algorithm, table: DataTable) -> dict[str, Any] | N
     }
 
 
-def describe_minority(found: dict[str, Tensor], table: DataTable) -> dict[str, Any] | None:
+def _are_named(algorithm: Algorithm, table: DataTable) -> bool:
+    """Return whether a method's attribute values are those of the data: it reads them, or knows what goes together.
+
+    Otherwise its value j is whatever goes with label j, and nobody knows which of the data's values that is.
+    """
+    return algorithm.needs_attributes or table.correlation is not None
+
+
+def describe_minority(found: dict[str, Tensor], table: DataTable, algorithm: Algorithm) -> dict[str, Any] | None:
     """Return how many training rows the method takes for minority, how well, and some of them."""
     if "minority" not in found:
         return None
@@ -126,10 +135,29 @@ def describe_minority(found: dict[str, Tensor], table: DataTable) -> dict[str, A
         hits = int((truth & minority).sum())
         result["recall"] = hits / int(truth.sum()) if bool(truth.any()) else None
         result["precision"] = hits / int(minority.sum()) if bool(minority.any()) else None
-    return result | {"examples": _examples(found, table)}
+    return result | {"examples": _examples(found, table, _are_named(algorithm, table))}
 
 
-def _examples(found: dict[str, Tensor], table: DataTable) -> list[dict[str, Any]]:
+def warn_of_minority(described: dict[str, Any] | None, num_rows: int) -> list[str]:
+    """Return what to tell a user whose biased network takes no row for minority, or most of them."""
+    if described is None:
+        return []
+    if described["count"] == 0:
+        return [
+            "the biased network takes no training row for bias-conflicting, so nothing was corrected: there is no "
+            "shortcut that it sees, or it has learned every row by heart; compare a shorter --method.biased_epochs, or "
+            "a --method.biased_input_dropout such as 0.5 or 0.9"
+        ]
+    if described["count"] > num_rows / 2:
+        return [
+            f"the biased network takes {described['count']} of {num_rows} training rows for bias-conflicting, so it "
+            "has not learned the labels of the majority: give it a longer --method.biased_epochs, or a lower "
+            "--method.biased_input_dropout"
+        ]
+    return []
+
+
+def _examples(found: dict[str, Tensor], table: DataTable, named: bool) -> list[dict[str, Any]]:
     """Return rows taken for minority: those that fit their label least, the labels taking turns."""
     chosen = found["minority"].nonzero().flatten()
     label = table.label[table.split["train"]]
@@ -142,7 +170,9 @@ def _examples(found: dict[str, Tensor], table: DataTable) -> list[dict[str, Any]
     rows = table.split["train"][index]
     pictures = table.inputs.pictures(rows) if len(rows) else None
     uris = png_uris(pictures) if pictures is not None else [None] * len(index)
-    names = table.attribute_names if len(table.attribute_names) == len(table.label_names) else table.label_names
+    names = table.attribute_names if named else table.label_names
+    if int(found["estimated_attribute"].max()) >= len(names):
+        names = [str(value) for value in range(int(found["estimated_attribute"].max()) + 1)]
     return [
         {
             "index": int(i),

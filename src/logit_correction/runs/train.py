@@ -170,7 +170,8 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
     """Judge what was trained and write the folder; the report comes last, so a finished run has it all."""
     started = time.monotonic()
     algorithm, table, rules = fit.algorithm, fit.table, fit.rules
-    found = fit.collect("train", algorithm.diagnose)
+    minority = summary.describe_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
+    warnings = [*table.notes, *fit.progress.warnings, *summary.warn_of_minority(minority, table.info.num_rows)]
     prior = summary.describe_prior(algorithm, table)
     final_state, final_epoch = algorithm.state_dict(), fit.progress.epoch
     final_state = {k: v.clone() if hasattr(v, "clone") else v for k, v in final_state.items()}
@@ -205,9 +206,9 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
         "labels_read": summary.labels_read(algorithm, table, rules),
         "watched_labels_read": labels_watched(training.watch, table),
         "group_prior": prior,
-        "estimated_minority": summary.describe_minority(found, table),
+        "estimated_minority": minority,
         "diagnostics_labels_read": {"train": ["label", "attribute"] if table.has_attributes("train") else ["label"]},
-        "warnings": [*table.notes, *fit.progress.warnings],
+        "warnings": warnings,
         "environment": summary.environment(fit.fabric.device),
         "seconds": {"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
     }

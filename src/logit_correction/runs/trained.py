@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -87,10 +87,10 @@ class TrainedModel:
         """
         if not self._are_files(inputs):
             return self._probabilities(self._store(inputs))
-        parts, faults = [], []
-        for start in range(0, len(inputs), CHUNK):
+        paths, parts, faults = [Path(path) for path in cast(Iterable[str], inputs)], [], []
+        for start in range(0, len(paths), CHUNK):
             try:
-                parts.append(self._probabilities(self._store(inputs[start : start + CHUNK])))  # type: ignore[index]
+                parts.append(self._probabilities(self.source.read_new(paths[start : start + CHUNK])))
             except UnreadablePictures as error:  # the others are looked at as well, to name all at once
                 faults += error.faults
         if faults:
@@ -118,11 +118,13 @@ class TrainedModel:
 
     def _are_files(self, inputs: NewInputs) -> bool:
         """Return whether inputs are names of files; where texts are inputs only a ``Path`` is one."""
-        if isinstance(inputs, np.ndarray):
-            listed = inputs.dtype.kind in "UO"
-        else:
-            listed = isinstance(inputs, Sequence) and not isinstance(inputs, str | Path)
-        return listed and (not self.source.takes_texts or any(isinstance(one, Path) for one in inputs))
+        if isinstance(inputs, str | Path):
+            raise InputError(f"inputs are one name, {str(inputs)!r}: give a list of names")
+        if isinstance(inputs, Tensor | Mapping) or hasattr(inputs, "columns"):
+            return False
+        if isinstance(inputs, np.ndarray) and inputs.dtype.kind not in "UO":
+            return False
+        return not self.source.takes_texts or any(isinstance(one, Path) for one in inputs)
 
     def predict(self, inputs: NewInputs) -> NDArray[np.str_]:
         """Return the name of the most probable label of each input, (n,)."""
@@ -165,10 +167,6 @@ class TrainedModel:
         return ArrayStore(self._encoder.of_store(store, self.device, bf16))
 
     def _store(self, inputs: NewInputs) -> InputStore:
-        if isinstance(inputs, str | Path):
-            raise InputError(f"inputs are one name, {str(inputs)!r}: give a list of names")
-        if self._are_files(inputs):
-            return self.source.read_new([Path(path) for path in inputs])
         if not isinstance(inputs, Tensor | np.ndarray) or (
             isinstance(inputs, np.ndarray) and inputs.dtype.kind in "UO"
         ):
@@ -210,5 +208,6 @@ def _info(report: dict[str, Any]) -> DataInfo:
         label_names=tuple(data["label_names"]),
         attribute_names=tuple(data["attribute_names"]),
         correlation=None if table is None else Correlation.from_table(table, len(data["attribute_names"]) or None),
+        spread_shortcut=data.get("spread_shortcut", False),
         tokens=data.get("tokens", False),
     )
