@@ -101,8 +101,8 @@ def _known_seconds(cells: Sequence[Cell]) -> dict[Kind, list[float]]:
 def _run_all(board: Board, configs: dict[Path, RunConfig], executor: Executor, progress: Progress) -> None:
     slots = max(1, min(executor.slots, board.total))
     with ThreadPoolExecutor(max_workers=slots) as pool:
-        futures = [pool.submit(_run_some, board, configs, executor, progress) for _ in range(slots)]
         try:
+            futures = [pool.submit(_run_some, board, configs, executor, progress) for _ in range(slots)]
             for future in as_completed(futures):
                 future.result()
         except BaseException:
