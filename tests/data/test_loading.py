@@ -46,8 +46,21 @@ def test_every_row_comes_exactly_once_an_epoch(rows: int, batch_size: int, shuff
     loader = BatchLoader(numbered_table(rows), "train", batch_size=batch_size, shuffle=shuffle)
     batches = list(loader.epoch(epoch))
     assert sorted(indices(loader, epoch)) == list(range(rows))
-    assert len(loader) == len(batches) == -(-rows // batch_size)
+    joins = shuffle and rows > batch_size > 1 and rows % batch_size == 1  # a single row to the batch before it
+    assert len(loader) == len(batches) == -(-rows // batch_size) - joins
     assert all(len(batch.label) == batch_size for batch in batches[:-1])
+
+
+@pytest.mark.parametrize("weight", [None, torch.tensor([2, 0, 3, 1, 1, 1, 1, 2, 1, 1])])
+def test_no_training_batch_has_a_single_row_which_could_not_be_normalised(weight: Tensor | None) -> None:
+    total = 10 if weight is None else 13
+    loader = BatchLoader(numbered_table(), "train", batch_size=total // 3, shuffle=True, row_weight=weight)
+    batches = list(loader.epoch(1))
+    assert [len(batch.index) for batch in batches] == [total // 3, total // 3, total // 3 + 1]
+    layer = torch.nn.BatchNorm1d(1)
+    for batch in batches:
+        layer(batch.inputs)
+    assert indices(loader, 1, 2) == batches[-1].index.tolist()
 
 
 def test_a_batch_holds_the_inputs_and_labels_of_its_rows() -> None:

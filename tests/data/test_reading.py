@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,6 +93,14 @@ def test_processes_that_train_share_what_one_would_have_seen(tables: dict[str, D
         assert torch.equal(whole.inputs, torch.cat([left.inputs, right.inputs]))
 
 
+def test_a_row_left_over_is_read_and_augmented_with_the_batch_before(tables: dict[str, DataTable]) -> None:
+    resident, streamed = (replace(table, augment=ResizedCropFlip(10, 10)) for table in tables.values())
+    expected = batches(resident, batch_size=13)  # of 14 rows
+    assert [len(batch.index) for batch in expected] == [14]
+    for workers in (0, 1):
+        same(batches(streamed, batch_size=13, workers=workers), expected)
+
+
 def test_reading_leaves_the_common_generator_alone(tables: dict[str, DataTable]) -> None:
     torch.manual_seed(8)
     expected = torch.rand(2)
@@ -97,6 +108,19 @@ def test_reading_leaves_the_common_generator_alone(tables: dict[str, DataTable])
         torch.manual_seed(8)
         batches(tables["streamed"], workers=workers)
         assert torch.equal(torch.rand(2), expected)
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_a_request_to_stop_leaves_those_who_read_at_work(kind: signal.Signals, tables: dict[str, DataTable]) -> None:
+    expected = batches(tables["resident"], batch_size=1)
+    reading = BatchLoader(tables["streamed"], "train", batch_size=1, seed=3, shuffle=True, workers=1).epoch(1)
+    found = [next(reading)]
+    (worker,) = multiprocessing.active_children()
+    os.kill(worker.pid or 0, kind)
+    found += reading
+    same(found, expected)
+    worker.join(10)
+    assert worker.exitcode == 0
 
 
 def test_rows_of_a_streamed_store_may_be_chosen(tables: dict[str, DataTable], tmp_path: Path) -> None:

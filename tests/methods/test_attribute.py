@@ -21,3 +21,17 @@ def test_batch_norms_running_statistics_are_of_whole_inputs_and_stay_when_the_ne
     torch.testing.assert_close(network[0].running_mean, expected)
     biased(batch, 1.0, StepRandomness(0))
     torch.testing.assert_close(network[0].running_mean, expected)
+
+
+def test_the_estimate_is_made_in_full_precision_whatever_the_networks_compute_in() -> None:
+    network = torch.nn.Sequential(torch.nn.Linear(6, 3))
+    biased = BiasedNetwork(network, Correlation.one_to_one(3), q=0.0)
+    inputs = torch.randn((40, 6), generator=torch.Generator().manual_seed(1))
+    batch = Batch(inputs, torch.arange(40) % 3, torch.arange(40))
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = network(inputs)
+        found = biased(batch, 0.0, StepRandomness(0))
+    assert logits.dtype == torch.bfloat16
+    torch.testing.assert_close(found.probability, logits.float().softmax(1))
+    torch.testing.assert_close(found.posterior.sum(1), torch.ones(40))
+    torch.testing.assert_close(found.loss, torch.nn.functional.cross_entropy(logits.float(), batch.label))

@@ -162,3 +162,18 @@ def test_batch_norms_running_statistics_are_of_whole_inputs() -> None:
         # Places left over in the batch repeat rows, so it is the mean but for these.
         assert (network[0].running_mean - expected).abs().max() < 0.03
         assert network[0].running_var.max() < 1.5  # hiding nine tenths would multiply the variance
+
+
+def test_a_look_without_gradients_comes_after_the_one_that_is_learned_from() -> None:
+    # Some versions of autocast keep a weight as it was first cast, so a look without gradients must not come first.
+    order: dict[int, list[bool]] = {}
+
+    class Looking(nn.Sequential):
+        def forward(self, inputs: Tensor) -> Tensor:
+            order.setdefault(id(self), []).append(torch.is_grad_enabled())
+            return super().forward(inputs)
+
+    networks = [Looking(nn.BatchNorm1d(6), nn.Linear(6, 3)) for _ in range(2)]
+    fitted = CrossFitted(networks, 40, Correlation.one_to_one(3), input_dropout=0.5)
+    fitted(rows(torch.arange(20)), 1.0, torch.Generator()).backward()
+    assert list(order.values()) == [[True, False]] * 2

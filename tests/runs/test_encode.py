@@ -117,6 +117,19 @@ def test_many_features_are_kept_in_half_precision(
     assert inputs.values.dtype == torch.float16 and inputs.fetch(torch.arange(2)).dtype == torch.float32
 
 
+def test_features_too_large_for_half_precision_are_refused(
+    cache: Path, digits: DataTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = dataclasses.replace(digits, inputs=ArrayStore(1e7 * digits.inputs.fetch(torch.arange(len(digits.label)))))
+    assert bool(torch.isfinite(encode_table(large, config()).inputs.fetch(torch.arange(9))).all())
+    monkeypatch.setattr(encode, "FULL_PRECISION_BYTES", 1000)
+    for file in cache.glob("*"):
+        file.unlink()
+    with pytest.raises(InputError, match=r"--encoder ConvNet gives features as large as .*half precision"):
+        encode_table(large, config())
+    assert not list(cache.glob("*"))
+
+
 def test_an_augmentation_is_left_out_and_that_is_said(cache: Path, digits: DataTable) -> None:
     from logit_correction.data.augment import named_augmentation
 

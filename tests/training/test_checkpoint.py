@@ -102,3 +102,24 @@ def test_code_in_a_file_is_not_run(tmp_path: Path) -> None:
     assert not target.exists()
     pickle.loads(pickle.dumps(Mischief(target)))
     assert target.exists()  # it would have worked
+
+
+@pytest.mark.parametrize("change", [{"plan": {"length": 3}}, {"best": {"last": {"score": 1.0}}}, {"unheard": 1}])
+def test_progress_of_another_version_is_refused(change: dict[str, object], tmp_path: Path) -> None:
+    path = tmp_path / "resume.pt"
+    checkpoint.save(path, Progress())
+    content = checkpoint.read(path)
+    content["progress"] |= change
+    checkpoint.write(path, content)
+    with pytest.raises(InputError, match=r"resume\.pt was written by another version"):
+        checkpoint.load(path)
+
+
+@pytest.mark.parametrize("state", [{}, {"weight": torch.zeros(3, 2)}, {"weight": torch.zeros(1), "bias": None}])
+def test_a_state_that_does_not_fit_is_refused(state: dict[str, object], tmp_path: Path) -> None:
+    layer = torch.nn.Linear(2, 3)
+    whole = {"weight": torch.ones(3, 2), "bias": torch.ones(3)}
+    checkpoint.take_up(tmp_path / "resume.pt", layer, whole)
+    assert bool((layer.weight == 1).all())
+    with pytest.raises(InputError, match=r"resume\.pt was written by another version"):
+        checkpoint.take_up(tmp_path / "resume.pt", layer, state)

@@ -91,6 +91,9 @@ def test_the_features_of_every_network_are_compiled(monkeypatch: pytest.MonkeyPa
     bare = ERM(lambda: dropping(INFO), INFO)
     prepare(bare, TrainingConfig(compile=True), CPU)
     assert compiled[-1] is bare.network
+    bare.network.features = 12  # type: ignore[assignment]
+    prepare(bare, TrainingConfig(compile=True), CPU)
+    assert compiled[-1] is bare.network
 
 
 def test_compilation_keeps_the_names_of_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:

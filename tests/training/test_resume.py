@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.mlp import MLP
 from logit_correction.training import checkpoint
-from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
+from logit_correction.types import Batch, DataInfo, InputError, NetworkFactory, Stage, Step
 
 LC_OPTIONS: list[dict[str, Any]] = [
     {},
@@ -212,3 +212,14 @@ def test_a_stage_may_have_its_own_length_and_learning_rate(make_table, trainer) 
     best = fit.progress.best["valid_average"]
     scores = [row["valid_average"] for row in fit.record.rows if row["stage"] == 1 and "valid_average" in row]
     assert best.score == max(scores) and best.epoch == scores.index(max(scores)) + 1
+
+
+def test_a_checkpoint_whose_networks_are_called_otherwise_is_refused_by_name(make_table, trainer) -> None:
+    table = make_table()
+    trainer.run_until(trainer.fit(table), 2)
+    path = trainer.fit(table).checkpoint_path
+    content = checkpoint.read(path)
+    content["algorithm"] = {f"old_{name}": value for name, value in content["algorithm"].items()}
+    checkpoint.write(path, content)
+    with pytest.raises(InputError, match=r"resume\.pt was written by another version"):
+        trainer.fit(table).run(resume=True)

@@ -101,6 +101,10 @@ class BatchLoader:
         if self.row_weight is not None and not self.row_weight.is_floating_point():
             total = int(self.row_weight.sum())
         self.steps = math.ceil(total / batch_size)
+        if shuffle and world_size == 1 and total % batch_size == 1 and self.steps > 1 and batch_size > 1:
+            # A row left over joins the batch before it: batch normalisation cannot do with one row, and alone it would
+            # weigh as much as a whole batch.
+            self.steps -= 1
         self.num_rows = len(rows)
 
     def __len__(self) -> int:
@@ -126,6 +130,8 @@ class BatchLoader:
         seed = derive_seed(self.seed, "augment", epoch) if self.augment is not None else 0
         starts = [(step * self.world_size + self.rank) * self.share for step in range(self.steps)]
         places = [(start, min(start + self.share, len(order))) for start in starts]
+        if places and self.world_size == 1:
+            places[-1] = (starts[-1], len(order))
         read = None if self.source is None else self._read(order, places, seed, first_step)
         order = order.to(self.device)
         for start, end in places[first_step:]:

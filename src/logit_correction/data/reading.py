@@ -98,5 +98,9 @@ def choose_workers(workers: int, num_rows: int, processes: int) -> int:
 
 
 def _ignore_interrupts(_: int) -> None:
-    """Let Ctrl-C reach only the process that trains: it stops after the step, for which it needs its batch."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Let requests to stop reach only the process that trains: it stops after the step, for which it needs its batch.
+
+    A terminal and a cluster's scheduler send them to all processes of a run. Who reads ends with who trains.
+    """
+    for kind in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(kind, signal.SIG_IGN)

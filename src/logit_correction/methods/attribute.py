@@ -155,10 +155,10 @@ class BiasedNetwork(nn.Module):
     def _run(self, inputs: Inputs) -> tuple[Tensor, Tensor | None]:
         """Return the log-softmax (B, L) and, for clusters, the detached features (B, F)."""
         if self.clusters is None:
-            return log_softmax(self.network(inputs), dim=1), None
+            return log_softmax(self.network(inputs).float(), dim=1), None
         halves = cast(Network, self.network)
         features: Tensor = halves.features(inputs)
-        return log_softmax(halves.head(features), dim=1), features.detach().float()
+        return log_softmax(halves.head(features).float(), dim=1), features.detach().float()
 
     def predict(self, inputs: Inputs) -> Tensor:
         """Return the log-softmax (B, L)."""

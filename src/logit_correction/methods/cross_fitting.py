@@ -118,11 +118,13 @@ class CrossFitted(nn.Module):
         if not (self.input_dropout and isinstance(inputs, Tensor)):
             logits: Tensor = network(inputs)
             return logits
-        if has_running_statistics(network):
-            with torch.no_grad():
-                network(inputs)
         with frozen_statistics(network):
             logits = network(hide(inputs, self.input_dropout, generator))
+        if has_running_statistics(network):
+            # After the step's own pass: some versions of autocast keep the weights as they were first cast, and those
+            # cast here have no gradient.
+            with torch.no_grad():
+                network(inputs)
         return logits
 
     def held_out(self, batch: Batch) -> Tensor:

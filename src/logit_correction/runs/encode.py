@@ -185,11 +185,22 @@ def _all_features(
         display.start(f"encode by {encoder.name}", total, 0)
         for values in encoder.encode((batch.inputs for batch in loader.epoch()), device, bf16):
             half = 4 * total * values.shape[1] > FULL_PRECISION_BYTES
-            parts.append(values.half() if half else values)
+            parts.append(_halved(values, encoder.name) if half else values)
             done += len(values)
             display.update(done, {})
     encoder.features.cpu()
     return torch.cat(parts).numpy()
+
+
+def _halved(values: Tensor, name: str) -> Tensor:
+    """Return features in half precision, which holds numbers up to 65,504."""
+    halved = values.half()
+    if not bool(torch.isfinite(halved).all()):
+        raise InputError(
+            f"--encoder {name} gives features as large as {float(values.abs().max()):.3g}, more than half precision "
+            "holds, in which so many are kept: take another one"
+        )
+    return halved
 
 
 def _digest_of_weights(module: nn.Module) -> str:

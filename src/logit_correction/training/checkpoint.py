@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from logit_correction.evaluation.files import replacing
 from logit_correction.training.selection import Selected
 from logit_correction.types import InputError, Stage, TrainingError
 
 FORMAT = 1
+
+_OTHER_VERSION = "was written by another version of logit-correction: train again into a new folder"
 
 
 @dataclass
@@ -87,14 +89,33 @@ def read(path: Path) -> dict[str, Any]:
     except Exception as error:  # torch raises many kinds for a damaged file
         raise InputError(f"{path} is damaged ({type(error).__name__}): train again into a new folder") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"{path} was written by another version of logit-correction: train again into a new folder")
+        raise InputError(f"{path} {_OTHER_VERSION}")
     return content
 
 
 def load(path: Path) -> tuple[Progress, dict[str, Any]]:
-    """Read what ``save`` wrote: the progress, and the other parts."""
+    """Read what ``save`` wrote: the progress, and the other parts.
+
+    Raises:
+        InputError: The file is missing or damaged, or of another version.
+    """
     content = read(path)
-    plain = content.pop("progress")
-    plain["plan"] = None if plain["plan"] is None else Stage(**plain["plan"])
-    plain["best"] = {rule: Selected(**selected) for rule, selected in plain["best"].items()}
-    return Progress(**plain), content
+    try:
+        plain = content.pop("progress")
+        plain["plan"] = None if plain["plan"] is None else Stage(**plain["plan"])
+        plain["best"] = {rule: Selected(**selected) for rule, selected in plain["best"].items()}
+        return Progress(**plain), content
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path} {_OTHER_VERSION}") from error
+
+
+def take_up(path: Path, module: nn.Module, state: dict[str, Any]) -> None:
+    """Let a module go on from the state that ``path`` holds.
+
+    Raises:
+        InputError: The state has other parts than the module: another version wrote it.
+    """
+    try:
+        module.load_state_dict(state)
+    except (RuntimeError, KeyError, TypeError) as error:
+        raise InputError(f"{path} {_OTHER_VERSION}") from error

@@ -79,13 +79,14 @@ class Fit:
             resume: Go on from the checkpoint.
 
         Raises:
+            InputError: The checkpoint cannot be gone on from.
             Interrupted: Somebody asked to stop; a checkpoint was written.
             TrainingError: The loss was not finite; the last checkpoint stays.
         """
         optimizer_state = None
         if resume:
             self.progress, parts = checkpoint.load(self.checkpoint_path)
-            self.algorithm.load_state_dict(parts["algorithm"])
+            checkpoint.take_up(self.checkpoint_path, self.algorithm, parts["algorithm"])
             self.record.load(parts["record"])
             optimizer_state = parts["optimizer"]
         cuda = [self.fabric.device] if self.fabric.device.type == "cuda" else []
@@ -96,6 +97,8 @@ class Fit:
                 if self.progress.stage + 1 == self.algorithm.num_stages:
                     return
                 logits = self.predict("train", self.algorithm.predict_rows)
+                if self.fabric.world_size > 1:  # running statistics are each process's own, the next stage is common
+                    logits = self.fabric.broadcast(logits)
                 self._begin_stage(self.progress.stage + 1, logits)
 
     def _begin_stage(self, stage: int, logits: Tensor | None) -> None:

@@ -21,7 +21,8 @@ def prepare(algorithm: Algorithm, config: TrainingConfig, device: torch.device) 
         for network in algorithm.built:
             # In place, so that names in checkpoints stay; a network's halves are called one by one where features
             # are mixed or swapped, and a head is one layer.
-            getattr(network, "features", network).compile()
+            features = getattr(network, "features", None)  # of a user's network it may be anything
+            (features if isinstance(features, torch.nn.Module) else network).compile()
 
 
 class LayerRandomness:
