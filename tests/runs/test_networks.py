@@ -86,7 +86,7 @@ def test_a_small_biased_network_serves_a_large_one(method: str, epochs: int, tmp
     )
     run = train(chosen, tmp_path / "run", page=False)
     assert load(run).config.biased_network == Choice(
-        "ConvNet", {"channels": [4, 8], "convolutions": 1, "norm": "group", "dropout": 0.0}
+        "ConvNet", {"channels": [4, 8], "convolutions": 1, "hidden": 100, "norm": "none", "dropout": 0.0}
     )
     assert load(run).predict(torch.zeros(2, 3, 8, 8)).shape == (2,)
 
