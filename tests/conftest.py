@@ -19,6 +19,10 @@ TableFactory = Callable[..., DataTable]
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the network
 
+# The networks are small, and several test processes would be in each other's way.
+torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 def biased_table(
     correlation: Correlation | None = None,
