@@ -98,6 +98,7 @@ class BiasedFFHQ(DataSource):
             },
             augment=self._augmentation,
             row_names=names,
+            ordered=False,  # aligned pictures come first, and names tell the attribute: files are for no view
         )
         return self._with_note(table, len(found[0]), len(found[1]))
 

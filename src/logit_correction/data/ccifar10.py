@@ -182,6 +182,7 @@ class CorruptedCIFAR10(DataSource):
             facts={"source": f"published Corrupted CIFAR-10, {pct}", "augmentation": self.augment},
             augment=self.augmentation,
             row_names=read.names,
+            ordered=False,  # aligned pictures come first, and names tell the attribute: files are for no view
         )
 
     def read_new(self, paths: Sequence[Path]) -> InputStore:

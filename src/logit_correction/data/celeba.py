@@ -97,6 +97,7 @@ class CelebA(DataSource):
             },
             augment=self._augmentation,
             row_names=names,
+            files=paths,
         )
         return published.with_count_note(table, "CelebA", COUNTS if usual else SIZES)
 

@@ -102,6 +102,7 @@ class CivilComments(DataSource):
             scoring=_scoring(label, mentioned),
             notes=_empty_note(texts),
             row_names=[line[:80] for line in texts],
+            texts=texts,
         )
         return published.with_count_note(table, "CivilComments", SIZES)
 

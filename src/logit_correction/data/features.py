@@ -84,6 +84,23 @@ def to_vectors(frame: pd.DataFrame, columns: Sequence[Column], problems: Problem
     return torch.from_numpy(np.concatenate(parts, axis=1))
 
 
+def plain_columns(frame: pd.DataFrame, columns: Sequence[Column]) -> dict[str, NDArray[Any]]:
+    """Return the columns as they were before they became vectors, name -> (M,).
+
+    Numbers are floats, NaN where there is none or an infinite one; names are texts, empty where there is none.
+    """
+    plain: dict[str, NDArray[Any]] = {}
+    for column in columns:
+        name = str(column["name"])
+        values = frame[name]
+        if "categories" in column:
+            plain[name] = _texts(values)
+        else:
+            numbers = _numbers(values)
+            plain[name] = np.where(np.isfinite(numbers), numbers, np.nan)
+    return plain
+
+
 def _note(problems: Problems, name: str, values: pd.Series, bad: NDArray[np.bool_]) -> None:
     for row in np.flatnonzero(bad).tolist():
         text = _texts(values.iloc[[row]])[0]

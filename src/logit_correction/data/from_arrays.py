@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.types import InputError
+
+#: Features of which each is a column that can be looked at alone; of more, one says little.
+MOST_COLUMNS = 256
 
 
 class Arrays(DataSource):
@@ -71,7 +75,10 @@ class Arrays(DataSource):
         )
         augment = named_augmentation(self.augment, inputs.shape[2:]) if inputs.ndim == 4 else None
         store = ArrayStore(torch.from_numpy(inputs))
-        return table_of(raw, problems, lambda: store, self.splitting, self.on_bad_rows, augment)
+        table = table_of(raw, problems, lambda: store, self.splitting, self.on_bad_rows, augment)
+        if inputs.ndim != 2 or inputs.shape[1] > MOST_COLUMNS:
+            return table
+        return replace(table, columns={str(i): inputs[:, i] for i in range(inputs.shape[1])})
 
     def _read(self) -> dict[str, NDArray[Any]]:
         try:

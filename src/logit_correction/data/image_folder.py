@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from logit_correction.data.augment import AugmentationName, named_augmentation
@@ -72,7 +73,8 @@ class ImageFolder(DataSource):
         if not self.root.is_dir():
             raise InputError(f"--data.root {self.root} is no folder: give the folder that holds the pictures")
         metadata = self.root / "metadata.csv" if self.metadata is None else self.metadata
-        if self.metadata is not None or metadata.is_file():
+        listed_rows = self.metadata is not None or metadata.is_file()
+        if listed_rows:
             raw, paths, problems = self._listed(metadata)
         else:
             raw, paths, problems = self._found()
@@ -91,7 +93,8 @@ class ImageFolder(DataSource):
             "source": f"the pictures of {self.root.resolve().name}",
             "pictures": f"resized to {self.size}x{self.size}, {'middle' if self.fit == 'crop' else 'stretched'}",
         }
-        return table_of(raw, problems, store, self.splitting, self.on_bad_rows, self.augment)
+        table = table_of(raw, problems, store, self.splitting, self.on_bad_rows, self.augment)
+        return replace(table, files=paths, ordered=listed_rows)  # folders are read label by label
 
     def _listed(self, metadata: Path) -> tuple[RawRows, list[Path], Problems]:
         """Read the rows of a metadata.csv."""

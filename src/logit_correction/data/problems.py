@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from logit_correction.data.stores import InputStore, always_finite
 from logit_correction.errors import InputError
 
 OnBadRows = Literal["error", "skip"]
@@ -92,3 +93,20 @@ def listed(faults: list[str]) -> str:
     """
     more = [f"and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []
     return "; ".join([*faults[:SHOWN], *more])
+
+
+def check_finite(inputs: InputStore, chunk: int = 4096) -> None:
+    """Return if all inputs are finite, ``chunk`` rows at a time.
+
+    Raises:
+        InputError: Names the first row that is not.
+    """
+    if always_finite(inputs):
+        return
+    for start in range(0, len(inputs), chunk):
+        fetched = inputs.fetch(torch.arange(start, min(start + chunk, len(inputs))))
+        for part in fetched.values() if isinstance(fetched, dict) else (fetched,):
+            finite = torch.isfinite(part).reshape(len(part), -1).all(1)
+            if not bool(finite.all()):
+                row = start + int((~finite).nonzero()[0])
+                raise InputError(f"the input of row {row} holds NaN or infinity: mend or remove the row")

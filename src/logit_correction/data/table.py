@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
 from logit_correction.data.augment import Augmentation
-from logit_correction.data.stores import ArrayStore, InputStore, always_finite, holds_tokens
+from logit_correction.data.problems import check_finite
+from logit_correction.data.stores import ArrayStore, InputStore, holds_tokens
 from logit_correction.types import DataInfo, InputError
+from logit_correction.views.base import ViewInputs
 
 #: The attribute of a row where nobody has recorded it.
 UNKNOWN = -1
@@ -76,6 +79,12 @@ class DataTable:
         row_names: M names for people: a file, the beginning of a text; None where rows are only numbered.
         preparation: What the training rows determine and new inputs need (means, vocabularies), as plain values;
             kept with the run and given to ``DataSource.prepare`` before new inputs are read.
+        texts: M texts that the inputs were made of, for views to look at.
+        columns: The columns that the inputs were made of, name -> (M,) numbers, NaN where missing, or names, "" where
+            missing; never the label, an attribute or the split.
+        files: M files that the rows were read from; their names may tell the label, so that views look only inside.
+        ordered: Whether the rows stand as their owner keeps them. Where the source itself put them in order by label
+            or attribute, as with a folder for each label, no view may look at their place.
     """
 
     inputs: InputStore
@@ -92,6 +101,24 @@ class DataTable:
     augment: Augmentation | None = None
     row_names: Sequence[str] | None = None
     preparation: dict[str, Any] = field(default_factory=dict)
+    texts: Sequence[str] | None = None
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    files: Sequence[Path] | None = None
+    ordered: bool = True
+
+    def view_inputs(self, split: str = "train") -> ViewInputs:
+        """Return the rows of ``split``, in its order, as views may look at them: without labels and attributes."""
+        rows, fetch, pictures = self.split[split], self.inputs.fetch, self.inputs.pictures
+        position, places = rows.numpy(), rows.tolist()
+        return ViewInputs(
+            num_rows=len(rows),
+            inputs=lambda chosen: fetch(rows[chosen]),
+            images=lambda chosen: pictures(rows[chosen]),
+            texts=None if self.texts is None else [self.texts[row] for row in places],
+            columns={name: values[position] for name, values in self.columns.items()},
+            files=None if self.files is None else [self.files[row] for row in places],
+            position=position if self.ordered else None,
+        )
 
     @property
     def info(self) -> DataInfo:
@@ -151,7 +178,11 @@ class DataTable:
                 f"the scoring groups tell of {len(self.scoring.membership)} rows, but the table has {len(self.label)}: "
                 "give one row of membership per row of the table"
             )
-        self._check_finite()
+        looks = {"texts": self.texts, "files": self.files, **{f"column {k!r}": v for k, v in self.columns.items()}}
+        for name, values in looks.items():
+            if values is not None and len(values) != len(self.label):
+                raise InputError(f"{name} has {len(values)} rows, but the table has {len(self.label)}: give one each")
+        check_finite(self.inputs)
         return self
 
     def _checked_labels(self) -> Tensor:
@@ -163,18 +194,6 @@ class DataTable:
                 f"({len(bad)} such rows): renumber the labels"
             )
         return self.label[self.split["train"]]
-
-    def _check_finite(self, chunk: int = 4096) -> None:
-        if always_finite(self.inputs):
-            return
-        for start in range(0, len(self.inputs), chunk):
-            rows = torch.arange(start, min(start + chunk, len(self.inputs)))
-            fetched = self.inputs.fetch(rows)
-            for part in fetched.values() if isinstance(fetched, dict) else (fetched,):
-                finite = torch.isfinite(part).reshape(len(part), -1).all(1)
-                if not bool(finite.all()):
-                    row = start + int((~finite).nonzero()[0])
-                    raise InputError(f"the input of row {row} holds NaN or infinity: mend or remove the row")
 
 
 class DataSource(ABC):

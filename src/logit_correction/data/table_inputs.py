@@ -108,6 +108,10 @@ class Texts(InputColumns):
         problems.settle("error", hint=MEND)
         return self.store(frame, problems, "error")
 
+    def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
+        """Return the table with its texts."""
+        return replace(table, texts=[text or "" for text in texts_of(frame, self.column)])
+
     def facts(self) -> dict[str, object]:
         """Tell how the texts were read."""
         if self.tokenizer is None:
@@ -154,6 +158,10 @@ class PictureFiles(InputColumns):
         paths = self._paths(frame, problems, self.root if folder is None else folder)
         problems.settle("error", hint=MEND)
         return picture_store(paths, size=self.size, fit=self.fit, problems=problems, memory_limit=self.memory_limit)
+
+    def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
+        """Return the table with its files; rows that name none belong to no split."""
+        return replace(table, files=[self.root / (name or "") for name in texts_of(frame, self.column)])
 
     def facts(self) -> dict[str, object]:
         """Tell how the pictures were read."""
@@ -205,11 +213,17 @@ class Features(InputColumns):
         return ArrayStore(torch.zeros(len(frame), 1))
 
     def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
-        """Return the table with its vectors."""
+        """Return the table with its vectors, and the columns as they were written."""
         self.learnt = features.learn_columns(frame, self.columns(frame), table.split["train"])
         vectors = features.to_vectors(frame, self.learnt)
         facts = table.facts | {"features": f"{vectors.shape[1]}, standardised by the training rows"}
-        return replace(table, inputs=ArrayStore(vectors), facts=facts, preparation={"columns": self.learnt})
+        return replace(
+            table,
+            inputs=ArrayStore(vectors),
+            facts=facts,
+            preparation={"columns": self.learnt},
+            columns=features.plain_columns(frame, [c for c in self.learnt if c["name"] not in self.others]),
+        )
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         """Take over means and categories."""

@@ -75,6 +75,7 @@ class Waterbirds(DataSource):
             },
             augment=self._augmentation,
             row_names=names,
+            files=paths,
         )
         return published.with_count_note(table, "Waterbirds", COUNTS)
 

@@ -1,0 +1,247 @@
+"""What views are given to look at: the rows of a split in every form, and nothing that tells label or attribute."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from logit_correction.data.bffhq import BiasedFFHQ
+from logit_correction.data.celeba import CelebA
+from logit_correction.data.civilcomments import CivilComments
+from logit_correction.data.digits import Digits
+from logit_correction.data.from_arrays import Arrays, from_arrays
+from logit_correction.data.image_folder import ImageFolder
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import DataTable
+from logit_correction.data.table_file import Table
+from logit_correction.data.waterbirds import Waterbirds
+from logit_correction.runs.encode import EncodedStore
+from logit_correction.types import InputError
+from logit_correction.views.base import ViewInputs
+
+ROWS = 40
+BAD = 7
+SPLITS = ("train", "valid", "test")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Forty rows in no order of the label, of which number 7 is bad in every form."""
+    frame = pd.DataFrame(
+        {
+            "text": [f"  text {i}" for i in range(ROWS)],
+            "picture": [f"{i}.png" for i in range(ROWS)],
+            "age": [str(20 + i) for i in range(ROWS)],
+            "place": [("town", "sea")[i % 3 == 0] for i in range(ROWS)],
+            "mood": ["glad" if i % 2 else "sad" for i in range(ROWS)],
+            "writer": [("a", "b")[i % 5 == 0] for i in range(ROWS)],
+            "part": [("train", "train", "train", "dev", "test")[i // 2 % 5] for i in range(ROWS)],
+        }
+    )
+    frame.loc[BAD, ["text", "picture", "age", "place"]] = ""
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    for i in range(ROWS):
+        Image.new("RGB", (4, 4), (i, i, i)).save(tmp_path / f"{i}.png")
+    return tmp_path / "rows.csv"
+
+
+def look(table: DataTable, split: str) -> ViewInputs:
+    """The inputs of a split, checked for what every source has."""
+    seen, rows = table.view_inputs(split), table.split[split]
+    assert seen.num_rows == len(rows) > 0
+    some = torch.tensor([seen.num_rows - 1, 0])
+    fetched, expected = seen.inputs(some), table.inputs.fetch(rows[some])
+    assert isinstance(fetched, torch.Tensor) and isinstance(expected, torch.Tensor)
+    assert torch.equal(fetched, expected)
+    images, pictures = seen.images(some), table.inputs.pictures(rows[some])
+    assert (images is None) == (pictures is None)
+    if images is not None and pictures is not None:
+        assert images.dtype == torch.uint8 and torch.equal(images, pictures)
+    assert seen.position is None or seen.position.tolist() == rows.tolist()
+    return seen
+
+
+@pytest.mark.parametrize("split_column", [None, "part"])
+@pytest.mark.parametrize("kind", ["text", "path", "features"])
+def test_tables(kind: str, split_column: str | None, file: Path) -> None:
+    options = {"text": "text", "path": "picture", "features": ["age", "place"]}
+    shared = {"split": split_column, "attribute": "writer", "size": 4, "on_bad_rows": "skip", "seed": 3}
+    source = Table(str(file), "mood", **{kind: options[kind], **shared})  # type: ignore[arg-type]
+    table = source.build().check()
+    seen_rows = []
+    for split in SPLITS:
+        seen = look(table, split)
+        rows = table.split[split].tolist()
+        seen_rows += rows
+        assert BAD not in rows
+        assert (seen.texts is not None) == (kind == "text")
+        assert (seen.files is not None) == (kind == "path")
+        assert set(seen.columns) == ({"age", "place"} if kind == "features" else set())
+        if seen.texts is not None:
+            assert list(seen.texts) == [f"text {i}" for i in rows]
+        if seen.files is not None:
+            assert list(seen.files) == [file.parent / f"{i}.png" for i in rows]
+            images = seen.images(torch.arange(len(rows)))
+            assert images is not None and images[:, 0, 0, 0].tolist() == rows
+        if seen.columns:
+            assert seen.columns["age"].dtype == np.float64 and seen.columns["age"].tolist() == [20.0 + i for i in rows]
+            assert seen.columns["place"].tolist() == [("town", "sea")[i % 3 == 0] for i in rows]
+    assert sorted(seen_rows) == [i for i in range(ROWS) if i != BAD]
+
+
+def test_all_other_columns_are_neither_label_nor_attribute_nor_split(file: Path) -> None:
+    pd.read_csv(file).drop(columns=["text", "picture"]).drop(index=BAD).to_csv(file, index=False)
+    table = Table(str(file), "mood", features="*", split="part", attribute=["writer"]).build().check()
+    assert list(look(table, "train").columns) == ["age", "place"]
+
+
+def test_an_attribute_that_is_also_a_feature_is_not_looked_at(file: Path) -> None:
+    table = Table(str(file), "mood", features=["age", "writer"], attribute="writer", on_bad_rows="skip").build()
+    assert list(look(table, "train").columns) == ["age"]
+    assert table.inputs.input_shape == (3,)
+
+
+def test_gaps_and_infinite_numbers_are_missing(file: Path) -> None:
+    frame = pd.read_csv(file, dtype=str, keep_default_na=False)
+    frame.loc[[1, 2, 3], "age"] = ["", "inf", "old"]
+    frame.to_csv(file, index=False)
+    table = Table(str(file), "mood", features=["age", "place"], on_bad_rows="skip").build()
+    assert np.flatnonzero(np.isnan(table.columns["age"])).tolist() == [1, 2, 3, BAD]
+    assert np.flatnonzero(table.columns["place"] == "").tolist() == [BAD]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_image_folders(listed: bool, tmp_path: Path) -> None:
+    root, rows = tmp_path / "animals", []
+    for i in range(ROWS):
+        label = ("cat", "dog")[i % 2]
+        path = root / label / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4), (i, i, i)).save(path)
+        rows.append([f"{label}/{i}.png", label, i % 3])
+    (root / "cat" / "8.png").write_text("no picture")
+    if listed:
+        with (root / "metadata.csv").open("w", newline="") as opened:
+            csv.writer(opened).writerows([["path", "label", "attribute"], *rows])
+    table = ImageFolder(str(root), size=4, on_bad_rows="skip").build().check()
+    assert table.has_attributes("train") == listed
+    for split in SPLITS:
+        seen = look(table, split)
+        assert seen.texts is None and seen.columns == {} and seen.image_shape == (3, 4, 4)
+        images = seen.images(torch.arange(seen.num_rows))
+        assert images is not None and seen.files is not None
+        assert [int(path.stem) for path in seen.files] == images[:, 0, 0, 0].tolist()
+        assert "8" not in [path.stem for path in seen.files]
+        # Folders are read label by label, so that a row's place would be its label.
+        assert (seen.position is not None) == listed
+
+
+def test_arrays() -> None:
+    values = np.random.default_rng(0).normal(size=(ROWS, 3)).astype(np.float32)
+    values[BAD] = np.nan
+    label = [i % 2 for i in range(ROWS)]
+    choice = from_arrays(values, label, attribute=[i % 3 for i in range(ROWS)], on_bad_rows="skip")
+    table = Arrays(**choice.options).build().check()
+    for split in SPLITS:
+        seen = look(table, split)
+        assert list(seen.columns) == ["0", "1", "2"] and seen.image_shape is None
+        got = np.stack(list(seen.columns.values()), axis=1)
+        assert np.array_equal(got, values[table.split[split].numpy()])
+    wide = Arrays(**from_arrays(np.zeros((ROWS, 257)), label).options).build()
+    assert look(wide, "train").columns == {}
+    pictures = Arrays(**from_arrays(np.zeros((ROWS, 3, 4, 4), np.uint8), label).options).build()
+    assert look(pictures, "test").columns == {} and look(pictures, "test").image_shape == (3, 4, 4)
+
+
+def test_digits() -> None:
+    table = Digits().build()
+    for split in SPLITS:
+        seen = look(table, split)
+        assert seen.image_shape == (3, 8, 8)
+        assert seen.texts is None and seen.files is None and seen.columns == {}
+
+
+@pytest.mark.parametrize("source", [Waterbirds, CelebA])
+def test_published_pictures(source: type[Waterbirds | CelebA], layouts: ModuleType, tmp_path: Path) -> None:
+    getattr(layouts, source.__name__.lower())(tmp_path)
+    table = source(root=str(tmp_path), size=16).build().check()
+    for split in SPLITS:
+        seen = look(table, split)
+        assert seen.files is not None and table.row_names is not None
+        assert all(path.is_file() for path in seen.files)
+        names = [table.row_names[row] for row in table.split[split].tolist()]
+        assert all(str(path).endswith(name) for path, name in zip(seen.files, names, strict=True))
+
+
+def test_files_named_by_the_attribute_are_kept_back(layouts: ModuleType, tmp_path: Path) -> None:
+    layouts.bffhq(tmp_path)
+    seen = look(BiasedFFHQ(root=str(tmp_path), size=16).build(), "train")
+    assert seen.files is None and seen.position is None and seen.image_shape == (3, 16, 16)
+
+
+def test_comments(layouts: ModuleType, tmp_path: Path) -> None:
+    layouts.civilcomments(tmp_path)
+    table = CivilComments(root=str(tmp_path)).build()
+    for split in SPLITS:
+        seen = look(table, split)
+        assert seen.texts is not None and seen.columns == {}
+        assert table.row_names is not None
+        assert [text[:80] for text in seen.texts] == [table.row_names[row] for row in table.split[split].tolist()]
+
+
+def test_an_encoder_changes_the_inputs_alone(file: Path) -> None:
+    table = Table(str(file), "mood", path="picture", size=4, on_bad_rows="skip").build()
+    encoded = replace(table, inputs=EncodedStore(torch.randn(ROWS, 5), table.inputs, {"name": "some"}))
+    before, after = table.view_inputs("test"), look(encoded, "test")
+    rows = torch.arange(after.num_rows)
+    old, new = before.images(rows), after.images(rows)
+    assert old is not None and new is not None and torch.equal(old, new)
+    assert after.files == before.files and after.files
+    values = after.inputs(rows)
+    assert isinstance(values, torch.Tensor) and values.shape == (len(rows), 5)
+
+
+def test_no_label_and_no_attribute_can_be_reached() -> None:
+    """Everything that hangs on the inputs, closures too, is followed."""
+    values = torch.randn(12, 2)
+    label, attribute = torch.arange(12) % 2, torch.arange(12) % 3
+    split = {name: torch.arange(i, 12, 3) for i, name in enumerate(SPLITS)}
+    table = DataTable(
+        ArrayStore(values), label, attribute, split, ["x", "y"], ["a", "b", "c"], columns={"0": values.numpy()[:, 0]}
+    )
+    reached: list[object] = [table.view_inputs("train")]
+    met: set[int] = set()
+    while reached:
+        thing = reached.pop()
+        if id(thing) in met:
+            continue
+        met.add(id(thing))
+        cells = [cell.cell_contents for cell in getattr(thing, "__closure__", None) or ()]
+        own = list(vars(thing).values()) if hasattr(thing, "__dict__") and not isinstance(thing, type) else []
+        inside = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, tuple | list) else []
+        reached += [*cells, *own, *inside, getattr(thing, "__self__", None)]
+    assert id(values) in met
+    assert not {id(table), id(label), id(attribute)} & met
+
+
+def test_what_views_look_at_tells_of_every_row() -> None:
+    label = torch.arange(12) % 2
+    split = {name: torch.arange(4 * i, 4 * i + 4) for i, name in enumerate(SPLITS)}
+    table = DataTable(ArrayStore(torch.randn(12, 2)), label, torch.full((12,), -1), split, ["x", "y"], [])
+    with pytest.raises(InputError, match="texts has 2 rows, but the table has 12"):
+        replace(table, texts=["a", "b"]).check()
+    with pytest.raises(InputError, match="column 'age' has 3 rows"):
+        replace(table, columns={"age": np.zeros(3)}).check()
