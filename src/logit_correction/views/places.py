@@ -1,0 +1,114 @@
+"""Each cell of a grid over the image alone: it catches a mark in one place and tells a person where to look."""
+
+from __future__ import annotations
+
+import weakref
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from logit_correction.views.base import View, ViewInputs
+from logit_correction.views.thumbnail import area_average, image_parts
+
+#: Rows and columns of the grid.
+_GRID = 4
+#: The cells' names in words; the others are told by their numbers.
+_WORDS = {
+    (1, 1): "the cell in the top left corner",
+    (1, _GRID): "the cell in the top right corner",
+    (_GRID, 1): "the cell in the bottom left corner",
+    (_GRID, _GRID): "the cell in the bottom right corner",
+}
+
+
+class Places(View):
+    """The colours and the coarse content of one cell of a grid of 4 x 4.
+
+    Of each channel of the cell: mean, standard deviation, least and greatest value, and the cell averaged to 4 x 4
+    points; 60 numbers of a colour image.
+    """
+
+    sentence: ClassVar[str] = "one cell of a grid of 4 x 4 over the image"
+    breadth: ClassVar[int] = 0
+
+    def __init__(self, row: int, column: int, shared: _Shared | None = None) -> None:
+        """Choose the cell.
+
+        Args:
+            row: 1..4 from the top.
+            column: 1..4 from the left.
+            shared: Where the cells of one grid keep what they looked at together; by default the cell is alone.
+        """
+        self.name = f"places:{row},{column}"
+        self.sentence = f"{_in_words(row, column)} (row {row}, column {column} of a grid of {_GRID} x {_GRID})"  # type: ignore[misc]
+        self._cell = (row - 1, column - 1)
+        self._shared = shared
+
+    @classmethod
+    def views_of(cls, inputs: ViewInputs) -> list[View]:
+        """Return the 16 cells where the inputs are images."""
+        if inputs.image_shape is None:
+            return []
+        shared = _Shared()
+        return [cls(row, column, shared) for row in range(1, _GRID + 1) for column in range(1, _GRID + 1)]
+
+    def features(self, inputs: ViewInputs) -> Tensor:
+        """Return the numbers of the cell of all rows, (N, 20 C) in [0, 1]."""
+        if self._shared is not None:
+            return self._shared.take(inputs, self._cell)
+        return torch.cat([_look(images, self._cell) for images in image_parts(inputs)])
+
+
+class _Shared:
+    """What the cells of one grid looked at together: the images are read once, not once for each cell.
+
+    Each cell's numbers are kept until it takes them, and only of the inputs asked for last.
+    """
+
+    def __init__(self) -> None:
+        self._inputs: weakref.ref[ViewInputs] | None = None
+        self._found: dict[tuple[int, int], Tensor] = {}
+
+    def take(self, inputs: ViewInputs, cell: tuple[int, int]) -> Tensor:
+        """Return one cell's numbers (N, 20 C), and forget them."""
+        same = self._inputs is not None and self._inputs() is inputs
+        if not same or cell not in self._found:
+            cells = [(row, column) for row in range(_GRID) for column in range(_GRID)]
+            parts: dict[tuple[int, int], list[Tensor]] = {cell: [] for cell in cells}
+            for images in image_parts(inputs, values=1 << 19):
+                for place in cells:
+                    parts[place].append(_look(images, place))
+            self._found = {place: torch.cat(parts.pop(place)) for place in cells}
+            self._inputs = weakref.ref(inputs)
+        return self._found.pop(cell)
+
+
+def _in_words(row: int, column: int) -> str:
+    """Name a cell.
+
+    >>> _in_words(1, 4), _in_words(1, 2), _in_words(2, 1), _in_words(2, 3)
+    ('the cell in the top right corner', 'a cell at the top edge', 'a cell at the left edge', 'a cell near the centre')
+    """
+    if (row, column) in _WORDS:
+        return _WORDS[row, column]
+    for edge, here in (("top", row == 1), ("bottom", row == _GRID), ("left", column == 1), ("right", column == _GRID)):
+        if here:
+            return f"a cell at the {edge} edge"
+    return "a cell near the centre"
+
+
+def _span(index: int, length: int) -> slice:
+    """Return the pixels of one row or column of cells; they overlap only where there are fewer pixels than cells."""
+    start = min(index * length // _GRID, length - 1)
+    return slice(start, max(start + 1, (index + 1) * length // _GRID))
+
+
+def _look(images: Tensor, cell: tuple[int, int]) -> Tensor:
+    """Return the numbers (B, 20 C) in [0, 1] of one cell of the images (B, C, H, W), unsigned bytes."""
+    part = images[:, :, _span(cell[0], images.shape[2]), _span(cell[1], images.shape[3])].float()
+    flat = part.flatten(2)
+    mean = flat.mean(2)
+    deviation = (flat - mean.unsqueeze(2)).square().mean(2).sqrt()
+    patch = area_average(part, 4, 4).flatten(1)
+    return torch.cat([mean, deviation, flat.amin(2), flat.amax(2), patch], dim=1) / 255
