@@ -136,7 +136,7 @@ class RunConfig:
         Raises:
             InputError: If data or method is missing, a part has no name, or an option is unknown.
         """
-        rest = named_parts(flat)
+        rest = named_parts(with_preset(flat))
         for part in ("data", "method"):
             if part not in rest:
                 raise InputError(f"{part} is missing: give a name, such as `{part}: {EXAMPLES[part]}`")
@@ -163,6 +163,50 @@ class RunConfig:
             return cls.from_dict(read_yaml(path))
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
+
+
+def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with ``change`` over it, mapping by mapping; a component of another name replaces the old one.
+
+    >>> merge({"data": {"name": "Digits", "severity": 4}}, {"data": {"severity": 1}})
+    {'data': {'name': 'Digits', 'severity': 1}}
+    >>> merge({"data": {"name": "Digits", "severity": 4}}, {"data": "ColoredMNIST"})
+    {'data': {'name': 'ColoredMNIST'}}
+    """
+    merged = dict(base)
+    for key, value in change.items():
+        old = merged.get(key)
+        if isinstance(value, str) and isinstance(old, dict) and "name" in old:
+            value = {"name": value}
+        if not (isinstance(value, dict) and isinstance(old, dict)):
+            merged[key] = value
+        elif "name" in value and "name" in old and value["name"] != old["name"]:
+            merged[key] = value
+        else:
+            merged[key] = merge(old, value)
+    return merged
+
+
+def with_preset(flat: dict[str, Any]) -> dict[str, Any]:
+    """Return options with those of the preset that they name under them.
+
+    Raises:
+        InputError: If there is no such preset, or it is for another method.
+    """
+    if "preset" not in flat:
+        return flat
+    from logit_correction.presets import load_preset
+
+    rest = {name: value for name, value in flat.items() if name != "preset"}
+    base = load_preset(flat["preset"])
+    for part in ("data", "method"):
+        given = rest.get(part)
+        name = given.get("name") if isinstance(given, dict) else given
+        if part in base and name is not None and name != base[part]["name"]:
+            raise InputError(
+                f"preset {flat['preset']} is for {part} {base[part]['name']}, not {name}: leave one of them out"
+            )
+    return merge(base, rest)
 
 
 def default_network(encoded: bool) -> str:

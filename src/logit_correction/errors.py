@@ -58,6 +58,19 @@ def option_message(error: BaseException, prefix: str = "") -> str:
     return f"--{prefix}{name} is {value!r}, but must be {expected}" if expected else f"--{prefix}{name}: {text}"
 
 
+def check_range(name: str, value: float, low: float, high: float = float("inf"), open_end: bool = False) -> None:
+    """Return if an option lies in low..high, ``high`` itself left out with ``open_end``.
+
+    Raises:
+        InputError: Otherwise.
+
+    >>> check_range("q", 0.7, 0, 1)
+    """
+    if not low <= value <= high or (open_end and value == high):
+        end = "" if high == float("inf") else f" and at most {high:g}" if not open_end else f" and less than {high:g}"
+        raise InputError(f"{name} is {value}, but must be at least {low:g}{end}")
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint at the name that was probably meant, empty if none is close.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
+from logit_correction.distributed import sum_over_processes
 from logit_correction.functional import cell_sums
 
 Estimator: TypeAlias = Literal["cell", "joint", "algorithm-1"]
@@ -51,6 +51,7 @@ class GroupPrior(nn.Module):
     tensor([[0.5000, 0.1250]])
     """
 
+    unknown: Tensor
     start: Tensor
     table: Tensor
     visited: Tensor
@@ -62,11 +63,11 @@ class GroupPrior(nn.Module):
         num_labels: int,
         num_attributes: int,
         *,
-        estimator: Estimator = "cell",
+        estimator: Estimator = "joint",
         averaging: Averaging = "moving",
-        momentum: float = 0.9,
+        momentum: float = 0.99,
         start: float | Tensor | None = None,
-        floor: float = 1e-3,
+        floor: float = 5e-5,
     ) -> None:
         super().__init__()
         if estimator not in get_args(Estimator):
@@ -86,6 +87,7 @@ class GroupPrior(nn.Module):
         shape = (num_labels, num_attributes)
         first = torch.as_tensor(1.0 / (num_labels * num_attributes) if start is None else start).cpu()
         filled = torch.zeros(shape).copy_(_checked_table(first, shape))
+        self.register_buffer("unknown", torch.full((1, num_labels), 1.0 / (num_labels * num_attributes)), False)
         self.register_buffer("start", filled)
         self.register_buffer("table", filled.clone())
         self.register_buffer("visited", torch.zeros(shape, dtype=torch.bool))
@@ -156,9 +158,35 @@ class GroupPrior(nn.Module):
         self.table.copy_(_checked_table(table, (self.num_labels, self.num_attributes)))
         self.visited.fill_(True)
 
+    def resize(self, num_attributes: int) -> None:
+        """Take another number of attribute values, as known only when they have been read; forgets what there was."""
+        if num_attributes == self.num_attributes:
+            return
+        fresh = GroupPrior(
+            self.num_labels,
+            num_attributes,
+            estimator=self.estimator,
+            averaging=self.averaging,
+            momentum=self.momentum,
+            floor=self.floor,
+        ).to(self.table.device)
+        self.num_attributes = num_attributes
+        for name, value in fresh.named_buffers():
+            setattr(self, name, value)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Take as many attribute values as were saved."""
+        table = state_dict.get(f"{prefix}table")
+        if table is not None and table.dim() == 2:
+            self.resize(table.shape[1])
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
     def for_attribute(self, attribute: Tensor) -> Tensor:
-        """P(y, a_x) of every label y for each row: attributes (B,) long, 0..K-1 -> (B, L)."""
-        return self.table.t()[attribute]
+        """P(y, a_x) of every label y for each row: attributes (B,) long, 0..K-1 -> (B, L).
+
+        Where the attribute is -1, unknown, it is the same for every label, so that nothing is corrected.
+        """
+        return torch.cat((self.table.t(), self.unknown))[attribute]
 
     def for_posterior(self, posterior: Tensor) -> Tensor:
         """Expected prior under a soft attribute, sum over a of P(a | x) P(y, a): (B, K) -> (B, L)."""
@@ -191,10 +219,7 @@ class GroupPrior(nn.Module):
             else:
                 value = posterior.gather(1, attribute.unsqueeze(1)).squeeze(1)
             sums, counts = cell_sums(label, attribute, value, self.num_labels, self.num_attributes)
-        if dist.is_available() and dist.is_initialized():
-            both = torch.stack((sums, counts))
-            dist.all_reduce(both)
-            sums, counts = both.unbind(0)
+        sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
         return sums, counts
 
     def _label_probability(self, label: Tensor, posterior: Tensor, label_probability: Tensor | None) -> Tensor:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from logit_correction.errors import InputError, did_you_mean
+
+T = TypeVar("T")
 
 
 def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> type:
@@ -47,3 +49,24 @@ def resolve_any(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> A
         raise InputError(f"{kind} {name!r} cannot be imported ({error}): {hint}") from error
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"{kind} {name!r} cannot be imported: {error}") from error
+
+
+def component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base: type[T]) -> T:
+    """Return a component that is given as such, or by a name, which makes one with its default options.
+
+    Args:
+        kind: What it is, for messages.
+        given: An instance of ``base``, a name of ``known``, or a dotted path.
+        known: Name -> (dotted path, one line).
+        base: What it must derive from.
+
+    Raises:
+        InputError: If it is something else.
+    """
+    found = resolve(kind, given, known)() if isinstance(given, str) else given
+    if not isinstance(found, base):
+        raise InputError(
+            f"{given!r} is no {kind}: give an object of a class that derives from {base.__module__}.{base.__name__}, "
+            f"or one of {', '.join(known)}"
+        )
+    return found

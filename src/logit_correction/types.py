@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,8 +12,19 @@ from logit_correction.errors import InputError, TrainingError
 
 if TYPE_CHECKING:
     from logit_correction.correlation import Correlation
+    from logit_correction.views.base import ViewInputs
 
-__all__ = ["Batch", "DataInfo", "InputError", "Inputs", "NetworkFactory", "Stage", "Step", "TrainingError"]
+__all__ = [
+    "Batch",
+    "DataInfo",
+    "InputError",
+    "Inputs",
+    "NetworkFactory",
+    "Stage",
+    "Step",
+    "TrainingError",
+    "TrainingRows",
+]
 
 #: A batch of inputs: pictures (B, C, H, W), feature vectors (B, F), or a dict of (B, T) token tensors.
 Inputs: TypeAlias = Tensor | dict[str, Tensor]
@@ -52,8 +63,6 @@ class DataInfo:
         attribute_names: K names.
         correlation: Which labels go with which attribute values in the majority, where the data source
             knows; category-level knowledge that LC+ uses and LC does not.
-        spread_shortcut: Whether the source says that its shortcut is spread over the whole input and shows in any part
-            of it, as a colour does; such knowledge of the data takes no row's attribute.
         tokens: Whether the inputs are texts: dicts of token tensors, each of ``input_shape``.
     """
 
@@ -64,7 +73,6 @@ class DataInfo:
     label_names: tuple[str, ...] = ()
     attribute_names: tuple[str, ...] = ()
     correlation: Correlation | None = None
-    spread_shortcut: bool = False
     tokens: bool = False
 
     def __post_init__(self) -> None:
@@ -75,6 +83,29 @@ class DataInfo:
             object.__setattr__(self, "label_names", tuple(str(i) for i in range(self.num_labels)))
         if not self.attribute_names:
             object.__setattr__(self, "attribute_names", tuple(str(i) for i in range(self.num_attributes)))
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """What a method may look at once, before training begins or goes on: all N training rows.
+
+    Attributes:
+        label: (N,) long, 0..L-1, in the order of ``Batch.index``.
+        attribute: (N,) long, 0..K-1; None unless the method declares ``needs_attributes``.
+        view_inputs: The rows in every form that a view can look at; None where a loop of your own gives none.
+        names: N names for people, such as files; None where rows are only numbered.
+        numbers: (N,) long, the number of each row in the whole data set; by default 0..N-1.
+        epochs: Epochs that the user asked for; 0 where a loop of your own does not tell.
+        report: Called with what is being done, so that long work shows progress.
+    """
+
+    label: Tensor
+    attribute: Tensor | None = None
+    view_inputs: ViewInputs | None = None
+    names: Sequence[str] | None = None
+    numbers: Tensor | None = None
+    epochs: int = 0
+    report: Callable[[str], None] = lambda what: None
 
 
 @dataclass

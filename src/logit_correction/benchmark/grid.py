@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from logit_correction.benchmark.checks import check_content, figures_of, slug
+from logit_correction.config import merge
 from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
@@ -97,19 +98,6 @@ class Cell:
             return complete(RunConfig.from_dict(self.options))
         except InputError as error:
             raise InputError(f"row {self.row!r}, column {self.column!r}: {error}") from error
-
-
-def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``change`` over it, mapping by mapping.
-
-    >>> merge({"data": {"name": "Digits", "severity": 4}}, {"data": {"severity": 1}})
-    {'data': {'name': 'Digits', 'severity': 1}}
-    """
-    merged = dict(base)
-    for key, value in change.items():
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = merge(merged[key], value) if both else value
-    return merged
 
 
 def shipped() -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from logit_correction.cli.arguments import Parser
 from logit_correction.cli.show import lines_of
 
-KINDS = ("methods", "data", "networks", "benchmarks")
+KINDS = ("methods", "estimators", "views", "presets", "data", "networks", "benchmarks")
 
 
 def main(arguments: list[str]) -> int:
@@ -20,13 +20,18 @@ def main(arguments: list[str]) -> int:
 
 
 def _entries(kind: str) -> list[tuple[str, str]]:
+    from logit_correction.attributes import ESTIMATORS
     from logit_correction.data import SOURCES
     from logit_correction.methods import METHODS
     from logit_correction.networks import NETWORKS
+    from logit_correction.presets import PRESETS
+    from logit_correction.views import VIEWS
 
     if kind == "benchmarks":
         from logit_correction.benchmark import shipped
 
         return list(shipped().items())
-    known = {"methods": METHODS, "data": SOURCES, "networks": NETWORKS}[kind]
+    if kind == "presets":
+        return list(PRESETS.items())
+    known = {"methods": METHODS, "estimators": ESTIMATORS, "views": VIEWS, "data": SOURCES, "networks": NETWORKS}[kind]
     return [(name, line) for name, (_, line) in known.items()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from argparse import SUPPRESS, ArgumentError
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,13 @@ from logit_correction.config import (
     default_network,
     named_parts,
     read_yaml,
+    with_preset,
 )
 from logit_correction.errors import InputError, did_you_mean, option_message
 
 USAGE = """logit-correction train --data NAME [--data.x ...] --method NAME [--method.x ...]
            [--network NAME [--network.x ...]] [--encoder NAME [--encoder.x ...]]
-           [--epochs N] [--seed S] [--config FILE] [--resume] --out DIR
+           [--preset NAME] [--epochs N] [--seed S] [--config FILE] [--resume] --out DIR
 
 Name a data source, a method or a network beside --help to see its options:
   logit-correction train --data ColoredMNIST --method LC --help"""
@@ -39,7 +41,6 @@ HELP = {
 
 def main(arguments: list[str]) -> int:
     """Train, judge and write a run folder."""
-    arguments = _long_names(arguments)
     config, out, resume = parse(arguments)
     from logit_correction.cli.show import announce, show_run
     from logit_correction.training.display import choose_display
@@ -60,34 +61,98 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+@dataclass(frozen=True)
+class Slot:
+    """A part of a run, or a component inside one, that was named: what the command line offers options of.
+
+    Attributes:
+        path: What its options begin with, such as ``method.attributes``.
+        kind: Its kind, a key of ``runs.assemble.KINDS``.
+        name: The name of its class, or a dotted path.
+        options: What the config file or the preset says of it; empty where that names another class.
+    """
+
+    path: str
+    kind: str
+    name: str
+    options: dict[str, Any]
+
+
 def parse(arguments: list[str]) -> tuple[RunConfig, Path, bool]:
     """Read the command line; exits after ``--help``.
 
     Raises:
         InputError: If an option is unknown, misses or has a wrong value.
     """
-    given = _given(arguments)
+    given = _given(arguments, {"config": "--config", "out": "--out", "preset": "--preset"})
     wants_help = "-h" in arguments or "--help" in arguments
-    path = _config_path(given, resume="--resume" in arguments and not wants_help)
+    path = _config_path(given, arguments, resume="--resume" in arguments and not wants_help)
     base = {} if path is None else _read_config(path)
-    names: dict[str, str | None] = {part: given.get(part, base.get(part, {}).get("name")) for part in PARTS}
-    if not wants_help:
-        for part in ("data", "method"):
-            if names[part] is None:
-                raise InputError(f"--{part} is missing: give a name; `logit-correction list` shows them")
-        names["network"] = names["network"] or default_network(names["encoder"] is not None)
-    parser = _parser(names, base)
+    if "preset" in given:
+        base["preset"] = given["preset"]
+    base = named_parts(with_preset(base))
+    slots = _slots(arguments, base, wants_help)
+    parser = _parser(slots, base)
     if wants_help:
         parser.print_help()
         raise SystemExit(0)
-    parsed = _parsed(parser, arguments)
-    choices: dict[str, Any] = {}
-    for part in PARTS:
-        if names[part] is not None:
-            options = dict(parsed[part])
-            choices[part] = Choice(options.pop("name"), options)
+    parsed = _parsed(parser, _long_names(arguments, [slot.path for slot in slots]))
+    choices: dict[str, Choice] = {slot.path: Choice(slot.name, _own_options(slot, slots, parsed)) for slot in slots}
+    for slot in slots:
+        outer, _, name = slot.path.rpartition(".")
+        if outer:
+            choices[outer].options[name] = choices[slot.path]
     training = TrainingConfig(**{name: parsed[name] for name in TrainingConfig.__dataclass_fields__})
-    return RunConfig(**choices, training=training), Path(parsed["out"]), bool(parsed["resume"])
+    config = RunConfig(**{part: choices[part] for part in PARTS if part in choices}, training=training)
+    return config, Path(parsed["out"]), bool(parsed["resume"])
+
+
+def _slots(arguments: list[str], base: dict[str, Any], wants_help: bool) -> list[Slot]:
+    """Return what was named, each part followed by its components.
+
+    Raises:
+        InputError: If data or method are missing, or there is no such class.
+    """
+    slots: list[Slot] = []
+    names = _given(arguments, {part: f"--{part}" for part in PARTS})
+    encoder = names.get("encoder", base.get("encoder", {}).get("name"))
+    for part in PARTS:
+        options = dict(base.get(part, {}))
+        old = options.pop("name", None)
+        name = names.get(part, old)
+        if name is None and not wants_help:
+            if part in ("data", "method"):
+                raise InputError(f"--{part} is missing: give a name; `logit-correction list` shows them")
+            name = default_network(encoder is not None) if part == "network" else None
+        if name is not None:
+            slots += _with_components(Slot(part, part, name, options if name == old else {}), arguments)
+    return slots
+
+
+def _with_components(slot: Slot, arguments: list[str]) -> list[Slot]:
+    """Return a slot and those of its components, as the arguments, the config or the defaults name them."""
+    from logit_correction.runs.assemble import as_choice, components_of, default_of, find_class
+
+    cls, slots = find_class(slot.kind, slot.name), [slot]
+    for argument, kind in components_of(cls).items():
+        path = f"{slot.path}.{argument}"
+        given = _given(arguments, {"name": f"--{path}"}).get("name")
+        known = as_choice(slot.options.get(argument, default_of(cls, argument)), path)
+        if given in (None, "null") and (known is None or given == "null"):
+            continue
+        name = str(given or (known and known.name))
+        options = known.options if known is not None and known.name == name else {}
+        slots += _with_components(Slot(path, kind, name, options), arguments)
+    return slots
+
+
+def _own_options(slot: Slot, slots: list[Slot], parsed: dict[str, Any]) -> dict[str, Any]:
+    """Return the parsed options of a slot without those of the slots inside it."""
+    level: Any = parsed
+    for name in slot.path.split("."):
+        level = level[name]
+    inside = {other.path.removeprefix(f"{slot.path}.") for other in slots}
+    return {name: value for name, value in level.items() if name != "name" and name not in inside}
 
 
 def _parsed(parser: Any, arguments: list[str]) -> dict[str, Any]:
@@ -107,9 +172,12 @@ def _parsed(parser: Any, arguments: list[str]) -> dict[str, Any]:
     return parsed
 
 
-def _parser(names: dict[str, str | None], base: dict[str, Any]) -> Any:
+def _parser(slots: list[Slot], base: dict[str, Any]) -> Any:
     """Build a parser with the options of the classes that were named."""
     from jsonargparse import ArgumentParser
+
+    from logit_correction.runs.assemble import GIVEN, components_of, find_class
+    from logit_correction.runs.options import add_options
 
     parser = ArgumentParser(
         prog="logit-correction train", usage=USAGE, exit_on_error=False, add_help=False, allow_abbrev=False
@@ -118,23 +186,27 @@ def _parser(names: dict[str, str | None], base: dict[str, Any]) -> Any:
     parser.add_argument("--out", type=str, default=None, help="Folder to write the run into.")
     parser.add_argument("--resume", action="store_true", default=False, help="Go on with an unfinished run of --out.")
     parser.add_argument("--config", type=str, default=None, help="YAML file of options; those given beside it win.")
+    parser.add_argument("--preset", type=str, default=None, help="Named options, under all others: `list presets`.")
+    named = [slot.path for slot in slots]
     for part in PARTS:
-        if names[part] is None:
+        if part not in named:
             parser.add_argument(f"--{part}", metavar="NAME", help=HELP[part], default=SUPPRESS)
     parser.add_class_arguments(TrainingConfig, None)
     defaults: dict[str, Any] = {k: v for k, v in base.items() if k not in PARTS}
-    for part in PARTS:
-        if names[part] is None:
-            continue
-        from logit_correction.runs.assemble import GIVEN, find_class
-        from logit_correction.runs.options import add_options
-
-        add_options(parser, find_class(part, str(names[part])), part, GIVEN[part])
-        parser.add_argument(f"--{part}.name", type=str, default=names[part], help=f"The {part}; short: --{part} NAME.")
-        same = base.get(part, {}).get("name") == names[part]
-        defaults |= {f"{part}.{k}": v for k, v in base.get(part, {}).items() if same and k != "name"}
+    for slot in slots:
+        cls = find_class(slot.kind, slot.name)
+        kinds = components_of(cls)
+        add_options(parser, cls, slot.path, GIVEN[slot.kind] | set(kinds))
+        what = HELP.get(slot.path, f"The {slot.path}.").rstrip(".")
+        parser.add_argument(
+            f"--{slot.path}.name", type=str, default=slot.name, help=f"{what}; short: --{slot.path} NAME."
+        )
+        for argument in kinds:
+            if f"{slot.path}.{argument}" not in named:  # nothing by default; `null` may be said of it
+                parser.add_argument(f"--{slot.path}.{argument}", metavar="NAME", default=None)
+        defaults |= {f"{slot.path}.{k}": v for k, v in slot.options.items() if k not in kinds}
     for action in parser._actions:
-        if action.option_strings and action.option_strings[0] in [f"--{part}" for part in PARTS if names[part]]:
+        if action.option_strings and action.option_strings[0].removeprefix("--") in named:
             action.help = SUPPRESS  # jsonargparse offers a config file of its own there
     for name, value in defaults.items():
         if name not in _options(parser):
@@ -147,7 +219,7 @@ def _options(parser: Any) -> list[str]:
     return [action.dest for action in parser._actions]
 
 
-def _config_path(given: dict[str, str], resume: bool) -> Path | None:
+def _config_path(given: dict[str, str], arguments: list[str], resume: bool) -> Path | None:
     """Return the file whose options are the defaults: that of --config, or of the run that is to go on.
 
     Raises:
@@ -155,7 +227,7 @@ def _config_path(given: dict[str, str], resume: bool) -> Path | None:
     """
     if "config" in given:
         return Path(given["config"])
-    if not resume or any(part in given for part in PARTS):
+    if not resume or "preset" in given or _given(arguments, {part: f"--{part}" for part in PARTS}):
         return None
     if "out" not in given:
         raise InputError("--out is missing: give the folder of the unfinished run that is to go on")
@@ -172,14 +244,14 @@ def _read_config(path: Path) -> dict[str, Any]:
         InputError: Names the file and what is wrong with it.
     """
     try:
-        return named_parts(read_yaml(path))
+        return read_yaml(path)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def _long_names(arguments: list[str]) -> list[str]:
+def _long_names(arguments: list[str], paths: list[str]) -> list[str]:
     """Turn ``--data NAME`` into ``--data.name NAME``, and ``--data_root`` into ``--data.root``."""
-    short = {f"--{part}": f"--{part}.name" for part in PARTS} | {"--data_root": "--data.root"}
+    short = {f"--{path}": f"--{path}.name" for path in paths} | {"--data_root": "--data.root"}
     result = []
     for argument in arguments:
         head, equals, tail = argument.partition("=")
@@ -187,18 +259,22 @@ def _long_names(arguments: list[str]) -> list[str]:
     return result
 
 
-def _given(arguments: list[str]) -> dict[str, str]:
-    """Return the names, the config and the folder that the command line gives."""
-    wanted = {f"--{part}.name": part for part in PARTS} | {"--config": "config", "--out": "out"}
+def _given(arguments: list[str], wanted: dict[str, str]) -> dict[str, str]:
+    """Return the values that the command line gives for some options, each under the key that stands for it.
+
+    Raises:
+        InputError: If one has no value.
+    """
+    keys = {option: key for key, option in wanted.items()} | {f"{option}.name": key for key, option in wanted.items()}
     found: dict[str, str] = {}
     for argument, following in zip_longest(arguments, arguments[1:]):
         head, equals, tail = argument.partition("=")
-        if head not in wanted:
+        if head not in keys:
             continue
         value = tail if equals else following or ""
         if not value or (not equals and value.startswith("--")):
             raise InputError(f"{head.removesuffix('.name')} needs a value")
-        found[wanted[head]] = value
+        found[keys[head]] = value
     return found
 
 

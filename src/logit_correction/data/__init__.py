@@ -40,6 +40,10 @@ SOURCES: dict[str, tuple[str, str]] = {
         "logit_correction.data.table_file.Table",
         "your own CSV or Parquet file: texts, picture files or feature columns",
     ),
+    "Planted": (
+        "logit_correction.data.planted.Planted",
+        "small sets with a planted shortcut, their controls, and plain ones; `set` chooses",
+    ),
     "Arrays": (
         "logit_correction.data.from_arrays.Arrays",
         "arrays from Python, as `from_arrays` saved them",

@@ -96,7 +96,6 @@ class ColoredMNIST(DataSource):
             label_names=[str(i) for i in range(10)],
             attribute_names=self._names,
             correlation=self.correlation,
-            spread_shortcut=True,
             facts=self._facts(),
             augment=CropFlip(self.shift, mirror=False) if self.shift else None,
         )

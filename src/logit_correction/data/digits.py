@@ -79,7 +79,6 @@ class Digits(DataSource):
             label_names=[str(i) for i in range(10)],
             attribute_names=self._names,
             correlation=self.correlation,
-            spread_shortcut=True,
             facts=self._facts(),
         )
 

@@ -71,7 +71,6 @@ class DataTable:
         label_names: L names.
         attribute_names: K names.
         correlation: Category-level correlation, where the source knows it.
-        spread_shortcut: Whether the shortcut is known to be spread over the whole input and to show in any part of it.
         facts: What a reader of a result must know of the data (sizes, seeds, jitter, scaling, source).
         scoring: Groups to judge on, where they are not label x attribute.
         notes: What a user should be told of the data, such as counts that differ from the published ones.
@@ -94,7 +93,6 @@ class DataTable:
     label_names: Sequence[str]
     attribute_names: Sequence[str]
     correlation: Correlation | None = None
-    spread_shortcut: bool = False
     facts: dict[str, object] = field(default_factory=dict)
     scoring: Scoring | None = None
     notes: tuple[str, ...] = ()
@@ -131,7 +129,6 @@ class DataTable:
             label_names=tuple(self.label_names),
             attribute_names=tuple(self.attribute_names),
             correlation=self.correlation,
-            spread_shortcut=self.spread_shortcut,
             tokens=holds_tokens(self.inputs),
         )
 

@@ -3,51 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from logit_correction.attributes import ESTIMATORS
+from logit_correction.attributes.base import AttributeEstimator, Estimate
+from logit_correction.errors import InputError
 from logit_correction.group_prior import GroupPrior
+from logit_correction.randomness import StepRandomness
+from logit_correction.registry import component
 from logit_correction.seeds import derive_seed
-from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step
-
-#: 2^64 over the golden ratio: steps of it spread evenly, and an odd one comes to every seed before it repeats.
-_SEED_STEP = 0x9E3779B97F4A7C15
-
-
-class StepRandomness(nn.Module):
-    """A generator for each training step, derived from a seed, the step's number and the process's rank.
-
-    Its whole state is one counter in the state dict, so a resumed run draws what an uninterrupted one would.
-    """
-
-    def __init__(self, seed: int) -> None:
-        """Start at step 0."""
-        super().__init__()
-        self.seed, self.count = seed, 0
-        self._generators: dict[torch.device, torch.Generator] = {}
-        self._first: int | None = None
-
-    def next(self, device: torch.device) -> torch.Generator:
-        """Return the generator of the next step on ``device``."""
-        if self._first is None:
-            distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-            rank = torch.distributed.get_rank() if distributed else 0
-            self._first = derive_seed(self.seed, "step", rank)
-        if device not in self._generators:
-            self._generators[device] = torch.Generator(device=device)
-        # One multiplication: to derive each step's seed anew would take 2 % of a step of a small network.
-        seed = (self._first + self.count * _SEED_STEP) % 2**64
-        self.count += 1
-        return self._generators[device].manual_seed(seed)
-
-    def get_extra_state(self) -> dict[str, int]:
-        """Return the counter for the state dict."""
-        return {"count": self.count}
-
-    def set_extra_state(self, state: dict[str, int]) -> None:
-        """Take the counter from a state dict."""
-        self.count = state["count"]
+from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
 
 
 class Algorithm(nn.Module, ABC):
@@ -55,7 +24,9 @@ class Algorithm(nn.Module, ABC):
 
     Any loop can train it::
 
-        algorithm = LC(build_network, info)
+        algorithm = LC(build_network, info, attributes="Online")
+        algorithm.setup(TrainingRows(label))
+        algorithm.begin_stage(0, None)
         optimizer = torch.optim.Adam(algorithm.parameter_groups(), lr=1e-3)
         for epoch in range(epochs):
             for step, batch in enumerate(batches):
@@ -64,17 +35,25 @@ class Algorithm(nn.Module, ABC):
             algorithm.end_epoch()
         logits = algorithm.predict(inputs)
 
-    A subclass takes ``(network, info, *, its own options, seed)``. Every option becomes a command line option.
+    A subclass takes ``(network, info, *, its own options, seed)``. Every option becomes a command line option. A method
+    that wants the attribute of every row takes an attribute estimator as one of them and gives it to
+    ``use_attributes``: its stages then come before the method's own, whose ``forward`` begins with
+    ``if self.preparing: return self.prepare(batch, epoch)``.
 
     Attributes:
-        needs_attributes: Whether ``Batch.attribute`` must be there. A method that leaves this False never
-            sees an attribute label. Where an option decides, ``__init__`` sets it on the instance.
+        components: Constructor argument -> kind of component, for arguments that are components with options of their
+            own: attributes, mixing or prior.
+        needs_attributes: Whether attribute labels of training rows must be there. A method that leaves this False never
+            sees one. Where an option decides, ``__init__`` sets it on the instance.
         num_stages: How many stages the training has.
+        stage: The present one, 0..num_stages-1; set by ``begin_stage``, and by whoever resumes in the middle.
+        attributes: The attribute estimator, where the method has one.
         network: The network that predicts.
         group_prior: The estimated P(y, a), where the method has one.
         built: All networks that ``build`` has built.
     """
 
+    components: ClassVar[Mapping[str, str]] = {}
     needs_attributes: bool = False
     num_stages: int = 1
 
@@ -92,6 +71,8 @@ class Algorithm(nn.Module, ABC):
         self.network = self.build(network, "network")
         self.randomness = StepRandomness(seed)
         self.group_prior: GroupPrior | None = None
+        self.attributes: AttributeEstimator | None = None
+        self.stage = self.num_stages - 1
 
     def build(self, network: NetworkFactory, role: str) -> nn.Module:
         """Build a network with weights drawn from this method's seed and the network's ``role``.
@@ -121,116 +102,99 @@ class Algorithm(nn.Module, ABC):
         """
 
     def predict(self, inputs: Inputs) -> Tensor:
-        """Return logits (B, L) without any correction."""
+        """Return logits (B, L) without any correction; in the estimator's own stage those of what it trains."""
+        if self.preparing:
+            assert self.attributes is not None
+            return self.attributes.predict(inputs)
         logits: Tensor = self.network(inputs)
         return logits
 
-    def observe_rows(self, label: Tensor, attribute: Tensor | None) -> None:
-        """Look once at the labels of all training rows, before training begins or goes on; by default do nothing.
+    def use_attributes(self, attributes: AttributeEstimator | str, network: NetworkFactory) -> AttributeEstimator:
+        """Take an attribute estimator, whose stages come before the method's own.
 
         Args:
-            label: (N,) long, in the order of ``Batch.index``.
-            attribute: (N,) long; None unless the method declares ``needs_attributes``.
-        """
+            attributes: The estimator, or its name.
+            network: Builds networks of the kind that it may train.
 
-    def begin_stage(self, stage: int, train_logits: Tensor | None) -> Stage:
+        Raises:
+            InputError: If there is no such estimator, or it does not fit the data.
+        """
+        estimator = component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
+        estimator.attach(self.build, network, self.info, self.seed)
+        self.attributes, self.needs_attributes = estimator, estimator.needs_attributes
+        self.num_stages = estimator.num_stages + 1
+        self.stage = self.num_stages - 1
+        return estimator
+
+    @property
+    def preparing(self) -> bool:
+        """Whether the present stage is the attribute estimator's."""
+        return self.attributes is not None and self.stage < self.attributes.num_stages
+
+    def prepare(self, batch: Batch, epoch: float) -> Step:
+        """Take a step of the attribute estimator's own stage."""
+        assert self.attributes is not None
+        return self.attributes.step(batch, epoch, self.randomness)
+
+    def estimate(self, batch: Batch, epoch: float) -> Estimate:
+        """Return the estimated attributes of a batch (eq. 3, 11, 12)."""
+        assert self.attributes is not None
+        estimate: Estimate = self.attributes(batch, epoch, self.randomness)
+        return estimate
+
+    def setup(self, rows: TrainingRows) -> None:
+        """Take in all training rows, once, before training begins or goes on; does no long work.
+
+        Args:
+            rows: Labels, and what views may look at; attributes only if the method declares ``needs_attributes``.
+
+        Raises:
+            InputError: If the method cannot work on them; says what to change.
+        """
+        if self.attributes is not None:
+            self.attributes.setup(rows)
+
+    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         """Prepare a stage and say what it asks of the loop.
 
         Args:
             stage: 0..num_stages-1.
-            train_logits: (N, L) logits of every training row by ``predict_rows`` in evaluation mode at the end of
-                the stage before; None at stage 0.
+            outputs: (N, C), what ``collect`` returned of every training row in evaluation mode at the end of the stage
+                before; None at stage 0.
         """
+        self.stage = stage
+        if self.attributes is None:
+            return Stage()
+        if self.preparing:
+            return self.attributes.begin_stage(stage, outputs)
+        self.attributes.finish(outputs)
+        return self.begin_own_stage()
+
+    def begin_own_stage(self) -> Stage:
+        """Make use of the estimated attributes and say what the method's own stage asks of the loop."""
         return Stage()
 
-    def predict_rows(self, batch: Batch) -> Tensor:
-        """Return the logits (B, L) of training rows that the next stage's ``begin_stage`` is given."""
-        return self.predict(batch.inputs)
+    def collect(self, batch: Batch) -> Tensor:
+        """Return what the next stage's ``begin_stage`` is to be given of training rows, (B, C)."""
+        return self.attributes.collect(batch) if self.preparing and self.attributes else self.predict(batch.inputs)
 
     def end_epoch(self) -> list[str]:
         """Do what is done once an epoch and return what the user should be warned of as things stand."""
-        return []
-
-    def check_epochs(self, epochs: int) -> None:
-        """Return if the method can do its work in so many epochs.
-
-        Raises:
-            InputError: Otherwise; says what to change.
-        """
+        if self.group_prior is not None:
+            self.group_prior.end_epoch()
+        return [] if self.preparing or self.attributes is None else self.attributes.warnings()
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        """Return one optimiser group per network.
+        """Return one optimiser group per network that trains in the present stage.
 
         Beside ``params`` and ``name`` a group may hold ``learning_rate_scale`` (times the run's learning rate)
         and ``schedule`` (the name of a schedule that replaces the run's).
         """
-        return [{"params": list(self.network.parameters()), "name": "network"}]
+        estimator = [] if self.attributes is None else self.attributes.parameter_groups()
+        if self.preparing:
+            return estimator
+        return [{"params": list(self.network.parameters()), "name": "network"}, *estimator]
 
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
         """Return what the method believes of rows, such as ``estimated_attribute`` (B,); for reports only."""
-        return {}
-
-
-class StagedAlgorithm(Algorithm):
-    """A method of several stages that knows, also after a resume, in which it is.
-
-    Attributes:
-        stage: 0..num_stages-1; set by ``begin_stage``, which a subclass calls first in its own.
-    """
-
-    num_stages = 2
-
-    def __init__(self, network: NetworkFactory, info: DataInfo, *, seed: int = 0) -> None:
-        """Begin at stage 0."""
-        super().__init__(network, info, seed=seed)
-        self.stage = 0
-
-    def begin_stage(self, stage: int, train_logits: Tensor | None) -> Stage:
-        """Remember the stage."""
-        self.stage = stage
-        return super().begin_stage(stage, train_logits)
-
-    def get_extra_state(self) -> dict[str, int]:
-        """Return the stage for the state dict."""
-        return {"stage": self.stage}
-
-    def set_extra_state(self, state: dict[str, int]) -> None:
-        """Take the stage from a state dict."""
-        self.stage = state["stage"]
-
-
-def check_range(name: str, value: float, low: float, high: float = float("inf"), open_end: bool = False) -> None:
-    """Return if an option lies in low..high, ``high`` itself left out with ``open_end``.
-
-    Raises:
-        InputError: Otherwise.
-
-    >>> check_range("q", 0.7, 0, 1)
-    """
-    if not low <= value <= high or (open_end and value == high):
-        end = "" if high == float("inf") else f" and at most {high:g}" if not open_end else f" and less than {high:g}"
-        raise InputError(f"{name} is {value}, but must be at least {low:g}{end}")
-
-
-def num_processes() -> int:
-    """Number of processes that train together; 1 without torch.distributed."""
-    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return torch.distributed.get_world_size() if distributed else 1
-
-
-def sum_over_processes(value: Tensor) -> Tensor:
-    """Sum of a tensor over all processes, without a gradient; the tensor itself if there is one process."""
-    if num_processes() == 1:
-        return value
-    total = value.detach().clone()
-    torch.distributed.all_reduce(total)
-    return total
-
-
-def join_over_processes(value: Tensor) -> Tensor:
-    """Rows (B, ...) of all processes one after another, without a gradient; all must have as many."""
-    if num_processes() == 1:
-        return value
-    parts = [torch.empty_like(value) for _ in range(num_processes())]
-    torch.distributed.all_gather(parts, value.detach().contiguous())
-    return torch.cat(parts)
+        return {} if self.preparing or self.attributes is None else self.attributes.diagnose(batch)

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.functional import generalize
-from logit_correction.methods.base import Algorithm, check_range
+from logit_correction.errors import check_range
+from logit_correction.methods.base import Algorithm
 from logit_correction.methods.difficulty import RelativeDifficulty
 from logit_correction.networks.base import Network
-from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Step
+from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Step, TrainingRows
 
 
 class Disentangled(nn.Module):
@@ -87,7 +88,7 @@ class DFA(Algorithm):
             lambda_swap_b: The same for swapped features.
             lambda_swap: Weight of the swapped features' loss; the paper has 1, and 0.1 on bFFHQ.
             swap_from_epoch: Epoch from which features are swapped. None takes a fifth of the training, as the paper
-                does with 10,000 of 50,000 steps; in a loop that does not call ``check_epochs``, 3 epochs.
+                does with 10,000 of 50,000 steps; in a loop that does not tell the epochs in ``setup``, 3 epochs.
             seed: Seed of the initial weights and of the permutations.
 
         Raises:
@@ -109,18 +110,19 @@ class DFA(Algorithm):
         self.lambda_dis, self.lambda_swap_b, self.lambda_swap = lambda_dis, lambda_swap_b, lambda_swap
         self.difficulty = RelativeDifficulty(info.num_rows, info.num_labels, momentum)
 
-    def check_epochs(self, epochs: int) -> None:
+    def setup(self, rows: TrainingRows) -> None:
         """Swap from a fifth of the epochs on, unless told otherwise.
 
         Raises:
             InputError: If features would never be swapped.
         """
+        super().setup(rows)
         if self.given_swap_from_epoch is None:
-            self.swap_from_epoch = epochs / 5
-        elif epochs <= self.swap_from_epoch:
+            self.swap_from_epoch = rows.epochs / 5 if rows.epochs else 3.0
+        elif rows.epochs and rows.epochs <= self.swap_from_epoch:
             raise InputError(
-                f"--epochs {epochs}: features are swapped from epoch {self.swap_from_epoch:g} on, that is never; give "
-                "more epochs, or lower --method.swap_from_epoch"
+                f"--epochs {rows.epochs}: features are swapped from epoch {self.swap_from_epoch:g} on, that is never; "
+                "give more epochs, or lower --method.swap_from_epoch"
             )
 
     def forward(self, batch: Batch, epoch: float) -> Step:

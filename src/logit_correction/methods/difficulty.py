@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from logit_correction.methods.base import join_over_processes
+from logit_correction.distributed import join_over_processes
 
 
 class RelativeDifficulty(nn.Module):

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from logit_correction.attributes.base import AttributeEstimator
+from logit_correction.distributed import num_processes, sum_over_processes
+from logit_correction.errors import InputError, check_range
 from logit_correction.functional import cell_sums
-from logit_correction.methods.attribute import hidden_share
-from logit_correction.methods.base import check_range, num_processes, sum_over_processes
-from logit_correction.methods.grouped import GroupedAlgorithm
+from logit_correction.methods.base import Algorithm
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 
 
-class GroupDRO(GroupedAlgorithm):
+class GroupDRO(Algorithm):
     """Minimizes the loss of the worst group, which takes the attribute of every training row.
 
     The groups g = (y, a) have weights q_g that sum to 1 (Algorithm 1 of the paper). In each step
@@ -28,11 +30,11 @@ class GroupDRO(GroupedAlgorithm):
     The paper draws one group a step; here, as in its published runs, a step has rows of many groups and updates all
     of those. A group without rows in the batch keeps its q_g but for the scaling and adds nothing to the loss.
 
-    A run lets the method count the groups through ``observe_rows``; in a loop of your own call it once before stage 0.
-    With ``groups=cross-fitted`` no attribute is read: a stage before this one estimates it (see ``CrossFitted``).
+    Rows of unknown attribute belong to no group; their mean cross-entropy is added with their share of the batch.
     """
 
-    needs_attributes = True
+    components = MappingProxyType({"attributes": "attributes"})
+    attributes: AttributeEstimator
     q: Tensor
     count: Tensor
 
@@ -41,16 +43,11 @@ class GroupDRO(GroupedAlgorithm):
         network: NetworkFactory,
         info: DataInfo,
         *,
-        groups: Literal["true", "cross-fitted"] = "true",
+        attributes: AttributeEstimator | str = "TrueAttributes",
         step_size: float = 0.01,
         adjustment: float = 0.0,
         balanced: bool = True,
         biased_network: NetworkFactory | None = None,
-        num_splits: int = 2,
-        cross_fitting_epochs: int = 3,
-        cross_fitting_learning_rate: float | None = None,
-        biased_input_dropout: float | None = None,
-        correlation: Literal["one-to-one", "known"] = "one-to-one",
         seed: int = 0,
     ) -> None:
         """Build the network.
@@ -58,19 +55,13 @@ class GroupDRO(GroupedAlgorithm):
         Args:
             network: Builds the network.
             info: Sizes and names of the data.
-            groups: ``true`` reads the training attributes, ``cross-fitted`` estimates them; the last five options
-                concern the estimate.
+            attributes: Where the attribute of each row comes from: by default the attribute labels, which are then
+                read. The estimates must be settled before the method's own stage.
             step_size: eta, the step size of the group weights; the paper's 0.01.
             adjustment: C; 0 is off. The paper chooses it on validation groups among 0..5.
             balanced: Draw rows so that every group is as frequent as any other, as Algorithm 1 does; otherwise each
                 row is seen once an epoch.
-            biased_network: Builds the biased networks; by default the same kind as ``network``.
-            num_splits: S, the number of random splits into two halves; 2 S biased networks are trained.
-            cross_fitting_epochs: Epochs of the stage in which they are trained.
-            cross_fitting_learning_rate: Its learning rate; None takes the run's.
-            biased_input_dropout: Probability with which a pixel or feature is hidden from the biased networks while
-                they train; None as in ``LC``.
-            correlation: ``one-to-one``, or ``known`` for the data source's table.
+            biased_network: Builds the networks that the estimator trains; by default the same kind as ``network``.
             seed: Seed of the initial weights, and of the splits.
 
         Raises:
@@ -78,44 +69,49 @@ class GroupDRO(GroupedAlgorithm):
         """
         check_range("step_size", step_size, 0)
         check_range("adjustment", adjustment, 0)
-        super().__init__(network, info, groups=groups, correlation=correlation, seed=seed)
-        if groups == "cross-fitted":
-            rate = cross_fitting_learning_rate
-            hidden, build = hidden_share(biased_input_dropout, info), biased_network or network
-            self.cross_fit(build, num_splits, cross_fitting_epochs, learning_rate=rate, input_dropout=hidden)
+        super().__init__(network, info, seed=seed)
+        self.use_attributes(attributes, biased_network or network)
+        if not self.attributes.settled:
+            raise InputError(
+                f"GroupDRO needs estimates that are settled, and {type(self.attributes).__name__}'s are not: take "
+                "CrossFitted or Auto, or let the biased network stay as it is after its head start"
+            )
         self.step_size, self.adjustment, self.balanced = step_size, adjustment, balanced
-        num_groups = info.num_labels * self.num_attributes
+        num_groups = info.num_labels * self.attributes.num_attributes
         self.register_buffer("q", torch.full((num_groups,), 1.0 / num_groups))
         self.register_buffer("count", torch.zeros(num_groups))
-        self._group: Tensor | None = None
 
-    @property
-    def needs_counts(self) -> bool:
-        """Whether the sampling or the adjustment goes by the groups' sizes."""
-        return self.balanced or self.adjustment > 0
-
-    def count_groups(self, label: Tensor, attribute: Tensor) -> None:
-        """Count the groups of the training rows."""
-        self._group = label.cpu() * self.num_attributes + attribute.cpu()
-        self.count.copy_(torch.bincount(self._group, minlength=len(self.count)))
+    def begin_own_stage(self) -> Stage:
+        """Count the groups, and ask for rows of all groups alike, if so chosen."""
+        counts = self.attributes.group_counts().float()
+        self.count = counts.flatten().to(self.count.device)
         # A group that no row belongs to can have no loss, so it shall have no weight.
-        self.q.copy_((self.count > 0) / (self.count > 0).sum())
-
-    def own_stage(self) -> Stage:
-        """Ask for rows of all groups alike, if so chosen."""
-        if not self.balanced:
+        self.q = (self.count > 0) / (self.count > 0).sum().clamp_min(1)
+        attribute = self.attributes.row_attribute.cpu()
+        if not self.balanced or not bool((attribute >= 0).any()):
             return Stage()
-        assert self._group is not None
-        return Stage(row_weight=1.0 / self.count.cpu().double()[self._group])
+        weight = 1.0 / counts.cpu().double()[self.attributes.rows.label, attribute.clamp_min(0)]
+        known = attribute >= 0
+        return Stage(row_weight=weight.where(known, weight[known].mean()))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Take as many groups as were saved, which are known only when the attributes have been read."""
+        for name in ("q", "count"):
+            if f"{prefix}{name}" in state_dict:
+                setattr(self, name, torch.empty_like(state_dict[f"{prefix}{name}"], device=self.q.device))
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         """Update the group weights and return the weighted sum of the group losses."""
         if self.preparing:
             return self.prepare(batch, epoch)
-        attribute = self.row_attribute(batch)
         loss = cross_entropy(self.network(batch.inputs), batch.label, reduction="none").to(self.q.dtype)
-        sums, counts = cell_sums(batch.label, attribute, loss, self.info.num_labels, self.num_attributes)
-        sums, counts = sums.flatten(), counts.flatten()
+        attribute = self.estimate(batch, epoch).attribute
+        known = (attribute >= 0).to(loss.dtype)
+        cells = batch.label, attribute.clamp_min(0)
+        sizes = self.info.num_labels, self.attributes.num_attributes
+        sums = cell_sums(*cells, loss * known, *sizes)[0].flatten()
+        counts = cell_sums(*cells, known, *sizes)[0].flatten()
         with torch.no_grad():
             present_sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
             present, size = counts > 0, counts.clamp_min(1.0)
@@ -127,5 +123,6 @@ class GroupDRO(GroupedAlgorithm):
             self.q.copy_(q)
         # Gradients of several processes are averaged, their group sums must be added.
         robust = (q * sums / size).sum() * num_processes()
+        robust = robust * (counts.sum() > 0) + (loss * (1 - known)).mean()
         logs = {"loss_mean": loss.detach().mean(), "largest_group_weight": q.max()}
         return Step(robust, logs)

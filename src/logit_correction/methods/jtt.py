@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from logit_correction.methods.base import StagedAlgorithm, check_range
+from logit_correction.errors import check_range
+from logit_correction.methods.base import Algorithm
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingError
 
 
-class JTT(StagedAlgorithm):
+class JTT(Algorithm):
     """Trains twice: the second time the rows that the first network got wrong are seen more often.
 
     Stage 1 trains an identification network by ERM for T epochs. Its error set E holds the
@@ -26,6 +27,8 @@ class JTT(StagedAlgorithm):
     A network that comes to fit every row forgets what it saw more often, so weigh its weights down: the paper has a
     weight decay of 1 on Waterbirds and 0.1 on CelebA, in both stages (``--weight_decay``).
     """
+
+    num_stages = 2
 
     def __init__(
         self,
@@ -78,22 +81,22 @@ class JTT(StagedAlgorithm):
         logits: Tensor = self._trained(inputs)
         return logits
 
-    def predict_rows(self, batch: Batch) -> Tensor:
+    def collect(self, batch: Batch) -> Tensor:
         """Return logits (B, L) less the label's: a positive one says that the row is predicted wrong."""
         logits = self.predict(batch.inputs)
         return logits - logits.gather(1, batch.label.unsqueeze(1))
 
-    def begin_stage(self, stage: int, train_logits: Tensor | None) -> Stage:
+    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         """Ask for T epochs, then for the up-sampled rows.
 
         Raises:
             TrainingError: If the error set is empty.
         """
-        super().begin_stage(stage, train_logits)
+        super().begin_stage(stage, outputs)
         if stage == 0:
             return Stage(epochs=self.identification_epochs, learning_rate=self.identification_learning_rate)
-        assert train_logits is not None
-        wrong = (train_logits > 0).any(dim=1)
+        assert outputs is not None
+        wrong = (outputs > 0).any(dim=1)
         if not bool(wrong.any()):
             raise TrainingError(
                 f"JTT's first stage ({self.identification_epochs} epochs) got every training row right, so its error "

@@ -7,8 +7,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.functional import generalize
-from logit_correction.methods.attribute import hide
-from logit_correction.methods.base import Algorithm, check_range
+from logit_correction.attributes.biased import hide
+from logit_correction.errors import check_range
+from logit_correction.methods.base import Algorithm
 from logit_correction.methods.difficulty import RelativeDifficulty
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 

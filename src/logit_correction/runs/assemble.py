@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from logit_correction.config import Choice, RunConfig, TrainingConfig
+from logit_correction.attributes import ESTIMATORS
+from logit_correction.attributes.base import AttributeEstimator
+from logit_correction.config import PARTS, Choice, RunConfig, TrainingConfig
 from logit_correction.data import SOURCES
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
+from logit_correction.methods.mixing import MIXING, Mixing
+from logit_correction.methods.prior import PRIORS, PriorRule
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve_any
 from logit_correction.runs.networks import check_takes_info, factory
@@ -25,21 +30,27 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 #: Constructor arguments that the run itself gives and the user does not.
-GIVEN = {
-    "data": set[str](),
+GIVEN: dict[str, set[str]] = {
+    "data": set(),
     "method": {"network", "info", "biased_network", "seed"},
     "network": {"info"},
     "biased_network": {"info"},
     "encoder": {"info"},
+    "attributes": set(),
+    "prior": set(),
+    "mixing": set(),
 }
 
-#: Part -> what it is called, what there is, and what its classes derive from.
+#: Part of a run, or kind of component of a method -> what it is called, what there is, and what its classes derive from.
 KINDS: dict[str, tuple[str, Mapping[str, tuple[str, str]], type]] = {
     "data": ("data source", SOURCES, DataSource),
     "method": ("method", METHODS, Algorithm),
     "network": ("network", NETWORKS, nn.Module),
     "biased_network": ("network", NETWORKS, nn.Module),
     "encoder": ("network", NETWORKS, nn.Module),
+    "attributes": ("attribute estimator", ESTIMATORS, AttributeEstimator),
+    "prior": ("prior", PRIORS, PriorRule),
+    "mixing": ("mixing", MIXING, Mixing),
 }
 
 
@@ -79,18 +90,77 @@ def complete_parts(config: RunConfig) -> RunConfig:
         InputError: Names the option that is unknown or has a wrong value.
     """
     parts: dict[str, Any] = {}
-    for part in KINDS:
+    for part in PARTS:
         choice = getattr(config, part)
         if choice is not None:
-            options = _class_and_options(part, choice)[1]
-            parts[part] = Choice(choice.name, {name: plain(value, name) for name, value in options.items()})
+            options = _options(part, choice.name, choice.options, f"{part}.")
+            parts[part] = Choice(choice.name, {name: _plain(value, name) for name, value in options.items()})
     return replace(config, **parts)
 
 
+def _plain(value: Any, name: str) -> Any:
+    """Return an option, or the options of a component, as ``config.yaml`` holds them."""
+    if isinstance(value, Choice):
+        return {"name": value.name, **{key: _plain(part, key) for key, part in value.options.items()}}
+    return plain(value, name)
+
+
+def _options(kind: str, name: str, given: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return all options of a class, checked: plain ones of the types that it asks for, components as choices."""
+    cls = find_class(kind, name)
+    kinds = components_of(cls)
+    own = {key: value for key, value in given.items() if key not in kinds}
+    options = checked_options(cls, own, prefix, skip=GIVEN[kind] | set(kinds), components=kinds)
+    for key, its_kind in kinds.items():
+        chosen = as_choice(given.get(key, default_of(cls, key)), f"{prefix}{key}")
+        if chosen is not None:
+            chosen = Choice(chosen.name, _options(its_kind, chosen.name, chosen.options, f"{prefix}{key}."))
+        options[key] = chosen
+    return options
+
+
+def components_of(cls: Callable[..., Any]) -> Mapping[str, str]:
+    """Return the constructor arguments of a class that are components with options of their own, with their kinds."""
+    return getattr(cls, "components", {})
+
+
+def default_of(cls: Callable[..., Any], argument: str) -> Any:
+    """Return the default of a constructor's argument."""
+    return inspect.signature(cls).parameters[argument].default
+
+
+def as_choice(given: Any, option: str) -> Choice | None:
+    """Return a component that is given by name, or as a mapping with a name, as a choice; None stays None.
+
+    Raises:
+        InputError: If it is something else.
+    """
+    if given is None or isinstance(given, Choice):
+        return given
+    if isinstance(given, str):
+        return Choice(given)
+    if isinstance(given, Mapping) and isinstance(given.get("name"), str):
+        return Choice(given["name"], {key: value for key, value in given.items() if key != "name"})
+    raise InputError(f"--{option} must be a name, or a mapping with a name and its options: {{name: NAME, ...}}")
+
+
+def _made(kind: str, value: Any) -> Any:
+    """Return a component that was chosen, made; anything else as it is."""
+    if not isinstance(value, Choice):
+        return value
+    return find_class(kind, value.name)(**_arguments(kind, value.name, value.options))
+
+
+def _arguments(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return checked options as arguments of the constructor, components made."""
+    kinds = components_of(find_class(kind, name))
+    return {key: _made(kinds[key], value) if key in kinds else value for key, value in options.items()}
+
+
 def _class_and_options(part: str, choice: Choice) -> tuple[Any, dict[str, Any]]:
-    """Return a part's class and all its options, each of the type that the class asks for."""
-    cls = find_class(part, choice.name)
-    return cls, checked_options(cls, choice.options, f"{part}.", skip=GIVEN[part])
+    """Return a part's class and all arguments of its constructor, each of the type that the class asks for."""
+    options = _options(part, choice.name, choice.options, f"{part}.")
+    return find_class(part, choice.name), _arguments(part, choice.name, options)
 
 
 def check_training(config: TrainingConfig) -> TrainingConfig:
@@ -158,13 +228,14 @@ def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
     """
     cls, options = _class_and_options("method", config.method)
     if config.biased_network is not None:
-        import inspect
-
         if "biased_network" not in inspect.signature(cls).parameters:
             raise InputError(f"method {config.method.name} has no biased network: leave --biased_network out")
         options["biased_network"] = network_factory(config.biased_network, info, "biased_network")
     network = network_factory(config.network, info)
     algorithm: Algorithm = cls(network, info, seed=config.training.seed, **options)
+    estimator = algorithm.attributes
+    if config.biased_network is not None and estimator is not None and not estimator.trains_network:
+        raise InputError(f"{type(estimator).__name__} as chosen trains no biased network: leave --biased_network out")
     return algorithm
 
 
@@ -176,8 +247,8 @@ def check_attributes(config: RunConfig, algorithm: Algorithm, table: DataTable) 
     """
     if algorithm.needs_attributes and not table.has_attributes("train"):
         raise InputError(
-            f"method {config.method.name} needs the attribute of every training row, but some are unknown: "
-            "give them, or take a method that does not need them"
+            f"method {config.method.name} as chosen needs the attribute of every training row, but some are unknown: "
+            "give them, or take a method or --method.attributes that does not need them"
         )
 
 

@@ -129,8 +129,7 @@ def encode_table(table: DataTable, config: RunConfig, display: Display | None = 
     if table.augment is not None:
         notes = (*notes, f"the encoder {encoder.name} sees every picture once, without the augmentation asked for")
     inputs = EncodedStore(values, table.inputs, description)
-    # Features are no places of the input, so nothing of them can be hidden in the hope that the rest shows the same.
-    return replace(table, inputs=inputs, facts=facts, notes=notes, augment=None, spread_shortcut=False)
+    return replace(table, inputs=inputs, facts=facts, notes=notes, augment=None)
 
 
 def check_same_weights(weights: str, described: dict[str, Any]) -> None:

@@ -128,8 +128,15 @@ def difference(folder: Path, config: RunConfig, ignore: Collection[str] = ()) ->
 def flat_options(config: RunConfig) -> dict[str, Any]:
     """Return all options by the names that the command line has for them, such as ``method.q``."""
     flat: dict[str, Any] = {}
-    for name, value in config.to_dict().items():
-        flat |= {f"{name}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {name: value}
+
+    def add(prefix: str, options: dict[str, Any]) -> None:
+        for name, value in options.items():
+            if isinstance(value, dict) and "name" in value:
+                add(f"{prefix}{name}.", value)
+            else:
+                flat[prefix + name] = value
+
+    add("", config.to_dict())
     # Choices first: another method has other options, and the method is what to name.
     return dict(sorted(flat.items(), key=lambda item: not item[0].endswith(".name")))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentError
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, get_args, get_type_hints
@@ -18,7 +18,11 @@ def add_options(parser: Any, cls: Callable[..., Any], nested: str | None, skip: 
 
 
 def checked_options(
-    cls: Callable[..., Any], options: Mapping[str, Any], prefix: str = "", skip: set[str] | None = None
+    cls: Callable[..., Any],
+    options: Mapping[str, Any],
+    prefix: str = "",
+    skip: set[str] | None = None,
+    components: Collection[str] = (),
 ) -> dict[str, Any]:
     """Check ``options`` against the constructor of ``cls`` and add its defaults.
 
@@ -27,6 +31,7 @@ def checked_options(
         options: Name -> value.
         prefix: What the command line puts before the names, such as ``method.``.
         skip: Arguments of the constructor that are no options.
+        components: Further options that there are, which are components and not checked here.
 
     Raises:
         InputError: Names the option that is unknown or has a wrong value.
@@ -35,7 +40,7 @@ def checked_options(
 
     parser = ArgumentParser(exit_on_error=False)
     add_options(parser, cls, None, skip or set())
-    known = sorted({action.dest for action in parser._actions} - {"help"})
+    known = sorted({action.dest for action in parser._actions} - {"help"} | set(components))
     for name, value in options.items():
         if name not in known:
             hint = did_you_mean(str(name), known)

@@ -70,7 +70,6 @@ def describe_data(config: RunConfig, table: DataTable) -> dict[str, Any]:
         "correlation": None if table.correlation is None else table.correlation.to_table(),
         "input_shape": list(table.inputs.input_shape),
         "preparation": table.preparation,
-        "spread_shortcut": table.spread_shortcut,
         "tokens": table.info.tokens,
     }
 
@@ -104,24 +103,32 @@ def describe_prior(algorithm: Algorithm, table: DataTable) -> dict[str, Any] | N
     if prior is None:
         return None
     counts = table.group_counts("train")
-    comparable = table.has_attributes("train") and counts.shape == prior.table.shape and _are_named(algorithm, table)
-    names = table.attribute_names if comparable else [f"that of {name}" for name in table.label_names]
+    names = _attribute_names(algorithm, table)
+    comparable = table.has_attributes("train") and names == list(table.attribute_names)
     return {
         "estimator": prior.estimator,
         "averaging": prior.averaging,
         "estimated": prior.table.tolist(),
         "true": (counts / counts.sum()).tolist() if comparable else None,
         "label_names": list(table.label_names),
-        "attribute_names": list(names),
+        "attribute_names": names,
     }
 
 
-def _are_named(algorithm: Algorithm, table: DataTable) -> bool:
-    """Return whether a method's attribute values are those of the data: it reads them, or knows what goes together.
+def _attribute_names(algorithm: Algorithm, table: DataTable) -> list[str]:
+    """Return what to call a method's attribute values.
 
-    Otherwise its value j is whatever goes with label j, and nobody knows which of the data's values that is.
+    They are those of the data where the method reads them, or it is known what goes together. Otherwise value j is
+    whatever goes with label j, and nobody knows which of the data's values that is.
     """
-    return algorithm.needs_attributes or table.correlation is not None
+    estimator = algorithm.attributes
+    names = None if estimator is None else estimator.attribute_names
+    if names is not None:
+        return names
+    count = 0 if estimator is None else estimator.num_attributes
+    if table.correlation is not None and count == len(table.attribute_names):
+        return list(table.attribute_names)
+    return [f"that of {name}" for name in table.label_names]
 
 
 def describe_minority(found: dict[str, Tensor], table: DataTable, algorithm: Algorithm) -> dict[str, Any] | None:
@@ -135,7 +142,7 @@ def describe_minority(found: dict[str, Tensor], table: DataTable, algorithm: Alg
         hits = int((truth & minority).sum())
         result["recall"] = hits / int(truth.sum()) if bool(truth.any()) else None
         result["precision"] = hits / int(minority.sum()) if bool(minority.any()) else None
-    return result | {"examples": _examples(found, table, _are_named(algorithm, table))}
+    return result | {"examples": _examples(found, table, _attribute_names(algorithm, table))}
 
 
 def warn_of_minority(described: dict[str, Any] | None, num_rows: int) -> list[str]:
@@ -157,7 +164,7 @@ def warn_of_minority(described: dict[str, Any] | None, num_rows: int) -> list[st
     return []
 
 
-def _examples(found: dict[str, Tensor], table: DataTable, named: bool) -> list[dict[str, Any]]:
+def _examples(found: dict[str, Tensor], table: DataTable, names: list[str]) -> list[dict[str, Any]]:
     """Return rows taken for minority: those that fit their label least, the labels taking turns."""
     chosen = found["minority"].nonzero().flatten()
     label = table.label[table.split["train"]]
@@ -170,9 +177,6 @@ def _examples(found: dict[str, Tensor], table: DataTable, named: bool) -> list[d
     rows = table.split["train"][index]
     pictures = table.inputs.pictures(rows) if len(rows) else None
     uris = png_uris(pictures) if pictures is not None else [None] * len(index)
-    names = table.attribute_names if named else table.label_names
-    if int(found["estimated_attribute"].max()) >= len(names):
-        names = [str(value) for value in range(int(found["estimated_attribute"].max()) + 1)]
     return [
         {
             "index": int(i),

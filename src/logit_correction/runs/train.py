@@ -28,7 +28,7 @@ from logit_correction.training import checkpoint
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.training.watch import check_watch, labels_watched
-from logit_correction.types import InputError
+from logit_correction.types import InputError, TrainingRows
 
 #: Where launchers of several processes say which one a process is; the first one of all holds the folder's lock.
 RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
@@ -80,9 +80,7 @@ def train(
     check_fits(algorithm, table, config.network.name)
     check_attributes(config, algorithm, table)
     check_watch(config.training.watch, table)
-    algorithm.check_epochs(config.training.epochs)
-    rows = table.split["train"]
-    algorithm.observe_rows(table.label[rows], table.attribute[rows] if algorithm.needs_attributes else None)
+    algorithm.setup(training_rows(table, algorithm, config.training.epochs, display if first else None))
     files.check_disk(out, _needed_bytes(algorithm, table, len(set(rules))))
     files.make(out)
     with lock.hold(out) if first else nullcontext():
@@ -128,6 +126,21 @@ def _train_into(
         _finish(out, page)
     fabric.barrier()
     return out
+
+
+def training_rows(table: DataTable, algorithm: Algorithm, epochs: int, display: Display | None) -> TrainingRows:
+    """Return what a method may look at once; attributes only if it declares that it needs them."""
+    rows = table.split["train"]
+    names = table.row_names
+    return TrainingRows(
+        label=table.label[rows],
+        attribute=table.attribute[rows] if algorithm.needs_attributes else None,
+        view_inputs=table.view_inputs("train"),
+        names=None if names is None else [names[row] for row in rows.tolist()],
+        numbers=rows,
+        epochs=epochs,
+        report=(display or Display()).say,
+    )
 
 
 def _finish_again(out: Path, page: bool, first: bool) -> Path:
@@ -206,6 +219,8 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
         "labels_read": summary.labels_read(algorithm, table, rules),
         "watched_labels_read": labels_watched(training.watch, table),
         "group_prior": prior,
+        "attributes": None if algorithm.attributes is None else algorithm.attributes.describe(),
+        "evidence": None if algorithm.attributes is None else algorithm.attributes.evidence,
         "estimated_minority": minority,
         "diagnostics_labels_read": {"train": ["label", "attribute"] if table.has_attributes("train") else ["label"]},
         "warnings": warnings,

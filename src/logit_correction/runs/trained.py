@@ -208,6 +208,5 @@ def _info(report: dict[str, Any]) -> DataInfo:
         label_names=tuple(data["label_names"]),
         attribute_names=tuple(data["attribute_names"]),
         correlation=None if table is None else Correlation.from_table(table, len(data["attribute_names"]) or None),
-        spread_shortcut=data.get("spread_shortcut", False),
         tokens=data.get("tokens", False),
     )

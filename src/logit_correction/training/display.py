@@ -22,6 +22,9 @@ class Display:
     ) -> None:
         """End."""
 
+    def say(self, what: str) -> None:
+        """Something is being done that takes more than a moment."""
+
     def start(self, title: str, total_steps: int, done: int) -> None:
         """A stage of ``total_steps`` begins, of which ``done`` were done before."""
 
@@ -35,6 +38,10 @@ class Lines(Display):
     def __init__(self) -> None:
         """Start."""
         self._title, self._total, self._next = "", 0, 0.0
+
+    def say(self, what: str) -> None:
+        """Print a line."""
+        print(what, file=sys.stderr, flush=True)
 
     def start(self, title: str, total_steps: int, done: int) -> None:
         """Remember the stage."""
@@ -76,6 +83,10 @@ class Bar(Display):
     ) -> None:
         """Leave the bar as it stands."""
         self._bar.stop()
+
+    def say(self, what: str) -> None:
+        """Print a line above the bars."""
+        self._bar.console.print(what, highlight=False, markup=False)
 
     def start(self, title: str, total_steps: int, done: int) -> None:
         """Begin a bar of its own for the stage."""

@@ -87,6 +87,7 @@ class Fit:
         if resume:
             self.progress, parts = checkpoint.load(self.checkpoint_path)
             checkpoint.take_up(self.checkpoint_path, self.algorithm, parts["algorithm"])
+            self.algorithm.stage = self.progress.stage
             self.record.load(parts["record"])
             optimizer_state = parts["optimizer"]
         cuda = [self.fabric.device] if self.fabric.device.type == "cuda" else []
@@ -96,13 +97,13 @@ class Fit:
                 optimizer_state = None
                 if self.progress.stage + 1 == self.algorithm.num_stages:
                     return
-                logits = self.predict("train", self.algorithm.predict_rows)
+                outputs = self.predict("train", self.algorithm.collect)
                 if self.fabric.world_size > 1:  # running statistics are each process's own, the next stage is common
-                    logits = self.fabric.broadcast(logits)
-                self._begin_stage(self.progress.stage + 1, logits)
+                    outputs = self.fabric.broadcast(outputs)
+                self._begin_stage(self.progress.stage + 1, outputs)
 
-    def _begin_stage(self, stage: int, logits: Tensor | None) -> None:
-        self.progress.plan = self.algorithm.begin_stage(stage, logits)
+    def _begin_stage(self, stage: int, outputs: Tensor | None) -> None:
+        self.progress.plan = self.algorithm.begin_stage(stage, outputs)
         self.progress.stage, self.progress.epoch, self.progress.step = stage, 0, 0
 
     def _run_stage(self, request: StopRequest, optimizer_state: dict[str, Any] | None) -> None:
@@ -114,7 +115,8 @@ class Fit:
         loader = self.loader(
             "train",
             batch_size=config.batch_size,
-            seed=derive_seed(config.seed, "stage", progress.stage),
+            # Counted from the last one, so that methods of one stage and of several see their rows in one order.
+            seed=derive_seed(config.seed, "stage", self.algorithm.num_stages - 1 - progress.stage),
             shuffle=True,
             with_attributes=self.algorithm.needs_attributes,
             row_weight=plan.row_weight,

@@ -1,18 +1,25 @@
-"""Pseudo-attributes: which of its several attribute values a row of a label has, found by clustering."""
+"""Which of its several attribute values a row of a label has, found by clustering (LC+)."""
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, get_args
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from logit_correction.attributes import ESTIMATORS
+from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate, known_correlation
 from logit_correction.correlation import Correlation
+from logit_correction.distributed import sum_over_processes
+from logit_correction.errors import check_range
 from logit_correction.functional import cell_sums
-from logit_correction.methods.base import check_range, sum_over_processes
+from logit_correction.randomness import StepRandomness
+from logit_correction.registry import component
 from logit_correction.seeds import derive_seed
-from logit_correction.types import InputError
+from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step, TrainingRows
 
 Weights: TypeAlias = Literal["seo", "size", "none"]
 
@@ -94,6 +101,17 @@ class AttributeClusters(nn.Module):
         self.register_buffer("loss", torch.ones(num_labels, num_attributes))
         self.register_buffer("visited", torch.zeros(num_labels, num_attributes, dtype=torch.bool))
         self.register_buffer("fitted", torch.zeros((), dtype=torch.bool))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        """Take features of the size that was saved, which is not known before the features of a view are."""
+        center = state_dict.get(f"{prefix}center")
+        if center is not None:
+            self.resize(center.shape[1])
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def resize(self, feature_size: int) -> None:
+        """Take features of another size, before ``fit``."""
+        self.center = self.center.new_zeros(len(self.center), feature_size)
 
     @torch.no_grad()
     def fit(self, features: Tensor, label: Tensor) -> None:
@@ -206,6 +224,128 @@ class AttributeClusters(nn.Module):
         """The nearest of the own label's clusters, (B,)."""
         outside = (self.table == 0).index_select(0, label)
         return self._fit_of(features).masked_fill(outside, float("-inf")).argmax(dim=1)
+
+
+class Clusters(AttributeEstimator):
+    """Another estimator's class probabilities, divided among the several attribute values of a label (LC+).
+
+    Where a label goes with several attribute values, class probabilities alone cannot tell them apart. The features
+    that the inner estimator sees are clustered, see ``AttributeClusters``. The data source must know which labels go
+    with which values.
+    """
+
+    components = MappingProxyType({"attributes": "attributes"})
+
+    def __init__(
+        self, attributes: AttributeEstimator | str = "Online", weights: Weights = "seo", momentum: float = 0.3
+    ) -> None:
+        """Choose the inner estimator.
+
+        Args:
+            attributes: The inner estimator: ``Online`` with a head start, or ``CrossFitted`` on a view.
+            weights: Weights of the clusters; see ``AttributeClusters``.
+            momentum: Weight of the present batch in the moving average of the clusters' losses, in (0, 1].
+
+        Raises:
+            InputError: If the inner estimator has no features to cluster.
+        """
+        super().__init__()
+        if attributes == "Online":  # alone it has no head start, which clusters need
+            from logit_correction.attributes.online import Online
+
+            attributes = Online(head_start_epochs=2, correlation="known")
+        self.inner = component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
+        self.inner.keep_features()
+        self.weights, self.momentum = weights, momentum
+        self.trains_network, self.num_stages = self.inner.trains_network, self.inner.num_stages
+        self.settled = self.inner.settled
+
+    def choose_correlation(self, info: DataInfo) -> Correlation:
+        """Return the data source's table."""
+        return known_correlation("known", info)
+
+    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
+        """Build the inner estimator and empty clusters."""
+        super().attach(build, network, info, seed)
+        self.inner.attach(build, network, info, seed)
+        size = self.inner.feature_size()
+        self.clusters = AttributeClusters(
+            self.correlation, size, momentum=self.momentum, weights=self.weights, seed=seed
+        )
+
+    def setup(self, rows: TrainingRows) -> None:
+        """Take in the training rows."""
+        super().setup(rows)
+        self.inner.setup(rows)
+
+    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
+        """Ask for the inner estimator's stage."""
+        return self.inner.begin_stage(stage, outputs)
+
+    def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
+        """Train the inner estimator alone."""
+        return self.inner.step(batch, epoch, randomness)
+
+    def collect(self, batch: Batch) -> Tensor:
+        """Return what the inner estimator collects, features included."""
+        return self.inner.collect(batch)
+
+    def finish(self, outputs: Tensor | None) -> None:
+        """Cluster the features of all rows."""
+        self.inner.finish(outputs)
+        probability, features = self.inner.rows_to_cluster(outputs)
+        if len(self.clusters.center[0]) != features.shape[1]:
+            self.clusters.resize(features.shape[1])
+        self.clusters.fit(features, self.rows.label)
+        if self.settled:
+            own = probability.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
+            self.settle(self._posterior(probability, features).argmax(dim=1), own)
+
+    def _posterior(self, probability: Tensor, features: Tensor) -> Tensor:
+        """Return P(a | x), (N, K), a part at a time."""
+        parts = zip(probability.split(4096), features.split(4096), strict=True)
+        device = self.clusters.center.device
+        found = [self.correlation.posterior(p.to(device), self.clusters.within(f.to(device))) for p, f in parts]
+        return torch.cat(found).to(probability.device)
+
+    def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
+        """Divide the inner estimate of a label among its values (section 3.2.3)."""
+        if self.settled:
+            return super().forward(batch, epoch, randomness)
+        estimate = self.inner(batch, epoch, randomness)
+        with torch.no_grad():
+            posterior = self.correlation.posterior(estimate.probability, self.clusters.within(estimate.features))
+        return replace(estimate, posterior=posterior, attribute=posterior.argmax(dim=1))
+
+    def learn_from_losses(self, estimate: Estimate, label: Tensor, losses: Tensor) -> None:
+        """Take the losses into the clusters' weights."""
+        if estimate.features is not None:
+            self.clusters.update(estimate.features, label, losses)
+
+    def predict(self, inputs: Inputs) -> Tensor:
+        """Return the inner estimator's logits."""
+        return self.inner.predict(inputs)
+
+    def parameter_groups(self) -> list[dict[str, object]]:
+        """Return the inner estimator's groups."""
+        return self.inner.parameter_groups()
+
+    def diagnose(self, batch: Batch) -> dict[str, Tensor]:
+        """Return each row's estimated attribute and whether it is taken for minority."""
+        if self.settled:
+            return super().diagnose(batch)
+        found = self.inner.collect(batch)
+        probability, features = found[:, : self.info.num_labels], found[:, self.info.num_labels :]
+        attribute = self._posterior(probability, features).argmax(dim=1)
+        return {
+            "estimated_attribute": attribute,
+            "minority": self.correlation.is_minority(batch.label, attribute),
+            "label_probability": probability.gather(1, batch.label[:, None]).squeeze(1),
+        }
+
+    def describe(self) -> str:
+        """Say where the attributes come from."""
+        return f"{self.inner.describe()}, values of one label told apart by clusters"
 
 
 def _shared_sets(correlation: Correlation) -> dict[tuple[int, ...], list[int]]:

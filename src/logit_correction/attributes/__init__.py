@@ -1,0 +1,31 @@
+"""Attribute estimators: where the attribute of every training row comes from. One file each, and one line here."""
+
+from __future__ import annotations
+
+#: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
+ESTIMATORS: dict[str, tuple[str, str]] = {
+    "Auto": (
+        "logit_correction.attributes.auto.Auto",
+        "looks for a shortcut by named views, estimates it, and abstains where there is none",
+    ),
+    "Online": (
+        "logit_correction.attributes.online.Online",
+        "the paper's: a biased network beside the robust one",
+    ),
+    "CrossFitted": (
+        "logit_correction.attributes.cross_fitted.CrossFitted",
+        "biased networks, or small heads on a view, each estimating rows it was not trained on",
+    ),
+    "Given": (
+        "logit_correction.attributes.given.Given",
+        "from a file or a column, row by row; rows without one are not corrected",
+    ),
+    "TrueAttributes": (
+        "logit_correction.attributes.true_attributes.TrueAttributes",
+        "the attribute labels of the training rows, which are then read",
+    ),
+    "Clusters": (
+        "logit_correction.attributes.clusters.Clusters",
+        "tells apart several attribute values of one label, on top of another estimator (LC+)",
+    ),
+}

@@ -1,0 +1,250 @@
+"""What every attribute estimator is, and what it says of a batch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from logit_correction.correlation import Correlation
+from logit_correction.distributed import broadcast_from_first
+from logit_correction.functional import cell_sums
+from logit_correction.randomness import StepRandomness
+from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step, TrainingRows
+
+#: Builds a network whose weights depend on the run's seed and the network's role alone.
+Builder: TypeAlias = Callable[[NetworkFactory, str], nn.Module]
+
+#: The attribute of a row of which nothing is known; such a row is not corrected.
+UNKNOWN = -1
+
+
+@dataclass
+class Estimate:
+    """What an estimator says of a batch; all but the loss without a gradient.
+
+    Attributes:
+        attribute: (B,) long, a_x, the attribute value of the greatest posterior; -1 where unknown.
+        posterior: (B, K), P(a | x); None where the estimates are settled.
+        label_probability: (B,), the biased network's p_y(x) of each row's label; None where settled.
+        loss: The estimator's own loss, 0-d; None where nothing trains.
+        features: (B, F) that clusters are found in; None unless asked for.
+        probability: (B, L), the class probabilities that the posterior was made of; None where settled.
+    """
+
+    attribute: Tensor
+    posterior: Tensor | None = None
+    label_probability: Tensor | None = None
+    loss: Tensor | None = None
+    features: Tensor | None = None
+    probability: Tensor | None = None
+
+
+class AttributeEstimator(nn.Module, ABC):
+    """Tells the attribute of every training row to a method that wants one.
+
+    An estimator is made of its options alone. The method then calls, in this order,
+
+    1. ``attach`` once: sizes and names of the data, and a way to build networks;
+    2. ``setup`` once, before training begins or goes on: the labels of all rows;
+    3. for each of ``num_stages`` stages ``begin_stage``, then ``step`` for each batch, then ``collect`` for all rows;
+    4. ``finish`` with what the last stage collected, in any case before the method's own stage;
+    5. ``forward`` for each batch of the method's own stage.
+
+    A *settled* estimator knows each row's attribute once and for all when it is finished. It is looked up by the row's
+    index, which costs next to nothing. Otherwise ``forward`` estimates anew, and may train on.
+
+    Attributes:
+        components: Constructor argument -> kind of component, for arguments that are components with options of their
+            own; see ``logit_correction.components``.
+        needs_attributes: Whether it reads attribute labels.
+        trains_network: Whether it trains networks of the kind that ``attach`` is given.
+        num_stages: How many stages of the training loop it wants before the method's own.
+        settled: See above.
+        correlation: Which attribute values are a label's majority.
+        row_attribute: (N,) long, a_x of every training row, -1 where unknown; of settled estimates.
+        row_label_probability: (N,), how well the label fits what was seen of each row.
+        evidence: What was found of a shortcut, for ``report.json``; None where nobody looked.
+        abstained: Whether nothing is to be corrected, so that a method trains as ERM does.
+    """
+
+    components: ClassVar[Mapping[str, str]] = {}
+    needs_attributes: bool = False
+    trains_network: bool = False
+    num_stages: int = 0
+    settled: bool = True
+    correlation: Correlation
+    row_attribute: Tensor
+    row_label_probability: Tensor
+
+    def __init__(self) -> None:
+        """Start without data."""
+        super().__init__()
+        self.evidence: dict[str, Any] | None = None
+        self.abstained = False
+        self.stage = 0
+
+    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
+        """Learn of the data and build what there is to build.
+
+        Args:
+            build: Builds a network for a role.
+            network: Builds networks of the kind that an estimator may train.
+            info: Sizes and names of the data.
+            seed: Seed of everything random.
+
+        Raises:
+            InputError: If an option does not fit the data.
+        """
+        self.info, self.seed = info, seed
+        self.correlation = self.choose_correlation(info)
+        self.register_buffer("row_attribute", torch.full((info.num_rows,), UNKNOWN, dtype=torch.long))
+        self.register_buffer("row_label_probability", torch.zeros(info.num_rows))
+
+    def choose_correlation(self, info: DataInfo) -> Correlation:
+        """Return which labels go with which attribute values; by default label j with value j."""
+        return Correlation.one_to_one(info.num_labels)
+
+    @property
+    def num_attributes(self) -> int:
+        """K."""
+        return self.correlation.num_attributes
+
+    @property
+    def attribute_names(self) -> list[str] | None:
+        """K names; None where value j is only known as what goes with label j."""
+        return None
+
+    def setup(self, rows: TrainingRows) -> None:
+        """Take in the training rows; does no long work."""
+        self.rows = rows
+
+    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
+        """Prepare stage 0..num_stages-1.
+
+        Args:
+            stage: Its number.
+            outputs: (N, C), what ``collect`` returned of all rows after the stage before; None at stage 0.
+        """
+        raise InputError(f"{type(self).__name__} has no stage of its own")
+
+    def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
+        """Return the loss of a batch in a stage of its own, ``epoch`` epochs after the stage began."""
+        raise NotImplementedError
+
+    def collect(self, batch: Batch) -> Tensor:
+        """Return what is to be known of every row at the end of a stage, (B, C)."""
+        raise NotImplementedError
+
+    def finish(self, outputs: Tensor | None) -> None:
+        """Make the estimates that the method's own stage begins with; long work is done here.
+
+        Args:
+            outputs: (N, C) of the last stage; None without stages.
+        """
+        self.settle(*self.estimate_rows(outputs))
+
+    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return the attribute (N,) of all rows, -1 where unknown, and their label's probability (N,) if there is one."""
+        raise NotImplementedError
+
+    def settle(self, attribute: Tensor, label_probability: Tensor | None) -> None:
+        """Keep the estimates of all rows; every process those of the first one."""
+        self.row_attribute.copy_(attribute)
+        if label_probability is not None:
+            self.row_label_probability.copy_(label_probability)
+        broadcast_from_first(self.row_attribute)
+        broadcast_from_first(self.row_label_probability)
+
+    def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
+        """Estimate the attributes of a batch, ``epoch`` epochs after the method's own stage began."""
+        return Estimate(self.row_attribute.index_select(0, batch.index))
+
+    def group_counts(self) -> Tensor:
+        """Return how many training rows each group has, (L, K); rows of unknown attribute are in none."""
+        known = (self.row_attribute >= 0).double()
+        label = self.rows.label.to(known.device)
+        return cell_sums(label, self.row_attribute.clamp_min(0), known, self.info.num_labels, self.num_attributes)[0]
+
+    def learn_from_losses(self, estimate: Estimate, label: Tensor, losses: Tensor) -> None:
+        """Take in the robust network's losses (B,) of a batch; by default do nothing."""
+
+    def keep_features(self) -> None:
+        """Keep the features that clusters are to be found in; called before ``attach``.
+
+        Raises:
+            InputError: If there are none that could be compared between rows.
+        """
+        raise InputError(
+            f"{type(self).__name__} has no features to cluster: take Online with head_start_epochs, or CrossFitted on a "
+            "view"
+        )
+
+    def feature_size(self) -> int:
+        """Return F, the size of the features to cluster; 0 where it is not known yet."""
+        return 0
+
+    def rows_to_cluster(self, outputs: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return class probabilities (N, L) and features (N, F) of all rows, after ``finish``."""
+        raise NotImplementedError
+
+    def parameter_groups(self) -> list[dict[str, object]]:
+        """Return the optimiser groups of the networks that train in the present stage."""
+        return []
+
+    def predict(self, inputs: Inputs) -> Tensor:
+        """Return logits (B, L) of what is trained in a stage of its own, for the figures of the validation rows."""
+        raise NotImplementedError
+
+    def diagnose(self, batch: Batch) -> dict[str, Tensor]:
+        """Return what is believed of rows, once they are estimated; for reports only."""
+        attribute = self.row_attribute.index_select(0, batch.index)
+        return {
+            "estimated_attribute": attribute,
+            "minority": self.correlation.is_minority(batch.label, attribute),
+            "label_probability": self.row_label_probability.index_select(0, batch.index),
+        }
+
+    def warnings(self) -> list[str]:
+        """Return what a user should be told as things stand."""
+        return []
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Return what lies in no buffer, for the state dict."""
+        return {"evidence": self.evidence, "abstained": self.abstained, "stage": self.stage}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Take over what ``get_extra_state`` returned."""
+        self.evidence, self.abstained, self.stage = state["evidence"], state["abstained"], state["stage"]
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Say in one plain sentence where the attributes come from."""
+
+
+def known_correlation(choice: str, info: DataInfo) -> Correlation:
+    """Return the correlation that an estimator goes by.
+
+    Args:
+        choice: ``one-to-one``, or ``known`` for the data source's.
+        info: Facts about the data.
+
+    Raises:
+        InputError: If the source knows none.
+    """
+    if choice == "one-to-one":
+        return Correlation.one_to_one(info.num_labels)
+    if info.correlation is None:
+        raise InputError("correlation=known needs a data source that knows which labels go with which attribute values")
+    return info.correlation
+
+
+def counted_correlation(label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> Correlation:
+    """Return the correlation of which each label's majority is its commonest attribute value, rows of -1 left out."""
+    known = (attribute >= 0).double()
+    counts = cell_sums(label, attribute.clamp_min(0), known, num_labels, num_attributes)[0]
+    return Correlation.from_table(counts.argmax(dim=1, keepdim=True).tolist(), num_attributes)

@@ -1,0 +1,293 @@
+"""Cross-fitting: the attribute of every training row, estimated by a learner that was not trained on the row."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, log_softmax
+
+from logit_correction.attributes.base import AttributeEstimator, Builder, known_correlation
+from logit_correction.attributes.biased import hidden_logits, ramped_q
+from logit_correction.attributes.heads import HeadTraining, cross_fit, relabeled, standardized
+from logit_correction.correlation import Correlation
+from logit_correction.errors import check_range
+from logit_correction.functional import GceForm, generalize
+from logit_correction.randomness import StepRandomness
+from logit_correction.seeds import derive_seed, make_generator
+from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step, TrainingRows
+from logit_correction.views.choose import find_views
+
+#: Epochs of biased networks, where nobody says.
+NETWORK_EPOCHS = 3
+
+
+class CrossFitted(AttributeEstimator):
+    """Learners trained on one half of the rows, with generalized cross-entropy, estimate the other half.
+
+    What a learner knows by heart of a minority row does not help it on the other half, so there it goes by the
+    shortcut. The learner is either
+
+    - a network on the whole input, of the kind of the robust one (``--biased_network`` names another), or
+    - with ``view`` a small head on what this view keeps of an input. It trains in seconds, and a shortcut of the view's
+      kind is about all that it can learn.
+
+    With ``rounds`` the rows whose held-out odds for another label exceed ``relabel_odds`` get that label for a target,
+    and the learners are trained anew: they forget what they knew of the label itself.
+    """
+
+    def __init__(
+        self,
+        view: str | list[str] | None = None,
+        splits: int = 2,
+        rounds: int | None = None,
+        relabel_odds: float = 10.0,
+        odds: float = 1.0,
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        q: float = 0.7,
+        gce_form: GceForm = "paper",
+        q_ramp_up: float = 2 / 3,
+        input_dropout: float | None = None,
+        correlation: Literal["one-to-one", "known"] = "one-to-one",
+    ) -> None:
+        """Choose the learner and how it trains.
+
+        Args:
+            view: What the learner sees: a view or several side by side; None for the whole input. `logit-correction
+                list views` names them.
+            splits: S, the number of random splits into two halves; 2 S learners are trained.
+            rounds: Rounds of relabelling; None takes 2 on a view and 0 on the whole input.
+            relabel_odds: Held-out odds from which a row is given another target in the next round.
+            odds: Held-out odds of another value against its label's own from which a row counts as minority, 1 or more.
+            epochs: Epochs of a learner; None takes 3, on a view at least 150 steps.
+            learning_rate: Of the learners; None takes the run's for networks, 1e-3 on a view.
+            q: Exponent of the generalized cross-entropy, in [0, 1]; 0 is cross-entropy.
+            gce_form: ``paper`` or ``weighted``.
+            q_ramp_up: Share of the epochs over which q rises from 0.
+            input_dropout: Probability with which a pixel or feature is hidden while the learners train; None takes 0.2
+                on a view and 0 on the whole input.
+            correlation: ``one-to-one`` takes label j to go with attribute value j; ``known`` uses the data source's
+                table.
+
+        Raises:
+            InputError: If an option is out of range.
+        """
+        super().__init__()
+        check_range("splits", splits, 1)
+        check_range("relabel_odds", relabel_odds, 1)
+        check_range("odds", odds, 1)
+        check_range("q", q, 0, 1)
+        check_range("q_ramp_up", q_ramp_up, 0, 1)
+        for name, value, least in (("epochs", epochs, 1), ("rounds", rounds, 0), ("learning_rate", learning_rate, 0)):
+            if value is not None:
+                check_range(name, value, least)
+        if input_dropout is not None:
+            check_range("input_dropout", input_dropout, 0, 1, open_end=True)
+        if view is not None and gce_form != "paper":
+            raise InputError("gce_form concerns networks: leave it out beside view")
+        self.views = [] if view is None else [view] if isinstance(view, str) else list(view)
+        self.trains_network = not self.views
+        self.splits, self.relabel_odds, self.odds = splits, relabel_odds, odds
+        self.rounds = rounds if rounds is not None else 2 if self.views else 0
+        self.epochs, self.learning_rate, self.q, self.gce_form = epochs, learning_rate, q, gce_form
+        self.q_ramp_up, self.choice = q_ramp_up, correlation
+        self.input_dropout = input_dropout if input_dropout is not None else 0.2 if self.views else 0.0
+        self.num_stages = 0 if self.views else 1 + self.rounds
+        self.networks = nn.ModuleList()
+        self.held_out: Tensor | None = None
+        self.row_features: Tensor | None = None
+
+    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
+        """Build the networks, 2 for each split; those of a split side by side."""
+        super().attach(build, network, info, seed)
+        self._build, self._network = build, network
+        if self.views:
+            return
+        if self.input_dropout and info.tokens:
+            raise InputError("tokens cannot be hidden from a biased network: give input_dropout=0")
+        self.networks.extend(build(network, f"biased network {number}") for number in range(2 * self.splits))
+        side = torch.zeros(self.splits, info.num_rows, dtype=torch.bool)
+        orders = [
+            torch.randperm(info.num_rows, generator=make_generator(seed, "split", split))
+            for split in range(self.splits)
+        ]
+        side.scatter_(1, torch.stack(orders)[:, info.num_rows // 2 :], True)
+        self.register_buffer("side", side, persistent=False)
+        self.register_buffer("target", torch.zeros(info.num_rows, dtype=torch.long))
+
+    def choose_correlation(self, info: DataInfo) -> Correlation:
+        """Return label j with value j, or the data source's table."""
+        return known_correlation(self.choice, info)
+
+    def setup(self, rows: TrainingRows) -> None:
+        """Take in the labels; find the views, so that one that does not apply is told at once."""
+        super().setup(rows)
+        if self.views:
+            if rows.view_inputs is None:
+                raise InputError("views need the inputs of all training rows: give TrainingRows.view_inputs")
+            self._found = find_views(self.views, rows.view_inputs)
+
+    # -- networks, trained in stages of the loop
+
+    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
+        """Ask for the epochs of a round; before all but the first, relabel the rows and draw the weights anew."""
+        self.stage = stage
+        if stage == 0:
+            self.target.copy_(self.rows.label)
+        else:
+            assert outputs is not None
+            self.target.copy_(relabeled(outputs, self.rows.label, self.relabel_odds))
+            for number, network in enumerate(self.networks):
+                fresh = self._build(self._network, f"biased network {number}, round {stage}")
+                network.load_state_dict(fresh.state_dict())
+        return Stage(epochs=self.epochs or NETWORK_EPOCHS, learning_rate=self.learning_rate)
+
+    def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
+        """Return the sum of the networks' mean losses, each over the batch's rows of its own half."""
+        q = ramped_q(self.q, epoch, self.q_ramp_up * (self.epochs or NETWORK_EPOCHS))
+        generator = randomness.next(batch.label.device) if self.input_dropout else None
+        target = self.target.index_select(0, batch.index)
+        total = torch.zeros((), device=batch.label.device)
+        for number, network in enumerate(self.networks):
+            member = self.side[number // 2].index_select(0, batch.index) == bool(number % 2)
+            rows, weight = _own_rows(member)
+            inputs = _take(batch.inputs, rows)
+            if generator is None:
+                logits = network(inputs)
+            else:
+                logits = hidden_logits(network, inputs, self.input_dropout, generator)
+            loss = cross_entropy(logits, target.index_select(0, rows), reduction="none")
+            total = total + (generalize(loss, q, self.gce_form) * weight).sum()
+        return Step(total, {"loss_biased": total.detach() / len(self.networks)})
+
+    def collect(self, batch: Batch) -> Tensor:
+        """Return the mean softmax (B, L) of the networks that were not trained on a row; waits for the device."""
+        total = torch.zeros(len(batch.label), self.info.num_labels, device=batch.label.device)
+        for number, network in enumerate(self.networks):
+            trained = self.side[number // 2].index_select(0, batch.index) == bool(number % 2)
+            rows = (~trained).nonzero().squeeze(1)
+            if len(rows):
+                total.index_add_(0, rows, network(_take(batch.inputs, rows)).float().softmax(dim=1))
+        return total / self.splits
+
+    def parameter_groups(self) -> list[dict[str, object]]:
+        """Return one optimiser group for each network; their learning rate stays constant."""
+        return [
+            {"params": list(network.parameters()), "name": f"biased_network_{number}", "schedule": "none"}
+            for number, network in enumerate(self.networks)
+        ]
+
+    def predict(self, inputs: Inputs) -> Tensor:
+        """Return the logarithm (B, L) of the mean softmax of all networks, for rows that none was trained on."""
+        logs = torch.stack([log_softmax(network(inputs).float(), dim=1) for network in self.networks])
+        return logs.logsumexp(dim=0) - math.log(len(self.networks))
+
+    # -- what both end in
+
+    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Estimate all rows from held-out class probabilities: of the networks, or of heads on the views."""
+        label = self.rows.label
+        self.held_out = self._held_out_by_views() if self.views else outputs
+        assert self.held_out is not None
+        posterior = self.correlation.posterior(self.held_out)
+        own = self.held_out.gather(1, label.unsqueeze(1)).squeeze(1)
+        return likely_attribute(posterior, label, self.correlation, self.odds), own
+
+    def _held_out_by_views(self) -> Tensor:
+        assert self.rows.view_inputs is not None
+        parts = []
+        for view in self._found:
+            self.rows.report(f"looking at {view.name}")
+            view.fit(self.rows.view_inputs)
+            parts.append(standardized(view.features(self.rows.view_inputs)))
+        self.row_features = torch.cat(parts, dim=1)
+        return self.estimate_from(self.row_features)
+
+    def estimate_from(self, features: Tensor) -> Tensor:
+        """Return held-out class probabilities (N, L) by heads on standardised features (N, F), after all rounds."""
+        training = HeadTraining(
+            epochs=self.epochs,
+            learning_rate=1e-3 if self.learning_rate is None else self.learning_rate,
+            q=self.q,
+            q_ramp_up=self.q_ramp_up,
+            dropout=self.input_dropout,
+        )
+        label, target = self.rows.label, self.rows.label
+        for turn in range(self.rounds + 1):
+            self.rows.report(f"estimating the attribute, round {turn + 1} of {self.rounds + 1}")
+            last = turn == self.rounds
+            seed = derive_seed(self.seed, "round", turn)
+            splits = self.splits if last else 1  # the targets of a round need be no better than that
+            found = cross_fit(features, target, self.info.num_labels, training, splits=splits, seed=seed)
+            target = relabeled(found, label, self.relabel_odds)
+        return found
+
+    def keep_features(self) -> None:
+        """Keep the views' features.
+
+        Raises:
+            InputError: If networks were to be trained, whose features are not comparable.
+        """
+        if not self.views:
+            raise InputError(
+                "features of cross-fitted networks are not comparable, so they cannot be clustered: give a view, or "
+                "take Online with head_start_epochs"
+            )
+
+    def rows_to_cluster(self, outputs: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the held-out probabilities and the features of all rows."""
+        assert self.held_out is not None and self.row_features is not None
+        return self.held_out, self.row_features
+
+    def describe(self) -> str:
+        """Say where the attributes come from."""
+        if self.views:
+            return f"heads on {', '.join(self.views)}, cross-fitted"
+        return "biased networks on the whole input, cross-fitted"
+
+
+def likely_attribute(posterior: Tensor, label: Tensor, correlation: Correlation, odds: float = 1.0) -> Tensor:
+    """Return the attribute (N,) of each row: a minority value only where it exceeds the label's own ones by ``odds``.
+
+    Args:
+        posterior: (N, K), P(a | x).
+        label: (N,) long.
+        correlation: Which values are a label's own.
+        odds: 1 is the argmax.
+
+    >>> posterior = torch.tensor([[0.75, 0.25], [0.95, 0.05]])
+    >>> likely_attribute(posterior, torch.tensor([1, 1]), Correlation.one_to_one(2), odds=10.0)
+    tensor([1, 0])
+    """
+    conflicting = correlation.minority_groups(posterior.device).index_select(0, label)
+    kept = posterior.masked_fill(conflicting, -1.0)
+    own_value, own = kept.max(dim=1)
+    other_value, other = posterior.masked_fill(~conflicting, -1.0).max(dim=1)
+    return torch.where(other_value > odds * own_value, other, own)
+
+
+def _take(inputs: Inputs, rows: Tensor) -> Inputs:
+    if isinstance(inputs, Tensor):
+        return inputs.index_select(0, rows)
+    return {name: part.index_select(0, rows) for name, part in inputs.items()}
+
+
+def _own_rows(member: Tensor) -> tuple[Tensor, Tensor]:
+    """Gather the members of a batch (B,) into a fixed number of places, so that nothing waits for the device.
+
+    About half of the rows are members. The places are half the batch and four standard deviations more, so hardly ever
+    (about once in 30,000 steps) does a member find no place and sit out. Places left over repeat members with weight 0.
+
+    Returns:
+        Rows (C,) and their weights (C,), which sum to 1 unless there are no members.
+    """
+    size = len(member)
+    room = min(size, size // 2 + math.ceil(2 * math.sqrt(size)))
+    order = member.long().argsort(descending=True, stable=True)
+    count = member.sum()
+    place = torch.arange(room, device=member.device)
+    rows = order.index_select(0, place % count.clamp_min(1))
+    return rows, (place < count) / count.clamp(1, room)

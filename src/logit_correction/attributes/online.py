@@ -1,0 +1,240 @@
+"""The paper's estimator: a biased network beside the robust one, both trained from the first step to the last."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import adaptive_avg_pool2d, interpolate, log_softmax, nll_loss, softmax
+
+from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate, known_correlation
+from logit_correction.attributes.biased import hide, ramped_q
+from logit_correction.correlation import Correlation
+from logit_correction.errors import check_range
+from logit_correction.functional import GceForm, generalize
+from logit_correction.networks.base import Network, feature_size, frozen_statistics
+from logit_correction.randomness import StepRandomness
+from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step
+
+#: Stages of the biased network: beside the robust one, or before it.
+BESIDE, ALONE = 0, 1
+
+
+class Online(AttributeEstimator):
+    """A biased network beside the robust one.
+
+    It is trained with generalized cross-entropy (eq. 3), which trusts easy rows, and so learns the shortcut. Its class
+    probabilities estimate the attribute (eq. 11, 12): label j's majority is attribute value j, or what the data
+    source's table says.
+
+    With ``head_start_epochs`` the biased network trains alone at first, in a stage of its own before the robust network
+    starts, and with ``epochs`` it stays as it is after so many epochs in all. If both are the same number, every row's
+    estimate is settled before the robust network starts.
+    """
+
+    trains_network = True
+
+    def __init__(
+        self,
+        q: float = 0.7,
+        gce_form: GceForm = "paper",
+        q_ramp_up_epochs: float = 0.0,
+        head_start_epochs: int = 0,
+        epochs: float | None = None,
+        input_dropout: float = 0.0,
+        pooling: int = 0,
+        temperature: float = 1.0,
+        learning_rate_scale: float = 1.0,
+        schedule: Literal["same", "none"] = "same",
+        correlation: Literal["one-to-one", "known"] = "one-to-one",
+    ) -> None:
+        """Choose how the biased network trains; the defaults are the paper's.
+
+        Args:
+            q: Exponent of the generalized cross-entropy, in [0, 1]; the paper's 0.7 (0.8 on Waterbirds).
+            gce_form: ``paper`` is (1 - p^q) / q, ``weighted`` cross-entropy times the detached q p^q.
+            q_ramp_up_epochs: Epochs over which q rises from 0. A network that begins with the full q can lose a label
+                for good, since rows of small probability hardly count.
+            head_start_epochs: Epochs in which the biased network trains alone, before the epochs of the run.
+            epochs: Epochs after which the biased network stays as it is, the head start included; None trains it to the
+                end, as the paper does.
+            input_dropout: Probability with which each pixel (each feature) is hidden from the biased network while it
+                trains, in [0, 1). To hide much is the belief that the shortcut shows in any part of the input.
+            pooling: If positive, the biased network sees images averaged down to so many cells a side.
+            temperature: Divides the biased logits before the softmax that estimates the attribute.
+            learning_rate_scale: Learning rate of the biased network relative to the robust one's.
+            schedule: ``same`` follows the run's schedule, ``none`` keeps the biased network's learning rate constant.
+            correlation: ``one-to-one`` takes label j to go with attribute value j; ``known`` uses the data source's
+                category-level table (LC+).
+
+        Raises:
+            InputError: If an option is out of range.
+        """
+        super().__init__()
+        check_range("q", q, 0, 1)
+        check_range("q_ramp_up_epochs", q_ramp_up_epochs, 0)
+        check_range("head_start_epochs", head_start_epochs, 0)
+        check_range("input_dropout", input_dropout, 0, 1, open_end=True)
+        check_range("pooling", pooling, 0)
+        check_range("temperature", temperature, 1e-6)
+        check_range("learning_rate_scale", learning_rate_scale, 0)
+        if epochs is not None and (epochs < head_start_epochs or epochs <= 0):
+            raise InputError(
+                f"epochs is {epochs}, but the head start takes {head_start_epochs} epochs, in which the biased network "
+                "trains alone: give at least as many, and more than 0"
+            )
+        self.q, self.gce_form, self.q_ramp_up_epochs = q, gce_form, q_ramp_up_epochs
+        self.head_start_epochs, self.epochs = head_start_epochs, epochs
+        self.input_dropout, self.pooling, self.temperature = input_dropout, pooling, temperature
+        self.learning_rate_scale, self.schedule, self.choice = learning_rate_scale, schedule, correlation
+        self.num_stages = int(head_start_epochs > 0)
+        self.settled = epochs is not None and epochs == head_start_epochs
+        self.keeps_features = False
+
+    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
+        """Build the biased network."""
+        super().attach(build, network, info, seed)
+        if self.pooling and len(info.input_shape) != 3:
+            raise InputError(f"pooling needs images, but inputs have shape {info.input_shape}: leave it at 0")
+        if self.input_dropout and info.tokens:
+            raise InputError("tokens cannot be hidden from a biased network: give input_dropout=0")
+        self.network = build(network, "biased network")
+
+    def choose_correlation(self, info: DataInfo) -> Correlation:
+        """Return label j with value j, or the data source's table."""
+        return known_correlation(self.choice, info)
+
+    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
+        """Ask for the head start."""
+        self.stage = ALONE
+        return Stage(epochs=self.head_start_epochs)
+
+    def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
+        """Train alone on a batch."""
+        loss = self._train_on(batch, epoch, randomness)[0]
+        return Step(loss, {"loss_biased": loss.detach()})
+
+    def collect(self, batch: Batch) -> Tensor:
+        """Return class probabilities of rows, and their features if clusters want them, (B, L + F)."""
+        log_probability, features = self._run(self._seen(batch.inputs))
+        probability = self._probability(log_probability)
+        return probability if features is None else torch.cat([probability, features], dim=1)
+
+    def finish(self, outputs: Tensor | None) -> None:
+        """Settle the estimates if the biased network is to stay as it is."""
+        self.stage = BESIDE
+        if self.settled:
+            super().finish(outputs)
+
+    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Estimate all rows from their collected class probabilities."""
+        assert outputs is not None
+        probability = outputs[:, : self.info.num_labels]
+        own = probability.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
+        return self.correlation.posterior(probability).argmax(dim=1), own
+
+    def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
+        """Train on a batch, or look at it, and estimate the rows' attributes (eq. 3, 11, 12)."""
+        if self.settled:
+            return super().forward(batch, epoch, randomness)
+        loss, log_probability, features = self._train_on(batch, epoch + self.head_start_epochs, randomness)
+        with torch.no_grad():
+            probability = self._probability(log_probability)
+            posterior = self.correlation.posterior(probability)
+            own = probability.gather(1, batch.label.unsqueeze(1)).squeeze(1)
+            return Estimate(posterior.argmax(dim=1), posterior, own, loss, features, probability)
+
+    def _train_on(self, batch: Batch, epoch: float, randomness: StepRandomness) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the loss, and the log-softmax (B, L) and features that the attribute is estimated from."""
+        inputs = self._seen(batch.inputs)
+        trains = torch.is_grad_enabled() and (self.stage == ALONE or self.epochs is None or epoch < self.epochs)
+        hides = trains and self.input_dropout > 0
+        # Running statistics are of whole inputs, each counted once, and stay as they are with the rest of the network.
+        statistics = frozen_statistics(self.network) if hides or not trains else nullcontext()
+        with torch.set_grad_enabled(trains), statistics:
+            shown = hide(inputs, self.input_dropout, randomness.next(batch.label.device)) if hides else inputs
+            # One log-softmax serves the loss and the estimate.
+            log_probability, features = self._run(shown)
+            loss = nll_loss(log_probability, batch.label, reduction="none")
+            loss = generalize(loss, ramped_q(self.q, epoch, self.q_ramp_up_epochs), self.gce_form).mean()
+        if hides:
+            # The attribute is estimated from all that there is to see.
+            with torch.no_grad():
+                log_probability, features = self._run(inputs)
+        return loss, log_probability.detach(), features
+
+    def _probability(self, log_probability: Tensor) -> Tensor:
+        """Return p(x), (B, L)."""
+        if self.temperature == 1:
+            return log_probability.exp()
+        return softmax(log_probability / self.temperature, dim=1)
+
+    def _run(self, inputs: Inputs) -> tuple[Tensor, Tensor | None]:
+        """Return the log-softmax (B, L) and, if clusters want them, the detached features (B, F)."""
+        if not self.keeps_features:
+            return log_softmax(self.network(inputs).float(), dim=1), None
+        halves = cast(Network, self.network)
+        features: Tensor = halves.features(inputs)
+        return log_softmax(halves.head(features).float(), dim=1), features.detach().float()
+
+    def predict(self, inputs: Inputs) -> Tensor:
+        """Return the log-softmax (B, L) of the biased network."""
+        return self._run(self._seen(inputs))[0]
+
+    def keep_features(self) -> None:
+        """Keep the biased network's features.
+
+        Raises:
+            InputError: If there is no head start, after which they are clustered.
+        """
+        if not self.num_stages:
+            raise InputError(
+                "head_start_epochs is 0, but several attribute values of one label are told apart after the biased "
+                "network's head start: give 1 or more"
+            )
+        self.keeps_features = True
+
+    def feature_size(self) -> int:
+        """Return F."""
+        return feature_size(self.network)
+
+    def rows_to_cluster(self, outputs: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return what was collected after the head start."""
+        assert outputs is not None
+        return outputs[:, : self.info.num_labels], outputs[:, self.info.num_labels :]
+
+    def parameter_groups(self) -> list[dict[str, object]]:
+        """Return the optimiser group; none once the network stays as it is."""
+        if self.settled and not self.stage == ALONE:
+            return []
+        params = list(cast(nn.Module, self.network).parameters())
+        group: dict[str, object] = {
+            "params": params,
+            "name": "biased_network",
+            "learning_rate_scale": self.learning_rate_scale,
+        }
+        return [{**group, "schedule": "none"} if self.schedule == "none" else group]
+
+    def diagnose(self, batch: Batch) -> dict[str, Tensor]:
+        """Return each row's estimated attribute and whether it is taken for minority."""
+        if self.settled:
+            return super().diagnose(batch)
+        probability = self._probability(self._run(self._seen(batch.inputs))[0])
+        attribute = self.correlation.posterior(probability).argmax(dim=1)
+        return {
+            "estimated_attribute": attribute,
+            "minority": self.correlation.is_minority(batch.label, attribute),
+            "label_probability": probability.gather(1, batch.label[:, None]).squeeze(1),
+        }
+
+    def describe(self) -> str:
+        """Say where the attributes come from."""
+        return "a biased network beside the robust one"
+
+    def _seen(self, inputs: Inputs) -> Inputs:
+        if not self.pooling:
+            return inputs
+        assert isinstance(inputs, Tensor)
+        return interpolate(adaptive_avg_pool2d(inputs, self.pooling), size=inputs.shape[-2:])

@@ -1,0 +1,189 @@
+"""What is planted into images: each mark has K values, drawn into an image with a strength of its own."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import interpolate
+
+from logit_correction.errors import InputError
+
+#: (N, 3, H, W) in 0..255.
+Images = NDArray[np.float32]
+Values = NDArray[np.int64]
+Paint = Callable[[Images, Values, int, np.random.Generator], Images]
+
+
+@dataclass(frozen=True)
+class ImageMark:
+    """A mark that images can bear.
+
+    Attributes:
+        paint: (images, values (N,) 0..K-1, K, random numbers) -> images that bear the values; may change its input.
+        names: K -> the names of the values.
+        most: Largest K.
+    """
+
+    paint: Paint
+    names: Callable[[int], list[str]]
+    most: int = 10
+
+
+def mark_images(
+    name: str, images: NDArray[np.uint8], values: Values, num_values: int, draw: np.random.Generator
+) -> NDArray[np.uint8]:
+    """Return images (N, 3, H, W) that bear the mark ``name`` in the given values (N,)."""
+    painted = MARKS[name].paint(images.astype(np.float32), values, num_values, draw)
+    return np.rint(painted).clip(0, 255).astype(np.uint8)
+
+
+def resized(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
+    """Return images (N, C, H, W) in ``size`` x ``size`` pixels."""
+    if images.shape[2:] == (size, size):
+        return images
+    values = interpolate(torch.from_numpy(images).float(), (size, size), mode="bilinear", antialias=True)
+    return values.round().clamp(0, 255).to(torch.uint8).numpy()
+
+
+def value_names(name: str, num_values: int) -> list[str]:
+    """Return the names of the K values of a mark.
+
+    Raises:
+        InputError: If the mark has not so many values.
+    """
+    mark = MARKS[name]
+    if num_values > mark.most:
+        raise InputError(f"{name} has {mark.most} values, but there are {num_values} labels: give fewer --data.labels")
+    return mark.names(num_values)
+
+
+def _turns(num_values: int, whole: float) -> NDArray[np.float64]:
+    """Return K angles in degrees, equally far apart in ``whole`` degrees."""
+    return np.arange(num_values) * whole / num_values
+
+
+def _angles(what: str, whole: float) -> Callable[[int], list[str]]:
+    return lambda num_values: [f"{what} {angle:.0f}°" for angle in _turns(num_values, whole)]
+
+
+def _levels(what: str, levels: Callable[[int], NDArray[np.float64]], digits: int) -> Callable[[int], list[str]]:
+    return lambda num_values: [f"{what} {level:.{digits}f}" for level in levels(num_values)]
+
+
+def _cast(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:
+    """Shift the mean of each channel; what the three channels gain sums to zero."""
+    hue = np.deg2rad(_turns(num_values, 360))[values][:, None] + np.deg2rad([0.0, -120.0, 120.0])
+    strength = 24 * draw.uniform(0.6, 1.4, (len(values), 1))
+    return images + (strength * np.cos(hue)).astype(np.float32)[:, :, None, None]
+
+
+PLACES = ("top left", "top right", "bottom left", "bottom right", "top", "bottom", "left", "right")
+
+
+def _corner(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:
+    """Draw a small bright square near a corner, or near the middle of a side from the fifth value on."""
+    height, width = images.shape[2:]
+    side, margin = max(2, height // 10), max(1, height // 32)
+    for row, value in enumerate(values.tolist()):
+        place = PLACES[value]
+        top = margin if "top" in place else height - margin - side if "bottom" in place else (height - side) // 2
+        left = margin if "left" in place else width - margin - side if "right" in place else (width - side) // 2
+        images[row, :, top : top + side, left : left + side] = draw.uniform(225, 255)
+    return images
+
+
+def _frame_levels(num_values: int) -> NDArray[np.float64]:
+    return np.linspace(40, 215, num_values)
+
+
+def _frame(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:
+    """Draw a grey border; brightness varies a little from image to image."""
+    width = max(1, images.shape[2] // 16)
+    grey = (_frame_levels(num_values)[values] + draw.normal(0, 10, len(values))).astype(np.float32)
+    for edge in (np.s_[:, :, :width], np.s_[:, :, -width:], np.s_[:, :, :, :width], np.s_[:, :, :, -width:]):
+        images[edge] = grey[:, None, None, None]
+    return images
+
+
+def _blur_levels(num_values: int) -> NDArray[np.float64]:
+    return np.linspace(0, 1.2, num_values)
+
+
+def _blur(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:
+    """Blur by a Gaussian; its width is in pixels of an image of 32 pixels."""
+    from scipy.ndimage import gaussian_filter
+
+    sigma = _blur_levels(num_values)[values] * draw.uniform(0.85, 1.15, len(values)) * images.shape[2] / 32
+    for row, width in enumerate(sigma.tolist()):
+        if width > 0:
+            images[row] = gaussian_filter(images[row], (0, width, width))
+    return images
+
+
+def _noise_levels(num_values: int) -> NDArray[np.float64]:
+    return np.linspace(0, 24, num_values)
+
+
+def _noise(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:
+    """Add Gaussian noise to every pixel."""
+    strength = _noise_levels(num_values)[values] * draw.uniform(0.85, 1.15, len(values))
+    return images + strength.astype(np.float32)[:, None, None, None] * draw.standard_normal(images.shape, np.float32)
+
+
+def _jpeg_levels(num_values: int) -> NDArray[np.float64]:
+    return np.geomspace(90, 20, num_values).round()
+
+
+def _jpeg(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:
+    """Pack as JPEG and unpack."""
+    from PIL import Image
+
+    quality = _jpeg_levels(num_values)[values] + draw.integers(-3, 4, len(values))
+    pixels = images.transpose(0, 2, 3, 1).astype(np.uint8)
+    for row, level in enumerate(quality.tolist()):
+        packed = io.BytesIO()
+        Image.fromarray(pixels[row]).save(packed, "JPEG", quality=int(level))
+        images[row] = np.asarray(Image.open(packed)).transpose(2, 0, 1)
+    return images
+
+
+def _across(images: Images, angle: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return for each image and pixel how far it lies along a direction (N, H, W), in pixels from the middle."""
+    down, right = (np.arange(size) - (size - 1) / 2 for size in images.shape[2:])
+    along = np.cos(angle)[:, None, None] * right[None, None, :] - np.sin(angle)[:, None, None] * down[None, :, None]
+    return along.astype(np.float32)
+
+
+def _texture(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:
+    """Add faint stripes of any phase, about five pixels apart, whose direction is the value."""
+    angle = np.deg2rad(_turns(num_values, 180))[values] + draw.normal(0, 0.05, len(values))
+    period = draw.uniform(4.5, 5.5, len(values)) * images.shape[2] / 32
+    phase = draw.uniform(0, 2 * np.pi, len(values))
+    strength = 9 * draw.uniform(0.6, 1.4, len(values))
+    turns = _across(images, angle) * (2 * np.pi / period)[:, None, None] + phase[:, None, None]
+    return images + (strength[:, None, None] * np.sin(turns)).astype(np.float32)[:, None]
+
+
+def _light(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:
+    """Make one side brighter and the other darker; in the middle everything stays."""
+    angle = np.deg2rad(_turns(num_values, 360))[values] + draw.normal(0, 0.1, len(values))
+    strength = 0.35 * draw.uniform(0.6, 1.4, len(values))
+    ramp = _across(images, angle) / (max(images.shape[2:]) / 2)
+    return images * (1 + strength[:, None, None] * ramp).astype(np.float32)[:, None]
+
+
+MARKS: dict[str, ImageMark] = {
+    "cast": ImageMark(_cast, _angles("hue", 360)),
+    "corner": ImageMark(_corner, lambda num_values: list(PLACES[:num_values]), len(PLACES)),
+    "frame": ImageMark(_frame, _levels("brightness", _frame_levels, 0)),
+    "blur": ImageMark(_blur, _levels("blur", _blur_levels, 2)),
+    "noise": ImageMark(_noise, _levels("noise", _noise_levels, 1)),
+    "jpeg": ImageMark(_jpeg, _levels("quality", _jpeg_levels, 0)),
+    "texture": ImageMark(_texture, _angles("stripes", 180)),
+    "light": ImageMark(_light, _angles("light", 360)),
+}

@@ -1,0 +1,105 @@
+"""The words and phrases of generated reviews."""
+
+from __future__ import annotations
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+def _phrases(text: str) -> tuple[str, ...]:
+    """Part a text at its bars; ends of lines count as blanks."""
+    return tuple(" ".join(phrase.split()) for phrase in text.split("|"))
+
+
+BAD = _words(
+    """annoying awkward bland boring broken careless cheap clumsy cold confusing crude damp dated dim dirty
+    disappointing dreary dull empty exhausting faulty feeble flat flimsy forgettable fragile harsh hollow irritating
+    jarring lazy lifeless loud messy muddled noisy odd overpriced pale patchy pointless poor predictable rough rude
+    rushed sad scruffy shabby shaky shallow slow sloppy sour stale sticky stiff stingy tasteless thin tired tiresome
+    ugly uneven unpleasant useless vague weak wobbly"""
+)
+
+MIDDLING = _words(
+    """acceptable adequate average common conventional customary everyday expected fair familiar middling moderate
+    modest neutral normal okay ordinary passable plain reasonable regular routine simple so-so standard tolerable
+    typical unremarkable usual workable"""
+)
+
+GOOD = _words(
+    """appealing bright brilliant calm careful charming cheerful clean clear clever comfortable convincing cosy crisp
+    delicate delightful elegant engaging excellent fast fine flawless fresh friendly funny generous gentle graceful
+    handsome helpful inventive kind light lively lovely lush memorable moving neat nimble pleasant polished precise
+    quick quiet reliable rich robust sharp sincere smart smooth solid spotless stylish subtle sturdy superb sweet tasty
+    tender thoughtful tidy touching vivid warm witty wonderful"""
+)
+
+#: Topic -> what people say something about.
+TOPICS: dict[str, tuple[str, ...]] = {
+    "film": _words("plot cast ending soundtrack dialogue camera pacing scenery script editing opening humour"),
+    "hotel": _words("room bed breakfast lobby staff view bathroom pool reception carpet balcony corridor"),
+    "phone": _words("screen battery speaker keyboard lens charger case software menu signal display microphone"),
+    "book": _words("chapters prose heroine cover translation preface style story paper index narrator argument"),
+    "restaurant": _words("soup waiter menu dessert table kitchen bread sauce wine portion terrace coffee"),
+    "kettle": _words("lid handle spout switch cable filter finish base lamp packaging manual weight"),
+}
+
+TIMES = _phrases(
+    """yesterday|last week|on Monday|in spring|two months ago|over the holidays|before the summer|in a hurry|on a rainy
+    day|for the second time|after work|at the weekend"""
+)
+
+PEOPLE = _phrases(
+    """my sister|my brother|a friend|my neighbour|my father|my mother|a colleague|my partner|our guests|my aunt|the
+    children|my cousin"""
+)
+
+OPENINGS = (
+    "I came to this {topic} {when}.",
+    "We tried the {topic} {when}.",
+    "{who} told me about this {topic} and I tried it {when}.",
+    "This {topic} was a present from {who}.",
+    "A few words on the {topic} that I chose {when}.",
+    "I wanted a {topic} like this and found it {when}.",
+    "My turn to write about the {topic}.",
+    "I went for this {topic} {when} with {who}.",
+)
+
+OPINIONS_ON_ONE = (
+    "The {noun0} was {opinion0}.",
+    "I found the {noun0} {opinion0}.",
+    "The {noun0} struck me as {opinion0}.",
+    "To me the {noun0} seemed {opinion0}.",
+    "And the {noun0}: {opinion0}.",
+    "As for the {noun0}, it is {opinion0}.",
+    "What a {opinion0} {noun0}.",
+    "Some would call the {noun0} {opinion0}.",
+    "In the end the {noun0} felt {opinion0}.",
+    "It has a {opinion0} {noun0}.",
+)
+
+OPINIONS_ON_TWO = (
+    "The {noun0} was {opinion0} and the {noun1} {opinion1}.",
+    "A {opinion0} {noun0}, a {opinion1} {noun1}.",
+    "The {noun0} is {opinion0}, even {opinion1}.",
+    "While the {noun0} seemed {opinion0}, I remember the {noun1} as {opinion1}.",
+    "Both {opinion0} and {opinion1}, that is the {noun0}.",
+    "{noun0} {opinion0}, {noun1} {opinion1}.",
+)
+
+FILLERS = (
+    "I took a second look at the {noun}.",
+    "{who} asked me about the {noun}.",
+    "I paid the full price.",
+    "It arrived a day later than planned.",
+    "There is more to say about the {noun}, but not here.",
+    "I had read three other reviews before.",
+    "{who} came along.",
+    "The {noun} is what most people ask for first.",
+    "I have seen another {topic} of this kind.",
+    "We talked about the {noun} on the way home.",
+    "This is my first review.",
+    "I compared the {noun} with that of another {topic}.",
+    "Nobody mentioned the {noun} to me.",
+    "It was about what the description says.",
+)

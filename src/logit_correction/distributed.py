@@ -1,0 +1,36 @@
+"""What several processes that train together have in common; with one process all of it does nothing."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def num_processes() -> int:
+    """Number of processes that train together; 1 without torch.distributed."""
+    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_world_size() if distributed else 1
+
+
+def sum_over_processes(value: Tensor) -> Tensor:
+    """Sum of a tensor over all processes, without a gradient; the tensor itself if there is one process."""
+    if num_processes() == 1:
+        return value
+    total = value.detach().clone()
+    torch.distributed.all_reduce(total)
+    return total
+
+
+def join_over_processes(value: Tensor) -> Tensor:
+    """Rows (B, ...) of all processes one after another, without a gradient; all must have as many."""
+    if num_processes() == 1:
+        return value
+    parts = [torch.empty_like(value) for _ in range(num_processes())]
+    torch.distributed.all_gather(parts, value.detach().contiguous())
+    return torch.cat(parts)
+
+
+def broadcast_from_first(value: Tensor) -> None:
+    """Give every process the tensor of the first one, in place."""
+    if num_processes() > 1:
+        torch.distributed.broadcast(value, 0)

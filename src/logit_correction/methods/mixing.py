@@ -1,0 +1,183 @@
+"""How a method mixes the samples that its robust network sees: not at all, by Group MixUp, or independently."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from logit_correction.correlation import Correlation
+from logit_correction.errors import check_range
+from logit_correction.functional import (
+    MixupForm,
+    draw_weight,
+    independent_partner,
+    mix,
+    mixup_partner,
+    partner_prior,
+    ramp_up,
+)
+from logit_correction.group_prior import GroupPrior
+from logit_correction.losses import LEAST_LOG
+from logit_correction.networks.base import check_mixing_place, mixing_place
+from logit_correction.types import Batch, DataInfo, InputError
+
+#: Name -> dotted path and one line.
+MIXING: dict[str, tuple[str, str]] = {
+    "NoMixing": ("logit_correction.methods.mixing.NoMixing", "samples as they are"),
+    "GroupMixUp": ("logit_correction.methods.mixing.GroupMixUp", "the paper's: partners of the same label (eq. 13)"),
+    "IndependentMixUp": (
+        "logit_correction.methods.mixing.IndependentMixUp",
+        "partners drawn whatever they are, which keeps the prior right",
+    ),
+}
+
+
+class Mixing(ABC):
+    """Makes the robust network's logits on mixed samples, and the log prior that goes with them."""
+
+    def check(self, network: nn.Module, info: DataInfo) -> None:  # noqa: B027  (no mixing needs no check)
+        """Return if the inputs or the network's features can be mixed.
+
+        Raises:
+            InputError: Otherwise.
+        """
+
+    @abstractmethod
+    def __call__(
+        self,
+        network: nn.Module,
+        batch: Batch,
+        attribute: Tensor,
+        prior: GroupPrior,
+        correlation: Correlation,
+        epoch: float,
+        generator: torch.Generator,
+    ) -> tuple[Tensor, Tensor]:
+        """Return logits (B, L) and log priors (B, L).
+
+        Args:
+            network: The robust network.
+            batch: The rows.
+            attribute: (B,) long, the estimated attribute of each row, -1 where unknown.
+            prior: P(y, a).
+            correlation: Which groups are minority.
+            epoch: Epochs done.
+            generator: Source of the randomness.
+        """
+
+
+class NoMixing(Mixing):
+    """Mixes nothing."""
+
+    def __call__(
+        self,
+        network: nn.Module,
+        batch: Batch,
+        attribute: Tensor,
+        prior: GroupPrior,
+        correlation: Correlation,
+        epoch: float,
+        generator: torch.Generator,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the logits of the samples as they are."""
+        return network(batch.inputs), prior.log(prior.for_attribute(attribute))
+
+
+class IndependentMixUp(Mixing):
+    """x' = (1 - lambda) x_j + lambda x_i with lambda ~ U(0, limit), the label y_j and the prior P(., a_j).
+
+    The partner i is drawn from the batch independently of j, whatever its label: so it says nothing of y_j, P(y | a_j)
+    stays what it was, and a counted prior stays right. A partner of the same label would tell the label, and change it.
+    """
+
+    def __init__(self, limit: float = 0.3, on: Literal["inputs", "features"] = "inputs") -> None:
+        """Choose how much is mixed.
+
+        Args:
+            limit: The greatest weight lambda of the partner, in [0, 1].
+            on: Mix ``inputs``, or ``features`` where inputs cannot be mixed.
+        """
+        check_range("limit", limit, 0, 1)
+        self.limit, self.on = limit, on
+
+    def check(self, network: nn.Module, info: DataInfo) -> None:
+        """Return if there is something to mix."""
+        check_mixing_place(network, self.on, tokens=info.tokens)
+
+    def __call__(
+        self,
+        network: nn.Module,
+        batch: Batch,
+        attribute: Tensor,
+        prior: GroupPrior,
+        correlation: Correlation,
+        epoch: float,
+        generator: torch.Generator,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the logits of mixed samples and each row's own log prior."""
+        values, rest = mixing_place(network, batch.inputs, self.on)
+        partner, own = independent_partner(len(batch.label), self.limit, generator, batch.label.device)
+        return rest(mix(values, partner, own)), prior.log(prior.for_attribute(attribute))
+
+
+class GroupMixUp(Mixing):
+    """Partners of the same label, so that minority samples become more varied (eq. 13, Algorithm 1)."""
+
+    def __init__(
+        self,
+        rows: MixupForm = "every-row",
+        prior: Literal["convex", "product"] = "convex",
+        limit: float = 0.5,
+        ramp_up_epochs: float = 2.0,
+        on: Literal["inputs", "features"] = "inputs",
+    ) -> None:
+        """Choose which rows are mixed, and how; the defaults are the paper's.
+
+        Args:
+            rows: ``every-row`` is Algorithm 1: each row gets a minority partner of its label; ``minority-rows`` the
+                paper's text (eq. 13): each minority row gets a majority partner.
+            prior: Prior of a mixed row: ``convex`` is eq. 13, ``product`` that of all that the mixed row shows,
+                P(y, a_j) P(a_i | y, a_j); see ``functional.partner_prior``.
+            limit: t of Algorithm 1 after the ramp-up, in [0, 0.5]: a row's own weight is drawn from U(1 - 2t, 1 - t);
+                with ``minority-rows`` it is drawn from U(0.5, 1) whatever the limit.
+            ramp_up_epochs: T of Algorithm 1; the paper has 2, and 50 on Waterbirds and CelebA.
+            on: Mix ``inputs``, or ``features`` where inputs cannot be mixed.
+        """
+        check_range("limit", limit, 0, 0.5)
+        check_range("ramp_up_epochs", ramp_up_epochs, 0)
+        if rows == "minority-rows" and (limit, ramp_up_epochs) != (0.5, 2.0):
+            raise InputError("limit and ramp_up_epochs concern rows=every-row: leave them out beside minority-rows")
+        self.rows: MixupForm = rows
+        self.prior, self.limit, self.ramp_up_epochs, self.on = prior, limit, ramp_up_epochs, on
+
+    def check(self, network: nn.Module, info: DataInfo) -> None:
+        """Return if there is something to mix."""
+        check_mixing_place(network, self.on, tokens=info.tokens)
+
+    def __call__(
+        self,
+        network: nn.Module,
+        batch: Batch,
+        attribute: Tensor,
+        prior: GroupPrior,
+        correlation: Correlation,
+        epoch: float,
+        generator: torch.Generator,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the logits of mixed samples and the log prior of what they show."""
+        values, rest = mixing_place(network, batch.inputs, self.on)
+        t = 2 * self.limit * ramp_up(epoch, self.ramp_up_epochs)
+        low, high = (1 - 2 * t, 1 - t) if self.rows == "every-row" else (0.5, 1.0)
+        weight = draw_weight(low, high, generator, batch.label.device)
+        minority = correlation.is_minority(batch.label, attribute)
+        partner = mixup_partner(batch.label, minority, prior.num_labels, generator, self.rows)
+        logits, own = rest(mix(values, partner, weight)), prior.for_attribute(attribute)
+        if self.prior == "convex":
+            return logits, prior.log(mix(own, partner, weight))
+        drawn = partner_prior(prior.table, correlation.minority_groups(attribute.device), len(batch.label), self.rows)[
+            :, attribute.clamp_min(0), attribute[partner].clamp_min(0)
+        ].t()
+        return logits, prior.log(own) + torch.log(drawn + prior.floor).clamp_min(LEAST_LOG)

@@ -1,0 +1,158 @@
+"""The columns of a table, each alone."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from logit_correction.views.base import View, ViewInputs
+
+#: Bins of equally many rows that numbers are cut into.
+BINS = 16
+
+#: Most single numbers with a feature of their own, and the share of the rows that a number must make up for it where a
+#: column holds more.
+VALUES, SHARE = 32, 0.01
+
+#: Names with a feature of their own; the others share one.
+NAMES = 50
+
+#: Points of the distribution of the training rows by which a number is ranked.
+POINTS = 1001
+
+#: Numbers further than so many spreads from the median count as so far.
+FURTHEST = 1000.0
+
+
+class Columns(View):
+    """One column of a table of features: what it holds, cut so that a linear head can tell any part of it apart.
+
+    Numbers become their value, whether they are missing, their rank, one flag for each bin of equally many training
+    rows, and one flag for each number that many rows share. Names become one flag for each of the commonest.
+    """
+
+    sentence: ClassVar[str] = "one column alone"
+    breadth: ClassVar[int] = 0
+
+    def __init__(self, column: str) -> None:
+        """Choose the column."""
+        self.column, self.name = column, f"column:{column}"
+        self.sentence = f"the column {column} alone"  # type: ignore[misc]  # of a member, not of the family
+        self._names: list[str] = []
+        self._points = np.zeros(0)
+        self._median, self._spread = 0.0, 1.0
+        self._edges = self._common = np.zeros(0)
+
+    @classmethod
+    def views_of(cls, inputs: ViewInputs) -> list[View]:
+        """Return one view for each column that is not the same in all rows."""
+        return [cls(name) for name, values in inputs.columns.items() if _varies(values)]
+
+    def fit(self, inputs: ViewInputs) -> None:
+        """Learn the names of a column of names; median, spread, bins and common values of one of numbers."""
+        values = inputs.columns[self.column]
+        if not is_numeric(values):
+            self._names = _common_names(values)
+            return
+        present = _numbers(values)
+        present = present[np.isfinite(present)]
+        if not len(present):
+            return
+        self._points = np.quantile(present, np.linspace(0, 1, POINTS), method="inverted_cdf")
+        self._median = float(self._points[POINTS // 2])
+        low, high = (float(self._points[round(share * (POINTS - 1))]) for share in (0.05, 0.95))
+        # A column that is nearly always the same has no spread but for its few other values.
+        self._spread = (high / 2 - low / 2) or float(np.abs(present / 2 - self._median / 2).max()) or 1.0
+        found, count = np.unique(present, return_counts=True)
+        few = len(found) <= VALUES
+        often = np.argsort(-count, kind="stable")[:VALUES]
+        self._common = np.sort(found[often if few else often[count[often] >= SHARE * len(present)]])
+        inner = np.arange(1, BINS) / BINS
+        self._edges = np.zeros(0) if few else np.unique(np.quantile(present, inner, method="higher"))
+
+    def features(self, inputs: ViewInputs) -> Tensor:
+        """Return the features of the column.
+
+        Args:
+            inputs: N rows.
+
+        Returns:
+            (N, F). Of numbers: the value in spreads from the median, 0 where missing; whether it is missing; its rank
+            in [0, 1], that of the median where missing; flags for bins and single numbers. Of names: whether it is
+            missing; whether it is another than the commonest; flags for those.
+        """
+        values = inputs.columns[self.column]
+        return torch.from_numpy(self._of_numbers(values) if is_numeric(values) else self._of_names(values))
+
+    def _of_numbers(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        number = _numbers(values)
+        missing = ~np.isfinite(number)
+        number = np.where(missing, self._median, number)
+        with np.errstate(over="ignore"):  # halved, so that no difference of finite numbers is infinite
+            value = np.clip((number / 2 - self._median / 2) / self._spread, -FURTHEST, FURTHEST)
+        parts = [value[:, None], missing[:, None], self._rank(number)[:, None]]
+        if len(self._edges):
+            parts.append(_flags(np.searchsorted(self._edges, number, side="right"), missing, len(self._edges) + 1))
+        if len(self._common):
+            place = np.searchsorted(self._common, number).clip(max=len(self._common) - 1)
+            parts.append(_flags(place, missing | (self._common[place] != number), len(self._common)))
+        return np.concatenate(parts, axis=1, dtype=np.float32)
+
+    def _rank(self, number: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the share of the training rows below each number (N,), those that are equal counted half."""
+        if not len(self._points):
+            return np.full(len(number), 0.5)
+        below, upto = (np.searchsorted(self._points, number, side=side) for side in ("left", "right"))
+        return np.asarray((below + upto) / (2 * len(self._points)))
+
+    def _of_names(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        import pandas as pd
+
+        place = pd.Index(self._names, dtype=object).get_indexer(pd.Index(values, dtype=object))
+        missing = np.asarray(values == "", dtype=bool)
+        flags = _flags(place.clip(min=0), place < 0, len(self._names))
+        other = (place < 0) & ~missing
+        return np.concatenate([missing[:, None], other[:, None], flags], axis=1, dtype=np.float32)
+
+
+def is_numeric(values: NDArray[Any]) -> bool:
+    """Return whether a column holds numbers rather than names."""
+    return values.dtype.kind in "biuf"
+
+
+def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where a column has no value (N,).
+
+    >>> is_missing(np.array([1.0, np.nan])).tolist(), is_missing(np.array(["", "sea"])).tolist()
+    ([False, True], [True, False])
+    """
+    return ~np.isfinite(_numbers(values)) if is_numeric(values) else np.asarray(values == "", dtype=bool)
+
+
+def _numbers(values: NDArray[Any]) -> NDArray[np.float64]:
+    return values.astype(np.float64)
+
+
+def _varies(values: NDArray[Any]) -> bool:
+    """Return whether two rows differ; being missing is a value too."""
+    missing = is_missing(values)
+    present = values[~missing]
+    return bool(len(present) and (missing.any() or (present != present[0]).any()))
+
+
+def _common_names(values: NDArray[Any]) -> list[str]:
+    """Return the commonest names, of equally common ones those first in the alphabet."""
+    names, count = np.unique(values[values != ""].astype(str), return_counts=True)
+    return [str(name) for name in names[np.argsort(-count, kind="stable")[:NAMES]]]
+
+
+def _flags(place: NDArray[Any], none: NDArray[np.bool_], count: int) -> NDArray[np.float32]:
+    """Return (N, count) with a 1 at each row's place, and nowhere where ``none``."""
+    flags = np.zeros((len(place), count), dtype=np.float32)
+    rows = np.flatnonzero(~none)
+    flags[rows, place[rows]] = 1
+    return flags

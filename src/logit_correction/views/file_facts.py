@@ -1,0 +1,134 @@
+"""Facts of the file that a row was read from, without its content: size, format, camera, name, folder, order."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import warnings
+import zlib
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from logit_correction.views.base import View, ViewInputs
+
+#: Formats by Pillow's names; the last stands for all others.
+_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "")
+#: JPEG quantisation tables.
+_TABLES = 4
+#: EXIF tags: make, model and software; date and time; the folder of further tags, and date and time in it.
+_CAMERA, _DATE, _FURTHER, _TAKEN = (271, 272, 305), 306, 0x8769, 36867
+#: Numbers that a text of each kind is hashed to.
+_CAMERA_SLOTS, _EXTENSION_SLOTS, _FOLDER_SLOTS = 8, 8, 16
+#: Periods in the order of the rows: so many in all of them.
+_PERIODS = (1, 2, 4)
+#: Numbers that are read inside a file: four of size, formats, tables, EXIF count, camera, three of the hour.
+_INSIDE = 4 + len(_FORMATS) + _TABLES + 1 + len(_CAMERA) * _CAMERA_SLOTS + 3
+
+
+class FileFacts(View):
+    """What can be told of a row's file without looking at its content.
+
+    Size of the file, width, height and their ratio, format, sums of the JPEG quantisation tables, number of EXIF
+    entries, camera, software and hour; extension and length of the name, and the folder above the file's own, which
+    may be a hospital or a day. The file's own folder is left out: it is usually the label. Last, where the row stands
+    in its source. Texts are hashed, so that new ones need no vocabulary.
+    """
+
+    name = "file"
+    sentence: ClassVar[str] = "facts of the file: size, format, camera, name, folder and order, without its content"
+    breadth: ClassVar[int] = 0
+
+    @classmethod
+    def views_of(cls, inputs: ViewInputs) -> list[View]:
+        """Return the view where the files are known."""
+        return [] if inputs.files is None else [cls()]
+
+    def features(self, inputs: ViewInputs) -> Tensor:
+        """Return the facts of all rows, (N, 75); what cannot be read is 0."""
+        files = [Path(file) for file in inputs.files or ()]
+        distinct = list(dict.fromkeys(files))
+        # Headers are a few reads each: on a disk or a network drive the waiting is shared.
+        with ThreadPoolExecutor(min(16, 4 + (os.cpu_count() or 1))) as threads:
+            facts = dict(zip(distinct, threads.map(_facts, distinct, chunksize=64), strict=True))
+        table = torch.from_numpy(np.stack([facts[file] for file in files]))
+        return torch.cat([table, _order(inputs)], dim=1)
+
+
+def _facts(file: Path) -> NDArray[np.float32]:
+    """Return the facts of one file."""
+    return np.concatenate([_inside(file), _names(file)])
+
+
+def _names(file: Path) -> NDArray[np.float32]:
+    """Return what the path tells: extension, length of the name, folder above the file's own."""
+    extension = _hashed(file.suffix.lower(), _EXTENSION_SLOTS)
+    length = math.log1p(len(file.name))
+    return np.array([*extension, length, *_hashed(file.parent.parent.name, _FOLDER_SLOTS)], dtype=np.float32)
+
+
+def _inside(file: Path) -> NDArray[np.float32]:
+    """Return what the header tells; zeros where it cannot be read."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of huge or oddly written images, which are not decoded here
+            size = file.stat().st_size
+            with Image.open(file) as image:
+                return np.array([*_shape(image, size), *_tables(image), *_camera(image)], dtype=np.float32)
+    except Exception:  # Pillow raises errors of many kinds for damaged files, and one of them must not end it all
+        return np.zeros(_INSIDE, dtype=np.float32)
+
+
+def _shape(image: Image.Image, size: int) -> list[float]:
+    """Return size, width, height and aspect as logarithms, and the format."""
+    width, height = image.size
+    kind = image.format if image.format in _FORMATS else ""
+    shape = [math.log1p(size), math.log(width), math.log(height), math.log(width / height)]
+    return shape + [float(kind == known) for known in _FORMATS]
+
+
+def _tables(image: Image.Image) -> list[float]:
+    """Return the logarithms of the sums of JPEG quantisation tables: the coarser, the greater."""
+    tables: Mapping[int, Any] = getattr(image, "quantization", None) or {}
+    return [math.log1p(sum(tables.get(index, ()))) for index in range(_TABLES)]
+
+
+def _camera(image: Image.Image) -> list[float]:
+    """Return number of EXIF entries, camera and software, and hour as sine, cosine and whether it is known."""
+    if image.format == "PNG" and "exif" not in image.info:
+        return [0.0] * (1 + len(_CAMERA) * _CAMERA_SLOTS + 3)  # Pillow would decode the whole image to look for it
+    exif = image.getexif()
+    further = exif.get_ifd(_FURTHER)
+    camera = [slot for tag in _CAMERA for slot in _hashed(str(exif.get(tag, "")).strip("\0 "), _CAMERA_SLOTS)]
+    time = re.search(r" (\d\d):\d\d", str(further.get(_TAKEN) or exif.get(_DATE) or ""))
+    angle = 2 * math.pi * int(time[1]) / 24 if time else 0.0
+    hour = [math.sin(angle), math.cos(angle), 1.0] if time else [0.0, 0.0, 0.0]
+    return [math.log1p(len(exif) + len(further)), *camera, *hour]
+
+
+def _hashed(text: str, slots: int) -> list[float]:
+    """Return one-hot numbers of a text; zeros if it is empty.
+
+    >>> _hashed("", 2), sum(_hashed("a camera", 8))
+    ([0.0, 0.0], 1.0)
+    """
+    chosen = zlib.crc32(text.encode(errors="replace")) % slots if text else -1
+    return [float(slot == chosen) for slot in range(slots)]
+
+
+def _order(inputs: ViewInputs) -> Tensor:
+    """Return the place of each row in its source, in [0, 1], and waves over it: (N, 7), zeros where it is unknown."""
+    if inputs.position is None:
+        return torch.zeros(inputs.num_rows, 1 + 2 * len(_PERIODS))
+    position = torch.from_numpy(np.asarray(inputs.position, dtype=np.float64))
+    place = (position / position.max().clamp_min(1)).unsqueeze(1)
+    angle = 2 * math.pi * place * torch.tensor(_PERIODS, dtype=torch.float64)
+    return torch.cat([place, angle.sin(), angle.cos()], dim=1).float()
