@@ -19,7 +19,8 @@ SEEN = 1000
 class Characters(TermView):
     """Which of the 3,000 commonest runs of three to five characters a text has, in lower case, none across blanks.
 
-    Of a text of more than 2,000 characters only the first and the last 1,000 are looked at. The runs see what words do not: punctuation, markup, parts of words, and languages without blanks.
+    They see what words do not: punctuation, markup, parts of words, and languages without blanks. Of a text of more
+    than 2,000 characters only the first and the last 1,000 are looked at.
     """
 
     name = "characters"
