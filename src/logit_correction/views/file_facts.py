@@ -57,7 +57,8 @@ class FileFacts(View):
         files = [Path(file) for file in inputs.files or ()]
         distinct = list(dict.fromkeys(files))
         # Headers are a few reads each: on a disk or a network drive the waiting is shared.
-        with ThreadPoolExecutor(min(16, 4 + (os.cpu_count() or 1))) as threads:
+        with warnings.catch_warnings(), ThreadPoolExecutor(min(16, 4 + (os.cpu_count() or 1))) as threads:
+            warnings.simplefilter("ignore")  # of huge or oddly written images: they are not decoded here
             facts = dict(zip(distinct, threads.map(_facts, distinct, chunksize=64), strict=True))
         table = torch.from_numpy(np.stack([facts[file] for file in files]))
         return torch.cat([table, _order(inputs)], dim=1)
@@ -78,11 +79,9 @@ def _names(file: Path) -> NDArray[np.float32]:
 def _inside(file: Path) -> NDArray[np.float32]:
     """Return what the header tells; zeros where it cannot be read."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of huge or oddly written images, which are not decoded here
-            size = file.stat().st_size
-            with Image.open(file) as image:
-                return np.array([*_shape(image, size), *_tables(image), *_camera(image)], dtype=np.float32)
+        size = file.stat().st_size
+        with Image.open(file) as image:
+            return np.array([*_shape(image, size), *_tables(image), *_camera(image)], dtype=np.float32)
     except Exception:  # Pillow raises errors of many kinds for damaged files, and one of them must not end it all
         return np.zeros(_INSIDE, dtype=np.float32)
 

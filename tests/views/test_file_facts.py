@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from logit_correction.views.base import ViewInputs
+from logit_correction.views.file_facts import FileFacts
+
+SIZE, WIDTH, HEIGHT, ASPECT = range(4)
+JPEG, PNG = 4, 5
+FIRST_TABLE, EXIF_COUNT, MAKE, HOUR = 11, 15, slice(16, 24), slice(40, 43)
+EXTENSION, LENGTH, FOLDER, ORDER = slice(43, 51), 51, slice(52, 68), slice(68, 75)
+
+
+def facts(files: list[Path], position: list[int] | None = None) -> Tensor:
+    where = None if position is None else np.array(position, dtype=np.int64)
+    inputs = ViewInputs(len(files), lambda rows: torch.zeros(len(rows), 1), files=files, position=where)
+    (view,) = FileFacts.views_of(inputs)
+    found = view.features(inputs)
+    assert found.shape == (len(files), 75) and found.isfinite().all()
+    return found
+
+
+def picture(path: Path, size: tuple[int, int] = (40, 20), **options: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path, **options)  # type: ignore[arg-type]
+    return path
+
+
+def exif(make: str, time: str) -> Image.Exif:
+    entries = Image.Exif()
+    entries[271], entries[306] = make, time
+    return entries
+
+
+def test_size_shape_and_format(tmp_path: Path) -> None:
+    jpeg, png = picture(tmp_path / "a.jpg"), picture(tmp_path / "b.png")
+    found = facts([jpeg, png])
+    assert found[0, SIZE].expm1().round() == jpeg.stat().st_size
+    torch.testing.assert_close(found[:, WIDTH : ASPECT + 1].exp(), torch.tensor([[40.0, 20.0, 2.0]]).expand(2, 3))
+    assert found[:, JPEG].tolist() == [1, 0] and found[:, PNG].tolist() == [0, 1]
+
+
+def test_coarser_quantisation_has_greater_sums_and_other_formats_none(tmp_path: Path) -> None:
+    files = [picture(tmp_path / f"{q}.jpg", quality=q) for q in (95, 60, 20)] + [picture(tmp_path / "a.png")]
+    sums = facts(files)[:, FIRST_TABLE : FIRST_TABLE + 2]
+    assert (sums[1:3] > sums[:2]).all()
+    assert (sums[3] == 0).all()
+    with Image.open(files[1]) as image:
+        wanted = sum(image.quantization[0])  # type: ignore[attr-defined]
+    torch.testing.assert_close(sums[1, 0].expm1(), torch.tensor(float(wanted)), rtol=1e-4, atol=0)
+
+
+def test_camera_and_hour(tmp_path: Path) -> None:
+    files = [
+        picture(tmp_path / "a.jpg", exif=exif("Leica", "2024:01:02 06:30:00")),
+        picture(tmp_path / "b.jpg", exif=exif("Leica", "2024:01:02 18:00:00")),
+        picture(tmp_path / "c.jpg", exif=exif("Canon", "no date")),
+        picture(tmp_path / "d.png", exif=exif("Leica", "2020:01:02 06:59:00")),
+        picture(tmp_path / "e.png"),
+    ]
+    found = facts(files)
+    torch.testing.assert_close(
+        found[:, HOUR], torch.tensor([[1.0, 0, 1], [-1, 0, 1], [0, 0, 0], [1, 0, 1], [0, 0, 0]]), atol=1e-6, rtol=0
+    )
+    assert torch.equal(found[0, MAKE], found[1, MAKE]) and torch.equal(found[0, MAKE], found[3, MAKE])
+    assert not torch.equal(found[0, MAKE], found[2, MAKE])
+    assert (found[:4, EXIF_COUNT] > 0).all() and found[4, EXIF_COUNT] == 0
+
+
+def test_headers_alone_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [picture(tmp_path / "a.png"), picture(tmp_path / "b.jpg", exif=exif("Leica", ""))]
+
+    def decode(self: Image.Image) -> None:
+        raise AssertionError("decoded")
+
+    whole = facts(files)
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", decode)
+    assert torch.equal(facts(files), whole) and (whole[:, SIZE] > 0).all()
+
+
+def test_the_folder_of_the_file_is_left_out_and_the_one_above_is_not(tmp_path: Path) -> None:
+    cat, dog = picture(tmp_path / "north" / "cat" / "1.jpg"), picture(tmp_path / "north" / "dog" / "1.jpg")
+    south = picture(tmp_path / "south" / "cat" / "1.jpg")
+    found = facts([cat, dog, south])
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0, FOLDER], found[2, FOLDER])
+
+
+def test_unreadable_files_are_zero_inside(tmp_path: Path) -> None:
+    (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 not an image")
+    cut = picture(tmp_path / "cut.png")
+    cut.write_bytes(cut.read_bytes()[:20])
+    found = facts([tmp_path / "broken.jpg", tmp_path / "missing.jpg", cut])
+    assert (found[:, : EXTENSION.start] == 0).all()
+    assert (found[:, LENGTH] > 0).all()
+
+
+def test_order_is_scaled_and_waves_have_period_one(tmp_path: Path) -> None:
+    file = picture(tmp_path / "a.png")
+    found = facts([file] * 3, position=[0, 50, 200])[:, ORDER]
+    torch.testing.assert_close(found[:, 0], torch.tensor([0, 0.25, 1]))
+    torch.testing.assert_close(found[1], torch.tensor([0.25, 1, 0, 0, 0, -1, 1]), atol=1e-6, rtol=0)
+    assert (facts([file])[:, ORDER] == 0).all()
+
+
+def test_no_view_without_files() -> None:
+    assert FileFacts.views_of(ViewInputs(1, lambda rows: torch.zeros(len(rows), 1))) == []
