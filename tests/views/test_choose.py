@@ -69,7 +69,7 @@ def test_a_dotted_path_is_a_view_of_ones_own(monkeypatch: pytest.MonkeyPatch) ->
         ("colur", IMAGES, r"view 'colur' is unknown \(did you mean colour\?\)"),
         ("colour", TEXTS, r"'colour' does not apply to these inputs \(they have texts\): it needs images"),
         ("places:5,1", IMAGES, r"'places' has no member '5,1'.*take one of places:1,1, .*, \.\.\."),
-        ("colour:red", IMAGES, r"'colour' has no member 'red': take one of colour"),
+        ("colour:red", IMAGES, r"view 'colour:red' is unknown: 'colour' has no members"),
         ("file", IMAGES, r"they have images\): it needs the files that the rows were read from"),
     ],
 )
@@ -82,8 +82,18 @@ def test_narrow_views_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     use_parity(monkeypatch)
     found = available_views(IMAGES, ["texture", PATH, "colour", "places", "file"])
     assert [view.breadth for view in found] == sorted(view.breadth for view in found)
-    assert names(found)[-3:] == ["parity:even", "parity:odd", "colour"] or names(found)[-1] == "texture"
-    assert names(found)[:2] == ["places:1,1", "places:1,2"]
+    assert names(found) == [f"places:{r},{c}" for r in range(1, 5) for c in range(1, 5)] + [
+        "parity:even",
+        "parity:odd",
+        "colour",
+        "texture",
+    ]
+
+
+def test_all_views_that_apply_are_found_by_default() -> None:
+    assert set(names(available_views(TEXTS))) >= {"characters", "form", "opening", "closing"}
+    families = {view.name.partition(":")[0] for view in available_views(IMAGES)}
+    assert families >= {"places", "colour", "border", "thumbnail", "spectrum", "texture"}
 
 
 def test_every_entry_says_something() -> None:

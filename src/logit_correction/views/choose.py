@@ -67,7 +67,9 @@ def _named(name: str, inputs: ViewInputs) -> list[View]:
         raise InputError(f"view {family!r} does not apply to these inputs ({_forms(inputs)}): {wants}")
     chosen = [view for view in views if not member or view.name.partition(":")[2] == member]
     if not chosen:
-        members = [view.name for view in views]
+        members = [view.name for view in views if ":" in view.name]
+        if not members:
+            raise InputError(f"view {name!r} is unknown: {family!r} has no members, so take it as it is")
         more = ", ..." if len(members) > _NAMED else ""
         raise InputError(
             f"view {family!r} has no member {member!r}{did_you_mean(name, members)}: "

@@ -92,7 +92,7 @@ class Texture(ImageView):
         """
         rows = images.shape[0]
         patches = _patches(images, self._side)
-        flat = patches.view(-1, patches.shape[2])
+        flat = patches.flatten(0, 1)
         response = torch.addmm(-(self._mean @ self._components), flat, self._components / 255).view(
             rows, -1, len(flat[0])
         )
