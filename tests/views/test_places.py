@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import pytest
 import torch
 from torch import Tensor
@@ -58,6 +60,14 @@ def test_cells_together_read_the_images_once_and_give_what_each_gives_alone() ->
     assert sum(read) == len(x)
     assert torch.equal(together[6], Places(2, 3).features(inputs))
     assert torch.equal(views[6].features(inputs), together[6])  # asked again
+
+
+def test_a_copy_of_a_cell_is_alone_and_the_same() -> None:
+    inputs = inputs_of(images(4, 3, 8, 8))
+    view = Places.views_of(inputs)[9]
+    copied = pickle.loads(pickle.dumps(view))
+    assert (copied.name, copied.sentence) == (view.name, view.sentence)
+    assert torch.equal(copied.features(inputs), view.features(inputs))
 
 
 def test_other_inputs_are_looked_at_anew() -> None:

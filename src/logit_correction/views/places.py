@@ -53,6 +53,9 @@ class Places(View):
         shared = _Shared()
         return [cls(row, column, shared) for row in range(1, _GRID + 1) for column in range(1, _GRID + 1)]
 
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_shared": None}  # a copy or a cell read back from a file is alone
+
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return the numbers of the cell of all rows, (N, 20 C) in [0, 1]."""
         if self._shared is not None:
