@@ -62,6 +62,16 @@ def test_cells_together_read_the_images_once_and_give_what_each_gives_alone() ->
     assert torch.equal(views[6].features(inputs), together[6])  # asked again
 
 
+def test_cells_that_nobody_holds_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = inputs_of(images(4, 3, 8, 8))
+    view = Places.views_of(inputs)[5]
+    looked = []
+    look = Places.look
+    monkeypatch.setattr(Places, "look", lambda self, images: looked.append(self.name) or look(self, images))
+    view.features(inputs)
+    assert looked == ["places:2,2"]
+
+
 def test_a_copy_of_a_cell_is_alone_and_the_same() -> None:
     inputs = inputs_of(images(4, 3, 8, 8))
     view = Places.views_of(inputs)[9]

@@ -44,6 +44,8 @@ class Places(View):
         self.sentence = f"{_in_words(row, column)} (row {row}, column {column} of a grid of {_GRID} x {_GRID})"  # type: ignore[misc]
         self._cell = (row - 1, column - 1)
         self._shared = shared
+        if shared is not None:
+            shared.cells.add(self)
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:
@@ -59,32 +61,47 @@ class Places(View):
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return the numbers of the cell of all rows, (N, 20 C) in [0, 1]."""
         if self._shared is not None:
-            return self._shared.take(inputs, self._cell)
-        return torch.cat([_look(images, self._cell) for images in image_parts(inputs)])
+            return self._shared.take(inputs, self)
+        return torch.cat([self.look(images) for images in image_parts(inputs)])
+
+    def look(self, images: Tensor) -> Tensor:
+        """Return the numbers (B, 20 C) in [0, 1] of the cell of the images (B, C, H, W), unsigned bytes."""
+        height, width = (_span(index, length) for index, length in zip(self._cell, images.shape[2:], strict=True))
+        part = images[:, :, height, width].float()
+        flat = part.flatten(2)
+        mean = flat.mean(2)
+        deviation = (flat - mean.unsqueeze(2)).square().mean(2).sqrt()
+        patch = area_average(part, 4, 4).flatten(1)
+        return torch.cat([mean, deviation, flat.amin(2), flat.amax(2), patch], dim=1) / 255
 
 
 class _Shared:
-    """What the cells of one grid looked at together: the images are read once, not once for each cell.
+    """What the cells of one grid look at together: the images are read once, not once for each cell.
 
-    Each cell's numbers are kept until it takes them, and only of the inputs asked for last.
+    Only cells that somebody still holds are looked at. The numbers of each are kept until it takes them, and only of
+    the inputs asked for last.
+
+    Attributes:
+        cells: The cells of the grid.
     """
 
     def __init__(self) -> None:
+        self.cells: weakref.WeakSet[Places] = weakref.WeakSet()
         self._inputs: weakref.ref[ViewInputs] | None = None
-        self._found: dict[tuple[int, int], Tensor] = {}
+        self._found: dict[str, Tensor] = {}
 
-    def take(self, inputs: ViewInputs, cell: tuple[int, int]) -> Tensor:
+    def take(self, inputs: ViewInputs, cell: Places) -> Tensor:
         """Return one cell's numbers (N, 20 C), and forget them."""
         same = self._inputs is not None and self._inputs() is inputs
-        if not same or cell not in self._found:
-            cells = [(row, column) for row in range(_GRID) for column in range(_GRID)]
-            parts: dict[tuple[int, int], list[Tensor]] = {cell: [] for cell in cells}
+        if not same or cell.name not in self._found:
+            cells = list(self.cells)
+            parts: dict[str, list[Tensor]] = {other.name: [] for other in cells}
             for images in image_parts(inputs, values=1 << 19):
-                for place in cells:
-                    parts[place].append(_look(images, place))
-            self._found = {place: torch.cat(parts.pop(place)) for place in cells}
+                for other in cells:
+                    parts[other.name].append(other.look(images))
+            self._found = {name: torch.cat(parts.pop(name)) for name in list(parts)}
             self._inputs = weakref.ref(inputs)
-        return self._found.pop(cell)
+        return self._found.pop(cell.name)
 
 
 def _in_words(row: int, column: int) -> str:
@@ -105,13 +122,3 @@ def _span(index: int, length: int) -> slice:
     """Return the pixels of one row or column of cells; they overlap only where there are fewer pixels than cells."""
     start = min(index * length // _GRID, length - 1)
     return slice(start, max(start + 1, (index + 1) * length // _GRID))
-
-
-def _look(images: Tensor, cell: tuple[int, int]) -> Tensor:
-    """Return the numbers (B, 20 C) in [0, 1] of one cell of the images (B, C, H, W), unsigned bytes."""
-    part = images[:, :, _span(cell[0], images.shape[2]), _span(cell[1], images.shape[3])].float()
-    flat = part.flatten(2)
-    mean = flat.mean(2)
-    deviation = (flat - mean.unsqueeze(2)).square().mean(2).sqrt()
-    patch = area_average(part, 4, 4).flatten(1)
-    return torch.cat([mean, deviation, flat.amin(2), flat.amax(2), patch], dim=1) / 255
