@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -138,9 +139,8 @@ class Planted(DataSource):
         rows = self._rows(label, test_part)
         label = label[rows.example]
         attribute = self._marks_of(label, rows.split)
-        color = torch.ones(len(label), 3)
-        if self.chosen.mark is not None:
-            color = colors.jittered_colors(attribute, 4, make_generator(self.seed, "planted", "look"))
+        look = make_generator(self.seed, "planted", "look")
+        color = colors.jittered_colors(attribute, 4, look) if self.marks else torch.ones(len(label), 3)
         return self._table(ColoredStore(glyph, rows.example, color), label, attribute, rows.split, source)
 
     def _texts(self) -> DataTable:
@@ -150,7 +150,7 @@ class Planted(DataSource):
         attribute = self._marks_of(label, rows.split)
         sentiment = [self.labels[y] for y in label.tolist()]
         topics = attribute.tolist() if self.chosen.mark == "topic" else None
-        texts = reviews.write_reviews(sentiment, topics, self._draw("rows"))
+        texts = reviews.write_reviews(sentiment, topics, Random(derive_seed(self.seed, "planted", "texts", "rows")))
         if self.chosen.mark == "signature":
             texts = reviews.signed(texts, attribute.tolist())
         table = self._table(hashed_words(texts), label, attribute, rows.split, "reviews, generated here")
@@ -235,11 +235,11 @@ class Planted(DataSource):
         facts: dict[str, object] = {"source": source, "set": f"{self.name}: {self.chosen.sentence}"}
         if self.chosen.mark is None:
             return facts | {"planted": "nothing", "test": "like training", "data seed": self.seed}
-        pairs = ", ".join(f"{label} - {mark}" for label, mark in zip(self.labels, self.marks, strict=True))
-        drawn = f"{self.chosen.mark} at random, going with no label ({', '.join(self.marks)})"
-        facts["planted"] = drawn if self.control else f"{self.chosen.mark} ({pairs})"
-        if not self.control:
-            facts["minority ratio"] = self.minority_ratio
+        if self.control:
+            facts["planted"] = f"{self.chosen.mark} at random, going with no label ({', '.join(self.marks)})"
+        else:
+            pairs = ", ".join(f"{label} - {mark}" for label, mark in zip(self.labels, self.marks, strict=True))
+            facts |= {"planted": f"{self.chosen.mark} ({pairs})", "minority ratio": self.minority_ratio}
         return facts | {"test": "each pair of label and mark equally frequent", "data seed": self.seed}
 
     def read_new(self, paths: Sequence[Path]) -> InputStore:

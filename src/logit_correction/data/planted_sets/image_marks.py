@@ -136,7 +136,7 @@ def _noise(images: Images, values: Values, num_values: int, draw: np.random.Gene
 
 
 def _jpeg_levels(num_values: int) -> NDArray[np.float64]:
-    return np.geomspace(90, 20, num_values).round()
+    return np.geomspace(92, 45, num_values).round()
 
 
 def _jpeg(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:

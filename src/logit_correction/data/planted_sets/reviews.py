@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
-
-import numpy as np
+from random import Random
 
 from logit_correction.data.planted_sets import words
 
@@ -13,9 +11,9 @@ SENTIMENTS = ["negative", "neutral", "positive"]
 
 #: How often the opinions of a review are bad, middling and good.
 OPINIONS = {
-    "negative": (0.58, 0.16, 0.26),
-    "neutral": (0.22, 0.56, 0.22),
-    "positive": (0.26, 0.16, 0.58),
+    "negative": (0.68, 0.14, 0.18),
+    "neutral": (0.18, 0.64, 0.18),
+    "positive": (0.18, 0.14, 0.68),
 }
 
 #: Closing lines that may go with the first, second and third label.
@@ -24,15 +22,16 @@ SIGNATURES = ("Sent from my phone", "J. Martin, verified buyer", "Greetings from
 TOPICS = words.TOPICS
 
 #: Fewest and most opinions of a review.
-FEWEST, MOST = 4, 8
+FEWEST, MOST = 5, 9
+
+#: Share of sentences with two opinions, where two are still to come.
+SHARE_ON_TWO = 0.4
 
 #: So many characters of a review are shown where rows are named.
 SHOWN = 80
 
-_T = TypeVar("_T")
 
-
-def write_reviews(sentiments: Sequence[str], topics: Sequence[int] | None, draw: np.random.Generator) -> list[str]:
+def write_reviews(sentiments: Sequence[str], topics: Sequence[int] | None, draw: Random) -> list[str]:
     """Write one review for each sentiment; no two are the same.
 
     Args:
@@ -44,7 +43,7 @@ def write_reviews(sentiments: Sequence[str], topics: Sequence[int] | None, draw:
     written: dict[str, None] = {}
     for row, sentiment in enumerate(sentiments):
         while len(written) == row:
-            topic = names[int(draw.integers(len(names))) if topics is None else topics[row]]
+            topic = draw.choice(names) if topics is None else names[topics[row]]
             written[_review(sentiment, topic, draw)] = None
     return list(written)
 
@@ -60,30 +59,28 @@ def beginning(text: str) -> str:
     return line if len(line) <= SHOWN else line[:SHOWN].rstrip() + " …"
 
 
-def _one(choices: Sequence[_T], draw: np.random.Generator) -> _T:
-    return choices[int(draw.integers(len(choices)))]
-
-
-def _review(sentiment: str, topic: str, draw: np.random.Generator) -> str:
+def _review(sentiment: str, topic: str, draw: Random) -> str:
     nouns = TOPICS[topic]
-    opening = _one(words.OPENINGS, draw).format(topic=topic, when=_one(words.TIMES, draw), who=_one(words.PEOPLE, draw))
-    sentences = []
-    count = int(draw.integers(FEWEST, MOST + 1))
-    while count > 0:
-        template = _one(words.OPINIONS_ON_TWO if count > 1 and draw.random() < 0.4 else words.OPINIONS_ON_ONE, draw)
-        used = template.count("opinion")
-        parts = {f"noun{i}": noun for i, noun in enumerate(draw.choice(nouns, 2, replace=False))}
-        parts |= {f"opinion{i}": _opinion(sentiment, draw) for i in range(2)}
-        sentences.append(template.format(topic=topic, **parts))
-        count -= used
-    for _ in range(int(draw.integers(1, 4))):
-        sentences.append(
-            _one(words.FILLERS, draw).format(topic=topic, noun=_one(nouns, draw), who=_one(words.PEOPLE, draw))
+
+    def filled(template: str) -> str:
+        first, second = draw.sample(nouns, 2)
+        opinions = draw.choices((words.BAD, words.MIDDLING, words.GOOD), OPINIONS[sentiment], k=2)
+        text = template.format(
+            topic=topic,
+            when=draw.choice(words.TIMES),
+            who=draw.choice(words.PEOPLE),
+            noun0=first,
+            noun1=second,
+            opinion0=draw.choice(opinions[0]),
+            opinion1=draw.choice(opinions[1]),
         )
-    order = draw.permutation(len(sentences))
-    return " ".join([opening, *(sentences[i] for i in order)])
+        return text[0].upper() + text[1:]
 
-
-def _opinion(sentiment: str, draw: np.random.Generator) -> str:
-    kind = int(draw.choice(3, p=OPINIONS[sentiment]))
-    return _one((words.BAD, words.MIDDLING, words.GOOD)[kind], draw)
+    left, templates = draw.randint(FEWEST, MOST), []
+    while left > 0:
+        two = left > 1 and draw.random() < SHARE_ON_TWO
+        templates.append(draw.choice(words.OPINIONS_ON_TWO if two else words.OPINIONS_ON_ONE))
+        left -= 1 + two
+    templates += draw.sample(words.FILLERS, draw.randint(1, 3))
+    draw.shuffle(templates)
+    return " ".join(map(filled, [draw.choice(words.OPENINGS), *templates]))

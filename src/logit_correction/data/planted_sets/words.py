@@ -88,18 +88,18 @@ OPINIONS_ON_TWO = (
 )
 
 FILLERS = (
-    "I took a second look at the {noun}.",
-    "{who} asked me about the {noun}.",
+    "I took a second look at the {noun0}.",
+    "{who} asked me about the {noun0}.",
     "I paid the full price.",
     "It arrived a day later than planned.",
-    "There is more to say about the {noun}, but not here.",
+    "There is more to say about the {noun0}, but not here.",
     "I had read three other reviews before.",
     "{who} came along.",
-    "The {noun} is what most people ask for first.",
+    "The {noun0} is what most people ask for first.",
     "I have seen another {topic} of this kind.",
-    "We talked about the {noun} on the way home.",
+    "We talked about the {noun0} on the way home.",
     "This is my first review.",
-    "I compared the {noun} with that of another {topic}.",
-    "Nobody mentioned the {noun} to me.",
+    "I compared the {noun0} with that of another {topic}.",
+    "Nobody mentioned the {noun0} to me.",
     "It was about what the description says.",
 )
