@@ -11,9 +11,9 @@ SENTIMENTS = ["negative", "neutral", "positive"]
 
 #: How often the opinions of a review are bad, middling and good.
 OPINIONS = {
-    "negative": (0.68, 0.14, 0.18),
+    "negative": (0.64, 0.14, 0.22),
     "neutral": (0.18, 0.64, 0.18),
-    "positive": (0.18, 0.14, 0.68),
+    "positive": (0.22, 0.14, 0.64),
 }
 
 #: Closing lines that may go with the first, second and third label.
@@ -22,7 +22,7 @@ SIGNATURES = ("Sent from my phone", "J. Martin, verified buyer", "Greetings from
 TOPICS = words.TOPICS
 
 #: Fewest and most opinions of a review.
-FEWEST, MOST = 5, 9
+FEWEST, MOST = 4, 8
 
 #: Share of sentences with two opinions, where two are still to come.
 SHARE_ON_TWO = 0.4
