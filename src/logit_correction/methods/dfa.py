@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.functional import generalize
 from logit_correction.errors import check_range
+from logit_correction.functional import generalize
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.difficulty import RelativeDifficulty
 from logit_correction.networks.base import Network

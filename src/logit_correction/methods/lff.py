@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from logit_correction.functional import generalize
 from logit_correction.attributes.biased import hide
 from logit_correction.errors import check_range
+from logit_correction.functional import generalize
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.difficulty import RelativeDifficulty
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Step

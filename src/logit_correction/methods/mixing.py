@@ -93,19 +93,19 @@ class IndependentMixUp(Mixing):
     stays what it was, and a counted prior stays right. A partner of the same label would tell the label, and change it.
     """
 
-    def __init__(self, limit: float = 0.3, on: Literal["inputs", "features"] = "inputs") -> None:
+    def __init__(self, limit: float = 0.3, place: Literal["inputs", "features"] = "inputs") -> None:
         """Choose how much is mixed.
 
         Args:
             limit: The greatest weight lambda of the partner, in [0, 1].
-            on: Mix ``inputs``, or ``features`` where inputs cannot be mixed.
+            place: Mix ``inputs``, or ``features`` where inputs cannot be mixed.
         """
         check_range("limit", limit, 0, 1)
-        self.limit, self.on = limit, on
+        self.limit, self.place = limit, place
 
     def check(self, network: nn.Module, info: DataInfo) -> None:
         """Return if there is something to mix."""
-        check_mixing_place(network, self.on, tokens=info.tokens)
+        check_mixing_place(network, self.place, tokens=info.tokens)
 
     def __call__(
         self,
@@ -118,7 +118,7 @@ class IndependentMixUp(Mixing):
         generator: torch.Generator,
     ) -> tuple[Tensor, Tensor]:
         """Return the logits of mixed samples and each row's own log prior."""
-        values, rest = mixing_place(network, batch.inputs, self.on)
+        values, rest = mixing_place(network, batch.inputs, self.place)
         partner, own = independent_partner(len(batch.label), self.limit, generator, batch.label.device)
         return rest(mix(values, partner, own)), prior.log(prior.for_attribute(attribute))
 
@@ -132,7 +132,7 @@ class GroupMixUp(Mixing):
         prior: Literal["convex", "product"] = "convex",
         limit: float = 0.5,
         ramp_up_epochs: float = 2.0,
-        on: Literal["inputs", "features"] = "inputs",
+        place: Literal["inputs", "features"] = "inputs",
     ) -> None:
         """Choose which rows are mixed, and how; the defaults are the paper's.
 
@@ -144,18 +144,18 @@ class GroupMixUp(Mixing):
             limit: t of Algorithm 1 after the ramp-up, in [0, 0.5]: a row's own weight is drawn from U(1 - 2t, 1 - t);
                 with ``minority-rows`` it is drawn from U(0.5, 1) whatever the limit.
             ramp_up_epochs: T of Algorithm 1; the paper has 2, and 50 on Waterbirds and CelebA.
-            on: Mix ``inputs``, or ``features`` where inputs cannot be mixed.
+            place: Mix ``inputs``, or ``features`` where inputs cannot be mixed.
         """
         check_range("limit", limit, 0, 0.5)
         check_range("ramp_up_epochs", ramp_up_epochs, 0)
         if rows == "minority-rows" and (limit, ramp_up_epochs) != (0.5, 2.0):
             raise InputError("limit and ramp_up_epochs concern rows=every-row: leave them out beside minority-rows")
         self.rows: MixupForm = rows
-        self.prior, self.limit, self.ramp_up_epochs, self.on = prior, limit, ramp_up_epochs, on
+        self.prior, self.limit, self.ramp_up_epochs, self.place = prior, limit, ramp_up_epochs, place
 
     def check(self, network: nn.Module, info: DataInfo) -> None:
         """Return if there is something to mix."""
-        check_mixing_place(network, self.on, tokens=info.tokens)
+        check_mixing_place(network, self.place, tokens=info.tokens)
 
     def __call__(
         self,
@@ -168,7 +168,7 @@ class GroupMixUp(Mixing):
         generator: torch.Generator,
     ) -> tuple[Tensor, Tensor]:
         """Return the logits of mixed samples and the log prior of what they show."""
-        values, rest = mixing_place(network, batch.inputs, self.on)
+        values, rest = mixing_place(network, batch.inputs, self.place)
         t = 2 * self.limit * ramp_up(epoch, self.ramp_up_epochs)
         low, high = (1 - 2 * t, 1 - t) if self.rows == "every-row" else (0.5, 1.0)
         weight = draw_weight(low, high, generator, batch.label.device)

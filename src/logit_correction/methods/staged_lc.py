@@ -10,7 +10,7 @@ from logit_correction.types import DataInfo, NetworkFactory
 
 
 class StagedLC(LC):
-    """``LC`` with ``attributes=CrossFitted``: biased networks on the whole input estimate the attributes in a first stage.
+    """``LC`` with ``attributes=CrossFitted``: biased networks on the whole input estimate the attributes first.
 
     The same as ``--preset staged``. No shortcut is looked for: whatever the biased networks take for the attribute is
     corrected.

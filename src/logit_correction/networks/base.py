@@ -78,7 +78,10 @@ def check_tokens(info: DataInfo, network: str) -> None:
         )
 
 
-_NO_TOKENS = "the inputs are texts, whose tokens cannot be mixed: give mixup_on=features, or mix nothing"
+_NO_TOKENS = (
+    "the inputs are texts, whose tokens cannot be mixed: mix features (--method.mixing.place features), or nothing "
+    "(--method.mixing NoMixing)"
+)
 
 _WEIGHTS_FOLLOW: ContextVar[bool] = ContextVar("weights_follow", default=False)
 
@@ -151,7 +154,7 @@ def check_mixing_place(network: nn.Module, place: str, tokens: bool = False) -> 
     if place == "inputs" and tokens:
         raise InputError(_NO_TOKENS)
     if place == "features" and not (hasattr(network, "features") and hasattr(network, "head")):
-        raise InputError("mixup_on=features needs a network with `features` and `head`: give one, or mix inputs")
+        raise InputError("mixing features needs a network with `features` and `head`: give one, or mix inputs")
 
 
 def mixing_place(network: nn.Module, inputs: Inputs, place: str) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
