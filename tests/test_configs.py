@@ -77,10 +77,23 @@ def test_recipes_have_the_published_numbers() -> None:
         training = config_of(*name.split("-")).training
         found[name] = training.learning_rate, training.weight_decay, training.batch_size, training.epochs
     assert found == PUBLISHED
-    q = {data: config_of(data, "lc").method.options["q"] for data in DATA}
-    assert q.pop("waterbirds") == 0.8 and set(q.values()) == {0.7}
-    ramp_up = {data: config_of(data, "lc").method.options["ramp_up_epochs"] for data in DATA}
+    lc = {data: complete(config_of(data, "lc")).method.options for data in DATA}
+    assert {data: lc[data]["attributes"]["q"] for data in DATA} == {data: 0.7 for data in DATA} | {"waterbirds": 0.8}
+    ramp_up = {data: lc[data]["mixing"]["ramp_up_epochs"] for data in DATA}
     assert [ramp_up[data] for data in ("cmnist", "ccifar10", "bffhq", "waterbirds", "celeba")] == [2, 2, 2, 50, 50]
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_lc_is_trained_as_in_the_paper(data: str) -> None:
+    options = complete(config_of(data, "lc")).method.options
+    online, prior, mixing = (options[part] for part in ("attributes", "prior", "mixing"))
+    assert (online["name"], prior["name"], mixing["name"]) == ("Online", "Moving", "GroupMixUp")
+    assert (online["head_start_epochs"], online["epochs"], online["q_ramp_up_epochs"]) == (0, None, 0)
+    assert (online["input_dropout"], online["schedule"], options["strength"]) == (0, "same", 1)
+    assert (prior["estimator"], prior["floor"]) == ("cell", 1e-4)
+    assert prior["momentum"] == (0.9 if data == "civilcomments" else 0.5)
+    assert prior["averaging"] == ("batch" if data == "waterbirds" else "moving")
+    assert (mixing["rows"], mixing["prior"], mixing["limit"]) == ("every-row", "convex", 0.5)
 
 
 def steps(rows: int, batch_size: int) -> int:
@@ -143,7 +156,7 @@ TINY: dict[str, tuple[object, ...]] = {
 SOON: dict[str, tuple[object, ...]] = {
     "jtt": ("--method.identification_epochs", 1, "--method.up_weight", 2),
     "dfa": ("--method.swap_from_epoch", 0.5),
-    "stagedlc": ("--method.num_splits", 1, "--method.biased_epochs", 1),
+    "stagedlc": ("--method.attributes.splits", 1, "--method.attributes.epochs", 1),
 }
 
 

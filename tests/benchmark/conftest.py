@@ -20,7 +20,10 @@ USER_CODE = Path(__file__).parents[1] / "user_code"
 GRID = {
     "title": "Two methods",
     "seeds": 2,
-    "rows": {"plain": {"method": {"name": "ERM"}}, "corrected": {"method": {"name": "LC", "head_start_epochs": 1}}},
+    "rows": {
+        "plain": {"method": {"name": "ERM"}},
+        "corrected": {"method": {"name": "LC", "attributes": {"name": "Online", "head_start_epochs": 1}}},
+    },
     "columns": {"5 %": {"data": {"minority_ratio": 0.05}}},
     "common": {"data": {"name": "Digits"}, "epochs": 2, "batch_size": 256, "device": "cpu", "threads": 1},
     "paper": {"plain": {"5 %": [91.16, 0.97]}},

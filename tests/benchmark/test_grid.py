@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 from logit_correction import Choice, InputError, RunConfig
 from logit_correction.benchmark import Benchmark, merge, read, shipped, slug
 from logit_correction.runs.assemble import build_algorithm, build_source, complete
-from logit_correction.types import DataInfo
+from logit_correction.types import DataInfo, TrainingRows
+from logit_correction.views.base import ViewInputs
 
 
 def grid(path: Path, **changes: Any) -> Path:
@@ -106,12 +108,12 @@ def test_a_row_wins_over_a_column_and_that_over_what_is_common(tmp_path: Path) -
 def test_a_cell_wins_over_its_row(tmp_path: Path) -> None:
     changes = {
         "columns": {5: {}, 6: {}},
-        "rows": {"LC": {"method": {"name": "LC", "q": 0.3}, "epochs": 3}},
-        "cells": {"LC": {6: {"method": {"q": 0.8}, "epochs": 7}}},
+        "rows": {"LC": {"method": {"name": "LC", "strength": 0.3}, "epochs": 3}},
+        "cells": {"LC": {6: {"method": {"strength": 0.8}, "epochs": 7}}},
     }
     other, own = read(str(grid(tmp_path / "mine.yaml", seeds=1, **changes))).cells(tmp_path)
-    assert other.options["method"] == {"name": "LC", "q": 0.3} and other.options["epochs"] == 3
-    assert own.options["method"] == {"name": "LC", "q": 0.8} and own.options["epochs"] == 7
+    assert other.options["method"] == {"name": "LC", "strength": 0.3} and other.options["epochs"] == 3
+    assert own.options["method"] == {"name": "LC", "strength": 0.8} and own.options["epochs"] == 7
 
 
 @pytest.mark.parametrize(
@@ -173,8 +175,19 @@ def test_read_refuses_files_that_are_none(content: bytes, expected: str, tmp_pat
     ("options", "expected"),
     [
         ({"epoch": 3}, "row 'LC', column '5 %': there is no option 'epoch' (did you mean epochs?)"),
-        ({"method": {"name": "LC", "Q": 0.7}}, "LC has no option 'Q' (did you mean q?)"),
-        ({"method": {"q": 0.7}}, "method must be a name"),
+        ({"method": {"name": "LC", "Strength": 0.7}}, "LC has no option 'Strength' (did you mean strength?)"),
+        ({"method": {"strength": 0.7}}, "method must be a name"),
+        (
+            {"method": {"name": "LC", "attributes": {"name": "Online", "Q": 0.7}}},
+            "Online has no option 'Q' (did you mean q?)",
+        ),
+        ({"method": {"name": "LC", "attributes": {"q": 0.7}}}, "--method.attributes must be a name, or a mapping"),
+        (
+            {"method": {"name": "LC", "attributes": "Onlin"}},
+            "attribute estimator 'Onlin' is unknown (did you mean Online?)",
+        ),
+        ({"preset": "papers"}, "there is no preset 'papers' (did you mean paper?)"),
+        ({"preset": "paper", "method": "ERM"}, "preset paper is for method LC, not ERM"),
         ({"epochs": "many"}, "--epochs is 'many'"),
     ],
 )
@@ -228,4 +241,8 @@ def check_built(config: RunConfig, text_model: Path) -> None:
         info = DataInfo(2, 100, (12,), tokens=True)
     if config.network.name.startswith("ResNet"):
         config = replace(config, network=Choice("ConvNet"))
-    build_algorithm(config, info).check_epochs(config.training.epochs)
+    algorithm = build_algorithm(config, info)
+    label, attribute = torch.arange(100) % info.num_labels, torch.arange(100) % info.num_attributes
+    seen = ViewInputs(100, lambda rows: torch.zeros(len(rows), *info.input_shape))
+    epochs = config.training.epochs
+    algorithm.setup(TrainingRows(label, attribute if algorithm.needs_attributes else None, seen, epochs=epochs))

@@ -102,7 +102,7 @@ def test_killed_and_called_again_a_grid_has_the_same_table(
 def test_a_failed_run_is_reported_and_the_others_count(command: Any, write_grid: Any, tmp_path: Path) -> None:
     rows = {
         "broken": {"method": {"name": "my_parts.Breaking", "at_step": 2}},
-        "killed": {"method": {"name": "my_parts.Stopped", "head_start_epochs": 1}},
+        "killed": {"method": {"name": "my_parts.Stopped", "attributes": "Online"}},
         "plain": {"method": {"name": "ERM"}},
     }
     path, out = write_grid(rows=rows, seeds=1, paper={}), tmp_path / "out"
@@ -138,10 +138,10 @@ def test_a_grid_without_a_finished_run_says_so(
 
 
 def test_wrong_options_are_found_before_the_first_run(command: Any, write_grid: Any, tmp_path: Path) -> None:
-    rows = {"good": {"method": "ERM"}, "bad": {"method": {"name": "LC", "Q": 1}}}
+    rows = {"good": {"method": "ERM"}, "bad": {"method": {"name": "LC", "Strength": 1}}}
     outcome = command(write_grid(rows=rows, paper={}), "--out", tmp_path / "out")
     assert outcome.status == 2 and outcome.out == ""
-    assert outcome.err.startswith("error: row 'bad', column '5 %': LC has no option 'Q' (did you mean q?)")
+    assert outcome.err.startswith("error: row 'bad', column '5 %': LC has no option 'Strength' (did you mean strength?)")
     assert not (tmp_path / "out").exists()
 
 
