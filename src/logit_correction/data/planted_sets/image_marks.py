@@ -126,7 +126,7 @@ def _blur(images: Images, values: Values, num_values: int, draw: np.random.Gener
 
 
 def _noise_levels(num_values: int) -> NDArray[np.float64]:
-    return np.linspace(0, 24, num_values)
+    return np.linspace(0, 18, num_values)
 
 
 def _noise(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:
@@ -136,7 +136,7 @@ def _noise(images: Images, values: Values, num_values: int, draw: np.random.Gene
 
 
 def _jpeg_levels(num_values: int) -> NDArray[np.float64]:
-    return np.geomspace(92, 45, num_values).round()
+    return np.geomspace(92, 55, num_values).round()
 
 
 def _jpeg(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:
