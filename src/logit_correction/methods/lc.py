@@ -68,7 +68,7 @@ class LC(Algorithm):
         )
         self.group_prior = self.prior_rule.make(self.attributes)
         self.mixing = component("mixing", mixing, MIXING, Mixing)
-        self.mixing.check(self.network, info)
+        self.mixing.check(self.network, info, self.group_prior)
         self.strength = strength
 
     def begin_own_stage(self) -> Stage:

@@ -38,8 +38,10 @@ MIXING: dict[str, tuple[str, str]] = {
 class Mixing(ABC):
     """Makes the robust network's logits on mixed samples, and the log prior that goes with them."""
 
-    def check(self, network: nn.Module, info: DataInfo) -> None:  # noqa: B027  (no mixing needs no check)
-        """Return if the inputs or the network's features can be mixed.
+    def check(  # noqa: B027  (no mixing needs no check)
+        self, network: nn.Module, info: DataInfo, prior: GroupPrior
+    ) -> None:
+        """Return if the inputs or the network's features can be mixed, and the prior goes with it.
 
         Raises:
             InputError: Otherwise.
@@ -103,7 +105,7 @@ class IndependentMixUp(Mixing):
         check_range("limit", limit, 0, 1)
         self.limit, self.place = limit, place
 
-    def check(self, network: nn.Module, info: DataInfo) -> None:
+    def check(self, network: nn.Module, info: DataInfo, prior: GroupPrior) -> None:
         """Return if there is something to mix."""
         check_mixing_place(network, self.place, tokens=info.tokens)
 
@@ -153,9 +155,14 @@ class GroupMixUp(Mixing):
         self.rows: MixupForm = rows
         self.prior, self.limit, self.ramp_up_epochs, self.place = prior, limit, ramp_up_epochs, place
 
-    def check(self, network: nn.Module, info: DataInfo) -> None:
-        """Return if there is something to mix."""
+    def check(self, network: nn.Module, info: DataInfo, prior: GroupPrior) -> None:
+        """Return if there is something to mix, and a prior that can be multiplied."""
         check_mixing_place(network, self.place, tokens=info.tokens)
+        if self.prior == "product" and prior.estimator != "joint":
+            raise InputError(
+                f"mixing with prior=product needs a joint probability, but the group prior's estimator is "
+                f"{prior.estimator}: give estimator=joint"
+            )
 
     def __call__(
         self,
