@@ -119,7 +119,7 @@ class GroupDRO(Algorithm):
             if self.adjustment:
                 adjusted = adjusted + self.adjustment * self.count.clamp_min(1.0).rsqrt()
             grown = self.q * torch.exp(self.step_size * adjusted * present)
-            q = grown / grown.sum()
+            q = grown / grown.sum().clamp_min(1e-12)  # all are 0 where no row's attribute is known
             self.q.copy_(q)
         # Gradients of several processes are averaged, their group sums must be added.
         robust = (q * sums / size).sum() * num_processes()
