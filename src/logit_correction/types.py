@@ -64,6 +64,7 @@ class DataInfo:
         correlation: Which labels go with which attribute values in the majority, where the data source
             knows; category-level knowledge that LC+ uses and LC does not.
         tokens: Whether the inputs are texts: dicts of token tensors, each of ``input_shape``.
+        augmented: Whether training images are changed at random each time they are seen.
     """
 
     num_labels: int
@@ -74,6 +75,7 @@ class DataInfo:
     attribute_names: tuple[str, ...] = ()
     correlation: Correlation | None = None
     tokens: bool = False
+    augmented: bool = False
 
     def __post_init__(self) -> None:
         """Fill in what the caller left out."""

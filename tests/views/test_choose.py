@@ -11,8 +11,8 @@ from logit_correction.views.choose import available_views, find_views
 
 IMAGES = ViewInputs(
     num_rows=2,
-    inputs=lambda rows: torch.zeros(len(rows), 3, 8, 8),
-    images=lambda rows: torch.zeros(len(rows), 3, 8, 8, dtype=torch.uint8),
+    inputs=lambda rows: torch.zeros(len(rows), 3, 32, 32),
+    images=lambda rows: torch.zeros(len(rows), 3, 32, 32, dtype=torch.uint8),
 )
 TEXTS = ViewInputs(num_rows=1, inputs=lambda rows: torch.zeros(len(rows), 2), texts=["a text"])
 

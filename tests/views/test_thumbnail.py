@@ -6,7 +6,8 @@ from torch.testing import assert_close
 
 from logit_correction.errors import InputError
 from logit_correction.views.base import ViewInputs
-from logit_correction.views.thumbnail import Thumbnail, area_average, image_parts
+from logit_correction.views.images import area_average, image_parts
+from logit_correction.views.thumbnail import Thumbnail
 
 
 def test_each_point_is_the_mean_of_its_area() -> None:

@@ -149,7 +149,7 @@ class AttributeEstimator(nn.Module, ABC):
         self.settle(*self.estimate_rows(outputs))
 
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Return the attribute (N,) of all rows, -1 where unknown, and their label's probability (N,) if there is one."""
+        """Return the attribute (N,) of all rows, -1 where unknown, and their label's probability (N,) or None."""
         raise NotImplementedError
 
     def settle(self, attribute: Tensor, label_probability: Tensor | None) -> None:
@@ -180,8 +180,8 @@ class AttributeEstimator(nn.Module, ABC):
             InputError: If there are none that could be compared between rows.
         """
         raise InputError(
-            f"{type(self).__name__} has no features to cluster: take Online with head_start_epochs, or CrossFitted on a "
-            "view"
+            f"{type(self).__name__} has no features to cluster: take Online with head_start_epochs, or "
+            "CrossFitted on a view"
         )
 
     def feature_size(self) -> int:

@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy, log_softmax
 
 from logit_correction.attributes.base import AttributeEstimator, Builder, known_correlation
 from logit_correction.attributes.biased import hidden_logits, ramped_q
+from logit_correction.attributes.folds import gather_members, take_rows
 from logit_correction.attributes.heads import HeadTraining, cross_fit, relabeled, standardized
 from logit_correction.correlation import Correlation
 from logit_correction.errors import check_range
@@ -153,8 +154,8 @@ class CrossFitted(AttributeEstimator):
         total = torch.zeros((), device=batch.label.device)
         for number, network in enumerate(self.networks):
             member = self.side[number // 2].index_select(0, batch.index) == bool(number % 2)
-            rows, weight = _own_rows(member)
-            inputs = _take(batch.inputs, rows)
+            rows, weight = gather_members(member)
+            inputs = take_rows(batch.inputs, rows)
             if generator is None:
                 logits = network(inputs)
             else:
@@ -170,11 +171,13 @@ class CrossFitted(AttributeEstimator):
             trained = self.side[number // 2].index_select(0, batch.index) == bool(number % 2)
             rows = (~trained).nonzero().squeeze(1)
             if len(rows):
-                total.index_add_(0, rows, network(_take(batch.inputs, rows)).float().softmax(dim=1))
+                total.index_add_(0, rows, network(take_rows(batch.inputs, rows)).float().softmax(dim=1))
         return total / self.splits
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        """Return one optimiser group for each network; their learning rate stays constant."""
+        """Return one optimiser group for each network, of constant learning rate; none once they are trained."""
+        if self.stage >= self.num_stages:
+            return []
         return [
             {"params": list(network.parameters()), "name": f"biased_network_{number}", "schedule": "none"}
             for number, network in enumerate(self.networks)
@@ -186,6 +189,11 @@ class CrossFitted(AttributeEstimator):
         return logs.logsumexp(dim=0) - math.log(len(self.networks))
 
     # -- what both end in
+
+    def finish(self, outputs: Tensor | None) -> None:
+        """Settle the estimates; the learners stay as they are."""
+        self.stage = self.num_stages
+        super().finish(outputs)
 
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Estimate all rows from held-out class probabilities: of the networks, or of heads on the views."""
@@ -267,27 +275,3 @@ def likely_attribute(posterior: Tensor, label: Tensor, correlation: Correlation,
     own_value, own = kept.max(dim=1)
     other_value, other = posterior.masked_fill(~conflicting, -1.0).max(dim=1)
     return torch.where(other_value > odds * own_value, other, own)
-
-
-def _take(inputs: Inputs, rows: Tensor) -> Inputs:
-    if isinstance(inputs, Tensor):
-        return inputs.index_select(0, rows)
-    return {name: part.index_select(0, rows) for name, part in inputs.items()}
-
-
-def _own_rows(member: Tensor) -> tuple[Tensor, Tensor]:
-    """Gather the members of a batch (B,) into a fixed number of places, so that nothing waits for the device.
-
-    About half of the rows are members. The places are half the batch and four standard deviations more, so hardly ever
-    (about once in 30,000 steps) does a member find no place and sit out. Places left over repeat members with weight 0.
-
-    Returns:
-        Rows (C,) and their weights (C,), which sum to 1 unless there are no members.
-    """
-    size = len(member)
-    room = min(size, size // 2 + math.ceil(2 * math.sqrt(size)))
-    order = member.long().argsort(descending=True, stable=True)
-    count = member.sum()
-    place = torch.arange(room, device=member.device)
-    rows = order.index_select(0, place % count.clamp_min(1))
-    return rows, (place < count) / count.clamp(1, room)

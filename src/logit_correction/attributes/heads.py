@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +19,12 @@ MOST_DEVIATIONS = 8.0
 
 #: Least number of steps of a head, whatever the number of rows.
 LEAST_STEPS = 150
+
+#: Ridge of the least squares that rank the members of a family, as a share of the rows.
+RIDGE = 1e-3
+
+#: From so many features on a linear head is shrunk more.
+RICH = 300
 
 
 @dataclass(frozen=True)
@@ -134,3 +141,85 @@ def relabeled(probability: Tensor, label: Tensor, odds: float) -> Tensor:
     own = probability.gather(1, label.unsqueeze(1)).squeeze(1)
     greatest, other = probability.max(dim=1)
     return torch.where(greatest > odds * own, other, label)
+
+
+def held_out_logistic(features: Tensor, label: Tensor, fold: Tensor, num_labels: int, few: int | None = None) -> Tensor:
+    """Return held-out class probabilities (N, L) by logistic regression, each fold's from a fit on the others.
+
+    Args:
+        features: (N, F), standardised.
+        label: (N,) long, 0..L-1.
+        fold: (N,) long, the fold of each row.
+        num_labels: L.
+        few: How many features may be used for each label, those that go with it most on the other folds; None for all.
+    """
+    found = torch.zeros(len(label), num_labels)
+    for number in fold.unique().tolist():
+        held_out = fold == number
+        chosen = _telling(features[~held_out], label[~held_out], num_labels, few)
+        found[held_out] = _fold_logistic(features[:, chosen], label, held_out, num_labels)
+    return found
+
+
+def _fold_logistic(features: Tensor, label: Tensor, held_out: Tensor, num_labels: int) -> Tensor:
+    """Return class probabilities (n, L) of held-out rows by logistic regression on the others."""
+    from sklearn.linear_model import LogisticRegression
+
+    # The richer the features, the stronger the shrinkage: a head that learns rows by heart tells nothing.
+    head = LogisticRegression(C=1.0 if features.shape[1] <= RICH else 0.03, max_iter=300, tol=1e-3)
+    head.fit(features[~held_out].numpy(), label[~held_out].numpy())
+    found = torch.zeros(int(held_out.sum()), num_labels)
+    found[:, torch.from_numpy(head.classes_)] = torch.from_numpy(head.predict_proba(features[held_out].numpy())).float()
+    return found
+
+
+def _telling(features: Tensor, label: Tensor, num_labels: int, few: int | None) -> Tensor:
+    """Return the columns that correlate most with each label, ``few`` of each; all without ``few``."""
+    if few is None or features.shape[1] <= few * num_labels:
+        return torch.arange(features.shape[1])
+    member = torch.nn.functional.one_hot(label, num_labels).float()
+    centred, member = features - features.mean(dim=0), member - member.mean(dim=0)
+    product = (member.t() @ centred).abs() / centred.norm(dim=0).clamp_min(1e-6)
+    scaled = product / member.norm(dim=0).clamp_min(1e-6).unsqueeze(1)
+    return scaled.topk(few, dim=1).indices.flatten().unique()
+
+
+def telling_members(members: Sequence[Tensor], label: Tensor, num_labels: int) -> list[int]:
+    """Return the members of a family of views that tell each label best from the others, one for each label.
+
+    Args:
+        members: Features (N, F_m) of each member, standardised.
+        label: (N,) long.
+        num_labels: L.
+
+    Returns:
+        Numbers of members, each once, in rising order; at most L.
+    """
+    target = torch.nn.functional.one_hot(label, num_labels).double()
+    target = target - target.mean(dim=0)
+    explained = []
+    for features in members:
+        # Least squares in closed form: there may be hundreds of members, and it only has to rank them.
+        values = features.double()
+        gram = values.t() @ values + RIDGE * len(values) * torch.eye(values.shape[1], dtype=torch.float64)
+        product = values.t() @ target
+        explained.append((product * torch.linalg.solve(gram, product)).sum(dim=0))
+    return sorted(set(torch.stack(explained).argmax(dim=0).tolist()))
+
+
+def held_out_family(members: Sequence[Tensor], label: Tensor, fold: Tensor, num_labels: int) -> Tensor:
+    """Return held-out class probabilities (N, L) by the members of a family that tell each label best.
+
+    Args:
+        members: Features (N, F_m) of each member, standardised.
+        label: (N,) long.
+        fold: (N,) long, the fold of each row.
+        num_labels: L.
+    """
+    found = torch.zeros(len(label), num_labels)
+    for number in fold.unique().tolist():
+        others = fold != number
+        chosen = telling_members([features[others] for features in members], label[others], num_labels)
+        features = torch.cat([members[i] for i in chosen], dim=1)
+        found[~others] = _fold_logistic(features, label, fold == number, num_labels)
+    return found

@@ -207,7 +207,7 @@ class Online(AttributeEstimator):
 
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return the optimiser group; none once the network stays as it is."""
-        if self.settled and not self.stage == ALONE:
+        if self.settled and self.stage != ALONE:
             return []
         params = list(cast(nn.Module, self.network).parameters())
         group: dict[str, object] = {

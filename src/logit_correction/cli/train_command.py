@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 from argparse import SUPPRESS, ArgumentError
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from logit_correction.config import (
     Choice,
     RunConfig,
     TrainingConfig,
-    default_network,
     named_parts,
     read_yaml,
     with_preset,
@@ -41,23 +41,32 @@ HELP = {
 
 def main(arguments: list[str]) -> int:
     """Train, judge and write a run folder."""
-    config, out, resume = parse(arguments)
+    config, out, resume, seeds = parse(arguments)
     from logit_correction.cli.show import announce, show_run
     from logit_correction.training.display import choose_display
     from logit_correction.training.interrupt import Interrupted
 
     try:
         from logit_correction.runs import train
+        from logit_correction.runs.folder import is_finished
 
-        folder = train(config, out, resume=resume, display=choose_display(), announce=announce)
+        if seeds == 1:
+            folders = [train(config, out, resume=resume, display=choose_display(), announce=announce)]
+        else:
+            folders = []
+            for seed in range(config.training.seed, config.training.seed + seeds):
+                own = replace(config, training=replace(config.training, seed=seed))
+                folder, tell = out / f"seed-{seed}", None if folders else announce
+                there = resume or is_finished(folder)
+                folders.append(train(own, folder, resume=there, display=choose_display(), announce=tell))
     except Interrupted:
         print(
-            f"stopped; go on with: logit-correction train --resume --out {shlex.quote(str(out))}",
+            f"stopped; go on with: logit-correction train {_again(arguments, out, seeds)}",
             file=sys.stderr,
         )
         return 130
     if _is_first_process():
-        show_run(folder)
+        show_run(folders[0]) if seeds == 1 else _show_seeds(folders, out)
     return 0
 
 
@@ -78,8 +87,35 @@ class Slot:
     options: dict[str, Any]
 
 
-def parse(arguments: list[str]) -> tuple[RunConfig, Path, bool]:
-    """Read the command line; exits after ``--help``.
+def _show_seeds(folders: list[Path], out: Path) -> None:
+    """Print the figures of all seeds with their mean and spread, and write one page of them."""
+    from rich.console import Console
+
+    from logit_correction.render.html import write_page
+    from logit_correction.render.tables import comparison_table, to_console
+    from logit_correction.runs.folder import PAGE, read_report
+
+    table = comparison_table([read_report(folder) for folder in folders])
+    console = Console()
+    console.print(to_console(table))
+    for name in ("average", "group_balanced", "worst_group"):
+        if name in table and bool(table[name].notna().all()):
+            mean, spread = 100 * table[name].mean(), 100 * table[name].std()
+            what = name.replace("_", "-")
+            console.print(f"{what}: {mean:.1f} % in the mean of {len(table)} seeds, standard deviation {spread:.1f}")
+    write_page(folders, out / PAGE)
+    console.print(f"page: {out / PAGE}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _again(arguments: list[str], out: Path, seeds: int) -> str:
+    """Return the arguments that go on with what was stopped."""
+    if seeds == 1:
+        return f"--resume --out {shlex.quote(str(out))}"
+    return shlex.join([*(argument for argument in arguments if argument != "--resume"), "--resume"])
+
+
+def parse(arguments: list[str]) -> tuple[RunConfig, Path, bool, int]:
+    """Read the command line: the config, the folder, whether to resume, and how many seeds; exits after ``--help``.
 
     Raises:
         InputError: If an option is unknown, misses or has a wrong value.
@@ -90,7 +126,10 @@ def parse(arguments: list[str]) -> tuple[RunConfig, Path, bool]:
     base = {} if path is None else _read_config(path)
     if "preset" in given:
         base["preset"] = given["preset"]
+    if "preset" in base:  # the command line may not name another method than the preset is for
+        with_preset({"preset": base["preset"], **_given(arguments, {part: f"--{part}" for part in PARTS})})
     base = named_parts(with_preset(base))
+    arguments, known = _taken_out(arguments, ("--shortcut", "--legitimate"))
     slots = _slots(arguments, base, wants_help)
     parser = _parser(slots, base)
     if wants_help:
@@ -102,9 +141,55 @@ def parse(arguments: list[str]) -> tuple[RunConfig, Path, bool]:
         outer, _, name = slot.path.rpartition(".")
         if outer:
             choices[outer].options[name] = choices[slot.path]
+    _tell_what_is_known(choices, known)
     training = TrainingConfig(**{name: parsed[name] for name in TrainingConfig.__dataclass_fields__})
     config = RunConfig(**{part: choices[part] for part in PARTS if part in choices}, training=training)
-    return config, Path(parsed["out"]), bool(parsed["resume"])
+    if parsed["seeds"] < 1:
+        raise InputError(f"--seeds is {parsed['seeds']}, but must be at least 1")
+    return config, Path(parsed["out"]), bool(parsed["resume"]), int(parsed["seeds"])
+
+
+def _taken_out(arguments: list[str], options: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the arguments without some options that may be repeated, and their values by name.
+
+    Raises:
+        InputError: If one has no value.
+    """
+    rest: list[str] = []
+    found: dict[str, list[str]] = {}
+    waiting: str | None = None
+    for argument in [*arguments, ""]:
+        head, equals, tail = argument.partition("=")
+        if waiting is not None:
+            if not argument or argument.startswith("--"):
+                raise InputError(f"{waiting} needs a value: the name of a view")
+            found.setdefault(waiting.removeprefix("--"), []).append(argument)
+            waiting = None
+        elif head in options:
+            waiting = None if equals else head
+            if equals:
+                found.setdefault(head.removeprefix("--"), []).append(tail)
+        elif argument:
+            rest.append(argument)
+    return rest, found
+
+
+def _tell_what_is_known(choices: dict[str, Choice], known: dict[str, list[str]]) -> None:
+    """Give the views that a person knows to the estimator that looks for a shortcut.
+
+    Raises:
+        InputError: If no estimator looks for one.
+    """
+    if not known:
+        return
+    estimator = choices.get("method.attributes")
+    if estimator is None or estimator.name != "Auto":
+        raise InputError(
+            f"--{next(iter(known))} is for methods that look for a shortcut: take --method LC with its default "
+            "--method.attributes Auto"
+        )
+    for name, views in known.items():
+        estimator.options[name] = [*(estimator.options.get(name) or []), *views]
 
 
 def _slots(arguments: list[str], base: dict[str, Any], wants_help: bool) -> list[Slot]:
@@ -115,15 +200,12 @@ def _slots(arguments: list[str], base: dict[str, Any], wants_help: bool) -> list
     """
     slots: list[Slot] = []
     names = _given(arguments, {part: f"--{part}" for part in PARTS})
-    encoder = names.get("encoder", base.get("encoder", {}).get("name"))
     for part in PARTS:
         options = dict(base.get(part, {}))
         old = options.pop("name", None)
         name = names.get(part, old)
-        if name is None and not wants_help:
-            if part in ("data", "method"):
-                raise InputError(f"--{part} is missing: give a name; `logit-correction list` shows them")
-            name = default_network(encoder is not None) if part == "network" else None
+        if name is None and not wants_help and part in ("data", "method"):
+            raise InputError(f"--{part} is missing: give a name; `logit-correction list` shows them")
         if name is not None:
             slots += _with_components(Slot(part, part, name, options if name == old else {}), arguments)
     return slots
@@ -186,6 +268,10 @@ def _parser(slots: list[Slot], base: dict[str, Any]) -> Any:
     parser.add_argument("--out", type=str, default=None, help="Folder to write the run into.")
     parser.add_argument("--resume", action="store_true", default=False, help="Go on with an unfinished run of --out.")
     parser.add_argument("--config", type=str, default=None, help="YAML file of options; those given beside it win.")
+    parser.add_argument("--seeds", type=int, default=1, help="Runs of so many seeds, each in OUT/seed-S.")
+    known = "A view that is known to be {} (`list views`), for methods that look for one; may be repeated."
+    parser.add_argument("--shortcut", metavar="VIEW", default=SUPPRESS, help=known.format("a shortcut"))
+    parser.add_argument("--legitimate", metavar="VIEW", default=SUPPRESS, help=known.format("no shortcut"))
     parser.add_argument("--preset", type=str, default=None, help="Named options, under all others: `list presets`.")
     named = [slot.path for slot in slots]
     for part in PARTS:

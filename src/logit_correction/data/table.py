@@ -130,6 +130,7 @@ class DataTable:
             attribute_names=tuple(self.attribute_names),
             correlation=self.correlation,
             tokens=holds_tokens(self.inputs),
+            augmented=self.augment is not None,
         )
 
     def has_attributes(self, split: str) -> bool:

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator, Estimate
-from logit_correction.errors import InputError
 from logit_correction.group_prior import GroupPrior
 from logit_correction.randomness import StepRandomness
 from logit_correction.registry import component
@@ -153,6 +152,8 @@ class Algorithm(nn.Module, ABC):
         """
         if self.attributes is not None:
             self.attributes.setup(rows)
+            self.num_stages = self.attributes.num_stages + 1  # it may have found that it needs none
+            self.stage = self.num_stages - 1
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         """Prepare a stage and say what it asks of the loop.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.errors import check_range
+from logit_correction.errors import InputError, check_range
 from logit_correction.group_prior import GroupPrior
 from logit_correction.losses import corrected_losses
 from logit_correction.methods.base import Algorithm
@@ -32,6 +33,7 @@ class LC(Algorithm):
     components = MappingProxyType({"attributes": "attributes", "prior": "prior", "mixing": "mixing"})
     group_prior: GroupPrior
     attributes: AttributeEstimator
+    row_weight: Tensor
 
     def __init__(
         self,
@@ -42,6 +44,7 @@ class LC(Algorithm):
         prior: PriorRule | str | None = None,
         mixing: Mixing | str = "IndependentMixUp",
         strength: float = 1.0,
+        oversampling: float | None = None,
         biased_network: NetworkFactory | None = None,
         seed: int = 0,
     ) -> None:
@@ -54,6 +57,11 @@ class LC(Algorithm):
             prior: How the group prior comes about; None counts it where the estimates are settled, else averages it.
             mixing: How samples are mixed.
             strength: Factor of log P; the paper's 1, and 0 corrects nothing.
+            oversampling: Power p: rows of group (y, a) are drawn in proportion to count(y, a)^-p and their losses
+                weighted back, so that the expected loss stays what it is and its gradient becomes less noisy. It helps a network
+                that would see too few minority rows to learn them, and harms one that knows them by heart; None takes
+                0.25 where training images are augmented, so that no row is seen twice alike, else 0. Estimates must be
+                settled.
             biased_network: Builds the networks that the estimator trains; by default the same kind as ``network``.
             seed: Seed of the initial weights and of everything random in a step.
 
@@ -61,20 +69,32 @@ class LC(Algorithm):
             InputError: If an option is out of range or does not fit the data.
         """
         check_range("strength", strength, 0)
+        check_range("oversampling", oversampling or 0, 0, 1)
         super().__init__(network, info, seed=seed)
         self.use_attributes(attributes, biased_network or network)
-        self.prior_rule = (
-            fitting_rule(self.attributes) if prior is None else component("prior", prior, PRIORS, PriorRule)
-        )
+        chosen = fitting_rule(self.attributes) if prior is None else prior
+        self.prior_rule = component("prior", chosen, PRIORS, PriorRule)
         self.group_prior = self.prior_rule.make(self.attributes)
         self.mixing = component("mixing", mixing, MIXING, Mixing)
         self.mixing.check(self.network, info, self.group_prior)
         self.strength = strength
+        if oversampling and not self.attributes.settled:
+            name = type(self.attributes).__name__
+            raise InputError(f"oversampling needs estimates that are settled, and {name}'s are not: leave it out")
+        usual = 0.25 if info.augmented and self.attributes.settled else 0.0
+        self.oversampling = usual if oversampling is None else oversampling
+        self.register_buffer("row_weight", torch.ones(info.num_rows if self.oversampling else 0))
 
     def begin_own_stage(self) -> Stage:
         """Count the prior, where the estimates are settled."""
         self.prior_rule.begin(self.group_prior, self.attributes)
-        return Stage()
+        if self.attributes.abstained or not self.oversampling:
+            return Stage()
+        drawn = oversampled(self.attributes.group_counts(), self.oversampling)
+        rows = drawn.cpu()[self.attributes.rows.label, self.attributes.row_attribute.cpu().clamp_min(0)]
+        rows = rows.where(self.attributes.row_attribute.cpu() >= 0, rows.mean())
+        self.row_weight.copy_(rows.mean() / rows)
+        return Stage(row_weight=rows)
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         """Return the corrected loss of a batch, and that of a biased network beside."""
@@ -88,6 +108,8 @@ class LC(Algorithm):
         logits, log_prior = self.mixed(batch, estimate.attribute, epoch)  # eq. 13: x', P'
         losses = corrected_losses(logits, batch.label, log_prior, self.strength)  # eq. 7
         self.attributes.learn_from_losses(estimate, batch.label, losses.detach())
+        if self.oversampling:
+            losses = losses * self.row_weight.index_select(0, batch.index)
         loss = losses.mean()
         logs = {"loss_robust": loss.detach()}
         if estimate.loss is None:
@@ -106,3 +128,12 @@ class LC(Algorithm):
         if self.preparing:
             return warnings
         return warnings + lost_labels(self.group_prior, self.attributes.correlation, self.info.label_names)
+
+
+def oversampled(counts: Tensor, power: float) -> Tensor:
+    """Return in proportion to what rows of each group (L, K) are drawn: count^-power, empty groups as groups of one.
+
+    >>> oversampled(torch.tensor([[16.0, 1.0]]), 0.25)
+    tensor([[0.5000, 1.0000]], dtype=torch.float64)
+    """
+    return counts.double().clamp_min(1.0).pow(-power)

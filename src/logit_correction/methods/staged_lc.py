@@ -25,6 +25,7 @@ class StagedLC(LC):
         prior: PriorRule | str | None = None,
         mixing: Mixing | str = "IndependentMixUp",
         strength: float = 1.0,
+        oversampling: float | None = None,
         biased_network: NetworkFactory | None = None,
         seed: int = 0,
     ) -> None:
@@ -36,6 +37,7 @@ class StagedLC(LC):
             prior=prior,
             mixing=mixing,
             strength=strength,
+            oversampling=oversampling,
             biased_network=biased_network,
             seed=seed,
         )

@@ -31,7 +31,7 @@ class ConvNet(Network):
         channels: Sequence[int] = (16, 32, 64),
         convolutions: int = 1,
         hidden: int = 100,
-        norm: Norm = "none",
+        norm: Norm = "batch",
         dropout: float = 0.0,
     ) -> None:
         """Build the layers.

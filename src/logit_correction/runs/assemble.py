@@ -41,7 +41,7 @@ GIVEN: dict[str, set[str]] = {
     "mixing": set(),
 }
 
-#: Part of a run, or kind of component of a method -> what it is called, what there is, and what its classes derive from.
+#: Part of a run, or kind of component -> what it is called, what there is, and what its classes derive from.
 KINDS: dict[str, tuple[str, Mapping[str, tuple[str, str]], type]] = {
     "data": ("data source", SOURCES, DataSource),
     "method": ("method", METHODS, Algorithm),
@@ -92,7 +92,7 @@ def complete_parts(config: RunConfig) -> RunConfig:
     parts: dict[str, Any] = {}
     for part in PARTS:
         choice = getattr(config, part)
-        if choice is not None:
+        if choice is not None and choice.name:
             options = _options(part, choice.name, choice.options, f"{part}.")
             parts[part] = Choice(choice.name, {name: _plain(value, name) for name, value in options.items()})
     return replace(config, **parts)
@@ -170,7 +170,7 @@ def check_training(config: TrainingConfig) -> TrainingConfig:
         InputError: Names the option.
     """
     for name in ("epochs", "batch_size", "devices", "nodes", "log_every", "step_every"):
-        if getattr(config, name) < 1:
+        if getattr(config, name) is not None and getattr(config, name) < 1:
             raise InputError(f"--{name} is {getattr(config, name)}, but must be at least 1")
     for name in ("weight_decay", "gradient_clip", "seed", "threads"):
         if not 0 <= getattr(config, name) < float("inf"):
@@ -183,7 +183,7 @@ def check_training(config: TrainingConfig) -> TrainingConfig:
     if not 0 <= config.sgd_momentum < 1:
         raise InputError(f"--sgd_momentum is {config.sgd_momentum}, but must lie in [0, 1)")
     processes = config.devices * config.nodes
-    if config.batch_size % processes:
+    if config.batch_size is not None and config.batch_size % processes:
         raise InputError(f"--batch_size is {config.batch_size}, but must be divisible by the {processes} processes")
     if config.device == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: torch sees no CUDA device here; take --device cpu or auto")

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from logit_correction.runs.assemble import (
     check_attributes,
     complete,
 )
+from logit_correction.runs.defaults import fitted
 from logit_correction.runs.encode import encode_table
 from logit_correction.runs.networks import check_fits
 from logit_correction.training import checkpoint
@@ -76,11 +78,16 @@ def train(
     table = build_table(build_source(config), rules)
     if config.encoder is not None:
         table = encode_table(table, config, display if first else None)
+    config, chosen = fitted(config, table.info)
+    config = complete(config)
+    if chosen:
+        table = replace(table, facts=table.facts | {"chosen to fit the data": "; ".join(chosen)})
+        (display if display is not None and first else Display()).say(f"chosen to fit the data: {'; '.join(chosen)}")
     algorithm = build_algorithm(config, table.info)
     check_fits(algorithm, table, config.network.name)
     check_attributes(config, algorithm, table)
     check_watch(config.training.watch, table)
-    algorithm.setup(training_rows(table, algorithm, config.training.epochs, display if first else None))
+    algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display if first else None))
     files.check_disk(out, _needed_bytes(algorithm, table, len(set(rules))))
     files.make(out)
     with lock.hold(out) if first else nullcontext():

@@ -25,7 +25,7 @@ from logit_correction.training.optim import clip_gradients, make_optimizer, set_
 from logit_correction.training.record import Record
 from logit_correction.training.selection import offer, reads_attributes, scoring_groups, validation_scores
 from logit_correction.training.watch import watched
-from logit_correction.types import Batch
+from logit_correction.types import Batch, InputError
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -57,6 +57,9 @@ class Fit:
 
     def __post_init__(self) -> None:
         """Prepare what does not depend on the stage."""
+        if self.config.epochs is None or self.config.batch_size is None:
+            raise InputError("the loop needs a number of epochs and a batch size: give --epochs and --batch_size")
+        self.epochs, self.batch_size = self.config.epochs, self.config.batch_size
         self.progress, self.record = Progress(), Record()
         self.rules = list(dict.fromkeys([self.config.selection, *self.config.also_select]))
         self.valid_groups = scoring_groups(self.table, self.rules)
@@ -114,7 +117,7 @@ class Fit:
         assert plan is not None
         loader = self.loader(
             "train",
-            batch_size=config.batch_size,
+            batch_size=self.batch_size,
             # Counted from the last one, so that methods of one stage and of several see their rows in one order.
             seed=derive_seed(config.seed, "stage", self.algorithm.num_stages - 1 - progress.stage),
             shuffle=True,
@@ -130,7 +133,7 @@ class Fit:
         # The strategy's module alone, DistributedDataParallel or none: what fabric.setup puts around it walks
         # through every batch and hooks every loss, which costs more than all the rest of the loop.
         module = self.fabric.strategy.setup_module(self.algorithm)
-        epochs = plan.epochs or config.epochs
+        epochs = plan.epochs or self.epochs
         title = type(self.algorithm).__name__
         if self.algorithm.num_stages > 1:
             title += f", stage {progress.stage + 1} of {self.algorithm.num_stages}"

@@ -18,6 +18,9 @@ from logit_correction.types import Inputs
 #: Rows that a view is given at a time.
 CHUNK = 512
 
+#: Breadth of a view that sees everything.
+EVERYTHING = 3
+
 
 @dataclass(frozen=True)
 class ViewInputs:
@@ -47,6 +50,19 @@ class ViewInputs:
         images = self.images(torch.zeros(min(1, self.num_rows), dtype=torch.long))
         return None if images is None else (int(images.shape[1]), int(images.shape[2]), int(images.shape[3]))
 
+    def take(self, rows: Tensor) -> ViewInputs:
+        """Return some of the rows (n,) long as rows of their own."""
+        chosen = rows.tolist()
+        return ViewInputs(
+            num_rows=len(rows),
+            inputs=lambda part: self.inputs(rows[part]),
+            images=lambda part: self.images(rows[part]),
+            texts=None if self.texts is None else [self.texts[row] for row in chosen],
+            columns={name: values[rows.numpy()] for name, values in self.columns.items()},
+            files=None if self.files is None else [self.files[row] for row in chosen],
+            position=None if self.position is None else self.position[rows.numpy()],
+        )
+
     def image_chunks(self) -> Sequence[Tensor]:
         """The rows in order, in parts small enough to be looked at together."""
         return torch.arange(self.num_rows).split(CHUNK)
@@ -62,22 +78,22 @@ class View(ABC):
 
     Attributes:
         sentence: What the view looks at, for a person: "the colours of the image, wherever they are".
-        breadth: How much a view can see. 0: one thing (a column, a cell, a word). 1: one kind of simple summary. 2: rich
-            statistics that may know something of the label's own shape. 3: everything; no evidence by itself.
+        breadth: How much a view can see. 0: one thing (a column, a cell, a word). 1: one kind of simple summary. 2:
+            rich statistics that may know something of the label's own shape. 3: everything; no evidence by itself.
         few: How many of its features a head may use for each label; None for all of them. For views of very many
             features of which a shortcut would take one or two, such as words.
         name: Name for reports and for ``--shortcut``: that of the family, and of a member ``family:member``.
     """
 
-    sentence: ClassVar[str] = ""
-    breadth: ClassVar[int] = 1
+    sentence: str = ""
+    breadth: int = 1
     few: ClassVar[int | None] = None
     name: str
 
     @classmethod
     @abstractmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:
-        """Return the views of this kind that these inputs permit, not yet fitted; none where they lack what it takes."""
+        """Return the views of this kind that these inputs permit, not yet fitted; none where these lack something."""
 
     def fit(self, inputs: ViewInputs) -> None:  # noqa: B027  (most views learn nothing)
         """Learn what the view needs of the training inputs, such as filters or a vocabulary; deterministic."""

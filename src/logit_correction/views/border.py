@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
-from logit_correction.views.thumbnail import ImageView
+from logit_correction.views.images import ImageView
 
 
 class Border(ImageView):
@@ -17,8 +15,8 @@ class Border(ImageView):
     """
 
     name = "border"
-    sentence: ClassVar[str] = "the colours of a frame along the edge of the image, beside those of its centre"
-    breadth: ClassVar[int] = 1
+    sentence = "the colours of a frame along the edge of the image, beside those of its centre"
+    breadth = 1
 
     def look(self, images: Tensor) -> Tensor:
         """Return the statistics of the images.
@@ -27,23 +25,29 @@ class Border(ImageView):
             images: (B, C, H, W) unsigned bytes.
 
         Returns:
-            (B, 6 C): means, then standard deviations of the frame and of the centre in [0, 1], and frame less centre in
-            [-1, 1]. Images without a centre, of one or two pixels, are their own.
+            (B, 8 C): means, then standard deviations of the frame and of the centre in [0, 1], frame less centre in
+            [-1, 1], and means, then standard deviations of the outer half of the frame. Images without a centre, of one
+            or two pixels, are their own.
         """
         height, width = images.shape[2:]
-        frame = max(1, round(min(height, width) / 8))
+        side = min(height, width)
+        frame, edge = max(1, round(side / 8)), max(1, round(side / 16))
         # Sums of whole numbers are exact in float64, so that the frame is what the centre leaves of the whole.
         points = images.double()
         whole = _sums(points)
-        inner = points[:, :, frame : height - frame, frame : width - frame]
-        if not inner.numel():
-            outside = inside = _moments(*whole, pixels=height * width)
-        else:
-            centre = _sums(inner)
-            pixels = inner.shape[2] * inner.shape[3]
-            inside = _moments(*centre, pixels=pixels)
-            outside = _moments(whole[0] - centre[0], whole[1] - centre[1], pixels=height * width - pixels)
-        return (torch.cat([outside, inside, outside - inside], dim=1) / 255).float()
+        outside, inside = _around(points, whole, frame)
+        return (torch.cat([outside, inside, outside - inside, _around(points, whole, edge)[0]], dim=1) / 255).float()
+
+
+def _around(points: Tensor, whole: tuple[Tensor, Tensor], width: int) -> tuple[Tensor, Tensor]:
+    """Return the moments (B, 2 C) of a frame of this width, and of the centre that it leaves."""
+    height, length = points.shape[2:]
+    inner = points[:, :, width : height - width, width : length - width]
+    if not inner.numel():
+        return (_moments(*whole, pixels=height * length),) * 2
+    centre, pixels = _sums(inner), inner.shape[2] * inner.shape[3]
+    outside = _moments(whole[0] - centre[0], whole[1] - centre[1], pixels=height * length - pixels)
+    return outside, _moments(*centre, pixels=pixels)
 
 
 def _sums(points: Tensor) -> tuple[Tensor, Tensor]:

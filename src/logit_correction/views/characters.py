@@ -24,8 +24,8 @@ class Characters(TermView):
     """
 
     name = "characters"
-    sentence: ClassVar[str] = "short runs of characters, one for each label"
-    breadth: ClassVar[int] = 0
+    sentence = "short runs of characters, one for each label"
+    breadth = 0
     few: ClassVar[int | None] = 1
     most: ClassVar[int] = 3000
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
-from logit_correction.views.thumbnail import ImageView
+from logit_correction.views.images import ImageView
 
 #: Shares of the pixels below the quantiles that the view keeps.
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -17,8 +15,8 @@ class Colour(ImageView):
     """Mean, standard deviation, extremes and five quantiles of each channel: 27 numbers of a colour image."""
 
     name = "colour"
-    sentence: ClassVar[str] = "the colours of the image, wherever they are"
-    breadth: ClassVar[int] = 1
+    sentence = "the colours of the image, wherever they are"
+    breadth = 1
 
     def look(self, images: Tensor) -> Tensor:
         """Return the statistics of the images.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,13 +35,13 @@ class Columns(View):
     rows, and one flag for each number that many rows share. Names become one flag for each of the commonest.
     """
 
-    sentence: ClassVar[str] = "one column alone"
-    breadth: ClassVar[int] = 0
+    sentence = "one column alone"
+    breadth = 0
 
     def __init__(self, column: str) -> None:
         """Choose the column."""
         self.column, self.name = column, f"column:{column}"
-        self.sentence = f"the column {column} alone"  # type: ignore[misc]  # of a member, not of the family
+        self.sentence = f"the column {column} alone"
         self._names: list[str] = []
         self._points = np.zeros(0)
         self._median, self._spread = 0.0, 1.0

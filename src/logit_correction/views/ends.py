@@ -23,7 +23,7 @@ _WORD = re.compile(WORD)
 class _Ends(TermView):
     """Which words a text has among those at one end, and which is the outermost."""
 
-    breadth: ClassVar[int] = 1
+    breadth = 1
     few: ClassVar[int | None] = 2
     most: ClassVar[int] = 1000
 
@@ -43,7 +43,7 @@ class Opening(_Ends):
     """Which words a text has among its first five, and which is its first: "Dear", "RE", "Patient"."""
 
     name = "opening"
-    sentence: ClassVar[str] = "the first words of the text"
+    sentence = "the first words of the text"
 
     @staticmethod
     def words(text: str) -> list[str]:
@@ -60,7 +60,7 @@ class Closing(_Ends):
     """Which words a text has among its last five, and which is its last: a signature, a source, a date."""
 
     name = "closing"
-    sentence: ClassVar[str] = "the last words of the text"
+    sentence = "the last words of the text"
 
     @staticmethod
     def words(text: str) -> list[str]:

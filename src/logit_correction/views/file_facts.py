@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,8 +44,8 @@ class FileFacts(View):
     """
 
     name = "file"
-    sentence: ClassVar[str] = "facts of the file: size, format, camera, name, folder and order, without its content"
-    breadth: ClassVar[int] = 0
+    sentence = "facts of the file: size, format, camera, name, folder and order, without its content"
+    breadth = 0
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -36,8 +35,8 @@ class Form(View):
     """Length, punctuation, capitals, digits and blanks of a text: how it is written, not what it says."""
 
     name = "form"
-    sentence: ClassVar[str] = "the form of the text: its length, punctuation, capitals, digits and blanks"
-    breadth: ClassVar[int] = 1
+    sentence = "the form of the text: its length, punctuation, capitals, digits and blanks"
+    breadth = 1
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -16,8 +14,8 @@ class Missing(View):
     """The pattern of missing values: who fills a form in, or which machine measures, may leave out what it will."""
 
     name = "missing"
-    sentence: ClassVar[str] = "which values are missing, and how many"
-    breadth: ClassVar[int] = 0
+    sentence = "which values are missing, and how many"
+    breadth = 0
 
     def __init__(self) -> None:
         """Know of no column yet."""

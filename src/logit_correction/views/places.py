@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from logit_correction.views.base import View, ViewInputs
-from logit_correction.views.thumbnail import area_average, image_parts
+from logit_correction.views.base import EVERYTHING, View, ViewInputs
+from logit_correction.views.images import area_average, image_parts
 
 #: Rows and columns of the grid.
 _GRID = 4
+
+#: Cells of images of a shorter side hold a few points each, and together they are the image.
+_LEAST_SIDE = 16
 #: The cells' names in words; the others are told by their numbers.
 _WORDS = {
     (1, 1): "the cell in the top left corner",
@@ -29,8 +31,8 @@ class Places(View):
     points; 60 numbers of a colour image.
     """
 
-    sentence: ClassVar[str] = "one cell of a grid of 4 x 4 over the image"
-    breadth: ClassVar[int] = 0
+    sentence = "one cell of a grid of 4 x 4 over the image"
+    breadth = 0
 
     def __init__(self, row: int, column: int, shared: _Shared | None = None) -> None:
         """Choose the cell.
@@ -41,7 +43,7 @@ class Places(View):
             shared: Where the cells of one grid keep what they looked at together; by default the cell is alone.
         """
         self.name = f"places:{row},{column}"
-        self.sentence = f"{_in_words(row, column)} (row {row}, column {column} of a grid of {_GRID} x {_GRID})"  # type: ignore[misc]
+        self.sentence = f"{_in_words(row, column)} (row {row}, column {column} of a grid of {_GRID} x {_GRID})"
         self._cell = (row - 1, column - 1)
         self._shared = shared
         if shared is not None:
@@ -53,7 +55,11 @@ class Places(View):
         if inputs.image_shape is None:
             return []
         shared = _Shared()
-        return [cls(row, column, shared) for row in range(1, _GRID + 1) for column in range(1, _GRID + 1)]
+        cells: list[View] = [cls(row, column, shared) for row in range(1, _GRID + 1) for column in range(1, _GRID + 1)]
+        if min(inputs.image_shape[1:]) < _LEAST_SIDE:  # cells of so small an image are no places
+            for cell in cells:
+                cell.breadth = EVERYTHING
+        return cells
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_shared": None}  # a copy or a cell read back from a file is alone

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from logit_correction.views.thumbnail import ImageView
+from logit_correction.views.images import ImageView
 
 #: Bands of the power spectrum at most.
 _BANDS = 16
@@ -33,8 +32,9 @@ class Spectrum(ImageView):
     """
 
     name = "spectrum"
-    sentence: ClassVar[str] = "blur, noise and compression: how much of the image is coarse and how much is fine"
-    breadth: ClassVar[int] = 1
+    sentence = "blur, noise and compression: how much of the image is coarse and how much is fine"
+    breadth = 1
+    least_side = 16
 
     def look(self, images: Tensor) -> Tensor:
         """Return the statistics of the images.

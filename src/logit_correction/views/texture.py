@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -11,7 +10,7 @@ from torch import Tensor
 from logit_correction.errors import InputError
 from logit_correction.seeds import make_generator
 from logit_correction.views.base import ViewInputs
-from logit_correction.views.thumbnail import ImageView, area_average, image_parts
+from logit_correction.views.images import ImageView, area_average, image_parts
 
 #: Side of a patch in pixels.
 _PATCH = 6
@@ -43,7 +42,8 @@ class Texture(ImageView):
 
     name = "texture"
     sentence = "colours and textures of small patches, wherever they are: no shapes larger than a patch"
-    breadth: ClassVar[int] = 2
+    breadth = 2
+    least_side = 16
 
     def __init__(self) -> None:
         self._side = 0  # of a patch; 0 before the filters are learned

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,8 +20,8 @@ class Inputs(View):
     """
 
     name = "inputs"
-    sentence: ClassVar[str] = "everything that the network sees"
-    breadth: ClassVar[int] = 3
+    sentence = "everything that the network sees"
+    breadth = 3
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:

@@ -79,8 +79,8 @@ class Words(TermView):
     """Which of the 2,000 commonest words a text has, in lower case."""
 
     name = "word"
-    sentence: ClassVar[str] = "single words, one for each label"
-    breadth: ClassVar[int] = 0
+    sentence = "single words, one for each label"
+    breadth = 0
     few: ClassVar[int | None] = 1
     most: ClassVar[int] = 2000
 

@@ -1,0 +1,244 @@
+"""Is there a shortcut? Two signs with their intervals, from held-out predictions of a narrow view and of a network."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from logit_correction.functional import wilson_interval
+from logit_correction.views.base import EVERYTHING
+
+Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
+
+#: Breadth of rich statistics, see ``View``.
+RICH = 2
+
+#: Probabilities count as no less than this where a logarithm is taken.
+LEAST = 1e-6
+
+#: Of every interval, and the standard deviations to either side that go with it.
+CONFIDENCE, DEVIATIONS = 0.9, 1.645
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Where the signs count; set on planted data whose seeds no result uses, and frozen.
+
+    Attributes:
+        ratio: A view alone predicts the label so well beside the network that a shortcut is there to be taken.
+        information: Share of the label's entropy that the view alone takes away: a shortcut holds for most rows, or it
+            is none.
+        sure: Probability from which a view is sure of a label.
+        follows: Share of the rows where view and label disagree, and the network says either, in which it says what
+            the view says. The network has taken the shortcut if its interval lies above: it need not follow in most
+            rows, where the label is easy to see, for it to cost much.
+        least_rows: Fewer such rows tell nothing.
+    """
+
+    ratio: float = 0.92
+    information: float = 0.58
+    sure: float = 0.8
+    follows: float = 0.12
+    least_rows: int = 10
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What one view tells of a shortcut of its kind.
+
+    Attributes:
+        view: Its name; of several, joined by " + ".
+        sentence: What it looks at.
+        breadth: How much it can see, see ``View``.
+        accuracy: Held-out accuracy of a head on the view alone.
+        network_accuracy: Held-out accuracy of the whole network on the same rows.
+        ratio: The first divided by the second.
+        ratio_low, ratio_high: Its interval of 90 %.
+        rows: Held-out rows where the view is sure of another label.
+        follows_view: Share of them in which the network says what the view says.
+        follows_label: Share of them in which the network says the label.
+        follows_low, follows_high: Interval of 90 % of the first among both.
+        confidence: Mean of the view's greatest probability.
+        information: Share of the label's entropy that the view alone takes away, 1 less cross-entropy over entropy;
+            less than 0 where the head is worse than the labels' shares.
+    """
+
+    view: str
+    sentence: str
+    breadth: int
+    accuracy: float
+    network_accuracy: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    rows: int
+    follows_view: float
+    follows_label: float
+    follows_low: float
+    follows_high: float
+    confidence: float
+    information: float
+
+    @property
+    def views(self) -> list[str]:
+        """The names of the views."""
+        return self.view.split(" + ")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+
+def signs_of(
+    view: str, sentence: str, breadth: int, seen: Tensor, network: Tensor, label: Tensor, sure: float = 0.8
+) -> Signs:
+    """Put a view's held-out predictions beside a network's.
+
+    Args:
+        view: Name of the view.
+        sentence: What it looks at.
+        breadth: How much it can see.
+        seen: (n, L) held-out class probabilities of a head on the view.
+        network: (n, L) held-out class probabilities of the network on the same rows.
+        label: (n,) long.
+        sure: Probability from which the view is sure.
+    """
+    confidence, says = seen.max(dim=1)
+    answer = network.argmax(dim=1)
+    right, network_right = (says == label).double(), (answer == label).double()
+    ratio, low, high = ratio_interval(right, network_right)
+    conflict = (says != label) & (confidence > sure)
+    rows = int(conflict.sum())
+    with_view = int((answer == says)[conflict].sum())
+    with_label = int((answer == label)[conflict].sum())
+    follows_low, follows_high = wilson_interval(with_view, with_view + with_label, CONFIDENCE)
+    return Signs(
+        view=view,
+        sentence=sentence,
+        breadth=breadth,
+        accuracy=float(right.mean()),
+        network_accuracy=float(network_right.mean()),
+        ratio=ratio,
+        ratio_low=low,
+        ratio_high=high,
+        rows=rows,
+        follows_view=with_view / rows if rows else math.nan,
+        follows_label=with_label / rows if rows else math.nan,
+        follows_low=float(follows_low),
+        follows_high=float(follows_high),
+        confidence=float(confidence.mean()),
+        information=information_of(seen, label),
+    )
+
+
+def information_of(probability: Tensor, label: Tensor) -> float:
+    """Return the share of the label's entropy that predictions take away: 1 less cross-entropy over entropy.
+
+    Args:
+        probability: (n, L) held-out class probabilities.
+        label: (n,) long.
+
+    >>> information_of(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1]))
+    1.0
+    >>> information_of(torch.tensor([[0.5, 0.5], [0.5, 0.5]]), torch.tensor([0, 1]))
+    0.0
+    """
+    share = torch.bincount(label, minlength=probability.shape[1]).double() / len(label)
+    entropy = -torch.special.xlogy(share, share).sum()
+    surprise = -probability.double().gather(1, label.unsqueeze(1)).clamp_min(LEAST).log().mean()
+    return float(1 - surprise / entropy.clamp_min(LEAST))
+
+
+def ratio_interval(one: Tensor, other: Tensor, deviations: float = DEVIATIONS) -> tuple[float, float, float]:
+    """Return the ratio of the means of two paired columns of 0 and 1, with its interval by the delta method.
+
+    Args:
+        one: (n,) float64.
+        other: (n,) float64, not all 0.
+        deviations: Half the interval's width in standard deviations of the ratio's logarithm.
+
+    >>> [round(value, 3) for value in ratio_interval(torch.tensor([1.0, 1, 0, 1]), torch.tensor([1.0, 1, 1, 1]))]
+    [0.75, 0.467, 1.204]
+    """
+    count, a, b = len(one), float(one.mean()), float(other.mean())
+    if a == 0 or b == 0:
+        return (0.0, 0.0, 0.0) if b else (math.inf, 0.0, math.inf)
+    spread = (one / a - other / b).square().mean().item() / count
+    half = deviations * math.sqrt(spread)
+    return a / b, a / b * math.exp(-half), a / b * math.exp(half)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was found of a shortcut.
+
+    Attributes:
+        verdict: ``shortcut``, ``none found`` or ``cannot tell``.
+        views: The views to correct by; empty but for a shortcut.
+        signs: What each view tells.
+        sentence: The verdict in one plain sentence, with its figures.
+    """
+
+    verdict: Verdict
+    views: list[str]
+    signs: list[Signs]
+    sentence: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, the figures of the view that the verdict is about on top."""
+        chosen = next((one for one in self.signs if one.view in self.views), None)
+        figures = {} if chosen is None else chosen.to_dict()
+        return {
+            "verdict": self.verdict,
+            "view": ", ".join(self.views) or None,
+            "views": self.views,
+            "sentence": self.sentence,
+            **{name: value for name, value in figures.items() if name not in ("view", "sentence")},
+            "signs": [one.to_dict() for one in self.signs],
+        }
+
+
+def conclude(signs: list[Signs], thresholds: Thresholds = Thresholds()) -> Evidence:
+    """Draw the conclusion from what all views tell.
+
+    A view counts as a shortcut if it leaves little of the label open, alone predicts the label about as well as the
+    whole network, and the network goes with it where it disagrees with the label. Of several the most accurate is
+    taken, rich statistics only where no simple summary will do.
+
+    Args:
+        signs: What each view tells; views that see everything are no evidence.
+        thresholds: Where the signs count.
+    """
+    narrow = [one for one in signs if one.breadth < EVERYTHING]
+    there = [one for one in narrow if one.ratio >= thresholds.ratio and one.information >= thresholds.information]
+    enough = [one for one in there if one.rows >= thresholds.least_rows]
+    taken = [one for one in enough if one.follows_low >= thresholds.follows]
+    if taken:
+        # Simple summaries name a shortcut where they can, one view before several; then the one that fits most rows.
+        chosen = max(taken, key=lambda one: (one.breadth < RICH, len(one.views) == 1, one.accuracy))
+        return Evidence("shortcut", chosen.views, signs, f"{_alone(chosen)}; {_follows(chosen)}")
+    if there:
+        chosen = max(enough or there, key=lambda one: one.accuracy)
+        verdict: Verdict = "none found" if enough else "cannot tell"
+        return Evidence(verdict, [], signs, f"{_alone(chosen)}, but {_follows(chosen)}")
+    if not narrow:
+        return Evidence("cannot tell", [], signs, "there is no view of these inputs to look through")
+    best = max(narrow, key=lambda one: one.ratio)
+    return Evidence("none found", [], signs, f"no narrow view predicts the label as the network does: {_alone(best)}")
+
+
+def _alone(one: Signs) -> str:
+    return f"{one.view} alone is right in {one.accuracy:.0%}, the whole network in {one.network_accuracy:.0%}"
+
+
+def _follows(one: Signs) -> str:
+    if not one.rows:
+        return f"in no row is {one.view} sure of another label"
+    return (
+        f"where {one.view} and label disagree, the ordinary classifier goes with {one.view} in {one.follows_view:.0%} "
+        f"of {one.rows} rows and with the label in {one.follows_label:.0%}"
+    )

@@ -1,0 +1,86 @@
+"""What a run takes where nobody chose: the network by the kind and size of inputs, batch and epochs by the rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from logit_correction.config import Choice, RunConfig
+from logit_correction.types import DataInfo
+
+#: Steps that a training should at least have: small data take more epochs, for a network learns by steps.
+LEAST_STEPS = 1500
+
+#: Least and most epochs that are chosen.
+LEAST_EPOCHS, MOST_EPOCHS = 15, 100
+
+#: Rows from which on a batch has so many rows.
+BATCHES = ((20_000, 256), (8_000, 128), (4_000, 64), (0, 32))
+
+#: Images of a shorter side are vectors to a network, and of one as long as the second they want a deep one.
+SMALL_SIDE, LARGE_SIDE = 16, 64
+
+
+def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
+    """Return the config with all that it leaves to the data filled in, and what to tell a user of it.
+
+    Args:
+        config: With an empty name for a network that nobody chose, and None for the batch size and the epochs.
+        info: Sizes of the data, behind an encoder those of its features.
+    """
+    told = []
+    if not config.network.name:
+        name, why = usual_network(info, config.encoder is not None)
+        config = replace(config, network=Choice(name))
+        told.append(f"network {name}, for {why}")
+    training = config.training
+    if training.batch_size is None:
+        training = replace(training, batch_size=usual_batch(info.num_rows, training.devices * training.nodes))
+        told.append(f"batches of {training.batch_size}")
+    if training.epochs is None:
+        assert training.batch_size is not None  # chosen above
+        training = replace(training, epochs=usual_epochs(info.num_rows, training.batch_size))
+        steps = training.epochs * math.ceil(info.num_rows / training.batch_size)
+        told.append(f"{training.epochs} epochs, {steps:,} steps, for {info.num_rows:,} rows")
+    return replace(config, training=training), told
+
+
+def usual_network(info: DataInfo, encoded: bool = False) -> tuple[str, str]:
+    """Return the network for inputs of a kind and size, and these in words.
+
+    >>> usual_network(DataInfo(num_labels=2, num_rows=9, input_shape=(3, 224, 224)))
+    ('ResNet18', 'images of 224 x 224 pixels')
+    >>> usual_network(DataInfo(num_labels=2, num_rows=9, input_shape=(12,)))
+    ('MLP', '12 numbers a row')
+    """
+    if encoded:
+        return "Linear", "the features of an encoder"
+    if info.tokens:
+        return "TextClassifier", f"texts of {info.input_shape[0]} tokens"
+    if len(info.input_shape) != 3:
+        return "MLP", f"{math.prod(info.input_shape):,} numbers a row"
+    height, width = info.input_shape[1:]
+    images = f"images of {height} x {width} pixels"
+    if min(height, width) < SMALL_SIDE:
+        return "MLP", images
+    return ("ConvNet" if min(height, width) < LARGE_SIDE else "ResNet18"), images
+
+
+def usual_batch(num_rows: int, processes: int = 1) -> int:
+    """Return the rows of a batch, divisible by the number of processes.
+
+    >>> usual_batch(300), usual_batch(55_000), usual_batch(300, processes=3)
+    (32, 256, 33)
+    """
+    size = next(size for rows, size in BATCHES if num_rows >= rows)
+    return math.ceil(size / processes) * processes
+
+
+def usual_epochs(num_rows: int, batch_size: int) -> int:
+    """Return the epochs of a training.
+
+    >>> usual_epochs(55_000, 256), usual_epochs(2_240, 32), usual_epochs(300, 32)
+    (15, 22, 100)
+    """
+    wanted = math.ceil(LEAST_STEPS / math.ceil(num_rows / batch_size))
+    return min(MOST_EPOCHS, max(LEAST_EPOCHS, wanted))
