@@ -89,8 +89,12 @@ class Signs:
         return self.view.split(" + ")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
+        """Return plain values; None for what there is no figure of, which JSON has no number for."""
+        figures = asdict(self)
+        return {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in figures.items()
+        }
 
 
 def signs_of(
