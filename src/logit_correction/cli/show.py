@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from logit_correction.config import RunConfig
     from logit_correction.data.table import DataTable
 
@@ -63,9 +65,25 @@ def show_run(folder: Path) -> None:
     report = read_report(folder)
     console = Console()
     console.print(to_console(comparison_table([report])))
+    _show_evidence(report.get("evidence"), console)
     for warning in report["warnings"]:
         console.print(f"warning: {warning}", style="yellow", highlight=False, markup=False)
     console.print(f"page: {folder / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _show_evidence(evidence: dict[str, Any] | None, console: Console) -> None:
+    """Print whether there is a shortcut, and what follows; nothing where nobody looked."""
+    from rich.text import Text  # names are the user's: they are shown as they are, whatever brackets they hold
+
+    from logit_correction.render.evidence import advice, answer, sentence_of
+
+    if not evidence:
+        return
+    console.print(Text.assemble((answer(evidence), "bold"), f". {sentence_of(evidence)}"), soft_wrap=True)
+    told = advice(evidence)
+    if told is not None:
+        more = f" (`{told.more}`)" if told.more else ""
+        console.print(Text(f"{told.done}; {told.say}: {told.option}{more}"), soft_wrap=True)
 
 
 def print_json(content: dict[str, Any]) -> None:

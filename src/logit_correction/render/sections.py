@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from logit_correction.render.evidence import block, found_shortcut, source_of, views_of
 from logit_correction.render.facts import environment, labels_read, run_facts, train_counts
 from logit_correction.render.folder import Comparison, Series
 from logit_correction.render.pictures import checked_uri, picture_width
@@ -53,6 +54,7 @@ def part(comparison: Comparison, several: bool) -> dict[str, Any]:
         "groups": _groups(series),
         "curves": curves({one.name: one.runs[0].metrics for one in series}, {one.name: one.color for one in series}),
         "several_seeds": any(len(one.runs) > 1 for one in series),
+        "evidence": _evidence(series),
         "priors": [entry for one in series if (entry := _prior(one))],
         "minorities": [entry for one in series if (entry := _minority(one))],
         "facts": run_facts(series),
@@ -154,9 +156,22 @@ def _group_table(series: Sequence[Series], frames: dict[str, pd.DataFrame]) -> l
     return rows
 
 
+def _evidence(series: Sequence[Series]) -> list[dict[str, Any]]:
+    """A block for each run that looked for a shortcut."""
+    blocks = []
+    for one in series:
+        for run in one.runs:
+            name = f"{one.name}, seed {run.report.get('seed', '–')}" if len(one.runs) > 1 else one.name
+            found = block(name, run.report)
+            if found is not None:
+                blocks.append(found)
+    return blocks
+
+
 def _prior(series: Series) -> dict[str, Any] | None:
     prior = series.runs[0].report.get("group_prior")
-    if not prior or not prior.get("estimated"):
+    abstained = found_shortcut(series.runs[0].report.get("evidence")) is False
+    if not prior or not prior.get("estimated") or abstained:  # a prior of no estimate at all says nothing
         return None
     names = prior.get("label_names"), prior.get("attribute_names")
     true = prior.get("true")
@@ -173,7 +188,8 @@ def _prior(series: Series) -> dict[str, Any] | None:
 
 
 def _minority(series: Series) -> dict[str, Any] | None:
-    found = series.runs[0].report.get("estimated_minority")
+    report = series.runs[0].report
+    found, evidence = report.get("estimated_minority"), report.get("evidence")
     if not found:
         return None
     examples = []
@@ -182,11 +198,12 @@ def _minority(series: Series) -> dict[str, Any] | None:
         examples.append(
             {"name": None, **example, "picture": uri, "small": uri is not None and picture_width(uri) < 100}
         )
-    data = series.runs[0].report["data"]
+    data = report["data"]
     total = (data.get("rows") or {}).get("train") or int(np.sum(data.get("counts", {}).get("train") or 0)) or None
     values = data.get("attribute_names") or ()
     known = bool(values) and all(example["estimated_attribute"] in values for example in examples)
     known = known and any(example.get("attribute") is not None for example in examples)
+    like_labels = {f"that of {name}" for name in data.get("label_names") or ()}
     texts = any(example.get("name") and not example["picture"] for example in examples)
     return {
         "name": series.name,
@@ -194,6 +211,10 @@ def _minority(series: Series) -> dict[str, Any] | None:
         "examples": examples,
         "total": total,
         "known": known,
+        "like_label": all(example["estimated_attribute"] in like_labels for example in examples),
+        "abstained": found_shortcut(evidence) is False,
+        "source": source_of(report),
+        "views": views_of(evidence) if evidence and found_shortcut(evidence) else None,
         "attributed": bool(values),
         "texts": texts,
     }

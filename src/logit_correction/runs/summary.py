@@ -12,6 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from logit_correction.attributes.auto import Auto
+from logit_correction.attributes.base import AttributeEstimator
+from logit_correction.attributes.cross_fitted import CrossFitted
+from logit_correction.attributes.online import Online
 from logit_correction.config import RunConfig
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.evaluation.predictions import Predictions
@@ -145,23 +149,57 @@ def describe_minority(found: dict[str, Tensor], table: DataTable, algorithm: Alg
     return result | {"examples": _examples(found, table, _attribute_names(algorithm, table))}
 
 
-def warn_of_minority(described: dict[str, Any] | None, num_rows: int) -> list[str]:
-    """Return what to tell a user whose biased network takes no row for minority, or most of them."""
-    if described is None:
+def warn_of_minority(
+    described: dict[str, Any] | None, num_rows: int, estimator: AttributeEstimator | None = None
+) -> list[str]:
+    """Return what to tell a user whose method takes no row for minority, or most of them.
+
+    Args:
+        described: What ``describe_minority`` returned.
+        num_rows: Training rows.
+        estimator: The method's attribute estimator; one that abstained did so for a reason, and is not warned of.
+    """
+    if described is None or (estimator is not None and estimator.abstained):
         return []
-    if described["count"] == 0:
-        return [
-            "the biased network takes no training row for bias-conflicting, so nothing was corrected: there is no "
-            "shortcut that it sees, or it has learned every row by heart; compare a shorter --method.biased_epochs, or "
-            "a --method.biased_input_dropout such as 0.5 or 0.9"
-        ]
-    if described["count"] > num_rows / 2:
-        return [
-            f"the biased network takes {described['count']} of {num_rows} training rows for bias-conflicting, so it "
-            "has not learned the labels of the majority: give it a longer --method.biased_epochs, or a lower "
-            "--method.biased_input_dropout"
-        ]
-    return []
+    count = described["count"]
+    if 0 < count <= num_rows / 2:
+        return []
+    where = "" if estimator is None else f" (attributes: {_source(estimator)})"
+    if count == 0:
+        nothing = f"no training row is taken for bias-conflicting{where}, so nothing was corrected: "
+        return [nothing + _what_to_do(estimator, too_many=False)]
+    many = f"{count} of {num_rows} training rows are taken for bias-conflicting{where}: "
+    return [many + _what_to_do(estimator, too_many=True)]
+
+
+def _source(estimator: AttributeEstimator) -> str:
+    """Return where the attributes come from, without the evidence, which is told elsewhere."""
+    sentence = (estimator.evidence or {}).get("sentence")
+    return estimator.describe().removesuffix(f": {sentence}")
+
+
+def _what_to_do(estimator: AttributeEstimator | None, too_many: bool) -> str:
+    """Return why an estimator may take no row, or most of them, for minority, and by which option to change it."""
+    option, inner = "--method.attributes", getattr(estimator, "inner", None)
+    while inner is not None:  # one estimator on top of another
+        option, estimator, inner = f"{option}.attributes", inner, getattr(inner, "inner", None)
+    if isinstance(estimator, Auto) or (isinstance(estimator, CrossFitted) and estimator.views):
+        name = "--shortcut" if option == "--method.attributes" and isinstance(estimator, Auto) else f"{option}.view"
+        does = "hardly tells the labels apart" if too_many else "agrees with every label"
+        return f"what was looked at {does}; name another view by {name} VIEW (`logit-correction list views`)"
+    if isinstance(estimator, (Online, CrossFitted)):
+        if too_many:
+            return (
+                "the biased network has not learned the labels of the majority; give it a longer "
+                f"{option}.epochs, or a lower {option}.input_dropout"
+            )
+        return (
+            "there is no shortcut that the biased network sees, or it has learned every row by heart; compare a "
+            f"shorter {option}.epochs, or {option}.input_dropout 0.5 or 0.9"
+        )
+    if too_many:
+        return "the attribute hardly goes with the label, so there is little to correct"
+    return "every row has the attribute that goes with its label; take another attribute"
 
 
 def _examples(found: dict[str, Tensor], table: DataTable, names: list[str]) -> list[dict[str, Any]]:
