@@ -24,6 +24,9 @@ from logit_correction.views.choose import find_views
 #: Epochs of biased networks, where nobody says.
 NETWORK_EPOCHS = 3
 
+#: Up to so many features a linear head finds the shortcut, and is the surer for it; more want a hidden layer.
+LINEAR_FEATURES = 100
+
 
 class CrossFitted(AttributeEstimator):
     """Learners trained on one half of the rows, with generalized cross-entropy, estimate the other half.
@@ -45,12 +48,13 @@ class CrossFitted(AttributeEstimator):
         splits: int = 2,
         rounds: int | None = None,
         relabel_odds: float = 10.0,
-        odds: float = 1.0,
+        odds: float | None = None,
+        head: Literal["linear", "hidden layer"] | None = None,
         epochs: int | None = None,
         learning_rate: float | None = None,
-        q: float = 0.7,
+        q: float | None = None,
         gce_form: GceForm = "paper",
-        q_ramp_up: float = 2 / 3,
+        q_ramp_up: float | None = None,
         input_dropout: float | None = None,
         correlation: Literal["one-to-one", "known"] = "one-to-one",
     ) -> None:
@@ -62,12 +66,16 @@ class CrossFitted(AttributeEstimator):
             splits: S, the number of random splits into two halves; 2 S learners are trained.
             rounds: Rounds of relabelling; None takes 2 on a view and 0 on the whole input.
             relabel_odds: Held-out odds from which a row is given another target in the next round.
-            odds: Held-out odds of another value against its label's own from which a row counts as minority, 1 or more.
+            odds: Held-out odds of another value against its label's own from which a row counts as minority, 1 or more;
+                None takes 3 on a view and 1 on the whole input.
+            head: On a view: ``linear`` is logistic regression, to which the options from ``epochs`` on do not apply,
+                ``hidden layer`` a small network; None takes the linear one for up to 100 features, and for views of
+                which a head may use few.
             epochs: Epochs of a learner; None takes 3, on a view at least 150 steps.
             learning_rate: Of the learners; None takes the run's for networks, 1e-3 on a view.
-            q: Exponent of the generalized cross-entropy, in [0, 1]; 0 is cross-entropy.
+            q: Exponent of the generalized cross-entropy, in [0, 1]; 0 is cross-entropy, None takes 0.7.
             gce_form: ``paper`` or ``weighted``.
-            q_ramp_up: Share of the epochs over which q rises from 0.
+            q_ramp_up: Share of the epochs over which q rises from 0; None takes two thirds.
             input_dropout: Probability with which a pixel or feature is hidden while the learners train; None takes 0.2
                 on a view and 0 on the whole input.
             correlation: ``one-to-one`` takes label j to go with attribute value j; ``known`` uses the data source's
@@ -79,22 +87,28 @@ class CrossFitted(AttributeEstimator):
         super().__init__()
         check_range("splits", splits, 1)
         check_range("relabel_odds", relabel_odds, 1)
-        check_range("odds", odds, 1)
-        check_range("q", q, 0, 1)
-        check_range("q_ramp_up", q_ramp_up, 0, 1)
-        for name, value, least in (("epochs", epochs, 1), ("rounds", rounds, 0), ("learning_rate", learning_rate, 0)):
+        limits = (("odds", odds, 1, None), ("epochs", epochs, 1, None), ("rounds", rounds, 0, None))
+        rates = (("learning_rate", learning_rate, 0, None), ("q", q, 0, 1), ("q_ramp_up", q_ramp_up, 0, 1))
+        for name, value, least, most in (*limits, *rates):
             if value is not None:
-                check_range(name, value, least)
+                check_range(name, value, least, float("inf") if most is None else most)
         if input_dropout is not None:
             check_range("input_dropout", input_dropout, 0, 1, open_end=True)
+        if view is None and head is not None:
+            raise InputError("head concerns views: give a view, or leave it out")
+        trained = {"epochs": epochs, "learning_rate": learning_rate, "q": q, "q_ramp_up": q_ramp_up}
+        self._of_training = [name for name, value in (trained | {"input_dropout": input_dropout}).items() if value]
+        if head == "linear":
+            self._refuse_training()
         if view is not None and gce_form != "paper":
             raise InputError("gce_form concerns networks: leave it out beside view")
         self.views = [] if view is None else [view] if isinstance(view, str) else list(view)
         self.trains_network = not self.views
-        self.splits, self.relabel_odds, self.odds = splits, relabel_odds, odds
+        self.splits, self.relabel_odds, self.head = splits, relabel_odds, head
+        self.odds = odds if odds is not None else 3.0 if self.views else 1.0
         self.rounds = rounds if rounds is not None else 2 if self.views else 0
-        self.epochs, self.learning_rate, self.q, self.gce_form = epochs, learning_rate, q, gce_form
-        self.q_ramp_up, self.choice = q_ramp_up, correlation
+        self.epochs, self.learning_rate, self.gce_form, self.choice = epochs, learning_rate, gce_form, correlation
+        self.q, self.q_ramp_up = 0.7 if q is None else q, 2 / 3 if q_ramp_up is None else q_ramp_up
         self.input_dropout = input_dropout if input_dropout is not None else 0.2 if self.views else 0.0
         self.num_stages = 0 if self.views else 1 + self.rounds
         self.networks = nn.ModuleList()
@@ -204,7 +218,16 @@ class CrossFitted(AttributeEstimator):
         own = self.held_out.gather(1, label.unsqueeze(1)).squeeze(1)
         return likely_attribute(posterior, label, self.correlation, self.odds), own
 
+    def _refuse_training(self) -> None:
+        """Refuse options that do not apply to linear heads."""
+        if self._of_training:
+            raise InputError(
+                f"{self._of_training[0]} does not apply to linear heads, which this view has: give head=hidden layer, "
+                "or leave it out"
+            )
+
     def _held_out_by_views(self) -> Tensor:
+        """Return held-out class probabilities (N, L) by heads on the views side by side, after all rounds."""
         assert self.rows.view_inputs is not None
         parts = []
         for view in self._found:
@@ -212,10 +235,12 @@ class CrossFitted(AttributeEstimator):
             view.fit(self.rows.view_inputs)
             parts.append(standardized(view.features(self.rows.view_inputs)))
         self.row_features = torch.cat(parts, dim=1)
-        return self.estimate_from(self.row_features)
-
-    def estimate_from(self, features: Tensor) -> Tensor:
-        """Return held-out class probabilities (N, L) by heads on standardised features (N, F), after all rounds."""
+        few = next((view.few for view in self._found if view.few is not None), None)
+        linear = self.head == "linear" or (
+            self.head is None and (few is not None or self.row_features.shape[1] <= LINEAR_FEATURES)
+        )
+        if linear:
+            self._refuse_training()
         training = HeadTraining(
             epochs=self.epochs,
             learning_rate=1e-3 if self.learning_rate is None else self.learning_rate,
@@ -223,13 +248,19 @@ class CrossFitted(AttributeEstimator):
             q_ramp_up=self.q_ramp_up,
             dropout=self.input_dropout,
         )
-        label, target = self.rows.label, self.rows.label
+        label = target = self.rows.label
         for turn in range(self.rounds + 1):
             self.rows.report(f"estimating the attribute, round {turn + 1} of {self.rounds + 1}")
             last = turn == self.rounds
-            seed = derive_seed(self.seed, "round", turn)
-            splits = self.splits if last else 1  # the targets of a round need be no better than that
-            found = cross_fit(features, target, self.info.num_labels, training, splits=splits, seed=seed)
+            found = cross_fit(
+                self.row_features,
+                target,
+                self.info.num_labels,
+                None if linear else training,
+                few=few,
+                splits=self.splits if last else 1,  # the targets of a round need be no better than that
+                seed=derive_seed(self.seed, "round", turn),
+            )
             target = relabeled(found, label, self.relabel_odds)
         return found
 

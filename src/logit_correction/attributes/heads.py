@@ -107,7 +107,14 @@ def train_head(
 
 
 def cross_fit(
-    features: Tensor, target: Tensor, num_labels: int, training: HeadTraining, *, splits: int = 1, seed: int = 0
+    features: Tensor,
+    target: Tensor,
+    num_labels: int,
+    training: HeadTraining | None,
+    *,
+    few: int | None = None,
+    splits: int = 1,
+    seed: int = 0,
 ) -> Tensor:
     """Return held-out class probabilities (N, L): each row's from heads that were trained on the other half.
 
@@ -115,18 +122,23 @@ def cross_fit(
         features: (N, F), standardised.
         target: (N,) long, 0..L-1, what the heads are to predict.
         num_labels: L.
-        training: How.
+        training: How heads with a hidden layer are trained; None takes logistic regression.
+        few: How many features logistic regression may use for each label; None for all.
         splits: Number of random splits into two halves, whose probabilities are averaged.
         seed: Seed of the splits and the heads.
     """
     total = torch.zeros(len(features), num_labels)
     for split in range(splits):
+        fold = torch.zeros(len(features), dtype=torch.long)
         order = torch.randperm(len(features), generator=make_generator(seed, "halves", split))
-        halves = order[: len(order) // 2], order[len(order) // 2 :]
-        for side, half in enumerate(halves):
+        fold[order[len(order) // 2 :]] = 1
+        if training is None:
+            total += held_out_logistic(features, target, fold, num_labels, few)
+            continue
+        for side in (0, 1):
+            half, other = (fold == side).nonzero().squeeze(1), (fold != side).nonzero().squeeze(1)
             head = train_head(features, target, half, num_labels, training, derive_seed(seed, "half", split, side))
             with torch.no_grad():
-                other = halves[1 - side]
                 total[other] += head(features[other]).softmax(dim=1)
     return total / splits
 

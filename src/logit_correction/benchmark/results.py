@@ -39,7 +39,7 @@ def results(benchmark: Benchmark, out: Path, also: Sequence[Path] = (), found: F
 
 
 def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
-    minority = report["estimated_minority"] or {}
+    minority, evidence = report["estimated_minority"] or {}, report.get("evidence") or {}
     of_training = "attribute" in report["labels_read"]["train"]
     rows = []
     for block in ({**report["selection"], "test": report["test"]}, *report["other_selections"]):
@@ -57,6 +57,8 @@ def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
                 **{k: v for k, v in block["test"].items() if not isinstance(v, list | dict)},
                 "minority_recall": minority.get("recall"),
                 "minority_precision": minority.get("precision"),
+                "verdict": evidence.get("verdict"),
+                "view": evidence.get("view"),
                 "train_seconds": report["seconds"]["train"],
                 "version": report["environment"]["version"],
                 "commit": report["environment"]["commit"],
