@@ -27,12 +27,12 @@ def random_batch(seed: int, rows: int, labels: int, attributes: int) -> Rows:
 
 def test_cell_without_label_probability_takes_the_posterior_of_the_label() -> None:
     label, posterior, _ = random_batch(0, 20, 3, 3)
-    implied, told = GroupPrior(3, 3), GroupPrior(3, 3)
+    implied, told = (GroupPrior(3, 3, estimator="cell") for _ in range(2))
     implied.update(label, posterior)
     told.update(label, posterior, posterior.gather(1, label[:, None]).squeeze(1))
     assert torch.equal(implied.table, told.table)
     with pytest.raises(ValueError, match="needs label_probability"):
-        GroupPrior(3, 4).update(*random_batch(0, 20, 3, 4)[:2])
+        GroupPrior(3, 4, estimator="cell").update(*random_batch(0, 20, 3, 4)[:2])
 
 
 def test_joint_prior_of_known_attributes_over_the_data_set_is_the_counted_prior() -> None:
@@ -47,7 +47,7 @@ def test_joint_prior_of_known_attributes_over_the_data_set_is_the_counted_prior(
 
 
 def test_data_set_averaging_shows_only_whole_epochs() -> None:
-    prior = GroupPrior(2, 2, averaging="dataset", start=0.125)
+    prior = GroupPrior(2, 2, estimator="cell", averaging="dataset", start=0.125)
     prior.update(torch.tensor([0]), torch.tensor([[0.9, 0.1]]))
     assert torch.equal(prior.table, torch.full((2, 2), 0.125))
     prior.end_epoch()
@@ -85,7 +85,7 @@ def test_a_fixed_prior_is_set_and_never_updated() -> None:
 
 
 def test_a_moving_average_goes_on_from_a_table_that_was_set() -> None:
-    prior = GroupPrior(2, 2, momentum=0.5)
+    prior = GroupPrior(2, 2, estimator="cell", momentum=0.5)
     prior.set_table(torch.full((2, 2), 0.2))
     prior.update(torch.tensor([0]), torch.tensor([[0.8, 0.2]]))
     torch.testing.assert_close(prior.table, torch.tensor([[0.5, 0.2], [0.2, 0.2]]))
@@ -101,6 +101,30 @@ def test_lookup_gives_one_column_of_the_table_for_each_row() -> None:
     torch.testing.assert_close(prior.for_posterior(one_hot), found)
     soft = torch.tensor([[0.5, 0.25, 0.25]])
     torch.testing.assert_close(prior.for_posterior(soft), torch.tensor([[0.175, 0.1375]]))
+
+
+def test_an_unknown_attribute_has_the_same_prior_for_every_label() -> None:
+    prior = GroupPrior(2, 3, start=torch.tensor([[0.1, 0.2, 0.3], [0.15, 0.05, 0.2]]), floor=0.0)
+    found = prior.for_attribute(torch.tensor([-1, 2, -1]))
+    torch.testing.assert_close(found, torch.tensor([[1 / 6, 1 / 6], [0.3, 0.2], [1 / 6, 1 / 6]]))
+    logits = torch.randn(1, 2)
+    torch.testing.assert_close((logits + prior.log(found[:1])).softmax(1), logits.softmax(1))
+    assert "unknown" not in prior.state_dict()  # it is no state
+    assert GroupPrior(2, 3).to("meta").for_attribute(torch.tensor([-1], device="meta")).shape == (1, 2)
+
+
+def test_it_takes_another_number_of_values_as_they_become_known(tmp_path: Path) -> None:
+    prior = GroupPrior(2, 1, estimator="joint", averaging="fixed", floor=0.0)
+    prior.resize(3)
+    prior.set_table(torch.full((2, 3), 1 / 6))
+    assert prior.for_attribute(torch.tensor([2, -1])).shape == (2, 2)
+    same = prior.table
+    prior.resize(3)  # as many as there are: nothing is forgotten
+    assert prior.table is same
+    fresh = GroupPrior(2, 1, averaging="fixed", floor=0.0)
+    fresh.load_state_dict(prior.state_dict())
+    assert torch.equal(fresh.table, prior.table) and fresh.num_attributes == 3
+    assert bool(fresh.visited.all()) and fresh.start.shape == (2, 3)
 
 
 def test_the_logarithm_is_floored() -> None:

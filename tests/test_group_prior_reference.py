@@ -104,7 +104,7 @@ def test_every_estimator_and_averaging_equals_plain_python(
     averaging=st.sampled_from(AVERAGINGS),
 )
 def test_random_runs_equal_plain_python_in_single_precision(seed: int, estimator: str, averaging: str) -> None:
-    prior = GroupPrior(3, 4, estimator=estimator, averaging=averaging)
+    prior = GroupPrior(3, 4, estimator=estimator, averaging=averaging, momentum=0.9)
     reference = Reference(3, 4, estimator, averaging, momentum=0.9)
     for step in range(3):
         batch = random_batch(seed + step, rows=8, labels=3, attributes=4)

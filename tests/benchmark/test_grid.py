@@ -15,6 +15,7 @@ import yaml
 from logit_correction import Choice, InputError, RunConfig
 from logit_correction.benchmark import Benchmark, merge, read, shipped, slug
 from logit_correction.runs.assemble import build_algorithm, build_source, complete
+from logit_correction.runs.defaults import fitted
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import ViewInputs
 
@@ -241,7 +242,7 @@ def check_built(config: RunConfig, text_model: Path) -> None:
         info = DataInfo(2, 100, (12,), tokens=True)
     if config.network.name.startswith("ResNet"):
         config = replace(config, network=Choice("ConvNet"))
-    algorithm = build_algorithm(config, info)
+    algorithm = build_algorithm(fitted(config, info)[0], info)
     label, attribute = torch.arange(100) % info.num_labels, torch.arange(100) % info.num_attributes
     seen = ViewInputs(100, lambda rows: torch.zeros(len(rows), *info.input_shape))
     epochs = config.training.epochs

@@ -141,7 +141,9 @@ def test_wrong_options_are_found_before_the_first_run(command: Any, write_grid: 
     rows = {"good": {"method": "ERM"}, "bad": {"method": {"name": "LC", "Strength": 1}}}
     outcome = command(write_grid(rows=rows, paper={}), "--out", tmp_path / "out")
     assert outcome.status == 2 and outcome.out == ""
-    assert outcome.err.startswith("error: row 'bad', column '5 %': LC has no option 'Strength' (did you mean strength?)")
+    assert outcome.err.startswith(
+        "error: row 'bad', column '5 %': LC has no option 'Strength' (did you mean strength?)"
+    )
     assert not (tmp_path / "out").exists()
 
 

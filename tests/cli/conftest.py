@@ -66,7 +66,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("runs")
     data = ["--data", "Digits", "--data.minority_ratio", "0.05"]
     options = ["--epochs", "4", "--batch_size", "128", "--threads", "1", "--log_every", "5"]
-    for method, own in (("ERM", []), ("LC", ["--method.head_start_epochs", "1"])):
+    for method, own in (("ERM", []), ("LC", ["--method.attributes", "Online"])):
         assert main(["train", *data, "--method", method, *own, *options, "--out", str(folder / method)]) == 0
     return {method: folder / method for method in ("ERM", "LC")}
 

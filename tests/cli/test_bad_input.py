@@ -14,6 +14,9 @@ from logit_correction.cli import main
 
 DIGITS = ("--data", "Digits", "--method", "ERM", "--epochs", "1", "--threads", "1")
 POINTS = ("--data", "my_parts.Points", "--method", "ERM", "--epochs", "1", "--threads", "1")
+LC = (*DIGITS, "--method", "LC", "--out", "x")
+ONLINE = (*LC, "--method.attributes", "Online")
+GIVEN = (*LC, "--method.attributes", "Given")
 TABLE = "[[0],[1],[2],[3],[4],[5],[6],[7],[8],[9,9]]"
 
 
@@ -79,7 +82,81 @@ REFUSED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("ERM has no biased network", "--biased_network"),
     ),
     "width 0": ((*DIGITS, "--network.hidden", "[0]", "--out", "x"), ("hidden widths [0]", "positive")),
-    "q 2": ((*DIGITS, "--method", "LC", "--method.q", "2", "--out", "x"), ("q is 2",)),
+    "q 2": ((*ONLINE, "--method.attributes.q", "2"), ("q is 2",)),
+    "q a word": ((*ONLINE, "--method.attributes.q", "high"), ("--method.attributes.q", "high", "number")),
+    "misspelt estimator": ((*LC, "--method.attributes", "Onlin"), ("attribute estimator 'Onlin'", "mean Online?")),
+    "misspelt prior": ((*ONLINE, "--method.prior", "Movin"), ("prior 'Movin'", "did you mean Moving?")),
+    "misspelt mixing": ((*ONLINE, "--method.mixing", "Mixup"), ("mixing 'Mixup'", "IndependentMixUp")),
+    "no estimator": ((*LC, "--method.attributes", "my_parts.NotAMethod"), ("attribute estimator", "derive from")),
+    "misspelt option of an estimator": (
+        (*ONLINE, "--method.attributes.pool", "2"),
+        ("--method.attributes.pool ", "did you mean --method.attributes.pooling?"),
+    ),
+    "misspelt option of an inner estimator": (
+        (*LC, "--method.attributes", "Clusters", "--method.attributes.attributes.qq", "1"),
+        ("--method.attributes.attributes.qq", "did you mean --method.attributes.attributes.q?"),
+    ),
+    "option of another estimator": ((*ONLINE, "--method.attributes.view", "colour"), ("--method.attributes.view",)),
+    "estimator without a name": ((*LC, "--method.attributes", "--epochs", "1"), ("--method.attributes needs a value",)),
+    "estimator of ERM": ((*DIGITS, "--method.attributes", "Online", "--out", "x"), ("--method.attributes",)),
+    "counted without settled estimates": ((*ONLINE, "--method.prior", "Counted"), ("Online", "give prior=Moving")),
+    "moving with settled estimates": (
+        (*LC, "--method.attributes", "CrossFitted", "--method.prior", "Moving"),
+        ("prior=Moving", "CrossFitted", "give prior=Counted"),
+    ),
+    "groups that are not settled": (
+        (*DIGITS, "--method", "GroupDRO", "--method.attributes", "Online", "--out", "x"),
+        ("GroupDRO needs estimates that are settled",),
+    ),
+    "limit beside minority rows": (
+        (
+            *ONLINE,
+            "--method.mixing",
+            "GroupMixUp",
+            "--method.mixing.rows",
+            "minority-rows",
+            "--method.mixing.limit",
+            "0.2",
+        ),
+        ("limit and ramp_up_epochs concern rows=every-row",),
+    ),
+    "networks' option beside a view": (
+        (
+            *LC,
+            "--method.attributes",
+            "CrossFitted",
+            "--method.attributes.view",
+            "colour",
+            "--method.attributes.gce_form",
+            "weighted",
+        ),
+        ("gce_form concerns networks",),
+    ),
+    "biased network that nothing trains": (
+        (*LC, "--method.attributes", "TrueAttributes", "--biased_network", "MLP"),
+        ("TrueAttributes", "trains no biased network", "--biased_network"),
+    ),
+    "view that does not apply": (
+        (*LC, "--method.attributes", "CrossFitted", "--method.attributes.view", "word"),
+        ("view 'word' does not apply", "texts"),
+    ),
+    "misspelt view": (
+        (*LC, "--method.attributes", "CrossFitted", "--method.attributes.view", "color"),
+        ("view 'color' is unknown", "did you mean colour?"),
+    ),
+    "Given nothing": (GIVEN, ("Given needs a file", "--method.attributes.file")),
+    "Given no file": ((*GIVEN, "--method.attributes.file", "no.csv"), ("no.csv", "does not exist")),
+    "Given no column": ((*GIVEN, "--method.attributes.column", "scanner"), ("no feature column 'scanner'", "file")),
+    "true attributes that are unknown": (
+        (*POINTS, "--data.known", "false", "--method", "LC", "--method.attributes", "TrueAttributes", "--out", "x"),
+        ("LC as chosen needs the attribute of every training row", "--method.attributes"),
+    ),
+    "unknown preset": (("--data", "Digits", "--preset", "papr", "--out", "x"), ("'papr'", "did you mean paper?")),
+    "preset without a name": (("--data", "Digits", "--preset", "--out", "x"), ("--preset needs a value",)),
+    "preset of another method": (
+        (*DIGITS, "--preset", "paper", "--out", "x"),
+        ("preset paper is for method LC, not ERM",),
+    ),
     "NaN inputs": ((*POINTS, "--data.fault", "nan", "--out", "x"), ("row 7", "NaN")),
     "label 3 of 3": ((*POINTS, "--data.fault", "bad-label", "--out", "x"), ("row 7", "label 3", "0..2")),
     "one label": ((*POINTS, "--data.fault", "one-label", "--out", "x"), ("one label only",)),
@@ -116,7 +193,15 @@ def test_train_refuses(words: tuple[str, ...], expected: tuple[str, ...], comman
         ("data: Digits\nmethod: ERM\nepochs: null\n", ("--epochs", "no value")),
         ("data: {minority_ratio: 0.1}\nmethod: ERM\n", ("data", "name")),
         ("data: [Digits]\nmethod: ERM\n", ("data", "name")),
-        ("data: Digits\nmethod: {name: LC, q: [1]}\n", ("--method.q", "number")),
+        ("data: Digits\nmethod: {name: LC, strength: [1]}\n", ("--method.strength", "number")),
+        (
+            "data: Digits\nmethod: {name: LC, attributes: {name: Online, qq: 1}}\n",
+            ("'method.attributes.qq'", "did you mean method.attributes.q?"),
+        ),
+        ("data: Digits\nmethod: {name: LC, attributes: {name: Onlin}}\n", ("Onlin", "did you mean Online?")),
+        ("data: Digits\nmethod: {name: LC, attributes: {q: 1}}\n", ("--method.attributes", "mapping with a name")),
+        ("data: Digits\npreset: papre\n", ("papre", "did you mean paper?")),
+        ("data: Digits\npreset: paper\nmethod: ERM\n", ("preset paper is for method LC, not ERM",)),
         ("just words\n", ("options",)),
         ("data: [\n", ("not YAML",)),
         ("", ("options",)),

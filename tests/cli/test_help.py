@@ -54,8 +54,15 @@ def test_train_help_explains_every_option_of_training(command: Any) -> None:
 
 def test_train_help_shows_the_options_of_what_is_named(command: Any) -> None:
     shown = command("train", "--data", "ColoredMNIST", "--method", "LC", "--help").out
-    for option in ("--data.minority_ratio", "--data.severity", "--method.momentum", "--method.mixup"):
+    for option in ("--data.minority_ratio", "--data.severity", "--method.strength", "--method.attributes NAME"):
         assert option in shown
+    for option in ("--method.attributes.legitimate", "--method.mixing.limit", "--method.prior NAME"):  # the defaults'
+        assert option in shown
+    named = ("--method.attributes", "Clusters", "--method.prior", "Moving", "--method.mixing", "NoMixing")
+    shown = command("train", "--method", "LC", *named, "--help").out
+    for option in ("--method.attributes.attributes.q ", "--method.attributes.weights", "--method.prior.momentum"):
+        assert option in shown
+    assert "--method.mixing.limit" not in shown and "--method.attributes.legitimate" not in shown
     assert "--network.hidden" not in shown
     own = command("train", "--network", "my_parts.Narrow", "--help").out
     assert "--network.width WIDTH" in own and "Width of the hidden layer" in own

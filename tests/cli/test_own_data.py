@@ -83,7 +83,8 @@ def test_a_folder_of_pictures(command: Any, photos: Path, tmp_path: Path) -> Non
 def test_a_csv_of_texts(command: Any, reviews: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     data = ("--data", "Table", "--data.file", reviews, "--data.label", "verdict", "--data.text", "review")
-    method = ("--method", "LC", "--method.biased_input_dropout", "0.9")
+    biased = ("--method.attributes.head_start_epochs", "2", "--method.attributes.input_dropout", "0.9")
+    method = ("--method", "LC", "--method.attributes", "Online", *biased)
     trained = command("train", *data, *method, *QUICK, "--out", run)
     assert trained.status == 0, trained.err
     page = (run / "report.html").read_text()

@@ -16,7 +16,7 @@ from logit_correction.evaluation import GroupReport, Predictions
 QUICK = ("--network.hidden", "[8]", "--epochs", "1", "--batch_size", "16", "--threads", "1", "--device", "cpu")
 PICTURES = {"Waterbirds": "waterbirds", "CelebA": "celeba", "BiasedFFHQ": "bffhq"}
 OPTIONS = {name: ("--data.size", "16") for name in PICTURES} | {"CivilComments": ("--data.num_words", "256")}
-METHODS = {"ERM": (), "LC": ("--method.head_start_epochs", "0"), "GroupDRO": ()}
+METHODS = {"ERM": (), "LC": ("--method.attributes", "Online"), "GroupDRO": ()}
 
 
 @pytest.fixture
@@ -50,7 +50,9 @@ def test_every_source_trains_and_evaluates(data: str, method: str, root: Path, t
     assert (report["test"]["adjusted_average"] is None) == (data == "CivilComments")
 
 
-@pytest.mark.parametrize(("method", "own"), [("ERM", ()), ("LC", (*METHODS["LC"], "--method.mixup_on", "features"))])
+@pytest.mark.parametrize(
+    ("method", "own"), [("ERM", ()), ("LC", (*METHODS["LC"], "--method.mixing.place", "features"))]
+)
 def test_comments_train_a_language_model(
     method: str, own: tuple[str, ...], root: Path, tmp_path: Path, tiny_bert: Path, command: Any
 ) -> None:

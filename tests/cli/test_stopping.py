@@ -14,8 +14,10 @@ import pytest
 import torch
 import yaml
 
-METHOD = ("--method", "my_parts.Stopped", "--method.head_start_epochs", "1")
-WORDS = ("--data", "Digits", *METHOD, "--epochs", "4", "--batch_size", "128")
+#: Two stages: an epoch of ten steps in which the biased network trains alone, and three more.
+ONLINE = ("--method.attributes", "Online", "--method.attributes.head_start_epochs", "1")
+METHOD = ("--method", "my_parts.Stopped", *ONLINE)
+WORDS = ("--data", "Digits", *METHOD, "--epochs", "3", "--batch_size", "128")
 OPTIONS = (*WORDS, "--threads", "1", "--log_every", "3", "--also_select", "[valid_average]")
 STEPS = 40
 
@@ -149,7 +151,8 @@ def test_resume_with_other_options_is_refused(command: Any, tmp_path: Path, monk
     assert command("train", *OPTIONS, "--out", run).status == 130
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     for words, expected in (
-        (("--epochs", "5"), "epochs = 4, not 5"),
+        (("--epochs", "5"), "epochs = 3, not 5"),
+        (("--method.attributes.q", "0.5"), "method.attributes.q = 0.7, not 0.5"),
         (("--data.minority_ratio=0.5",), "data.minority_ratio"),
         (("--method", "LC", "--data", "Digits"), "method.name = my_parts.Stopped, not LC"),
         ((*OPTIONS, "--seed", "1"), "seed = 0, not 1"),
@@ -170,7 +173,7 @@ def test_resume_takes_runs_that_are_older_than_an_option(
     monkeypatch.setenv("STOP", "SIGINT:5")
     assert command("train", *OPTIONS, "--out", run).status == 130
     stored = yaml.safe_load((run / "config.yaml").read_text())
-    for options, name in ((stored, "step_factor"), (stored["method"], "q"), (stored["data"], "severity")):
+    for options, name in ((stored, "step_factor"), (stored["method"]["attributes"], "q"), (stored["data"], "severity")):
         del options[name]
     (run / "config.yaml").write_text(yaml.safe_dump(stored))
     monkeypatch.delenv("STOP")

@@ -16,12 +16,14 @@ import pytest
 import torch
 import yaml
 
+from logit_correction.cli.train_command import parse
 from logit_correction.config import TrainingConfig
 from logit_correction.correlation import Correlation
 from logit_correction.evaluation import GroupReport, Predictions
+from logit_correction.runs.assemble import complete
 
-#: LC whose robust network starts at once, so that a single epoch will do.
-LC = ("--method", "LC", "--method.head_start_epochs", "0")
+#: LC with both networks side by side, so that a single epoch will do.
+LC = ("--method", "LC", "--method.attributes", "Online")
 
 POINTS = ("--data", "my_parts.Points", "--threads", "1", "--batch_size", "32")
 
@@ -134,7 +136,7 @@ def test_config_is_complete_and_runs_again(command: Any, finished: dict[str, Pat
     assert (
         stored["epochs"] == 4
         and stored["learning_rate"] == TrainingConfig().learning_rate
-        and "mixup" in stored["method"]
+        and stored["method"]["mixing"]["name"] == "IndependentMixUp"
     )
     assert command("train", "--config", run / "config.yaml", "--out", tmp_path / "again").status == 0
     for name in ("config.yaml", "metrics.csv", "predictions.parquet"):
@@ -203,25 +205,122 @@ def test_unknown_attributes_leave_group_figures_out(command: Any, tmp_path: Path
 def test_a_config_with_the_command_line_over_it(command: Any, tmp_path: Path) -> None:
     path = tmp_path / "my.yaml"
     path.write_text(
-        "data: {name: my_parts.Points, seed: 3}\nmethod: {name: LC, head_start_epochs: 0}\n"
+        "data: {name: my_parts.Points, seed: 3}\nmethod: {name: LC, attributes: {name: Online, q: 0.3}}\n"
         "epochs: 2\nthreads: 1\nbatch_size: 64\n"
         "network: {name: MLP, hidden: [7]}\n"
     )
-    given = ["--epochs=1", "--data.seed", "4", "--method.strength=0.5", f"--out={tmp_path / 'run'}"]
+    own = ("--method.strength=0.5", "--method.attributes.temperature", "2")
+    given = ["--epochs=1", "--data.seed", "4", *own, f"--out={tmp_path / 'run'}"]
     assert command("train", "--config", path, *given).status == 0
     stored = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert stored["data"]["name"] == "my_parts.Points" and stored["data"]["seed"] == 4
     assert stored["method"]["name"] == "LC" and stored["method"]["strength"] == 0.5
+    online = stored["method"]["attributes"]
+    assert (online["name"], online["q"], online["temperature"]) == ("Online", 0.3, 2.0)
     assert stored["network"]["hidden"] == [7]
     assert (stored["epochs"], stored["batch_size"]) == (1, 64)
 
 
 def test_another_method_leaves_the_options_of_the_first_behind(command: Any, tmp_path: Path) -> None:
     path = tmp_path / "my.yaml"
-    path.write_text("data: my_parts.Points\nmethod: {name: LC, q: 0.3}\nepochs: 1\nthreads: 1\n")
+    path.write_text(
+        "data: my_parts.Points\nmethod: {name: LC, strength: 0.3, attributes: Online}\nepochs: 1\nthreads: 1\n"
+    )
     assert command("train", "--config", path, "--method", "ERM", "--out", tmp_path / "run").status == 0
     stored = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert stored["method"] == {"name": "ERM"}
+
+
+def chosen(*words: object) -> dict[str, Any]:
+    """The complete options that a command line stands for, as ``config.yaml`` would hold them."""
+    return complete(parse([*map(str, words), "--out", "run"])[0]).to_dict()
+
+
+def test_a_component_is_named_and_its_options_are_set(tmp_path: Path) -> None:
+    start = ("--data", "Digits", "--method", "LC")
+    method = chosen(*start, "--method.attributes", "Online", "--method.attributes.q", "0.5")["method"]
+    assert method["attributes"]["name"] == "Online" and method["attributes"]["q"] == 0.5
+    assert method["prior"] is None and method["mixing"]["name"] == "IndependentMixUp"
+    equals = chosen(*start, "--method.attributes=Online", "--method.attributes.q=0.5")["method"]
+    by_name = chosen(*start, "--method.attributes.name", "Online", "--method.attributes.q", "0.5")["method"]
+    assert equals == method == by_name
+    deep = ("--method.attributes.attributes", "CrossFitted", "--method.attributes.attributes.view", "[colour, border]")
+    nested = chosen(*start, "--method.attributes", "Clusters", *deep, "--method.prior", "Counted")["method"]
+    assert nested["attributes"]["attributes"]["view"] == ["colour", "border"]
+    assert nested["attributes"]["weights"] == "seo" and nested["prior"] == {"name": "Counted", "smoothing": 0.3}
+    default = chosen(*start, "--method.mixing.limit", "0.1")["method"]
+    assert default["mixing"]["limit"] == 0.1 and default["attributes"]["name"] == "Auto"
+    own = chosen(*start, "--method.attributes", "my_parts.Greatest", "--method.attributes.first", "0")["method"]
+    assert own["attributes"] == {"name": "my_parts.Greatest", "first": 0, "unsure": 0.0}
+
+
+def test_components_of_a_config_with_the_command_line_over_them(tmp_path: Path) -> None:
+    path = tmp_path / "my.yaml"
+    online = "{name: Online, q: 0.3, temperature: 2}"
+    path.write_text(
+        f"data: Digits\nmethod: {{name: LC, attributes: {online}, prior: {{name: Moving, momentum: 0.9}}}}\n"
+    )
+    start = ("--config", path)
+    kept = chosen(*start, "--method.attributes.q", "0.5", "--method.prior.floor", "0.01")["method"]
+    assert (kept["attributes"]["q"], kept["attributes"]["temperature"]) == (0.5, 2)
+    assert (kept["prior"]["momentum"], kept["prior"]["floor"]) == (0.9, 0.01)
+    assert chosen(*start, "--method.attributes", "Online")["method"]["attributes"]["q"] == 0.3
+    # Another estimator leaves the options of the first behind, and `null` takes a prior back.
+    other = chosen(*start, "--method.attributes", "TrueAttributes", "--method.prior", "null")["method"]
+    assert other["attributes"] == {"name": "TrueAttributes"} and other["prior"] is None
+
+
+def test_presets_lie_under_a_config_and_the_command_line(tmp_path: Path) -> None:
+    paper = chosen("--data", "Digits", "--preset", "paper")
+    assert "preset" not in paper and paper["method"]["name"] == "LC"
+    assert paper["method"]["attributes"]["name"] == "Online" and paper["method"]["prior"]["estimator"] == "cell"
+    assert paper["method"]["mixing"]["limit"] == 0.5
+    changed = ("--method.attributes.q", "0.8", "--method.prior.momentum=0.9", "--method.mixing", "NoMixing")
+    own = chosen("--data", "Digits", "--preset=paper", "--method", "LC", *changed, "--epochs", "3")
+    assert own["epochs"] == 3 and own["method"]["mixing"] == {"name": "NoMixing"}
+    assert own["method"]["attributes"] == {**paper["method"]["attributes"], "q": 0.8}
+    assert own["method"]["prior"] == {**paper["method"]["prior"], "momentum": 0.9}
+    path = tmp_path / "my.yaml"
+    path.write_text("data: Digits\npreset: paper\nmethod: {prior: {momentum: 0.9}}\nepochs: 7\n")
+    of_file = chosen("--config", path, "--method.attributes.q", "0.8")
+    assert of_file["method"] == {**own["method"], "mixing": paper["method"]["mixing"]} and of_file["epochs"] == 7
+    staged = chosen("--data", "Digits", "--preset", "staged")["method"]
+    plain = chosen("--data", "Digits", "--method", "StagedLC")["method"]
+    assert staged == {**plain, "name": "LC"}
+    assert chosen("--config", path, "--preset", "staged")["method"]["attributes"]["name"] == "CrossFitted"
+
+
+def test_a_preset_trains(command: Any, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert command("train", *POINTS, "--preset", "paper", "--epochs", "1", "--out", run).status == 0
+    report = strict((run / "report.json").read_text())
+    assert report["method"] == "LC" and report["attributes"] == "a biased network beside the robust one"
+    assert report["method_options"]["prior"]["name"] == "Moving" and report["evidence"] is None
+    stored = yaml.safe_load((run / "config.yaml").read_text())
+    assert stored["method"]["mixing"]["name"] == "GroupMixUp" and "preset" not in stored
+    assert command("train", "--config", run / "config.yaml", "--out", tmp_path / "again").status == 0
+    assert (tmp_path / "again" / "metrics.csv").read_bytes() == (run / "metrics.csv").read_bytes()
+
+
+def test_attributes_from_a_file(command: Any, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    file = tmp_path / "attributes.csv"
+    # Row 0..89 are the training rows; each tenth has another colour, and row 5 is left out.
+    rows = [i for i in range(90) if i != 5]
+    colours = ["red", "green", "blue"]
+    told = [colours[(i % 3 + (i % 10 == 0)) % 3] for i in rows]
+    pd.DataFrame({"row": rows, "attribute": told}).to_csv(file, index=False)
+    given = ("--method", "LC", "--method.attributes", "Given", "--method.attributes.file", file)
+    outcome = command("train", *POINTS, *given, "--epochs", "2", "--out", run)
+    assert outcome.status == 0, outcome.err
+    report = strict((run / "report.json").read_text())
+    assert report["labels_read"]["train"] == ["label"] and report["attributes"] == "the file attributes.csv"
+    assert any("1 of 90 training rows have no attribute" in warning for warning in report["warnings"])
+    prior = report["group_prior"]
+    assert prior["attribute_names"] == ["blue", "green", "red"] and np.shape(prior["estimated"]) == (3, 3)
+    file.unlink()  # a finished run needs it no more
+    judged = command("evaluate", run, "--json")
+    assert judged.status == 0 and strict(judged.out) == report["test"]
 
 
 def test_options_have_the_types_that_a_class_asks_for(command: Any, tmp_path: Path) -> None:

@@ -328,7 +328,7 @@ class TestPublished:
 
 def train(out: Path, method: str, *options: str) -> int:
     words = ["--method", method, "--epochs", "1", "--batch_size", "32", "--threads", "1", "--out", str(out)]
-    own = ["--method.head_start_epochs", "0"] if method == "LC" else []
+    own = ["--method.attributes", "Online"] if method == "LC" else []
     return main(["train", "--data", "CorruptedCIFAR10", *options, *words, *own])
 
 

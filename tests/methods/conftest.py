@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -14,28 +14,41 @@ from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.mlp import MLP
 from logit_correction.registry import resolve
+from logit_correction.runs.assemble import KINDS, components_of
+from logit_correction.runs.train import training_rows
 from logit_correction.types import Batch
 
 Build = Callable[..., Algorithm]
 
 
+def made(cls: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as arguments of a constructor: components that are given as ``{"name": ..., ...}`` are made."""
+    arguments = dict(options)
+    for argument, kind in components_of(cls).items():
+        if isinstance(arguments.get(argument), Mapping):
+            inner = dict(arguments[argument])
+            of_component = resolve(kind, inner.pop("name"), KINDS[kind][1])
+            arguments[argument] = of_component(**made(of_component, inner))
+    return arguments
+
+
 def build(name: str, table: DataTable, seed: int = 0, *, stage: int = 0, **options: Any) -> Algorithm:
     """The method ``name`` with a small network, at the begin of a stage; stages before it are not trained."""
     cls = resolve("method", name, METHODS)
-    algorithm: Algorithm = cls(lambda: MLP(table.info, hidden=(16, 16)), table.info, seed=seed, **options)
-    rows = table.split["train"]
-    algorithm.observe_rows(table.label[rows], table.attribute[rows] if algorithm.needs_attributes else None)
+    options = {"network": lambda: MLP(table.info, hidden=(16, 16)), **made(cls, options)}
+    algorithm: Algorithm = cls(info=table.info, seed=seed, **options)
+    algorithm.setup(training_rows(table, algorithm, 0, None))
     algorithm.begin_stage(0, None)
     for number in range(1, stage + 1):
-        algorithm.begin_stage(number, predicted_rows(algorithm, table))
+        algorithm.begin_stage(number, collected(algorithm, table))
     return algorithm
 
 
 @torch.no_grad()
-def predicted_rows(algorithm: Algorithm, table: DataTable) -> torch.Tensor:
+def collected(algorithm: Algorithm, table: DataTable) -> torch.Tensor:
     """What the loop hands to the next stage."""
     algorithm.eval()
-    parts = [algorithm.predict_rows(batch) for batch in BatchLoader(table, "train", batch_size=20).epoch()]
+    parts = [algorithm.collect(batch) for batch in BatchLoader(table, "train", batch_size=20).epoch()]
     algorithm.train()
     return torch.cat(parts)
 
@@ -63,14 +76,19 @@ def take_steps(
     return losses
 
 
+@pytest.fixture(name="made")
+def _made() -> Callable[..., dict[str, Any]]:
+    return made
+
+
 @pytest.fixture(name="build")
 def _build() -> Build:
     return build
 
 
-@pytest.fixture(name="predicted_rows")
-def _predicted_rows() -> Callable[..., torch.Tensor]:
-    return predicted_rows
+@pytest.fixture(name="collected")
+def _collected() -> Callable[..., torch.Tensor]:
+    return collected
 
 
 @pytest.fixture(name="batches")

@@ -7,10 +7,10 @@ import copy
 import pytest
 import torch
 
-from logit_correction.methods.base import StepRandomness
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
 from logit_correction.networks.mlp import MLP
+from logit_correction.randomness import StepRandomness
 from logit_correction.types import Batch, DataInfo, Stage
 
 INFO = DataInfo(num_labels=3, num_rows=9, input_shape=(4,))
@@ -61,17 +61,18 @@ def test_how_much_one_step_draws_does_not_change_the_next() -> None:
 
 
 def test_all_methods_of_one_seed_start_with_the_same_predicting_network() -> None:
-    erm, lc, other = ERM(mlp, INFO, seed=4), LC(mlp, INFO, seed=4), ERM(mlp, INFO, seed=5)
+    erm, lc, other = ERM(mlp, INFO, seed=4), LC(mlp, INFO, seed=4, attributes="Online"), ERM(mlp, INFO, seed=5)
     for key, value in erm.network.state_dict().items():
         assert torch.equal(value, lc.network.state_dict()[key])
         assert not torch.equal(value, other.network.state_dict()[key])
-        assert not torch.equal(value, lc.biased.network.state_dict()[key])
+        assert not torch.equal(value, lc.attributes.network.state_dict()[key])
 
 
 def test_building_leaves_the_global_random_state_alone() -> None:
     torch.manual_seed(3)
     before = torch.get_rng_state()
     LC(mlp, INFO)
+    LC(mlp, INFO, attributes="CrossFitted")
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -86,6 +87,7 @@ def test_what_a_method_does_unless_it_says_otherwise() -> None:
     assert algorithm.begin_stage(0, None) == Stage() and algorithm.end_epoch() == []
     batch = Batch(torch.ones(2, 4), torch.tensor([0, 1]), torch.tensor([0, 1]))
     assert algorithm.diagnose(batch) == {} and algorithm.group_prior is None
-    assert torch.equal(algorithm.predict_rows(batch), algorithm.predict(batch.inputs))
+    assert torch.equal(algorithm.collect(batch), algorithm.predict(batch.inputs))
+    assert not algorithm.preparing and algorithm.attributes is None
     (group,) = algorithm.parameter_groups()
     assert group["name"] == "network" and len(group["params"]) == len(list(algorithm.parameters()))

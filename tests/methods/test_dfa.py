@@ -8,9 +8,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.data.table import DataTable
-from logit_correction.methods.base import StepRandomness
 from logit_correction.methods.dfa import DFA
-from logit_correction.types import InputError
+from logit_correction.randomness import StepRandomness
+from logit_correction.types import InputError, TrainingRows
 
 OPTIONS = {"lambda_dis": 3.0, "lambda_swap_b": 5.0, "lambda_swap": 0.5, "swap_from_epoch": 2.0, "q": 0.7}
 
@@ -81,15 +81,16 @@ def test_nothing_is_swapped_before_the_given_epoch(table, build, batches) -> Non
 
 
 def test_features_are_swapped_after_a_fifth_of_the_training_unless_told_otherwise(table, build) -> None:
-    algorithm = build("DFA", table)
-    assert algorithm.swap_from_epoch == 3
-    algorithm.check_epochs(100)
-    assert algorithm.swap_from_epoch == 20
-    told = build("DFA", table, swap_from_epoch=2.0)
-    told.check_epochs(100)
-    assert told.swap_from_epoch == 2
+    def setup(algorithm: DFA, epochs: int) -> float:
+        algorithm.setup(TrainingRows(table.label[table.split["train"]], epochs=epochs))
+        return algorithm.swap_from_epoch
+
+    algorithm, told = build("DFA", table), build("DFA", table, swap_from_epoch=2.0)
+    assert setup(algorithm, 0) == 3  # a loop of one's own may not tell
+    assert setup(algorithm, 100) == 20
+    assert setup(told, 0) == setup(told, 100) == 2
     with pytest.raises(InputError, match=r"never.*swap_from_epoch"):
-        told.check_epochs(2)
+        setup(told, 2)
 
 
 def test_both_halves_have_weights_of_their_own_and_the_intrinsic_head_predicts(table, build, batches) -> None:

@@ -11,7 +11,6 @@ from torch.nn.functional import cross_entropy
 
 from logit_correction.data.table import DataTable
 from logit_correction.methods.group_dro import GroupDRO
-from logit_correction.networks.mlp import MLP
 from logit_correction.types import Batch, InputError
 
 
@@ -75,7 +74,8 @@ def test_a_group_that_is_not_in_the_batch_only_loses_what_the_others_gain(table,
     algorithm = build("GroupDRO", table, balanced=False, step_size=1.0)
     algorithm.q.copy_(torch.full((9,), 1 / 9))
     rows = torch.arange(2)
-    batch = Batch(table.inputs.fetch(rows), torch.tensor([0, 0]), rows, torch.tensor([1, 1]))
+    algorithm.attributes.row_attribute[rows] = 1
+    batch = Batch(table.inputs.fetch(rows), torch.tensor([0, 0]), rows)
     loss = cross_entropy(algorithm.network(batch.inputs), batch.label)
     step = algorithm(batch, 0.0)
     grown = torch.ones(9)
@@ -94,12 +94,10 @@ def test_balanced_sampling_gives_every_group_the_same_share(table, build) -> Non
     assert build("GroupDRO", table, balanced=False).begin_stage(0, None).row_weight is None
 
 
-def test_groups_that_were_not_counted_are_asked_for(table) -> None:
-    for options in ({}, {"balanced": False, "adjustment": 1.0}):
-        with pytest.raises(InputError, match="observe_rows"):
-            GroupDRO(lambda: MLP(table.info), table.info, **options).begin_stage(0, None)
-    GroupDRO(lambda: MLP(table.info), table.info, balanced=False).begin_stage(0, None)
-    assert GroupDRO.needs_attributes
+def test_attributes_are_read_unless_an_estimator_is_named(table, build) -> None:
+    assert build("GroupDRO", table).needs_attributes
+    assert not build("GroupDRO", table, attributes={"name": "CrossFitted", "splits": 1}).needs_attributes
+    assert not GroupDRO.needs_attributes  # an instance knows
 
 
 @pytest.mark.parametrize("options", [{"step_size": -0.1}, {"adjustment": -1.0}])

@@ -28,9 +28,9 @@ class Watched(JTT):
         self.seen: dict[int, list[Tensor]] = {0: [], 1: []}
         self.start: dict[str, Tensor] = {}
 
-    def begin_stage(self, stage: int, train_logits: Tensor | None) -> Stage:
+    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         self.start = {key: value.clone() for key, value in self.state_dict().items() if isinstance(value, Tensor)}
-        return super().begin_stage(stage, train_logits)
+        return super().begin_stage(stage, outputs)
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         self.seen[self.stage].append(batch.index)

@@ -12,24 +12,28 @@ from logit_correction.correlation import Correlation
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable
 from logit_correction.methods import METHODS
-from logit_correction.methods.base import Algorithm, StepRandomness
+from logit_correction.methods.base import Algorithm
+from logit_correction.randomness import StepRandomness
 
-#: Options without hidden inputs: what is hidden is drawn on the device, whose generator is another one.
-SEEN: dict[str, dict[str, Any]] = {
-    "LC": {"biased_input_dropout": 0.0, "head_start_epochs": 0.5},
-    "Reweighting": {"biased_input_dropout": 0.0, "head_start_epochs": 0.5},
-}
-CLUSTERED = {"correlation": "known", "head_start_epochs": 1.0, "biased_input_dropout": 0.0}
+#: Options without hidden inputs: what is hidden is drawn on the device, whose generator is another one. Heads on views
+#: are trained on the CPU wherever the networks are.
+AHEAD = {"name": "Online", "head_start_epochs": 1}
+HALVES = {"name": "CrossFitted", "splits": 1}
 CASES: list[tuple[str, dict[str, Any]]] = [
-    *((name, SEEN.get(name, {})) for name in METHODS),
-    ("LC", {"groups": "true", "mixup_prior": "product"}),
-    ("LC", {"groups": "cross-fitted", "num_splits": 1, "mixup": "independent"}),
-    ("LC", CLUSTERED),
-    ("Reweighting", {"groups": "true"}),
-    ("Reweighting", {"groups": "cross-fitted", "num_splits": 1}),
-    ("GroupDRO", {"groups": "cross-fitted", "num_splits": 1}),
-    ("StagedLC", {"groups": "true"}),
-    ("StagedLC", {"posterior": "soft", "num_splits": 1}),
+    *((name, {}) for name in METHODS if name not in ("LC", "Reweighting")),
+    ("LC", {"attributes": "Online", "prior": {"name": "Moving", "estimator": "cell"}, "mixing": "GroupMixUp"}),
+    ("LC", {"attributes": AHEAD, "mixing": {"name": "GroupMixUp", "place": "features"}}),
+    ("LC", {"attributes": {**AHEAD, "epochs": 1}}),
+    ("LC", {"attributes": "TrueAttributes", "mixing": {"name": "GroupMixUp", "prior": "product"}}),
+    ("LC", {"attributes": HALVES}),
+    ("LC", {"attributes": {"name": "CrossFitted", "view": "inputs", "splits": 1}}),
+    ("LC", {"attributes": {"name": "Auto"}}),
+    ("LC", {"attributes": {"name": "Clusters", "attributes": AHEAD}}),
+    ("Reweighting", {"attributes": "Online"}),
+    ("Reweighting", {"attributes": "TrueAttributes"}),
+    ("Reweighting", {"attributes": HALVES}),
+    ("GroupDRO", {"attributes": HALVES}),
+    ("StagedLC", {"attributes": "TrueAttributes"}),
 ]
 
 pytestmark = [
@@ -48,7 +52,7 @@ def trained(build: Any, name: str, options: dict[str, Any], table: DataTable, de
     for stage in range(algorithm.num_stages):
         if stage:
             with torch.no_grad():
-                rows = torch.cat([algorithm.eval().predict_rows(batch) for batch in loader().epoch()]).cpu()
+                rows = torch.cat([algorithm.eval().collect(batch) for batch in loader().epoch()]).cpu()
             algorithm.train().begin_stage(stage, rows)
         optimizer = torch.optim.SGD(algorithm.parameter_groups(), lr=0.05)
         batches = loader(shuffle=True, with_attributes=algorithm.needs_attributes)
@@ -63,14 +67,14 @@ def trained(build: Any, name: str, options: dict[str, Any], table: DataTable, de
     return algorithm, logits.cpu()
 
 
-@pytest.mark.parametrize(("name", "options"), CASES, ids=[" ".join([n, *map(str, o.values())]) for n, o in CASES])
+@pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name} {options}" for name, options in CASES])
 def test_a_gpu_comes_to_the_same_weights(
     name: str, options: dict[str, Any], make_table, build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = StepRandomness.next
     monkeypatch.setattr(StepRandomness, "next", lambda self, device: own(self, torch.device("cpu")))
     several = Correlation.from_table([[0, 1], [2], [3, 4]])
-    table = make_table(several if options.get("correlation") == "known" else None)
+    table = make_table(several if "Clusters" in str(options) else None)
     (on_cpu, expected), (on_gpu, found) = (trained(build, name, options, table, device) for device in ("cpu", "cuda"))
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
     state = on_gpu.state_dict()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from lightning_fabric import Fabric
@@ -18,42 +20,58 @@ from logit_correction.data.table import DataTable
 from logit_correction.methods import METHODS
 from logit_correction.networks.mlp import MLP
 from logit_correction.registry import resolve
+from logit_correction.runs.train import training_rows
 from logit_correction.training import fit as fit_module
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.training.interrupt import Interrupted
 
 #: Short first stages and early starts, so that a few steps see all of a method.
+BESIDE = {"name": "Online", "input_dropout": 0.5, "q_ramp_up_epochs": 1.0}
+AHEAD = {"name": "Online", "head_start_epochs": 1}
+SETTLED = {**AHEAD, "epochs": 1}
+HALVES = {"name": "CrossFitted", "splits": 2, "epochs": 1, "input_dropout": 0.5}
+ROUNDS = {"name": "CrossFitted", "splits": 1, "epochs": 1, "rounds": 1, "relabel_odds": 1.1}
+HEADS = {"name": "CrossFitted", "view": "inputs", "head": "hidden layer", "splits": 1, "epochs": 1, "rounds": 1}
+SEARCH = {"name": "Auto", "epochs": 1}
+GIVEN = {"name": "Given", "column": "hint"}
 OPTIONS: dict[str, dict[str, Any]] = {
-    "LC": {"head_start_epochs": 0.5},
-    "Reweighting": {"head_start_epochs": 0.5},
+    "LC": {"attributes": SEARCH},
+    "Reweighting": {"attributes": SEARCH},
     "JTT": {"up_weight": 3},
     "DFA": {"swap_from_epoch": 1.0},
-    "StagedLC": {"num_splits": 2, "biased_epochs": 1, "biased_input_dropout": 0.5},
+    "LfF": {"biased_input_dropout": 0.5},
+    "StagedLC": {"attributes": HALVES},
 }
-CROSS_FITTED = {"groups": "cross-fitted", "num_splits": 1, "cross_fitting_epochs": 1}
-CLUSTERED = {"correlation": "known", "head_start_epochs": 1.0, "biased_input_dropout": 0.5}
 SEVERAL = Correlation.from_table([[0, 1], [2], [3, 4]])
 CASES = [
     *((name, OPTIONS.get(name, {})) for name in METHODS),
-    ("Reweighting", {"groups": "true"}),
-    ("LC", {"groups": "true", "mixup_prior": "product"}),
-    ("StagedLC", {"groups": "true"}),
-    ("StagedLC", {"num_splits": 1, "biased_epochs": 1, "posterior": "soft"}),
-    *((name, CROSS_FITTED) for name in ("LC", "Reweighting", "GroupDRO")),
-    ("LC", CLUSTERED),
-    ("LC", {**CLUSTERED, "biased_epochs": None}),
-    ("Reweighting", CLUSTERED),
+    ("LC", {"attributes": BESIDE, "prior": {"name": "Moving", "averaging": "dataset"}, "mixing": "GroupMixUp"}),
+    ("LC", {"attributes": AHEAD, "mixing": "GroupMixUp"}),
+    ("LC", {"attributes": SETTLED}),
+    ("LC", {"attributes": ROUNDS}),
+    ("LC", {"attributes": HEADS}),
+    ("LC", {"attributes": GIVEN}),
+    ("LC", {"attributes": "TrueAttributes", "mixing": {"name": "GroupMixUp", "prior": "product"}}),
+    ("LC", {"attributes": {"name": "Auto", "shortcut": ["inputs"]}}),
+    ("LC", {"attributes": {"name": "Clusters", "attributes": AHEAD}}),
+    ("LC", {"attributes": {"name": "Clusters", "attributes": SETTLED}}),
+    ("LC", {"attributes": {"name": "Clusters", "attributes": HEADS}}),
+    ("Reweighting", {"attributes": BESIDE}),
+    ("Reweighting", {"attributes": HALVES}),
+    ("Reweighting", {"attributes": "TrueAttributes"}),
+    ("Reweighting", {"attributes": {"name": "Clusters", "attributes": AHEAD}}),
+    ("GroupDRO", {"attributes": SETTLED}),
+    ("GroupDRO", {"attributes": GIVEN}),
+    ("StagedLC", {"attributes": "TrueAttributes"}),
 ]
 
 
-def make_fit(name: str, options: dict[str, Any], table: DataTable, folder: Path) -> Fit:
+def make_fit(name: str, options: dict[str, Any], table: DataTable, folder: Path, made: Any) -> Fit:
     folder.mkdir(exist_ok=True)
     cls = resolve("method", name, METHODS)
-    algorithm = cls(lambda: MLP(table.info, hidden=(8,)), table.info, seed=4, **options)
-    rows = table.split["train"]
-    algorithm.observe_rows(table.label[rows], table.attribute[rows] if algorithm.needs_attributes else None)
-    algorithm.check_epochs(2)
+    algorithm = cls(lambda: MLP(table.info, hidden=(8,)), table.info, seed=4, **made(cls, options))
+    algorithm.setup(training_rows(table, algorithm, 2, None))
     config = TrainingConfig(epochs=2, batch_size=16, learning_rate=1e-2, seed=4)
     return Fit(algorithm, table, config, Fabric(accelerator="cpu"), folder / "resume.pt", Display())
 
@@ -75,18 +93,21 @@ def stop_after(fit: Fit, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert fit.progress.total_steps == steps
 
 
-@pytest.mark.parametrize(("name", "options"), CASES, ids=[" ".join([n, *map(str, o.values())]) for n, o in CASES])
-def test_stopped_and_resumed(name: str, options: dict[str, Any], make_table, tmp_path, monkeypatch) -> None:
-    table = make_table(SEVERAL if options.get("correlation") == "known" else None)
-    whole = make_fit(name, options, table, tmp_path / "whole")
+@pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name} {options}" for name, options in CASES])
+def test_stopped_and_resumed(name: str, options: dict[str, Any], make_table, made, tmp_path, monkeypatch) -> None:
+    table = make_table(SEVERAL if "Clusters" in str(options) else None)
+    hint = np.array([f"value {int(value)}" if row % 7 else "" for row, value in enumerate(table.attribute)])
+    table = replace(table, columns={"hint": hint})
+    whole = make_fit(name, options, table, tmp_path / "whole", made)
     whole.run()
     stages = set()
-    for steps in (1, 3, 4, 5):  # an epoch has three steps; the second stage of two begins after that
-        stopped = make_fit(name, options, table, tmp_path / str(steps))
+    steps_in_all = whole.progress.total_steps
+    for steps in (1, 3, 4, 5, steps_in_all - 1):  # an epoch has three steps; a second stage begins after that
+        stopped = make_fit(name, options, table, tmp_path / str(steps), made)
         stop_after(stopped, steps, monkeypatch)
         stages.add(stopped.progress.stage)
         torch.manual_seed(steps)
-        resumed = make_fit(name, options, table, tmp_path / str(steps))
+        resumed = make_fit(name, options, table, tmp_path / str(steps), made)
         resumed.run(resume=True)
         expected, found = whole.algorithm.state_dict(), resumed.algorithm.state_dict()
         for key, value in expected.items():

@@ -7,18 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
-from logit_correction.data.table import DataTable
+from logit_correction.attributes.online import Online
+from logit_correction.methods.prior import Counted, Moving
 from logit_correction.methods.reweighting import Reweighting
 from logit_correction.networks.mlp import MLP
-from logit_correction.types import Batch, DataInfo, InputError
+from logit_correction.types import Batch, DataInfo, TrainingRows
 
 #: Rows of each group (label, attribute): very unequal, one group empty.
 COUNTS = {(0, 0): 20, (0, 1): 1, (1, 0): 3, (1, 1): 40}
-
-
-@pytest.fixture
-def table(make_table) -> DataTable:
-    return make_table()
 
 
 def counted(counts: dict[tuple[int, int], int]) -> Batch:
@@ -26,6 +22,14 @@ def counted(counts: dict[tuple[int, int], int]) -> Batch:
     label, attribute = torch.tensor(pairs).T
     inputs = torch.randn((len(pairs), 4), generator=torch.Generator().manual_seed(0))
     return Batch(inputs, label.clone(), torch.arange(len(pairs)), attribute.clone())
+
+
+def made(batch: Batch, **options: object) -> Reweighting:
+    info = DataInfo(num_labels=2, num_rows=len(batch.label), input_shape=(4,))
+    algorithm = Reweighting(lambda: MLP(info, hidden=(5,)), info, **options)  # type: ignore[arg-type]
+    algorithm.setup(TrainingRows(batch.label, batch.attribute if algorithm.needs_attributes else None))
+    algorithm.begin_stage(0, None)
+    return algorithm
 
 
 def balanced_risk(algorithm: Reweighting, batch: Batch, counts: dict[tuple[int, int], int]) -> Tensor:
@@ -37,19 +41,25 @@ def balanced_risk(algorithm: Reweighting, batch: Batch, counts: dict[tuple[int, 
 @pytest.mark.parametrize("counts", [COUNTS, {k: v for k, v in COUNTS.items() if k != (0, 1)}], ids=["all", "one empty"])
 def test_with_true_groups_the_mean_over_all_rows_is_the_group_balanced_risk(counts) -> None:
     batch = counted(counts)
-    info = DataInfo(num_labels=2, num_rows=len(batch.label), input_shape=(4,))
-    algorithm = Reweighting(lambda: MLP(info, hidden=(5,)), info, groups="true")
+    algorithm = made(batch, attributes="TrueAttributes")
     assert algorithm.needs_attributes
-    algorithm.observe_rows(batch.label, batch.attribute)
-    algorithm.begin_stage(0, None)
     torch.testing.assert_close(algorithm(batch, 0.0).loss, balanced_risk(algorithm, batch, counts))
     # Batches of an epoch, of one row each, have that risk as their mean.
     single = [
-        Batch(batch.inputs[i : i + 1], batch.label[i : i + 1], batch.index[i : i + 1], batch.attribute[i : i + 1])
-        for i in range(len(batch.label))
+        Batch(batch.inputs[i : i + 1], batch.label[i : i + 1], batch.index[i : i + 1]) for i in range(len(batch.label))
     ]
     mean = torch.stack([algorithm(one, 0.0).loss for one in single]).mean()
     torch.testing.assert_close(mean, balanced_risk(algorithm, batch, counts))
+
+
+def test_smoothing_bounds_the_weights() -> None:
+    batch = counted(COUNTS)
+    algorithm = made(batch, attributes="TrueAttributes", prior=Counted(smoothing=4.0))
+    losses = cross_entropy(algorithm.network(batch.inputs), batch.label, reduction="none")
+    prior = torch.tensor(
+        [(COUNTS[y, a] + 4) / 80 for y, a in zip(batch.label.tolist(), batch.attribute.tolist(), strict=True)]
+    )
+    torch.testing.assert_close(algorithm(batch, 0.0).loss, (losses / (4 * prior)).mean())
 
 
 class Sure(nn.Module):
@@ -65,12 +75,12 @@ class Sure(nn.Module):
 
 def test_with_a_biased_network_that_knows_the_attribute_the_estimate_is_as_good_as_the_truth() -> None:
     batch = counted(COUNTS)
-    info = DataInfo(num_labels=2, num_rows=len(batch.label), input_shape=(4,))
-    algorithm = Reweighting(lambda: MLP(info, hidden=(5,)), info, floor=0.0)
+    algorithm = made(batch, attributes=Online(), prior=Moving(floor=0.0))
     assert not algorithm.needs_attributes
-    algorithm.biased.network = Sure(batch.attribute)
+    algorithm.attributes.network = Sure(batch.attribute)
     step = algorithm(Batch(batch.inputs, batch.label, batch.index), 9.0)
     torch.testing.assert_close(step.logs["loss_robust"], balanced_risk(algorithm, batch, COUNTS).detach())
+    torch.testing.assert_close(step.loss, step.logs["loss_robust"] + step.logs["loss_biased"])
     found = algorithm.diagnose(batch)
     assert torch.equal(found["estimated_attribute"], batch.attribute)
     assert torch.equal(found["minority"], batch.label != batch.attribute)
@@ -78,45 +88,11 @@ def test_with_a_biased_network_that_knows_the_attribute_the_estimate_is_as_good_
 
 def test_the_floor_bounds_the_weights() -> None:
     batch = counted(COUNTS)
-    info = DataInfo(num_labels=2, num_rows=len(batch.label), input_shape=(4,))
-    algorithm = Reweighting(lambda: MLP(info, hidden=(5,)), info, floor=0.25)
-    algorithm.biased.network = Sure(batch.attribute)
+    algorithm = made(batch, attributes="Online", prior=Moving(floor=0.25))
+    algorithm.attributes.network = Sure(batch.attribute)
     step = algorithm(Batch(batch.inputs, batch.label, batch.index), 9.0)
     losses = cross_entropy(algorithm.network(batch.inputs), batch.label, reduction="none")
     prior = torch.tensor(
         [COUNTS[y, a] / 64 for y, a in zip(batch.label.tolist(), batch.attribute.tolist(), strict=True)]
     )
     torch.testing.assert_close(step.logs["loss_robust"], (losses / (4 * (prior + 0.25))).mean().detach())
-
-
-def test_its_biased_network_and_prior_are_those_of_lc(table, build, take_steps) -> None:
-    mine, lc = build("Reweighting", table, seed=3), build("LC", table, seed=3)
-    for algorithm in (mine, lc):
-        take_steps(algorithm, table, epochs=4)
-    for key, value in lc.biased.network.state_dict().items():
-        assert torch.equal(value, mine.biased.network.state_dict()[key])
-    assert torch.equal(lc.group_prior.table, mine.group_prior.table)
-
-
-def test_in_the_head_start_the_biased_network_trains_alone(table, build, batches) -> None:
-    algorithm = build("Reweighting", table)
-    for epoch, joined in ((1.9, False), (2.0, True)):
-        algorithm.zero_grad()
-        algorithm(next(batches(algorithm, table)), epoch).loss.backward()
-        assert (algorithm.network.head.weight.grad is not None) is joined
-    algorithm.check_epochs(3)
-    with pytest.raises(InputError, match="head start"):
-        algorithm.check_epochs(2)
-
-
-def test_groups_that_were_not_counted_are_asked_for(table) -> None:
-    with pytest.raises(InputError, match="observe_rows"):
-        Reweighting(lambda: MLP(table.info), table.info, groups="true").begin_stage(0, None)
-
-
-@pytest.mark.parametrize(
-    "options", [{"q": -1.0}, {"momentum": 1.0}, {"floor": -1.0}, {"biased_input_dropout": 1.0}, {"biased_epochs": 1.0}]
-)
-def test_impossible_options_are_refused(options, table, build) -> None:
-    with pytest.raises(InputError, match=next(iter(options))):
-        build("Reweighting", table, **options)

@@ -16,10 +16,15 @@ import logit_correction
 WORKER = """
 import sys
 import torch, torch.distributed as dist
+from logit_correction.attributes.auto import Auto
+from logit_correction.attributes.cross_fitted import CrossFitted
+from logit_correction.attributes.online import Online
 from logit_correction.methods import METHODS
+from logit_correction.methods.prior import Moving
 from logit_correction.networks.mlp import MLP
 from logit_correction.registry import resolve
-from logit_correction.types import Batch, DataInfo
+from logit_correction.types import Batch, DataInfo, TrainingRows
+from logit_correction.views.base import ViewInputs
 
 folder, rank, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 if size > 1:
@@ -28,16 +33,24 @@ generator = torch.Generator().manual_seed(0)
 inputs = torch.randn((32, 6), generator=generator)
 label, attribute = torch.randint(2, (2, 32), generator=generator)
 info = DataInfo(num_labels=2, num_rows=32, input_shape=(6,))
-OPTIONS = {
-    "GroupDRO": {"adjustment": 1.0},
-    "LfF": {},
-    "DFA": {"swap_from_epoch": 100.0},  # each process permutes its own rows
-    "Reweighting": {"biased_input_dropout": 0.0},
-}
+view = ViewInputs(32, lambda rows: inputs[rows])
+CASES = [
+    ("GroupDRO", {"adjustment": 1.0}),
+    ("GroupDRO", {"attributes": CrossFitted(view="inputs", head="hidden layer", splits=1, epochs=2)}),
+    ("LfF", {}),
+    ("DFA", {"swap_from_epoch": 100.0}),  # each process permutes its own rows
+    ("Reweighting", {"attributes": "Online"}),
+    ("LC", {"attributes": "Online", "prior": Moving("cell", momentum=0.5), "mixing": "NoMixing"}),
+    ("LC", {"attributes": Online(epochs=1.0), "prior": Moving(averaging="batch"), "mixing": "NoMixing"}),
+    ("LC", {"attributes": "TrueAttributes", "mixing": "NoMixing"}),
+    ("LC", {"attributes": CrossFitted(view="inputs", head="hidden layer", splits=1, epochs=2), "mixing": "NoMixing"}),
+    ("LC", {"attributes": Auto(shortcut=["inputs"]), "mixing": "NoMixing"}),
+]
 found = {}
-for name, options in OPTIONS.items():
+for number, (name, options) in enumerate(CASES):
+    torch.manual_seed(rank)  # nothing may be drawn from it
     algorithm = resolve("method", name, METHODS)(lambda: MLP(info, hidden=(4,)), info, **options)
-    algorithm.observe_rows(label, attribute if algorithm.needs_attributes else None)
+    algorithm.setup(TrainingRows(label, attribute if algorithm.needs_attributes else None, view))
     algorithm.begin_stage(0, None)
     for step in range(6):
         rows = torch.randperm(32, generator=torch.Generator().manual_seed(step))[:16].chunk(size)[rank]
@@ -50,7 +63,8 @@ for name, options in OPTIONS.items():
                     if size > 1:
                         dist.all_reduce(parameter.grad)
                     parameter -= 0.5 * parameter.grad / size
-    found[name] = {key: value for key, value in algorithm.state_dict().items() if isinstance(value, torch.Tensor)}
+    state = algorithm.state_dict().items()
+    found[f"{name} {number}"] = {key: value for key, value in state if isinstance(value, torch.Tensor)}
 torch.save(found, f"{folder}/state_{size}_{rank}.pt")
 if size > 1:
     dist.destroy_process_group()

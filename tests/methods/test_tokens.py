@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.methods.lc import LC
+from logit_correction.methods.mixing import GroupMixUp, IndependentMixUp, Mixing
 from logit_correction.methods.staged_lc import StagedLC
-from logit_correction.types import Batch, DataInfo, InputError
+from logit_correction.types import Batch, DataInfo, InputError, TrainingRows
 
 INFO = DataInfo(num_labels=2, num_rows=6, input_shape=(4,), tokens=True)
 
@@ -33,25 +34,29 @@ class Words(nn.Module):
 
 
 @pytest.mark.parametrize("method", [LC, StagedLC])
-def test_mixing_tokens_is_refused_when_the_method_is_built(method: Callable[..., Any]) -> None:
-    with pytest.raises(InputError, match="tokens cannot be mixed: give mixup_on=features"):
-        method(Words, INFO)
+@pytest.mark.parametrize("mixing", [IndependentMixUp(), GroupMixUp()], ids=["independent", "group"])
+def test_mixing_tokens_is_refused_when_the_method_is_built(method: Callable[..., Any], mixing: Mixing) -> None:
+    with pytest.raises(InputError, match=r"tokens cannot be mixed: mix features \(--method\.mixing\.place features\)"):
+        method(Words, INFO, mixing=mixing)
 
 
 @pytest.mark.parametrize(
     ("method", "options"),
     [
-        (LC, {"mixup_on": "features"}),
-        (LC, {"mixup": "none"}),
-        (StagedLC, {"groups": "true", "mixup_on": "features"}),
-        (StagedLC, {"groups": "true", "mixup_limit": 0.0}),
+        (LC, {"attributes": "Online", "mixing": GroupMixUp(place="features")}),
+        (LC, {"attributes": "Online", "mixing": "NoMixing"}),
+        (StagedLC, {"attributes": "TrueAttributes", "mixing": IndependentMixUp(place="features")}),
+        (StagedLC, {"mixing": "NoMixing"}),
     ],
 )
 def test_texts_are_trained_on_where_no_token_is_mixed(method: Callable[..., Any], options: dict[str, Any]) -> None:
     algorithm = method(Words, INFO, **options)
     label, attribute = torch.arange(6) % 2, torch.arange(6) // 3
-    algorithm.observe_rows(label, attribute if algorithm.needs_attributes else None)
-    algorithm.begin_stage(0, None)
+    algorithm.setup(TrainingRows(label, attribute if algorithm.needs_attributes else None))
     inputs = {"input_ids": torch.arange(24).reshape(6, 4) % 9, "attention_mask": torch.ones(6, 4, dtype=torch.long)}
-    algorithm(Batch(inputs, label, torch.arange(6), attribute), 5.0).loss.backward()
+    batch, outputs = Batch(inputs, label, torch.arange(6), attribute), None
+    for stage in range(algorithm.num_stages):
+        algorithm.begin_stage(stage, outputs)
+        algorithm(batch, 5.0).loss.backward()
+        outputs = algorithm.collect(batch).detach()
     assert algorithm.network.head.weight.grad.abs().sum() > 0

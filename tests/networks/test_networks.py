@@ -9,8 +9,10 @@ import pytest
 import torch
 from torch import nn
 
+from logit_correction.attributes.online import Online
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
+from logit_correction.methods.mixing import GroupMixUp
 from logit_correction.networks import NETWORKS
 from logit_correction.networks.convnet import ConvNet
 from logit_correction.networks.linear import Linear
@@ -18,7 +20,7 @@ from logit_correction.networks.mlp import MLP
 from logit_correction.networks.resnet import ResNet50
 from logit_correction.networks.resnet20 import ResNet20
 from logit_correction.registry import resolve
-from logit_correction.types import Batch, DataInfo, InputError, Inputs
+from logit_correction.types import Batch, DataInfo, InputError, Inputs, TrainingRows
 
 SMALL = DataInfo(num_labels=4, num_rows=12, input_shape=(3, 8, 8))
 GREY = DataInfo(num_labels=2, num_rows=12, input_shape=(1, 12, 10), num_attributes=5)
@@ -125,8 +127,10 @@ class TestEveryNetwork:
         if isinstance(make(), ResNet50):
             pytest.skip("as ResNet18, and slower")
         hidden = 0.0 if info.tokens else 0.5
-        options: dict[str, Any] = {"head_start_epochs": 0, "biased_epochs": None, "biased_input_dropout": hidden}
-        method = LC(make, info, mixup_on="features" if info.tokens else "inputs", **options)
+        mixing = GroupMixUp(place="features" if info.tokens else "inputs")
+        method = LC(make, info, attributes=Online(input_dropout=hidden), mixing=mixing)
+        method.setup(TrainingRows(torch.arange(info.num_rows) % info.num_labels))
+        method.begin_stage(0, None)
         optimizer = torch.optim.SGD(method.parameter_groups(), lr=1e-3)
         batch = Batch(random_inputs(info), torch.arange(6) % info.num_labels, torch.arange(6))
         before = [p.detach().clone() for p in method.network.parameters()]

@@ -10,8 +10,18 @@ import pytest
 import torch
 
 from logit_correction import Choice, InputError, RunConfig, TrainingConfig
-from logit_correction.runs.assemble import build_fabric, complete, find_class
+from logit_correction.presets import PRESETS, load_preset
+from logit_correction.runs.assemble import (
+    build_algorithm,
+    build_fabric,
+    build_source,
+    check_attributes,
+    complete,
+    find_class,
+)
+from logit_correction.runs.defaults import fitted
 from logit_correction.runs.options import checked_options, plain
+from logit_correction.runs.train import training_rows
 
 
 def run_config(**options: Any) -> RunConfig:
@@ -19,9 +29,20 @@ def run_config(**options: Any) -> RunConfig:
 
 
 def test_complete_fills_in_every_default() -> None:
-    whole = complete(RunConfig(Choice("Digits", {"severity": 2}), Choice("LC", {"q": 0.5})))
+    own = {"strength": 0.5, "attributes": {"name": "Online", "q": 0.3}, "prior": "Moving"}
+    whole = complete(RunConfig(Choice("Digits", {"severity": 2}), Choice("LC", own)))
     assert whole.data.options["severity"] == 2 and set(whole.data.options) >= {"minority_ratio", "seed"}
-    assert whole.method.options["q"] == 0.5 and "momentum" in whole.method.options
+    options = whole.method.options
+    assert options["strength"] == 0.5 and options["attributes"]["q"] == 0.3
+    assert options["attributes"]["head_start_epochs"] == 0 and options["attributes"]["epochs"] is None
+    assert options["prior"] == {
+        "name": "Moving",
+        "estimator": "joint",
+        "averaging": "moving",
+        "momentum": 0.99,
+        "floor": 5e-5,
+    }
+    assert options["mixing"] == {"name": "IndependentMixUp", "limit": 0.3, "place": "inputs"}
     assert not {"network", "info", "seed", "biased_network"} & set(whole.method.options)
     assert complete(whole) == whole
     assert complete(RunConfig.from_dict(whole.to_dict())) == whole
@@ -41,7 +62,10 @@ def test_config_of_a_file_is_the_config(tmp_path: Any) -> None:
         ({"method": "LC"}, "data is missing"),
         ({"data": "Digits"}, "method is missing"),
         ({"data": "Digits", "method": "LC", "epoch": 3}, "'epoch' (did you mean epochs?)"),
-        ({"data": "Digits", "method": {"q": 0.5}}, "method must be a name"),
+        ({"data": "Digits", "method": {"strength": 0.5}}, "method must be a name"),
+        ({"data": "Digits", "preset": "stagd"}, "there is no preset 'stagd' (did you mean staged?)"),
+        ({"data": "Digits", "preset": "paper", "method": "StagedLC"}, "preset paper is for method LC, not StagedLC"),
+        ({"data": "Digits", "preset": None}, "there is no preset None: take one of paper, staged"),
         ({"data": 5, "method": "LC"}, "data must be a name"),
     ],
 )
@@ -54,7 +78,9 @@ def test_config_from_a_mapping_refuses(flat: dict[str, Any], expected: str) -> N
     ("options", "expected"),
     [
         ({"epochs": "many"}, "--epochs is 'many', but must be a whole number"),
-        ({"epochs": None}, "--epochs has no value"),
+        ({"epochs": 0}, "--epochs is 0, but must be at least 1"),
+        ({"batch_size": 0}, "--batch_size is 0, but must be at least 1"),
+        ({"weight_decay": None}, "--weight_decay has no value"),
         ({"learning_rate": float("nan")}, "--learning_rate"),
         ({"weight_decay": -1.0}, "--weight_decay is -1.0, but must not be negative"),
         ({"gradient_clip": float("inf")}, "--gradient_clip"),
@@ -82,9 +108,33 @@ def test_cuda_that_is_not_there_is_refused() -> None:
         ("data", {"severty": 3}, "Digits has no option 'severty' (did you mean severity?)"),
         ("data", {"minority_ratio": "half"}, "--data.minority_ratio is 'half', but must be a number"),
         ("data", {"correlation": 5}, "--data.correlation is '5', but must be a list of lists"),
-        ("method", {"q": None}, "--method.q has no value"),
-        ("method", {"prior": "best"}, "--method.prior is 'best', but must be one of "),
+        ("method", {"strength": None}, "--method.strength has no value"),
+        ("method", {"strength": "much"}, "--method.strength is 'much', but must be a number"),
         ("method", {"seed": 1}, "LC has no option 'seed'"),
+        ("method", {"q": 0.7}, "LC has no option 'q': it has attributes, mixing, oversampling, prior"),
+        ("method", {"prior": "best"}, "prior 'best' is unknown: take one of Counted, Moving, or"),
+        ("method", {"mixing": "GroupMixup"}, "mixing 'GroupMixup' is unknown (did you mean GroupMixUp?)"),
+        ("method", {"attributes": "Onlin"}, "attribute estimator 'Onlin' is unknown (did you mean Online?)"),
+        ("method", {"attributes": "my_parts.Points"}, "'my_parts.Points' is not a attribute estimator"),
+        ("method", {"attributes": 5}, "--method.attributes must be a name, or a mapping with a name"),
+        ("method", {"attributes": {"q": 0.7}}, "--method.attributes must be a name, or a mapping with a name"),
+        ("method", {"attributes": {"name": "Online", "qq": 1}}, "Online has no option 'qq' (did you mean q?)"),
+        (
+            "method",
+            {"attributes": {"name": "Online", "q": "high"}},
+            "--method.attributes.q is 'high', but must be a number",
+        ),
+        (
+            "method",
+            {"attributes": {"name": "Online", "gce_form": "papers"}},
+            "--method.attributes.gce_form is 'papers', but must be one of paper, weighted",
+        ),
+        ("method", {"attributes": {"name": "Online", "q": None}}, "--method.attributes.q has no value"),
+        (
+            "method",
+            {"attributes": {"name": "Clusters", "attributes": {"name": "Online", "q": "high"}}},
+            "--method.attributes.attributes.q is 'high', but must be a number",
+        ),
         ("network", {"hidden": 10}, "--network.hidden is '10', but must be a list"),
     ],
 )
@@ -104,6 +154,60 @@ def test_an_option_may_be_null_where_its_type_says_so() -> None:
     assert checked_options(Part, {"anything": None})["anything"] is None
     with pytest.raises(InputError, match=r"--part\.width has no value"):
         checked_options(Part, {"width": None}, "part.")
+
+
+def test_a_preset_lies_under_what_is_given() -> None:
+    flat = {
+        "data": "Digits",
+        "preset": "paper",
+        "method": {"attributes": {"q": 0.8}, "mixing": "NoMixing"},
+        "epochs": 3,
+    }
+    whole = complete(RunConfig.from_dict(flat))
+    assert whole.method.name == "LC" and whole.training.epochs == 3
+    options = whole.method.options
+    assert options["attributes"]["name"] == "Online" and options["attributes"]["q"] == 0.8
+    assert (options["prior"]["estimator"], options["prior"]["momentum"]) == ("cell", 0.5)
+    assert options["mixing"] == {"name": "NoMixing"}
+    assert "preset" not in whole.to_dict()  # what it stood for is written out
+    other = complete(
+        RunConfig.from_dict({**flat, "method": {"name": "LC", "attributes": "TrueAttributes", "prior": None}})
+    )
+    assert other.method.options["attributes"] == {"name": "TrueAttributes"} and other.method.options["prior"] is None
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_complete_and_sound(name: str) -> None:
+    whole = complete(RunConfig.from_dict({"data": "Digits", "preset": name}))
+    given = load_preset(name)["method"]
+    assert whole.method.name == given.pop("name")
+    for option, value in given.items():
+        stored = whole.method.options[option]
+        assert {k: stored[k] for k in value} == value if isinstance(value, dict) else stored == value
+    info = build_source(whole).build().info
+    build_algorithm(fitted(whole, info)[0], info)
+
+
+def test_components_of_the_users_own_are_made_with_their_options() -> None:
+    method = Choice("LC", {"attributes": {"name": "my_parts.Greatest", "first": 0}})
+    whole = complete(RunConfig(Choice("my_parts.Points"), method, Choice("MLP")))
+    assert whole.method.options["attributes"] == {"name": "my_parts.Greatest", "first": 0, "unsure": 0.0}
+    table = build_source(whole).build()
+    algorithm = build_algorithm(whole, table.info)
+    algorithm.setup(training_rows(table, algorithm, 1, None))
+    algorithm.begin_stage(0, None)
+    found = table.inputs.fetch(table.split["train"])[:, :3].argmax(1)
+    assert algorithm.attributes is not None and torch.equal(algorithm.attributes.row_attribute, found)
+    view = Choice("LC", {"attributes": {"name": "CrossFitted", "view": "my_parts.Tail", "epochs": 1}})
+    build_algorithm(complete(RunConfig(Choice("my_parts.Points"), view, Choice("MLP"))), table.info)
+
+
+def test_attributes_that_are_not_there_are_asked_for() -> None:
+    data, method = Choice("my_parts.Points", {"known": False}), Choice("LC", {"attributes": "TrueAttributes"})
+    config = RunConfig(data, method, Choice("MLP"))
+    table = build_source(config).build()
+    with pytest.raises(InputError, match=r"method LC as chosen needs the attribute.*or take .*--method\.attributes"):
+        check_attributes(config, build_algorithm(config, table.info), table)
 
 
 def test_what_a_file_cannot_hold_is_refused() -> None:

@@ -139,7 +139,8 @@ def test_an_augmentation_is_left_out_and_that_is_said(cache: Path, digits: DataT
 
 @pytest.mark.parametrize("method", ["ERM", "LC"])
 def test_a_run_trains_a_head_and_predicts_from_pictures(method: str, cache: Path, tmp_path: Path) -> None:
-    options = {"head_start_epochs": 1.0, "biased_epochs": 1.0} if method == "LC" else {}
+    online = {"name": "Online", "head_start_epochs": 1, "epochs": 1}
+    options = {"attributes": online} if method == "LC" else {}
     training = TrainingConfig(epochs=2, batch_size=128, threads=1)
     run = train(
         RunConfig(Choice("Digits"), Choice(method, options), encoder=SMALL, training=training), tmp_path / "run"

@@ -48,9 +48,13 @@ def test_disk_is_asked_where_the_folder_will_be(tmp_path: Path, monkeypatch: pyt
 
 
 def test_options_have_the_names_of_the_command_line() -> None:
-    flat = files.flat_options(complete(RunConfig(Choice("Digits"), Choice("LC"))))
-    assert flat["data.name"] == "Digits" and "method.q" in flat and flat["network.hidden"] == [100, 100, 100]
-    assert list(flat)[:3] == ["data.name", "method.name", "network.name"]
+    online = Choice("LC", {"attributes": "Online"})
+    flat = files.flat_options(complete(RunConfig(Choice("Digits"), online, Choice("MLP"))))
+    assert flat["data.name"] == "Digits" and "method.strength" in flat and flat["network.hidden"] == [100, 100, 100]
+    assert flat["method.attributes.name"] == "Online" and flat["method.attributes.q"] == 0.7
+    assert flat["method.mixing.limit"] == 0.3 and flat["method.prior"] is None
+    names = ["data.name", "method.attributes.name", "method.mixing.name", "method.name", "network.name"]
+    assert sorted(list(flat)[:5]) == names
     assert "epochs" in flat
 
 

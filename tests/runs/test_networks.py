@@ -63,30 +63,67 @@ def test_a_network_that_does_not_fit_is_refused_before_training(network: str, ex
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("method", ["LC", "StagedLC", "LfF"])
-def test_the_biased_network_can_be_another_one(method: str) -> None:
-    chosen = config(
-        Choice("ResNet20", {"depth": 8}), Choice(method), biased_network=Choice("ConvNet", {"channels": [4]})
-    )
+SETTLED = {"name": "Online", "head_start_epochs": 1, "epochs": 1}
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("LfF", {}),
+        ("LC", {"attributes": "Online"}),
+        ("StagedLC", {}),
+        ("Reweighting", {"attributes": "CrossFitted"}),
+        ("GroupDRO", {"attributes": SETTLED}),
+    ],
+)
+def test_the_biased_network_can_be_another_one(method: str, options: dict[str, Any]) -> None:
+    own = Choice(method, options)
+    chosen = config(Choice("ResNet20", {"depth": 8}), own, biased_network=Choice("ConvNet", {"channels": [4]}))
     algorithm = build_algorithm(complete(chosen), Digits().build().info)
     kinds = {type(module).__name__ for name, module in algorithm.named_modules() if name == "network"}
     others = [type(network).__name__ for network in algorithm.built if network is not algorithm.network]
     assert kinds == {"ResNet20"} and set(others) == {"ConvNet"}
 
 
-@pytest.mark.parametrize(("method", "epochs"), [("LC", 2), ("StagedLC", 1)])
-def test_a_small_biased_network_serves_a_large_one(method: str, epochs: int, tmp_path: Path) -> None:
-    options = {"head_start_epochs": 1.0, "biased_epochs": 1.0} if method == "LC" else {"biased_epochs": 1}
+#: Estimators that train no network of the kind that --biased_network names.
+WITHOUT_NETWORK: list[Any] = [
+    "TrueAttributes",
+    {"name": "Given", "column": "hint"},
+    {"name": "CrossFitted", "view": "inputs"},
+    {"name": "Auto", "shortcut": ["inputs"]},
+    "my_parts.Greatest",
+]
+
+
+@pytest.mark.parametrize("method", ["LC", "StagedLC", "Reweighting", "GroupDRO"])
+@pytest.mark.parametrize("estimator", WITHOUT_NETWORK, ids=str)
+def test_a_biased_network_that_nothing_trains_is_refused(method: str, estimator: Any) -> None:
+    chosen = config(Choice("MLP"), Choice(method, {"attributes": estimator}), biased_network=Choice("MLP"))
+    with pytest.raises(InputError, match="trains no biased network: leave --biased_network out"):
+        build_algorithm(complete(chosen), Digits().build().info)
+
+
+@pytest.mark.parametrize("method", ["ERM", "JTT", "DFA"])
+def test_a_biased_network_of_a_method_without_one_is_refused(method: str) -> None:
+    with pytest.raises(InputError, match=f"method {method} has no biased network: leave --biased_network out"):
+        build_algorithm(
+            complete(config(Choice("MLP"), Choice(method), biased_network=Choice("MLP"))), Digits().build().info
+        )
+
+
+@pytest.mark.parametrize("method", ["LC", "StagedLC"])
+def test_a_small_biased_network_serves_a_large_one(method: str, tmp_path: Path) -> None:
+    options = {"attributes": SETTLED if method == "LC" else {"name": "CrossFitted", "epochs": 1}}
     chosen = RunConfig(
         Choice("Digits"),
         Choice(method, options),
         Choice("ResNet20", {"depth": 8, "width": 4}),
         Choice("ConvNet", {"channels": [4, 8], "convolutions": 1}),
-        TrainingConfig(epochs=epochs, batch_size=512, threads=1),
+        TrainingConfig(epochs=1, batch_size=512, threads=1),
     )
     run = train(chosen, tmp_path / "run", page=False)
     assert load(run).config.biased_network == Choice(
-        "ConvNet", {"channels": [4, 8], "convolutions": 1, "hidden": 100, "norm": "none", "dropout": 0.0}
+        "ConvNet", {"channels": [4, 8], "convolutions": 1, "hidden": 100, "norm": "batch", "dropout": 0.0}
     )
     assert load(run).predict(torch.zeros(2, 3, 8, 8)).shape == (2,)
 

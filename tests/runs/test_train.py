@@ -16,8 +16,8 @@ from logit_correction.data.table import DataTable
 
 def config(method: str = "ERM", **options: object) -> RunConfig:
     training = TrainingConfig(epochs=2, batch_size=32, threads=1, **options)  # type: ignore[arg-type]
-    own = {"head_start_epochs": 1} if method == "LC" else {}
-    return RunConfig(Choice("my_parts.Points"), Choice(method, own), training=training)
+    own = {"attributes": "Online"} if method == "LC" else {}
+    return RunConfig(Choice("my_parts.Points"), Choice(method, own), Choice("MLP"), training=training)
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:

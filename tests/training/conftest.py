@@ -18,6 +18,8 @@ from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.mlp import MLP
 from logit_correction.registry import resolve
+from logit_correction.runs.assemble import KINDS, components_of
+from logit_correction.runs.train import training_rows
 from logit_correction.training import fit as fit_module
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
@@ -27,6 +29,17 @@ FitFactory = Callable[..., Fit]
 
 #: Options of the loop that suit 48 training rows: three steps an epoch.
 SMALL = {"epochs": 3, "batch_size": 16, "learning_rate": 1e-2, "log_every": 2, "seed": 1}
+
+
+def made(cls: type, options: dict[str, Any]) -> dict[str, Any]:
+    """Options as arguments of a constructor: components that are given as ``{"name": ..., ...}`` are made."""
+    arguments = dict(options)
+    for argument, kind in components_of(cls).items():
+        if isinstance(arguments.get(argument), dict):
+            inner = dict(arguments[argument])
+            of_component = resolve(kind, inner.pop("name"), KINDS[kind][1])
+            arguments[argument] = of_component(**made(of_component, inner))
+    return arguments
 
 
 class AskedAfter:
@@ -63,7 +76,10 @@ class Trainer:
         training = TrainingConfig(**{**SMALL, **config})
         cls: Any = resolve("method", method, METHODS) if isinstance(method, str) else method
         build = network or (lambda: MLP(table.info, hidden=(8, 8)))
-        algorithm = cls(build, table.info, seed=training.seed, **(options or {}))
+        # LC takes both networks side by side unless told otherwise, so that a training is one stage.
+        options = options or ({"attributes": "Online"} if method == "LC" else {})
+        algorithm = cls(build, table.info, seed=training.seed, **made(cls, options))
+        algorithm.setup(training_rows(table, algorithm, training.epochs, None))
         (self.folder / place).mkdir(exist_ok=True)
         return Fit(
             algorithm,

@@ -100,16 +100,24 @@ def test_two_processes_train_the_weights_of_one(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_both_processes_end_with_the_same_networks_and_prior(tmp_path: Path) -> None:
     # From the head start over side by side to the frozen biased network, so that parts have no gradient at times.
-    left, right = train(
-        tmp_path, "LC", 2, "--method.head_start_epochs", "1", "--method.biased_epochs", "2", "--gradient_clip", "1"
-    )
-    assert {name.split(".")[0] for name in left} >= {"network", "biased", "group_prior"}
+    online = ("--method.attributes", "Online", "--method.attributes.head_start_epochs", "1")
+    left, right = train(tmp_path, "LC", 2, *online, "--method.attributes.epochs", "2", "--gradient_clip", "1")
+    assert {name.split(".")[0] for name in left} >= {"network", "attributes", "group_prior"}
     assert bool(left["group_prior.visited"].any())
     assert_same(left, right)
 
 
 @pytest.mark.slow
+def test_both_processes_have_the_same_settled_estimates(tmp_path: Path) -> None:
+    heads = ("--method.attributes", "CrossFitted", "--method.attributes.view", "inputs")
+    left, right = train(tmp_path, "LC", 2, *heads, "--method.attributes.splits", "1")
+    assert len(left["attributes.row_attribute"].unique()) == 2
+    assert_same(left, right)
+
+
+@pytest.mark.slow
 def test_a_stage_begins_alike_in_both_processes_though_their_running_statistics_differ(tmp_path: Path) -> None:
-    left, right = train(tmp_path, "StagedLC", 2, "--network", "own_module.normalised", "--method.num_splits", "1")
+    normalised = ("--network", "own_module.normalised", "--method.attributes.splits", "1")
+    left, right = train(tmp_path, "StagedLC", 2, *normalised)
     different = [name for name, value in left.items() if isinstance(value, Tensor) and not value.equal(right[name])]
     assert different and all(name.rpartition(".")[2] in ("running_mean", "running_var") for name in different)

@@ -16,9 +16,17 @@ from logit_correction.types import Batch, DataInfo, InputError, NetworkFactory, 
 
 LC_OPTIONS: list[dict[str, Any]] = [
     {},
-    {"head_start_epochs": 0.0, "biased_epochs": None, "averaging": "dataset", "mixup": "minority-rows"},
-    {"head_start_epochs": 0.5, "biased_epochs": 1.4, "averaging": "batch"},
-    {"head_start_epochs": 1.4, "biased_input_dropout": 0.5, "prior": "cell"},
+    {
+        "attributes": "Online",
+        "prior": {"name": "Moving", "averaging": "dataset"},
+        "mixing": {"name": "GroupMixUp", "rows": "minority-rows"},
+    },
+    {"attributes": {"name": "Online", "epochs": 1.4}, "prior": {"name": "Moving", "averaging": "batch"}},
+    {
+        "attributes": {"name": "Online", "head_start_epochs": 1, "input_dropout": 0.5},
+        "prior": {"name": "Moving", "estimator": "cell"},
+    },
+    {"attributes": {"name": "Online", "head_start_epochs": 1, "epochs": 1}},
 ]
 LOOP_OPTIONS: list[dict[str, Any]] = [
     {},
@@ -40,14 +48,14 @@ class TwoStages(Algorithm):
         self.given: list[Any] = []
         self.seen: list[Any] = []
 
-    def begin_stage(self, stage: int, train_logits: Tensor | None) -> Stage:
-        self.given.append((stage, train_logits, {k: v.clone() for k, v in self.network.state_dict().items()}))
+    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
+        self.given.append((stage, outputs, {k: v.clone() for k, v in self.network.state_dict().items()}))
         if stage == 0:
             return Stage(epochs=2)
-        assert train_logits is not None
-        self.past.copy_(train_logits)
+        assert outputs is not None
+        self.past.copy_(outputs)
         self.network.load_state_dict(self.second.state_dict())
-        sure = train_logits.amax(1)
+        sure = outputs.amax(1)
         self.weight = 1 + 2 * (sure < sure.median()) if self.kind == "integers" else 2 - sure.sigmoid()
         return Stage(row_weight=self.weight, learning_rate=3e-3)
 
@@ -56,7 +64,7 @@ class TwoStages(Algorithm):
         logits = self.network(batch.inputs + 0.1 * noise) + self.past[batch.index]
         return Step(cross_entropy(logits, batch.label))
 
-    def predict_rows(self, batch: Batch) -> Tensor:
+    def collect(self, batch: Batch) -> Tensor:
         self.seen.append((batch.index, batch.attribute, self.training, torch.is_grad_enabled()))
         return 2 * self.predict(batch.inputs)
 
@@ -64,12 +72,13 @@ class TwoStages(Algorithm):
         return [{"params": list(self.network.parameters()), "name": "network"}]
 
 
-@pytest.mark.parametrize("options", LC_OPTIONS, ids=lambda options: " ".join(map(str, options)) or "default")
+@pytest.mark.parametrize("options", LC_OPTIONS, ids=lambda options: str(options) or "default")
 def test_lc_interrupted_at_any_step(options: dict[str, Any], make_table, trainer, assert_ended_alike) -> None:
     table = make_table()
     whole = trainer.fit(table, "LC", options=options)
     whole.run()
-    for steps in range(1, 10):
+    assert whole.progress.total_steps == 9 + 3 * (whole.algorithm.num_stages - 1)
+    for steps in range(1, whole.progress.total_steps + 1):
         trainer.run_until(trainer.fit(table, "LC", options=options), steps)
         torch.manual_seed(steps)
         resumed = trainer.fit(table, "LC", options=options)

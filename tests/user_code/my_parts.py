@@ -1,4 +1,4 @@
-"""A user's own module: a data source, methods and a network that runs name by their dotted paths."""
+"""A user's own module: a data source, methods, networks, an estimator and a view that runs name by dotted paths."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.correlation import Correlation
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import UNKNOWN, DataSource, DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
-from logit_correction.types import Batch, DataInfo, Step
+from logit_correction.types import Batch, DataInfo, InputError, Step
+from logit_correction.views.base import View, ViewInputs
 
 #: Names that do harm wherever they are shown without care.
 HOSTILE_LABELS = ["<script>alert('label')</script>", "[/bold] [red]", "a | b & \"c\" 'd'"]
@@ -208,6 +210,56 @@ class Oracle(ERM):
     """ERM that asks for the attributes."""
 
     needs_attributes = True
+
+
+class Tail(View):
+    """What is left of a row without its first three numbers."""
+
+    sentence = "all but the first three numbers of a row"
+    breadth = 0
+
+    def __init__(self) -> None:
+        """Take the name that it is asked for by."""
+        self.name = "my_parts.Tail"
+
+    @classmethod
+    def views_of(cls, inputs: ViewInputs) -> list[View]:
+        """Return the one view, where a row is numbers."""
+        return [] if inputs.texts is not None else [cls()]
+
+    def features(self, inputs: ViewInputs) -> Tensor:
+        """Return (N, F - 3)."""
+        values = inputs.inputs(torch.arange(inputs.num_rows))
+        assert isinstance(values, Tensor)
+        return values.flatten(1)[:, 3:].float()
+
+
+class Greatest(AttributeEstimator):
+    """Takes the place of the greatest of a few numbers of a row for its attribute."""
+
+    def __init__(self, first: int = 3, unsure: float = 0.0) -> None:
+        """Choose where to look.
+
+        Args:
+            first: Place of the first of the numbers, of which there are as many as labels.
+            unsure: Least difference to the second greatest; rows of less are unknown.
+        """
+        super().__init__()
+        if unsure < 0:
+            raise InputError(f"unsure is {unsure}, but must be at least 0")
+        self.first, self.unsure = first, unsure
+
+    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Look at all rows at once."""
+        assert self.rows.view_inputs is not None
+        values = self.rows.view_inputs.inputs(torch.arange(self.info.num_rows))
+        assert isinstance(values, Tensor)
+        two = values.flatten(1)[:, self.first : self.first + self.info.num_labels].topk(2, dim=1)
+        return two.indices[:, 0].where(two.values[:, 0] - two.values[:, 1] >= self.unsure, -1), None
+
+    def describe(self) -> str:
+        """Say where the attributes come from."""
+        return "the greatest of a few numbers"
 
 
 class NotAMethod:

@@ -1,0 +1,96 @@
+"""An attribute estimator on small data, trained alone in the plainest possible loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import torch
+
+from logit_correction.attributes.base import AttributeEstimator
+from logit_correction.data.loading import BatchLoader
+from logit_correction.data.table import DataTable
+from logit_correction.methods.erm import ERM
+from logit_correction.networks.mlp import MLP
+from logit_correction.randomness import StepRandomness
+from logit_correction.types import Batch, NetworkFactory, TrainingRows
+
+E = TypeVar("E", bound=AttributeEstimator)
+Loop = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def user_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the module ``my_parts`` on the path."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "user_code"))
+
+
+def attached(estimator: E, table: DataTable, *, seed: int = 0, network: NetworkFactory | None = None) -> E:
+    """The estimator with its networks and the training rows; attributes only if it asks for them."""
+    network = network or (lambda: MLP(table.info, hidden=(16,)))
+    estimator.attach(ERM(network, table.info, seed=seed).build, network, table.info, seed)
+    rows = table.split["train"]
+    names = None if table.row_names is None else [table.row_names[row] for row in rows.tolist()]
+    attribute = table.attribute[rows] if estimator.needs_attributes else None
+    estimator.setup(TrainingRows(table.label[rows], attribute, table.view_inputs("train"), names, rows))
+    return estimator
+
+
+def prepared(
+    estimator: E,
+    table: DataTable,
+    *,
+    seed: int = 0,
+    epochs: int | None = None,
+    network: NetworkFactory | None = None,
+    attach: bool = True,
+) -> E:
+    """The estimator as it begins a method's own stage: its own stages are trained, if it has any."""
+    if attach:
+        attached(estimator, table, seed=seed, network=network)
+    randomness, outputs = StepRandomness(seed), None
+    for stage in range(estimator.num_stages):
+        plan = estimator.begin_stage(stage, outputs)
+        optimizer = torch.optim.Adam(estimator.parameter_groups(), lr=1e-2)
+        loader = BatchLoader(table, "train", batch_size=16, shuffle=True)
+        for epoch in range(epochs or plan.epochs or 3):
+            for number, batch in enumerate(loader.epoch(epoch)):
+                optimizer.zero_grad()
+                estimator.step(batch, epoch + number / len(loader), randomness).loss.backward()
+                optimizer.step()
+        with torch.no_grad():
+            parts = [estimator.eval().collect(batch) for batch in BatchLoader(table, "train", batch_size=20).epoch()]
+        estimator.train()
+        outputs = torch.cat(parts)
+    estimator.finish(outputs)
+    return estimator
+
+
+def all_rows(table: DataTable) -> Batch:
+    """All training rows in one batch."""
+    rows = table.split["train"]
+    return Batch(table.inputs.fetch(rows), table.label[rows], torch.arange(len(rows)))
+
+
+@pytest.fixture(name="attached")
+def _attached() -> Loop:
+    return attached
+
+
+@pytest.fixture(name="prepared")
+def _prepared() -> Loop:
+    return prepared
+
+
+@pytest.fixture(name="all_rows")
+def _all_rows() -> Callable[[DataTable], Batch]:
+    return all_rows
+
+
+@pytest.fixture
+def table(make_table: Any) -> DataTable:
+    """48 training rows of three labels, nine in ten aligned."""
+    found: DataTable = make_table()
+    return found

@@ -1,0 +1,130 @@
+"""The logit-corrected loss as a module: against its formula in float64, and against the functional form."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from logit_correction.functional import count_prior, logit_corrected_cross_entropy
+from logit_correction.group_prior import GroupPrior
+from logit_correction.losses import LogitCorrectedLoss, corrected_losses
+
+COUNTS = torch.tensor([[45.0, 5.0, 1.0], [5.0, 45.0, 3.0]])
+
+
+def rows(count: int = 40) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(count, 2, generator=generator)
+    label = torch.randint(2, (count,), generator=generator)
+    return logits, label, torch.randint(-1, 3, (count,), generator=generator)
+
+
+def by_hand(logits: Tensor, label: Tensor, attribute: Tensor, counts: Tensor, strength: float) -> float:
+    """-log of softmax(logits + strength log P(., a))_y, row by row in float64; unknown rows are not corrected."""
+    total = 0.0
+    for row, y, a in zip(logits.double().tolist(), label.tolist(), attribute.tolist(), strict=True):
+        weights = [
+            math.exp(value) * (float(counts[k, a] / counts.sum()) ** strength if a >= 0 else 1.0)
+            for k, value in enumerate(row)
+        ]
+        total -= math.log(weights[y] / sum(weights))
+    return total / len(label)
+
+
+@pytest.mark.parametrize("strength", [1.0, 0.5, 0.0])
+@pytest.mark.parametrize("given", ["counts", "prior"])
+def test_it_is_the_corrected_cross_entropy(given: str, strength: float) -> None:
+    prior = GroupPrior(2, 3, averaging="fixed", floor=0.0)
+    prior.set_table(COUNTS / COUNTS.sum())
+    loss = LogitCorrectedLoss(COUNTS if given == "counts" else prior, strength)
+    found = loss(*rows())
+    assert float(found) == pytest.approx(by_hand(*rows(), COUNTS, strength), rel=1e-5)
+    logits, label, attribute = rows()
+    table = torch.cat([COUNTS / COUNTS.sum(), torch.ones(2, 1)], dim=1)
+    log_prior = strength * table.log().T[attribute]
+    torch.testing.assert_close(found, logit_corrected_cross_entropy(logits, label, log_prior).mean())
+
+
+def test_a_counted_prior_of_the_functional_form_will_do() -> None:
+    label, attribute = torch.arange(12) % 2, torch.arange(12) % 3
+    table = count_prior(label, attribute, 2, 3, smoothing=0.5)
+    logits, *others = rows()
+    assert float(LogitCorrectedLoss(table)(logits, *others)) == pytest.approx(by_hand(logits, *others, table, 1.0))
+
+
+def test_its_minimum_balances_the_groups() -> None:
+    # Where logits only know the attribute, the corrected minimum says nothing of the label: both are as likely.
+    label = torch.tensor([0] * 9 + [1])
+    attribute = torch.zeros(10, dtype=torch.long)
+    logits = torch.zeros(1, 2, requires_grad=True)
+    loss = LogitCorrectedLoss(torch.tensor([[9.0, 1.0], [1.0, 9.0]]))
+    optimizer = torch.optim.SGD([logits], lr=1.0)
+    for _ in range(400):
+        optimizer.zero_grad()
+        loss(logits.expand(10, 2), label, attribute).backward()
+        optimizer.step()
+    torch.testing.assert_close(logits.detach().softmax(1), torch.tensor([[0.5, 0.5]]), atol=1e-3, rtol=0)
+
+
+def test_a_prior_that_is_updated_is_followed() -> None:
+    prior = GroupPrior(2, 3)
+    loss = LogitCorrectedLoss(prior)
+    before = loss(*rows())
+    prior.set_table(COUNTS / COUNTS.sum())
+    assert not torch.equal(loss(*rows()), before)
+    expected = by_hand(*rows(), COUNTS / COUNTS.sum() + prior.floor, 1.0)
+    assert float(loss(*rows())) == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_group_that_never_occurs_is_very_improbable_and_no_infinity() -> None:
+    loss = LogitCorrectedLoss(torch.tensor([[10.0, 0.0], [0.0, 10.0]]))
+    logits = torch.zeros(2, 2, requires_grad=True)
+    found = loss(logits, torch.tensor([0, 1]), torch.tensor([1, 1]))  # the first is of a group without rows
+    found.backward()
+    assert float(found.detach()) == pytest.approx(15.0, rel=1e-4)  # (30 + 0) / 2
+    assert bool(logits.grad.isfinite().all())
+    nothing = LogitCorrectedLoss(torch.tensor([[10.0, 0.0], [0.0, 10.0]]), strength=0.0)
+    assert float(nothing(logits.detach(), torch.tensor([0, 1]), torch.tensor([1, 1]))) == pytest.approx(math.log(2))
+
+
+def test_a_uniform_prior_corrects_by_exactly_nothing() -> None:
+    logits, label, attribute = rows()
+    loss = LogitCorrectedLoss(torch.ones(2, 3))
+    torch.testing.assert_close(loss(logits, label, attribute), torch.nn.functional.cross_entropy(logits, label))
+    log_prior = loss.prior.log(loss.prior.for_attribute(attribute))
+    found, plain = (corrected_losses(logits, label, prior) for prior in (log_prior, torch.zeros(40, 2)))
+    assert torch.equal(found, plain)
+
+
+def test_it_goes_with_its_table_to_a_device_and_into_a_state_dict() -> None:
+    loss, other = LogitCorrectedLoss(COUNTS), LogitCorrectedLoss(torch.ones(2, 3))
+    other.load_state_dict(loss.state_dict())
+    assert torch.equal(loss(*rows()), other(*rows())) and not list(loss.parameters())
+    moved = loss.to("meta")
+    logits, label, attribute = (value.to("meta") for value in rows())
+    assert moved(logits, label, attribute).shape == ()  # no value is read on the host
+
+
+def test_losses_of_rows() -> None:
+    logits, label, _ = rows(3)
+    log_prior = torch.tensor([[0.0, -1.0], [-2.0, -2.0], [float("-inf"), 0.0]])
+    found = corrected_losses(logits, label, log_prior)
+    clamped = torch.tensor([[0.0, -1.0], [0.0, 0.0], [-30.0, 0.0]])
+    torch.testing.assert_close(found, logit_corrected_cross_entropy(logits, label, clamped))
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (torch.ones(3), r"needs the shape \(labels, attribute values\), not \(3,\)"),
+        (torch.tensor([[1.0, -1.0], [1.0, 1.0]]), "finite and 0 or more"),
+        (torch.zeros(2, 2), "finite"),
+        (torch.tensor([[1.0, float("nan")], [1.0, 1.0]]), "finite"),
+    ],
+)
+def test_wrong_tables_are_refused(table: Tensor, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        LogitCorrectedLoss(table)
