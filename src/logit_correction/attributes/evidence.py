@@ -30,6 +30,7 @@ class Thresholds:
 
     Attributes:
         ratio: A view alone predicts the label so well beside the network that a shortcut is there to be taken.
+        rich_ratio: The same for rich statistics, which know something of the label itself.
         information: Share of the label's entropy that the view alone takes away: a shortcut holds for most rows, or it
             is none.
         sure: Probability from which a view is sure of a label.
@@ -40,6 +41,7 @@ class Thresholds:
     """
 
     ratio: float = 0.92
+    rich_ratio: float = 0.97
     information: float = 0.58
     sure: float = 0.8
     follows: float = 0.12
@@ -166,7 +168,7 @@ def ratio_interval(one: Tensor, other: Tensor, deviations: float = DEVIATIONS) -
         deviations: Half the interval's width in standard deviations of the ratio's logarithm.
 
     >>> [round(value, 3) for value in ratio_interval(torch.tensor([1.0, 1, 0, 1]), torch.tensor([1.0, 1, 1, 1]))]
-    [0.75, 0.467, 1.204]
+    [0.75, 0.466, 1.206]
     """
     count, a, b = len(one), float(one.mean()), float(other.mean())
     if a == 0 or b == 0:
@@ -219,7 +221,8 @@ def conclude(signs: list[Signs], thresholds: Thresholds = Thresholds()) -> Evide
     """
     narrow = [one for one in signs if one.breadth < EVERYTHING]
     there = [one for one in narrow if one.ratio >= thresholds.ratio and one.information >= thresholds.information]
-    enough = [one for one in there if one.rows >= thresholds.least_rows]
+    clear = [one for one in there if one.breadth < RICH or one.ratio >= thresholds.rich_ratio]
+    enough = [one for one in clear if one.rows >= thresholds.least_rows]
     taken = [one for one in enough if one.follows_low >= thresholds.follows]
     if taken:
         # Simple summaries name a shortcut where they can, one view before several; then the one that fits most rows.
@@ -227,7 +230,8 @@ def conclude(signs: list[Signs], thresholds: Thresholds = Thresholds()) -> Evide
         return Evidence("shortcut", chosen.views, signs, f"{_alone(chosen)}; {_follows(chosen)}")
     if there:
         chosen = max(enough or there, key=lambda one: one.accuracy)
-        verdict: Verdict = "none found" if enough else "cannot tell"
+        doubtful = any(one.follows_low >= thresholds.follows for one in there)
+        verdict: Verdict = "none found" if enough and not doubtful else "cannot tell"
         return Evidence(verdict, [], signs, f"{_alone(chosen)}, but {_follows(chosen)}")
     if not narrow:
         return Evidence("cannot tell", [], signs, "there is no view of these inputs to look through")
@@ -235,14 +239,24 @@ def conclude(signs: list[Signs], thresholds: Thresholds = Thresholds()) -> Evide
     return Evidence("none found", [], signs, f"no narrow view predicts the label as the network does: {_alone(best)}")
 
 
+def percent(share: float | None) -> str:
+    """Return a share as per cent.
+
+    >>> percent(0.934)
+    '93 %'
+    """
+    return "n/a" if share is None else f"{share:.0%}".replace("%", " %")
+
+
 def _alone(one: Signs) -> str:
-    return f"{one.view} alone is right in {one.accuracy:.0%}, the whole network in {one.network_accuracy:.0%}"
+    return f"{one.view} alone is right in {percent(one.accuracy)}, the whole network in {percent(one.network_accuracy)}"
 
 
 def _follows(one: Signs) -> str:
     if not one.rows:
         return f"in no row is {one.view} sure of another label"
+    with_view, with_label = percent(one.follows_view), percent(one.follows_label)
     return (
-        f"where {one.view} and label disagree, the ordinary classifier goes with {one.view} in {one.follows_view:.0%} "
-        f"of {one.rows} rows and with the label in {one.follows_label:.0%}"
+        f"where {one.view} and label disagree, the ordinary classifier goes with {one.view} in {with_view} of {one.rows} "
+        f"rows and with the label in {with_label}"
     )

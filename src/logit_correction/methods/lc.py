@@ -58,10 +58,10 @@ class LC(Algorithm):
             mixing: How samples are mixed.
             strength: Factor of log P; the paper's 1, and 0 corrects nothing.
             oversampling: Power p: rows of group (y, a) are drawn in proportion to count(y, a)^-p and their losses
-                weighted back, so that the expected loss stays what it is and its gradient becomes less noisy. It helps a network
-                that would see too few minority rows to learn them, and harms one that knows them by heart; None takes
-                0.25 where training images are augmented, so that no row is seen twice alike, else 0. Estimates must be
-                settled.
+                weighted back, so that the expected loss stays what it is and its gradient becomes less noisy. It helps
+                a network that would see too few minority rows to learn them, and harms one that knows them by heart;
+                None takes 0.25 where training images are augmented, so that no row is seen twice alike, else 0.
+                Estimates must be settled.
             biased_network: Builds the networks that the estimator trains; by default the same kind as ``network``.
             seed: Seed of the initial weights and of everything random in a step.
 

@@ -191,7 +191,11 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
     started = time.monotonic()
     algorithm, table, rules = fit.algorithm, fit.table, fit.rules
     minority = summary.describe_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
-    warnings = [*table.notes, *fit.progress.warnings, *summary.warn_of_minority(minority, table.info.num_rows)]
+    warnings = [
+        *table.notes,
+        *fit.progress.warnings,
+        *summary.warn_of_minority(minority, table.info.num_rows, algorithm.attributes),
+    ]
     prior = summary.describe_prior(algorithm, table)
     final_state, final_epoch = algorithm.state_dict(), fit.progress.epoch
     final_state = {k: v.clone() if hasattr(v, "clone") else v for k, v in final_state.items()}
