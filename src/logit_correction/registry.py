@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
 
 from logit_correction.errors import InputError, did_you_mean
 
@@ -51,7 +51,7 @@ def resolve_any(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> A
         raise InputError(f"{kind} {name!r} cannot be imported: {error}") from error
 
 
-def component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base: type[T]) -> T:
+def component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base: Callable[..., T]) -> T:
     """Return a component that is given as such, or by a name, which makes one with its default options.
 
     Args:
@@ -63,8 +63,8 @@ def component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base:
     Raises:
         InputError: If it is something else.
     """
-    found = resolve(kind, given, known)() if isinstance(given, str) else given
-    if not isinstance(found, base):
+    found: T = resolve(kind, given, known)() if isinstance(given, str) else given
+    if not isinstance(found, cast(type, base)):
         raise InputError(
             f"{given!r} is no {kind}: give an object of a class that derives from {base.__module__}.{base.__name__}, "
             f"or one of {', '.join(known)}"

@@ -36,6 +36,8 @@ class Auto(AttributeEstimator):
     ``legitimate`` never.
     """
 
+    fold: Tensor
+
     def __init__(
         self,
         shortcut: list[str] | None = None,

@@ -42,6 +42,9 @@ class CrossFitted(AttributeEstimator):
     and the learners are trained anew: they forget what they knew of the label itself.
     """
 
+    side: Tensor
+    target: Tensor
+
     def __init__(
         self,
         view: str | list[str] | None = None,

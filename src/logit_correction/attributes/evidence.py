@@ -257,6 +257,6 @@ def _follows(one: Signs) -> str:
         return f"in no row is {one.view} sure of another label"
     with_view, with_label = percent(one.follows_view), percent(one.follows_label)
     return (
-        f"where {one.view} and label disagree, the ordinary classifier goes with {one.view} in {with_view} of {one.rows} "
-        f"rows and with the label in {with_label}"
+        f"where {one.view} and label disagree, the ordinary classifier goes with {one.view} in {with_view} of "
+        f"{one.rows} rows and with the label in {with_label}"
     )

@@ -101,7 +101,7 @@ def train_head(
                 loss = cross_entropy(network(features.index_select(0, batch)), target[batch], reduction="none")
                 q = ramped_q(training.q, epoch + step / steps, training.q_ramp_up * epochs)
                 optimizer.zero_grad()
-                generalize(loss, q).mean().backward()  # type: ignore[no-untyped-call]
+                generalize(loss, q).mean().backward()
                 optimizer.step()
     return network.eval()
 

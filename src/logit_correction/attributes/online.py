@@ -209,7 +209,7 @@ class Online(AttributeEstimator):
         """Return the optimiser group; none once the network stays as it is."""
         if self.settled and self.stage != ALONE:
             return []
-        params = list(cast(nn.Module, self.network).parameters())
+        params = list(self.network.parameters())
         group: dict[str, object] = {
             "params": params,
             "name": "biased_network",

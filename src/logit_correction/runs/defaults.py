@@ -33,15 +33,16 @@ def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
         name, why = usual_network(info, config.encoder is not None)
         config = replace(config, network=Choice(name))
         told.append(f"network {name}, for {why}")
-    training = config.training
-    if training.batch_size is None:
-        training = replace(training, batch_size=usual_batch(info.num_rows, training.devices * training.nodes))
-        told.append(f"batches of {training.batch_size}")
-    if training.epochs is None:
-        assert training.batch_size is not None  # chosen above
-        training = replace(training, epochs=usual_epochs(info.num_rows, training.batch_size))
-        steps = training.epochs * math.ceil(info.num_rows / training.batch_size)
-        told.append(f"{training.epochs} epochs, {steps:,} steps, for {info.num_rows:,} rows")
+    training, rows = config.training, info.num_rows
+    size = training.batch_size
+    if size is None:
+        size = usual_batch(rows, training.devices * training.nodes)
+        told.append(f"batches of {size}")
+    epochs = training.epochs
+    if epochs is None:
+        epochs = usual_epochs(rows, size)
+        told.append(f"{epochs} epochs, {epochs * math.ceil(rows / size):,} steps, for {rows:,} rows")
+    training = replace(training, batch_size=size, epochs=epochs)
     return replace(config, training=training), told
 
 
