@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import Literal, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, interpolate, log_softmax, nll_loss, softmax
 
 from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate, known_correlation
