@@ -82,12 +82,13 @@ def train(
     config = complete(config)
     if chosen:
         table = replace(table, facts=table.facts | {"chosen to fit the data": "; ".join(chosen)})
-        (display if display is not None and first else Display()).say(f"chosen to fit the data: {'; '.join(chosen)}")
     algorithm = build_algorithm(config, table.info)
     check_fits(algorithm, table, config.network.name)
     check_attributes(config, algorithm, table)
     check_watch(config.training.watch, table)
     algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display if first else None))
+    if chosen and display is not None and first:
+        display.say(f"chosen to fit the data: {'; '.join(chosen)}")
     files.check_disk(out, _needed_bytes(algorithm, table, len(set(rules))))
     files.make(out)
     with lock.hold(out) if first else nullcontext():

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from logit_correction import Choice, RunConfig, TrainingConfig, train
+from logit_correction.attributes.auto import Auto
+from logit_correction.attributes.heads import telling_members
+from logit_correction.attributes.search import looked_at
+from logit_correction.data.planted import Planted
+from logit_correction.errors import InputError
+from logit_correction.runs.folder import read_report
+from logit_correction.training import checkpoint
+
+from .conftest import attached, prepared
+
+COLUMN = {"set": "column", "rows": 1000}
+PLAIN = {"set": "plain-table", "rows": 1000}
+
+
+def run(out: Path, data: dict[str, Any], method: str = "LC", **options: Any) -> dict[str, Any]:
+    training = TrainingConfig(epochs=6, batch_size=64, threads=1, device="cpu")
+    config = RunConfig(
+        Choice("Planted", data), Choice(method, options), Choice("MLP", {"hidden": [32]}), training=training
+    )
+    train(config, out, page=False)
+    return read_report(out)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    state = checkpoint.read(folder / "checkpoint.pt")["algorithm"]
+    return {name: value for name, value in state.items() if name.startswith("network.")}
+
+
+def test_a_tell_tale_column_is_found_and_its_rows_are_estimated(tmp_path: Path) -> None:
+    report = run(tmp_path / "run", COLUMN)
+    evidence = report["evidence"]
+    assert (evidence["verdict"], evidence["view"]) == ("shortcut", "column:form_version")
+    assert evidence["rows"] > 10 and evidence["ratio"] > 0.92
+    assert report["estimated_minority"]["recall"] == 1 and report["estimated_minority"]["precision"] == 1
+    assert report["labels_read"]["train"] == ["label"]
+
+
+def test_where_nothing_is_found_the_training_is_that_of_erm_bit_for_bit(tmp_path: Path) -> None:
+    report = run(tmp_path / "LC", PLAIN)
+    assert report["evidence"]["verdict"] == "none found" and report["estimated_minority"]["count"] == 0
+    assert not any("bias-conflicting" in warning for warning in report["warnings"])
+    run(tmp_path / "ERM", PLAIN, method="ERM")
+    one, other = weights(tmp_path / "LC"), weights(tmp_path / "ERM")
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_person_who_knows_is_not_searched_past(tmp_path: Path) -> None:
+    report = run(tmp_path / "run", PLAIN, attributes={"name": "Auto", "shortcut": ["column:capital"]})
+    assert report["evidence"]["verdict"] == "shortcut" and report["evidence"]["signs"] == []
+    assert report["estimated_minority"]["count"] > 0
+    assert report["epochs_per_stage"] == [6]
+
+
+def test_what_is_legitimate_is_never_corrected_by(tmp_path: Path) -> None:
+    report = run(tmp_path / "run", COLUMN, attributes={"name": "Auto", "legitimate": ["column:form_version"]})
+    assert report["evidence"]["verdict"] != "shortcut"
+    assert not any("form_version" in sign["view"] for sign in report["evidence"]["signs"])
+
+
+def test_no_attribute_is_read_of_any_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same weights, bit for bit, whatever the attributes of training and validation rows are."""
+    run(tmp_path / "one", COLUMN)
+    build = Planted.build
+
+    def permuted(self: Planted) -> Any:
+        table = build(self)
+        for split in ("train", "valid"):
+            table.attribute[table.split[split]] = table.attribute[table.split[split]].flip(0)
+        return table
+
+    monkeypatch.setattr(Planted, "build", permuted)
+    run(tmp_path / "other", COLUMN)
+    one, other = weights(tmp_path / "one"), weights(tmp_path / "other")
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_the_search_takes_a_share_of_many_rows_and_the_estimate_all() -> None:
+    table = Planted(set="column", rows=1000).build()
+    estimator = prepared(Auto(rows=300), table, epochs=6)
+    assert int((estimator.fold >= 0).sum()) == 300
+    estimator.finish(torch.full((800, 2), 0.5))  # a network that knows nothing: the column knows more
+    assert bool((estimator.row_attribute >= 0).all()) or estimator.abstained
+
+
+def test_views_that_do_not_apply_are_told_before_any_work() -> None:
+    table = Planted(set="column", rows=300).build()
+    with pytest.raises(InputError, match="does not apply"):
+        attached(Auto(shortcut=["colour"]), table)
+    with pytest.raises(InputError, match="no member"):
+        attached(Auto(legitimate=["column:nosuch"]), table)
+    with pytest.raises(InputError, match="both as shortcut and as legitimate"):
+        Auto(shortcut=["colour"], legitimate=["colour"])
+    with pytest.raises(InputError, match="leave views out"):
+        Auto(shortcut=["colour"], views=["texture"])
+
+
+def test_folds_are_even_and_the_others_are_left_out() -> None:
+    fold = looked_at(100, 90, 3, torch.Generator().manual_seed(0))
+    assert torch.bincount(fold + 1).tolist() == [10, 30, 30, 30]
+
+
+def test_the_member_that_tells_each_label_is_found() -> None:
+    generator = torch.Generator().manual_seed(0)
+    label = torch.arange(300) % 3
+    members = [torch.randn(300, 2, generator=generator) for _ in range(5)]
+    members[1][:, 0] += 4 * (label == 0)
+    members[3][:, 1] += 4 * (label == 1)
+    members[4][:, 0] += 4 * (label == 2)
+    assert telling_members(members, label, 3) == [1, 3, 4]

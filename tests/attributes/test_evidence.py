@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import entropy
+
+from logit_correction.attributes.evidence import (
+    Signs,
+    Thresholds,
+    conclude,
+    information_of,
+    ratio_interval,
+    signs_of,
+)
+
+CLEAR = Signs(
+    view="colour",
+    sentence="the colours",
+    breadth=1,
+    accuracy=0.93,
+    network_accuracy=0.95,
+    ratio=0.98,
+    ratio_low=0.97,
+    ratio_high=0.99,
+    rows=80,
+    follows_view=0.7,
+    follows_label=0.2,
+    follows_low=0.69,
+    follows_high=0.85,
+    confidence=0.95,
+    information=0.8,
+)
+
+
+def one_hot(says: list[int], num_labels: int = 2, sure: float = 0.9) -> torch.Tensor:
+    table = torch.full((len(says), num_labels), (1 - sure) / (num_labels - 1))
+    table[torch.arange(len(says)), torch.tensor(says)] = sure
+    return table
+
+
+def test_signs_count_rows_where_the_sure_view_and_the_label_disagree() -> None:
+    label = torch.tensor([0, 0, 0, 0, 1, 1])
+    seen = one_hot([0, 1, 1, 1, 1, 1])
+    seen[3] = torch.tensor([0.4, 0.6])  # not sure: it does not count
+    network = one_hot([0, 1, 0, 0, 1, 0])
+    found = signs_of("colour", "the colours", 1, seen, network, label)
+    assert (found.rows, found.follows_view, found.follows_label) == (2, 0.5, 0.5)
+    assert found.accuracy == pytest.approx(3 / 6) and found.network_accuracy == pytest.approx(4 / 6)
+    assert found.ratio == pytest.approx(0.75) and found.ratio_low < 0.75 < found.ratio_high
+    assert found.follows_low < 0.5 < found.follows_high
+
+
+def test_without_a_row_that_conflicts_there_is_no_share_and_the_report_is_strict_json() -> None:
+    label = torch.tensor([0, 1])
+    found = signs_of("colour", "the colours", 1, one_hot([0, 1]), one_hot([0, 1]), label)
+    assert found.rows == 0 and math.isnan(found.follows_view)
+    content = json.loads(json.dumps(conclude([found]).to_dict(), allow_nan=False))
+    assert content["verdict"] == "cannot tell" and content["signs"][0]["follows_view"] is None
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=40))
+def test_the_interval_holds_the_ratio_of_the_means(pairs: list[tuple[bool, bool]]) -> None:
+    one, other = (torch.tensor([pair[i] for pair in pairs]).double() for i in (0, 1))
+    ratio, low, high = ratio_interval(one, other)
+    if float(other.mean()) > 0:
+        assert ratio == pytest.approx(float(one.mean() / other.mean()))
+    assert low <= ratio <= high
+    if bool((one == other).all()) and float(one.mean()) > 0:
+        assert (low, high) == pytest.approx((1, 1))
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
+    generator = torch.Generator().manual_seed(0)
+    inside = 0
+    for _ in range(300):
+        easy = torch.rand(400, generator=generator) < 0.8
+        one = easy & (torch.rand(400, generator=generator) < 0.9)  # right in 72 %
+        other = easy | (torch.rand(400, generator=generator) < 0.5)  # right in 90 %
+        _, low, high = ratio_interval(one.double(), other.double())
+        inside += low <= 0.8 <= high
+    assert 0.85 <= inside / 300 <= 0.95  # 90 %, with four standard deviations of 300 trials
+
+
+def test_information_is_one_less_relative_entropy_against_scipy() -> None:
+    generator = torch.Generator().manual_seed(0)
+    probability = torch.rand(50, 3, generator=generator).softmax(1)
+    label = torch.randint(3, (50,), generator=generator)
+    surprise = -float(probability.double()[torch.arange(50), label].log().mean())
+    wanted = 1 - surprise / entropy(torch.bincount(label, minlength=3).numpy() / 50)
+    assert information_of(probability, label) == pytest.approx(wanted)
+
+
+def test_both_signs_make_a_shortcut_and_the_sentence_has_the_figures() -> None:
+    found = conclude([CLEAR])
+    assert (found.verdict, found.views) == ("shortcut", ["colour"])
+    assert "93 %" in found.sentence and "70 %" in found.sentence and "80 rows" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ({"ratio": 0.9}, "none found"),  # the network knows more
+        ({"information": 0.4}, "none found"),  # too little of the label is told
+        ({"follows_low": 0.05}, "none found"),  # there, but the network does not take it
+        ({"rows": 5}, "cannot tell"),  # too few rows to see whether it does
+        ({"breadth": 2, "ratio": 0.95}, "cannot tell"),  # rich statistics know something of the label itself
+        ({"breadth": 3}, "cannot tell"),  # what sees everything is no evidence
+    ],
+)
+def test_one_sign_alone_is_no_shortcut(change: dict[str, float], verdict: str) -> None:
+    found = conclude([replace(CLEAR, **change)])
+    assert found.verdict == verdict and found.views == []
+
+
+def test_a_simple_summary_goes_before_rich_statistics_and_one_view_before_several() -> None:
+    rich = replace(CLEAR, view="texture", breadth=2, accuracy=0.95, ratio=1.0)
+    several = replace(CLEAR, view="places:1,1 + places:1,4", breadth=0, accuracy=0.94)
+    assert conclude([several, CLEAR, rich]).views == ["colour"]
+    assert conclude([several, rich]).views == ["places:1,1", "places:1,4"]
+    assert conclude([rich]).views == ["texture"]
+
+
+def test_thresholds_are_frozen() -> None:
+    """Set on planted sets of the seeds 50 and 60 to 69; whoever moves one measures all sets anew."""
+    assert Thresholds() == Thresholds(0.92, 0.97, 0.58, 0.8, 0.12, 10)
