@@ -131,6 +131,7 @@ def parse(arguments: list[str]) -> tuple[RunConfig, Path, bool, int]:
     base = named_parts(with_preset(base))
     arguments, known = _taken_out(arguments, ("--shortcut", "--legitimate"))
     slots = _slots(arguments, base, wants_help)
+    _refuse_options_of_nothing(arguments, slots)
     parser = _parser(slots, base)
     if wants_help:
         parser.print_help()
@@ -228,13 +229,38 @@ def _with_components(slot: Slot, arguments: list[str]) -> list[Slot]:
     return slots
 
 
+def _empty(slots: list[Slot]) -> list[str]:
+    """Return the parts, and the components inside what was named, of which none was named."""
+    if not slots:  # nothing heavy for a plain --help
+        return list(PARTS)
+    from logit_correction.runs.assemble import components_of, find_class
+
+    inside = [f"{slot.path}.{name}" for slot in slots for name in components_of(find_class(slot.kind, slot.name))]
+    named = {slot.path for slot in slots}
+    return [path for path in (*PARTS, *inside) if path not in named]
+
+
+def _refuse_options_of_nothing(arguments: list[str], slots: list[Slot]) -> None:
+    """Refuse options of a part or a component that nobody named, which would be of no effect.
+
+    Raises:
+        InputError: Names the option, and what to name.
+    """
+    for path in _empty(slots):
+        for argument in arguments:
+            if argument.startswith(f"--{path}."):
+                raise InputError(f"{argument.partition('=')[0]} is of no effect without a name: give --{path} NAME too")
+
+
 def _own_options(slot: Slot, slots: list[Slot], parsed: dict[str, Any]) -> dict[str, Any]:
-    """Return the parsed options of a slot without those of the slots inside it."""
+    """Return the parsed options of a slot without those of the slots inside it; None for components left empty."""
     level: Any = parsed
     for name in slot.path.split("."):
         level = level[name]
     inside = {other.path.removeprefix(f"{slot.path}.") for other in slots}
-    return {name: value for name, value in level.items() if name != "name" and name not in inside}
+    empty = {path.removeprefix(f"{slot.path}.") for path in _empty(slots) if path.startswith(f"{slot.path}.")}
+    own = {name: value for name, value in level.items() if name != "name" and name not in inside}
+    return {name: None if name in empty else value for name, value in own.items()}
 
 
 def _parsed(parser: Any, arguments: list[str]) -> dict[str, Any]:
@@ -258,9 +284,6 @@ def _parser(slots: list[Slot], base: dict[str, Any]) -> Any:
     """Build a parser with the options of the classes that were named."""
     from jsonargparse import ArgumentParser
 
-    from logit_correction.runs.assemble import GIVEN, components_of, find_class
-    from logit_correction.runs.options import add_options
-
     parser = ArgumentParser(
         prog="logit-correction train", usage=USAGE, exit_on_error=False, add_help=False, allow_abbrev=False
     )
@@ -280,6 +303,9 @@ def _parser(slots: list[Slot], base: dict[str, Any]) -> Any:
     parser.add_class_arguments(TrainingConfig, None)
     defaults: dict[str, Any] = {k: v for k, v in base.items() if k not in PARTS}
     for slot in slots:
+        from logit_correction.runs.assemble import GIVEN, components_of, find_class
+        from logit_correction.runs.options import add_options
+
         cls = find_class(slot.kind, slot.name)
         kinds = components_of(cls)
         add_options(parser, cls, slot.path, GIVEN[slot.kind] | set(kinds))
