@@ -12,8 +12,10 @@ import torch
 
 from logit_correction.cli import main
 
-DIGITS = ("--data", "Digits", "--method", "ERM", "--epochs", "1", "--threads", "1")
-POINTS = ("--data", "my_parts.Points", "--method", "ERM", "--epochs", "1", "--threads", "1")
+#: All that would be chosen to fit the data is given, so that nothing is told of it.
+GIVEN_ALL = ("--network", "MLP", "--batch_size", "64", "--epochs", "1", "--threads", "1")
+DIGITS = ("--data", "Digits", "--method", "ERM", *GIVEN_ALL)
+POINTS = ("--data", "my_parts.Points", "--method", "ERM", *GIVEN_ALL)
 LC = (*DIGITS, "--method", "LC", "--out", "x")
 ONLINE = (*LC, "--method.attributes", "Online")
 GIVEN = (*LC, "--method.attributes", "Given")
@@ -47,6 +49,15 @@ REFUSED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "not a class": ((*DIGITS, "--method", "os.path.join", "--out", "x"), ("os.path.join", "class")),
     "not a method": ((*DIGITS, "--method", "my_parts.NotAMethod", "--out", "x"), ("not a method", "Algorithm")),
     "not a source": (("--data", "my_parts.NotAMethod", *DIGITS[2:], "--out", "x"), ("not a data source",)),
+    "option of a network that is not named": (
+        ("--data", "Digits", "--method", "ERM", "--network.hidden", "[8]", "--out", "x"),
+        ("--network.hidden is of no effect", "give --network NAME"),
+    ),
+    "option of a prior that is not named": (
+        (*LC, "--method.prior.momentum=0.5"),
+        ("--method.prior.momentum is of no effect", "give --method.prior NAME"),
+    ),
+    "option of an encoder that is not named": ((*DIGITS, "--encoder.depth", "8", "--out", "x"), ("--encoder NAME",)),
     "unknown option": ((*DIGITS, "--nonsense", "3", "--out", "x"), ("--nonsense", "--help")),
     "abbreviated option": ((*DIGITS, "--epoch", "3", "--out", "x"), ("--epoch ", "did you mean --epochs?")),
     "unknown data option": (
@@ -190,7 +201,7 @@ def test_train_refuses(words: tuple[str, ...], expected: tuple[str, ...], comman
         ("data: Digits\nmethod: ERM\nepochz: 3\n", ("epochz", "did you mean epochs?")),
         ("data: {name: Digits, severty: 3}\nmethod: ERM\n", ("data.severty", "data.severity")),
         ("data: Digits\nmethod: ERM\nepochs: many\n", ("--epochs", "many", "whole number")),
-        ("data: Digits\nmethod: ERM\nepochs: null\n", ("--epochs", "no value")),
+        ("data: Digits\nmethod: ERM\nweight_decay: null\n", ("--weight_decay", "no value")),
         ("data: {minority_ratio: 0.1}\nmethod: ERM\n", ("data", "name")),
         ("data: [Digits]\nmethod: ERM\n", ("data", "name")),
         ("data: Digits\nmethod: {name: LC, strength: [1]}\n", ("--method.strength", "number")),

@@ -44,7 +44,7 @@ def test_version(command: Any) -> None:
 def test_train_help_explains_every_option_of_training(command: Any) -> None:
     shown = " ".join(command("train", "--help").out.split())
     for option in fields(TrainingConfig):
-        explained = re.search(rf"Args:.*?\b{option.name}: ([^:]+?)\.", TrainingConfig.__doc__ or "", re.DOTALL)
+        explained = re.search(rf"Args:.*?\n {{8}}{option.name}: (.+?)\.\s", TrainingConfig.__doc__ or "", re.DOTALL)
         assert explained is not None, option.name
         assert f"--{option.name} " in shown
         assert " ".join(explained[1].split()) in shown
