@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from logit_correction import Choice, RunConfig, TrainingConfig, train
+from logit_correction import Choice, RunConfig, TrainingConfig, load, train
 from logit_correction.attributes.auto import Auto
 from logit_correction.attributes.heads import telling_members
 from logit_correction.attributes.search import looked_at
@@ -117,3 +117,11 @@ def test_the_member_that_tells_each_label_is_found() -> None:
     members[3][:, 1] += 4 * (label == 1)
     members[4][:, 0] += 4 * (label == 2)
     assert telling_members(members, label, 3) == [1, 3, 4]
+
+
+def test_the_search_leaves_no_networks_behind_and_the_run_predicts(tmp_path: Path) -> None:
+    run(tmp_path / "run", COLUMN)
+    state = checkpoint.read(tmp_path / "run" / "checkpoint.pt")["algorithm"]
+    assert not any(name.startswith("attributes.networks.") for name in state)
+    model = load(tmp_path / "run")
+    assert model.evaluate()["group_balanced"] == pytest.approx(read_report(tmp_path / "run")["test"]["group_balanced"])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax
 
 from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder
 from logit_correction.attributes.cross_fitted import CrossFitted
-from logit_correction.attributes.evidence import Evidence, Signs, Thresholds, conclude
+from logit_correction.attributes.evidence import RICH, Evidence, Signs, Thresholds, conclude
 from logit_correction.attributes.folds import gather_members, take_rows
 from logit_correction.attributes.search import Sample, looked_at
 from logit_correction.distributed import broadcast_from_first
@@ -16,6 +18,7 @@ from logit_correction.errors import check_range
 from logit_correction.randomness import StepRandomness
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step, TrainingRows
+from logit_correction.views.base import EVERYTHING
 from logit_correction.views.choose import available_views, find_views
 
 #: Parts that the rows are divided into; each is predicted by a network that was trained on the others.
@@ -93,7 +96,9 @@ class Auto(AttributeEstimator):
             find_views(self.shortcut, rows.view_inputs)  # what does not apply is told at once
             return
         never = {view.name for view in find_views(self.legitimate, rows.view_inputs)}
-        self.views = [view for view in available_views(rows.view_inputs, self.family_names) if view.name not in never]
+        # What sees everything would be no evidence.
+        usable = [view for view in available_views(rows.view_inputs, self.family_names) if view.breadth < EVERYTHING]
+        self.views = [view for view in usable if view.name not in never]
         fold = looked_at(len(rows.label), self.most_rows, FOLDS, make_generator(self.seed, "looked at"))
         self.register_buffer("fold", fold, persistent=False)
 
@@ -148,6 +153,7 @@ class Auto(AttributeEstimator):
             assert outputs is not None
             evidence = conclude(self._signs(outputs), self.thresholds)
         self.evidence = evidence.to_dict()
+        self.networks = nn.ModuleList()  # their work is done, and a checkpoint need not hold them
         self.abstained = evidence.verdict != "shortcut"
         unknown = torch.full_like(self.rows.label, UNKNOWN)
         self.settle(*(self._estimate(evidence.views) if not self.abstained else (unknown, None)))
@@ -160,7 +166,14 @@ class Auto(AttributeEstimator):
         network = outputs[rows]
         broadcast_from_first(network)
         sample = Sample(inputs, label, self.fold.cpu()[rows], network)
-        return list(sample.look(self.views, self.thresholds.sure, self.rows.report))
+        signs: list[Signs] = []
+        for is_rich in (False, True):
+            # Rich views take longest, and no simple one that explains what was found gives way to them.
+            if is_rich and conclude(signs, self.thresholds).verdict == "shortcut":
+                break
+            views = [view for view in self.views if (view.breadth >= RICH) is is_rich]
+            signs += sample.look(views, self.thresholds.sure, self.rows.report)
+        return signs
 
     def _estimate(self, views: list[str]) -> tuple[Tensor, Tensor | None]:
         """Estimate the attributes of all rows by heads on the views."""
@@ -168,6 +181,12 @@ class Auto(AttributeEstimator):
         estimator.attach(self._build, self._network, self.info, derive_seed(self.seed, "estimate"))
         estimator.setup(self.rows)
         return estimator.estimate_rows(None)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Do without the ordinary networks where the search was over."""
+        if not any(name.startswith(f"{prefix}networks.") for name in state_dict):
+            self.networks = nn.ModuleList()
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def describe(self) -> str:
         """Say where the attributes come from."""
