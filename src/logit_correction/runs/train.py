@@ -87,10 +87,10 @@ def train(
     check_attributes(config, algorithm, table)
     check_watch(config.training.watch, table)
     algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display if first else None))
-    if chosen and display is not None and first:
-        display.say(f"chosen to fit the data: {'; '.join(chosen)}")
     files.check_disk(out, _needed_bytes(algorithm, table, len(set(rules))))
     files.make(out)
+    if chosen and display is not None and first:  # after all that may be refused, whose message stands alone
+        display.say(f"chosen to fit the data: {'; '.join(chosen)}")
     with lock.hold(out) if first else nullcontext():
         files.check_out(out, config, resume)  # another process may have trained here while the data were read
         if resume and files.is_finished(out):
