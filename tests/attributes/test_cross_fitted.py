@@ -250,7 +250,8 @@ def test_rounds_on_a_view_forget_what_is_known_of_the_label() -> None:
     info = DataInfo(num_labels=2, num_rows=800, input_shape=(5,))
     recall = []
     for rounds in (0, 3):
-        estimator = CrossFitted(view="inputs", head="linear", rounds=rounds, relabel_odds=2.0, odds=1.0)
+        odds = 2.0 if rounds else None
+        estimator = CrossFitted(view="inputs", head="linear", rounds=rounds, relabel_odds=odds, odds=1.0)
         estimator.attach(ERM(lambda: MLP(info), info).build, lambda: MLP(info), info, 0)
         estimator.setup(TrainingRows(label, view_inputs=ViewInputs(800, lambda rows: values[rows])))
         estimator.finish(None)

@@ -333,7 +333,7 @@ def test_with_a_known_table_all_of_a_labels_values_count_as_its_own(make_table, 
 
 
 def test_the_data_set_average_is_closed_before_it_is_judged(table, build) -> None:
-    algorithm = build("LC", table, **but(prior={"estimator": "joint", "averaging": "dataset"}))
+    algorithm = build("LC", table, **but(prior={"estimator": "joint", "averaging": "dataset", "momentum": None}))
     label = torch.tensor([0, 1, 2])
     algorithm.group_prior.update(label, torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.9, 0.0, 0.1]]))
     (warning,) = algorithm.end_epoch()

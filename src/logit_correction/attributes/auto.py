@@ -24,6 +24,9 @@ from logit_correction.views.choose import available_views, find_views
 #: Parts that the rows are divided into; each is predicted by a network that was trained on the others.
 FOLDS = 3
 
+#: Most rows that are looked at, where nobody says.
+MOST_ROWS = 10_000
+
 
 class Auto(AttributeEstimator):
     """Finds out whether there is a shortcut before anything is corrected. Reads no attribute label, of any split.
@@ -46,7 +49,7 @@ class Auto(AttributeEstimator):
         shortcut: list[str] | None = None,
         legitimate: list[str] | None = None,
         views: list[str] | None = None,
-        rows: int = 10_000,
+        rows: int | None = None,
         epochs: int | None = None,
     ) -> None:
         """Choose what to look at.
@@ -56,23 +59,24 @@ class Auto(AttributeEstimator):
                 without a search.
             legitimate: Views, or families of views, that are known to be no shortcut: never corrected by.
             views: Families of views to look at; by default all that the data permit.
-            rows: Most rows that are looked at in the search; the estimate itself takes all.
+            rows: Most rows that are looked at in the search; None takes 10,000. The estimate itself takes all.
             epochs: Epochs of the ordinary networks; None takes as many as the run has.
 
         Raises:
             InputError: If an option is out of range, or a view is both.
         """
         super().__init__()
-        check_range("rows", rows, 100)
-        if epochs is not None:
-            check_range("epochs", epochs, 1)
+        for name, value, least in (("rows", rows, 100), ("epochs", epochs, 1)):
+            if value is not None:
+                check_range(name, value, least)
         self.shortcut, self.legitimate = list(shortcut or []), list(legitimate or [])
         both = set(self.shortcut) & set(self.legitimate)
         if both:
             raise InputError(f"view {sorted(both)[0]} is given both as shortcut and as legitimate: leave one out")
-        if self.shortcut and views is not None:
-            raise InputError("with shortcut nothing is looked for: leave views out")
-        self.family_names, self.most_rows, self.epochs = views, rows, epochs
+        for name, of_the_search in (("views", views), ("rows", rows), ("epochs", epochs)):
+            if self.shortcut and of_the_search is not None:
+                raise InputError(f"with shortcut nothing is looked for: leave {name} out")
+        self.family_names, self.most_rows, self.epochs = views, rows or MOST_ROWS, epochs
         self.num_stages = 0 if self.shortcut else 1
         self.networks = nn.ModuleList()
         self.thresholds = Thresholds()

@@ -237,14 +237,15 @@ class Clusters(AttributeEstimator):
     components = MappingProxyType({"attributes": "attributes"})
 
     def __init__(
-        self, attributes: AttributeEstimator | str = "Online", weights: Weights = "seo", momentum: float = 0.3
+        self, attributes: AttributeEstimator | str = "Online", weights: Weights = "seo", momentum: float | None = None
     ) -> None:
         """Choose the inner estimator.
 
         Args:
             attributes: The inner estimator: ``Online`` with a head start, or ``CrossFitted`` on a view.
             weights: Weights of the clusters; see ``AttributeClusters``.
-            momentum: Weight of the present batch in the moving average of the clusters' losses, in (0, 1].
+            momentum: Weight of the present batch in the moving average of the clusters' losses, in (0, 1]; None takes
+                0.3. Concerns weights=seo.
 
         Raises:
             InputError: If the inner estimator has no features to cluster.
@@ -256,7 +257,9 @@ class Clusters(AttributeEstimator):
             attributes = Online(head_start_epochs=2, correlation="known")
         self.inner = component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
         self.inner.keep_features()
-        self.weights, self.momentum = weights, momentum
+        if momentum is not None and weights != "seo":
+            raise InputError(f"momentum concerns weights=seo, not {weights}: leave it out")
+        self.weights, self.momentum = weights, 0.3 if momentum is None else momentum
         self.trains_network, self.num_stages = self.inner.trains_network, self.inner.num_stages
         self.settled = self.inner.settled
 

@@ -21,6 +21,8 @@ from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step, TrainingRows
 from logit_correction.views.choose import find_views
 
+INFINITY = math.inf
+
 #: Epochs of biased networks, where nobody says.
 NETWORK_EPOCHS = 3
 
@@ -50,7 +52,7 @@ class CrossFitted(AttributeEstimator):
         view: str | list[str] | None = None,
         splits: int = 2,
         rounds: int | None = None,
-        relabel_odds: float = 10.0,
+        relabel_odds: float | None = None,
         odds: float | None = None,
         head: Literal["linear", "hidden layer"] | None = None,
         epochs: int | None = None,
@@ -68,7 +70,7 @@ class CrossFitted(AttributeEstimator):
                 list views` names them.
             splits: S, the number of random splits into two halves; 2 S learners are trained.
             rounds: Rounds of relabelling; None takes 2 on a view and 0 on the whole input.
-            relabel_odds: Held-out odds from which a row is given another target in the next round.
+            relabel_odds: Held-out odds from which a row is given another target in the next round; None takes 10.
             odds: Held-out odds of another value against its label's own from which a row counts as minority, 1 or more;
                 None takes 3 on a view and 1 on the whole input.
             head: On a view: ``linear`` is logistic regression, to which the options from ``epochs`` on do not apply,
@@ -89,12 +91,17 @@ class CrossFitted(AttributeEstimator):
         """
         super().__init__()
         check_range("splits", splits, 1)
-        check_range("relabel_odds", relabel_odds, 1)
-        limits = (("odds", odds, 1, None), ("epochs", epochs, 1, None), ("rounds", rounds, 0, None))
-        rates = (("learning_rate", learning_rate, 0, None), ("q", q, 0, 1), ("q_ramp_up", q_ramp_up, 0, 1))
-        for name, value, least, most in (*limits, *rates):
+        for name, value, least, most in (
+            ("odds", odds, 1, INFINITY),
+            ("relabel_odds", relabel_odds, 1, INFINITY),
+            ("epochs", epochs, 1, INFINITY),
+            ("rounds", rounds, 0, INFINITY),
+            ("learning_rate", learning_rate, 0, INFINITY),
+            ("q", q, 0, 1),
+            ("q_ramp_up", q_ramp_up, 0, 1),
+        ):
             if value is not None:
-                check_range(name, value, least, float("inf") if most is None else most)
+                check_range(name, value, least, most)
         if input_dropout is not None:
             check_range("input_dropout", input_dropout, 0, 1, open_end=True)
         if view is None and head is not None:
@@ -107,9 +114,11 @@ class CrossFitted(AttributeEstimator):
             raise InputError("gce_form concerns networks: leave it out beside view")
         self.views = [] if view is None else [view] if isinstance(view, str) else list(view)
         self.trains_network = not self.views
-        self.splits, self.relabel_odds, self.head = splits, relabel_odds, head
+        self.splits, self.relabel_odds, self.head = splits, relabel_odds or 10.0, head
         self.odds = odds if odds is not None else 3.0 if self.views else 1.0
         self.rounds = rounds if rounds is not None else 2 if self.views else 0
+        if relabel_odds is not None and not self.rounds:
+            raise InputError("relabel_odds concerns rounds of relabelling, and there are none: give rounds")
         self.epochs, self.learning_rate, self.gce_form, self.choice = epochs, learning_rate, gce_form, correlation
         self.q, self.q_ramp_up = 0.7 if q is None else q, 2 / 3 if q_ramp_up is None else q_ramp_up
         self.input_dropout = input_dropout if input_dropout is not None else 0.2 if self.views else 0.0

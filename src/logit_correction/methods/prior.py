@@ -77,7 +77,7 @@ class Moving(PriorRule):
         self,
         estimator: Estimator = "joint",
         averaging: Averaging = "moving",
-        momentum: float = 0.99,
+        momentum: float | None = None,
         floor: float = 5e-5,
     ) -> None:
         """Choose how batches are averaged.
@@ -86,9 +86,12 @@ class Moving(PriorRule):
             estimator: ``joint``: eq. 9-11 of the paper; ``cell``: mean of p_y(x) in each cell (y, a_x), as the
                 published runs have it; ``algorithm-1``: the paper's pseudo-code, which corrects next to nothing.
             averaging: ``moving`` (the paper's choice), ``batch`` or ``dataset``.
-            momentum: Of the moving average, in [0, 1); the paper has 0.5, 0.99 measured better.
+            momentum: Of the moving average, in [0, 1); the paper has 0.5, None takes 0.99, which measured better.
             floor: Added to the prior inside the logarithm; ours.
         """
+        if momentum is not None and averaging != "moving":
+            raise InputError(f"momentum concerns averaging=moving, not {averaging}: leave it out")
+        momentum = 0.99 if momentum is None else momentum
         check_range("momentum", momentum, 0, 1, open_end=True)
         check_range("floor", floor, 0)
         if averaging == "fixed":
