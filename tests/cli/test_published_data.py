@@ -13,7 +13,20 @@ import pytest
 
 from logit_correction.evaluation import GroupReport, Predictions
 
-QUICK = ("--network.hidden", "[8]", "--epochs", "1", "--batch_size", "16", "--threads", "1", "--device", "cpu")
+QUICK = (
+    "--network",
+    "MLP",
+    "--network.hidden",
+    "[8]",
+    "--epochs",
+    "1",
+    "--batch_size",
+    "16",
+    "--threads",
+    "1",
+    "--device",
+    "cpu",
+)
 PICTURES = {"Waterbirds": "waterbirds", "CelebA": "celeba", "BiasedFFHQ": "bffhq"}
 OPTIONS = {name: ("--data.size", "16") for name in PICTURES} | {"CivilComments": ("--data.num_words", "256")}
 METHODS = {"ERM": (), "LC": ("--method.attributes", "Online"), "GroupDRO": ()}

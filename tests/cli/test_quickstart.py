@@ -16,7 +16,6 @@ FILES = {"config.yaml", "metrics.csv", "report.json", "report.html", "prediction
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quickstart_command, "EPOCHS", 2)
-    monkeypatch.setitem(quickstart_command.LC_OPTIONS, "head_start_epochs", 1)
 
 
 def test_quickstart_writes_two_runs_and_a_page_and_goes_on(

@@ -17,7 +17,7 @@ import yaml
 #: Two stages: an epoch of ten steps in which the biased network trains alone, and three more.
 ONLINE = ("--method.attributes", "Online", "--method.attributes.head_start_epochs", "1")
 METHOD = ("--method", "my_parts.Stopped", *ONLINE)
-WORDS = ("--data", "Digits", *METHOD, "--epochs", "3", "--batch_size", "128")
+WORDS = ("--data", "Digits", *METHOD, "--network", "MLP", "--epochs", "3", "--batch_size", "128")
 OPTIONS = (*WORDS, "--threads", "1", "--log_every", "3", "--also_select", "[valid_average]")
 STEPS = 40
 

@@ -73,7 +73,7 @@ def train(folder: Path, method: str, devices: int, *options: str) -> list[dict[s
     command = [sys.executable, "-m", "logit_correction", "train"]
     command += ["--data", "own_module.Source", "--method", f"own_module.Watched{method}", "--out", str(out / "run")]
     command += ["--device", "cpu", "--devices", str(devices), "--batch_size", "16", "--epochs", "3"]
-    network = [] if "--network" in options else ["--network.hidden", "[8]"]
+    network = [] if "--network" in options else ["--network", "MLP", "--network.hidden", "[8]"]
     command += ["--learning_rate", "1e-2", *network, *options]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
