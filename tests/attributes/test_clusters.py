@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -106,11 +107,15 @@ def test_an_estimator_without_features_to_cluster_is_refused(inner: Any, words: 
         Clusters(inner)
 
 
+def test_a_momentum_concerns_weights_that_follow_the_losses() -> None:
+    with pytest.raises(InputError, match="momentum concerns weights=seo, not size"):
+        Clusters(Online(head_start_epochs=1), weights="size", momentum=0.5)
+    assert Clusters(Online(head_start_epochs=1), momentum=0.5).momentum == 0.5
+
+
 def test_features_and_a_known_correlation_are_asked_for(make_table, attached, table) -> None:
     with pytest.raises(InputError, match="`features` and a linear `head`"):
         attached(Clusters(), make_table(SEVERAL), network=lambda: nn.Linear(12, 3))
-    from dataclasses import replace
-
     with pytest.raises(InputError, match="correlation=known needs a data source that knows"):
         attached(Clusters(), replace(table, correlation=None))
 

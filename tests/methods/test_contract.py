@@ -76,7 +76,7 @@ FURTHER: list[tuple[str, dict[str, Any], str]] = [
         {"attributes": {"name": "CrossFitted", "view": ["colour", "border"], "splits": 1, "rounds": 0}},
         IMAGES,
     ),
-    ("LC", {"attributes": GIVEN, "prior": {"name": "Counted", "smoothing": 1.0}}, FEATURES),
+    ("LC", {"attributes": GIVEN, "prior": {"name": "Counted", "smoothing": 1.0}, "oversampling": 0.5}, FEATURES),
     ("LC", {"attributes": "TrueAttributes", "mixing": {"name": "GroupMixUp", "prior": "product"}}, FEWER),
     ("LC", {"attributes": "TrueAttributes", "mixing": "GroupMixUp"}, SEVERAL),
     ("LC", {"attributes": "Clusters", "strength": 0.0}, SEVERAL),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -294,6 +295,62 @@ def test_it_predicts_without_correction(table, build, take_steps) -> None:
 def test_a_negative_strength_is_refused(table, build) -> None:
     with pytest.raises(InputError, match=r"strength is -1\.0"):
         build("LC", table, attributes="Online", strength=-1.0)
+
+
+# Rows of small groups drawn oftener
+
+
+def test_rows_of_small_groups_are_drawn_oftener_and_weighted_back(table, build) -> None:
+    options = {"attributes": "TrueAttributes", "mixing": "NoMixing"}
+    algorithm, plain = (build("LC", table, **options, oversampling=power) for power in (0.5, 0.0))
+    plan = algorithm.begin_stage(0, None).row_weight
+    assert plain.begin_stage(0, None).row_weight is None and plan is not None and plan.is_floating_point()
+    rows = table.split["train"]
+    expected = table.group_counts("train")[table.label[rows], table.attribute[rows]].double().rsqrt()
+    torch.testing.assert_close(plan / plan.mean(), expected / expected.mean())
+    assert float(plan.max() / plan.min()) > 2
+    # The expected loss of a draw is the mean loss of all rows.
+    drawn = torch.zeros((), dtype=torch.float64)
+    for i in range(48):
+        one = Batch(table.inputs.fetch(rows[i : i + 1]), table.label[rows[i : i + 1]], torch.tensor([i]))
+        drawn += plan[i] / plan.sum() * algorithm(one, 0.0).loss.detach()
+    whole = plain(Batch(table.inputs.fetch(rows), table.label[rows], torch.arange(48)), 0.0).loss.detach()
+    torch.testing.assert_close(drawn.float(), whole)
+
+
+def test_rows_of_unknown_attribute_are_drawn_as_often_as_others_on_the_average(table, build) -> None:
+    algorithm = build("LC", table, attributes="TrueAttributes", oversampling=0.5)
+    algorithm.attributes.estimate_rows = lambda outputs: (
+        algorithm.attributes.rows.attribute.index_fill(0, torch.arange(0, 48, 3), -1),
+        None,
+    )
+    plan = algorithm.begin_stage(0, None).row_weight
+    unknown = torch.arange(48) % 3 == 0
+    assert len(plan[unknown].unique()) == 1
+    assert float(plan[~unknown].min()) <= float(plan[unknown][0]) <= float(plan[~unknown].max())
+
+
+def test_where_images_are_augmented_small_groups_are_drawn_oftener_by_default(table, build) -> None:
+    info = replace(table.info, augmented=True)
+
+    def lc(**options: Any) -> LC:
+        return LC(lambda: MLP(info), info, **options)
+
+    assert lc(attributes="TrueAttributes").oversampling == lc(attributes="CrossFitted").oversampling == 0.25
+    assert lc(attributes="Online").oversampling == 0
+    assert lc(attributes="TrueAttributes", oversampling=0.0).oversampling == 0
+    assert build("LC", table, attributes="TrueAttributes").oversampling == 0
+    assert build("LC", table, attributes=Abstains(), oversampling=0.5).begin_stage(0, None).row_weight is None
+
+
+@pytest.mark.parametrize("attributes", ["Online", {"name": "Online", "head_start_epochs": 1}, "Clusters"], ids=str)
+@pytest.mark.parametrize("method", ["LC", "StagedLC"])
+def test_drawing_oftener_needs_settled_estimates(method: str, attributes: Any, make_table, build) -> None:
+    table = make_table(Correlation.from_table([[0, 1], [2], [3, 4]]))
+    with pytest.raises(InputError, match="oversampling needs estimates that are settled"):
+        build(method, table, attributes=attributes, oversampling=0.5)
+    with pytest.raises(InputError, match=r"oversampling is 1\.5"):
+        build(method, table, attributes="TrueAttributes", oversampling=1.5)
 
 
 LOST = torch.tensor([[0.30, 0.02, 0.01], [0.20, 0.10, 0.04], [0.10, 0.05, 0.18]])

@@ -143,6 +143,8 @@ def test_a_moving_prior_is_fed_by_each_batch(estimator: str, table, build, batch
         (Moving, {"momentum": 1.0}, r"momentum is 1\.0"),
         (Moving, {"momentum": -0.5}, r"momentum is -0\.5"),
         (Moving, {"floor": -1e-3}, r"floor is -0\.001"),
+        (Moving, {"averaging": "batch", "momentum": 0.5}, "momentum concerns averaging=moving, not batch"),
+        (Moving, {"averaging": "dataset", "momentum": 0.5}, "momentum concerns averaging=moving, not dataset"),
         (Moving, {"averaging": "fixed"}, "averaging is fixed.*prior=Counted is fixed"),
     ],
 )

@@ -51,7 +51,7 @@ CASES = [
     ("LC", {"attributes": SETTLED}),
     ("LC", {"attributes": ROUNDS}),
     ("LC", {"attributes": HEADS}),
-    ("LC", {"attributes": GIVEN}),
+    ("LC", {"attributes": GIVEN, "oversampling": 0.5}),
     ("LC", {"attributes": "TrueAttributes", "mixing": {"name": "GroupMixUp", "prior": "product"}}),
     ("LC", {"attributes": {"name": "Auto", "shortcut": ["inputs"]}}),
     ("LC", {"attributes": {"name": "Clusters", "attributes": AHEAD}}),
