@@ -11,12 +11,19 @@ from pathlib import Path
 import pytest
 
 import logit_correction
+from logit_correction.attributes import ESTIMATORS
+from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.cli import COMMANDS
 from logit_correction.data import SOURCES
 from logit_correction.data.table import DataSource
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
+from logit_correction.methods.mixing import MIXING, Mixing
+from logit_correction.methods.prior import PRIORS, PriorRule
 from logit_correction.networks import NETWORKS
+from logit_correction.presets import PRESETS
+from logit_correction.views import VIEWS
+from logit_correction.views.base import View
 
 ROOT = Path(__file__).parents[1]
 
@@ -70,8 +77,15 @@ def test_a_name_that_is_not_there() -> None:
 
 @pytest.mark.parametrize(
     ("known", "base"),
-    [(METHODS, Algorithm), (SOURCES, DataSource), (NETWORKS, None)],
-    ids=["methods", "data", "networks"],
+    [
+        (METHODS, Algorithm),
+        (ESTIMATORS, AttributeEstimator),
+        (PRIORS, PriorRule),
+        (MIXING, Mixing),
+        (SOURCES, DataSource),
+        (NETWORKS, None),
+    ],
+    ids=["methods", "estimators", "priors", "mixing", "data", "networks"],
 )
 def test_registered_names_are_those_of_their_classes(known: dict[str, tuple[str, str]], base: type | None) -> None:
     for name, (path, line) in known.items():
@@ -80,6 +94,15 @@ def test_registered_names_are_those_of_their_classes(known: dict[str, tuple[str,
         assert found.__name__ == name
         assert base is None or issubclass(found, base)
         assert line and "\n" not in line and len(line) < 90
+
+
+def test_every_view_has_a_class_and_every_preset_a_file() -> None:
+    for name, (path, line) in VIEWS.items():
+        module, _, attribute = path.rpartition(".")
+        assert issubclass(getattr(importlib.import_module(module), attribute), View), name
+        assert line and "\n" not in line
+    files = {path.stem for path in (Path(logit_correction.__file__).parent / "presets").glob("*.yaml")}
+    assert files == set(PRESETS) and all(line and "\n" not in line for line in PRESETS.values())
 
 
 @pytest.mark.parametrize("known", [METHODS, SOURCES, NETWORKS], ids=["methods", "data", "networks"])

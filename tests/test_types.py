@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from logit_correction.types import DataInfo, Stage
+import torch
+
+from logit_correction.types import DataInfo, Stage, TrainingRows
 
 
 def test_what_is_left_out_is_filled_in() -> None:
@@ -14,6 +16,13 @@ def test_what_is_left_out_is_filled_in() -> None:
 def test_what_is_given_stays() -> None:
     info = DataInfo(2, 10, (4,), num_attributes=3, label_names=("no", "yes"))
     assert info.label_names == ("no", "yes") and info.attribute_names == ("0", "1", "2")
+
+
+def test_of_training_rows_only_the_labels_must_be_told() -> None:
+    rows = TrainingRows(torch.tensor([0, 1]))
+    assert rows.attribute is None and rows.view_inputs is None and rows.names is None and rows.numbers is None
+    assert rows.epochs == 0  # a loop of one's own need not tell
+    rows.report("nobody listens")
 
 
 def test_a_stage_asks_for_nothing_by_default() -> None:
