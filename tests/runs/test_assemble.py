@@ -39,7 +39,7 @@ def test_complete_fills_in_every_default() -> None:
         "name": "Moving",
         "estimator": "joint",
         "averaging": "moving",
-        "momentum": 0.99,
+        "momentum": None,
         "floor": 5e-5,
     }
     assert options["mixing"] == {"name": "IndependentMixUp", "limit": 0.3, "place": "inputs"}
