@@ -22,7 +22,7 @@ GRID = {
     "seeds": 2,
     "rows": {
         "plain": {"method": {"name": "ERM"}},
-        "corrected": {"method": {"name": "LC", "attributes": {"name": "Online", "head_start_epochs": 1}}},
+        "corrected": {"method": {"name": "LC", "attributes": "Online"}},
     },
     "columns": {"5 %": {"data": {"minority_ratio": 0.05}}},
     "common": {"data": {"name": "Digits"}, "epochs": 2, "batch_size": 256, "device": "cpu", "threads": 1},

@@ -1,4 +1,4 @@
-"""The grids that lie beside the committed results can be read still; their options are those of the commit they name."""
+"""The grids beside the committed results can be read still; their options are those of the commit they name."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ from logit_correction.benchmark import find, history, read, results
 @pytest.fixture
 def trained(write_grid: Any, tmp_path: Path) -> Any:
     """A grid of one seed whose first row was trained in ``here`` and whose second row in ``there``."""
-    path = write_grid(seeds=1, common={"data": {"name": "Digits"}, "epochs": 2, "threads": 1, "watch": ["test"]})
+    common = {"data": {"name": "Digits"}, "epochs": 2, "batch_size": 256, "threads": 1, "watch": ["test"]}
+    path = write_grid(seeds=1, common=common)
     benchmark = read(str(path))
     for row, name in enumerate(("here", "there")):
         cell = list(benchmark.cells(tmp_path / name))[row]
