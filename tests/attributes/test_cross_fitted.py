@@ -313,6 +313,7 @@ def test_a_row_is_minority_from_the_odds_on() -> None:
         ({"head": "linear"}, "head concerns views: give a view, or leave it out"),
         ({"view": "colour", "head": "linear", "epochs": 3}, "epochs does not apply to linear heads"),
         ({"view": "colour", "head": "linear", "input_dropout": 0.1}, "input_dropout does not apply to linear heads"),
+        ({"view": "colour", "head": "linear", "q": 0.0}, "q does not apply to linear heads"),
     ],
 )
 def test_impossible_options_are_refused(options: dict[str, Any], words: str) -> None:

@@ -107,7 +107,9 @@ class CrossFitted(AttributeEstimator):
         if view is None and head is not None:
             raise InputError("head concerns views: give a view, or leave it out")
         trained = {"epochs": epochs, "learning_rate": learning_rate, "q": q, "q_ramp_up": q_ramp_up}
-        self._of_training = [name for name, value in (trained | {"input_dropout": input_dropout}).items() if value]
+        self._of_training = [
+            name for name, value in (trained | {"input_dropout": input_dropout}).items() if value is not None
+        ]
         if head == "linear":
             self._refuse_training()
         if view is not None and gce_form != "paper":
