@@ -98,6 +98,7 @@ class TrainingRows:
         names: N names for people, such as files; None where rows are only numbered.
         numbers: (N,) long, the number of each row in the whole data set; by default 0..N-1.
         epochs: Epochs that the user asked for; 0 where a loop of your own does not tell.
+        held_out: The validation rows, without attributes; None where a loop of your own gives none.
         report: Called with what is being done, so that long work shows progress.
     """
 
@@ -107,6 +108,7 @@ class TrainingRows:
     names: Sequence[str] | None = None
     numbers: Tensor | None = None
     epochs: int = 0
+    held_out: TrainingRows | None = None
     report: Callable[[str], None] = lambda what: None
 
 

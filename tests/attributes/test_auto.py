@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 
@@ -28,6 +29,12 @@ def run(out: Path, data: dict[str, Any], method: str = "LC", **options: Any) -> 
     )
     train(config, out, page=False)
     return read_report(out)
+
+
+def valid_accuracy(folder: Path) -> float:
+    """The average accuracy of the last epoch on the validation rows, as the run itself wrote it."""
+    metrics = pd.read_csv(folder / "metrics.csv")
+    return float(metrics["valid_average"].dropna().iloc[-1])
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -65,6 +72,34 @@ def test_what_is_legitimate_is_never_corrected_by(tmp_path: Path) -> None:
     report = run(tmp_path / "run", COLUMN, attributes={"name": "Auto", "legitimate": ["column:form_version"]})
     assert report["evidence"]["verdict"] != "shortcut"
     assert not any("form_version" in sign["view"] for sign in report["evidence"]["signs"])
+
+
+def test_a_finished_run_of_erm_takes_the_place_of_the_networks_in_folds(tmp_path: Path) -> None:
+    run(tmp_path / "ERM", COLUMN, method="ERM")
+    report = run(tmp_path / "LC", COLUMN, attributes={"name": "Auto", "run": str(tmp_path / "ERM")})
+    evidence = report["evidence"]
+    assert (evidence["verdict"], evidence["view"]) == ("shortcut", "column:form_version")
+    assert evidence["network_accuracy"] == pytest.approx(valid_accuracy(tmp_path / "ERM"))
+    assert report["epochs_per_stage"] == [6]  # nothing was trained but the method's own network
+    assert not any("networks" in name for name in checkpoint.read(tmp_path / "LC" / "checkpoint.pt")["algorithm"])
+    plain = {"name": "Auto", "run": str(tmp_path / "plain")}
+    run(tmp_path / "plain", PLAIN, method="ERM")
+    assert run(tmp_path / "none", PLAIN, attributes=plain)["evidence"]["verdict"] == "none found"
+
+
+def test_a_run_of_other_data_is_refused(tmp_path: Path) -> None:
+    run(tmp_path / "ERM", {"set": "wine"}, method="ERM")
+    with pytest.raises(InputError, match="takes inputs of shape"):
+        run(tmp_path / "LC", COLUMN, attributes={"name": "Auto", "run": str(tmp_path / "ERM")})
+    run(tmp_path / "digits", {"set": "plain-digits", "labels": "3,8"}, method="ERM")
+    with pytest.raises(InputError, match="has other labels"):
+        other = {"set": "plain-digits", "labels": "1,7"}
+        run(tmp_path / "LC", other, attributes={"name": "Auto", "run": str(tmp_path / "digits")})
+    for option, value in (("shortcut", ["column:capital"]), ("epochs", 3)):
+        with pytest.raises(InputError, match="leave"):
+            Auto(run=str(tmp_path / "ERM"), **{option: value})
+    with pytest.raises(InputError, match="held_out"):
+        attached(Auto(run=str(tmp_path / "ERM")), Planted(set="wine").build())
 
 
 def test_no_attribute_is_read_of_any_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

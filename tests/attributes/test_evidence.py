@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import entropy
+from scipy.stats import entropy, mannwhitneyu
 
 from logit_correction.attributes.evidence import (
     Signs,
@@ -17,6 +17,7 @@ from logit_correction.attributes.evidence import (
     information_of,
     ratio_interval,
     signs_of,
+    told_apart,
 )
 
 CLEAR = Signs(
@@ -29,12 +30,16 @@ CLEAR = Signs(
     ratio_low=0.97,
     ratio_high=0.99,
     rows=80,
+    share=0.08,
     follows_view=0.7,
     follows_label=0.2,
     follows_low=0.69,
     follows_high=0.85,
     confidence=0.95,
     information=0.8,
+    told_apart=0.8,
+    told_apart_low=0.7,
+    told_apart_high=0.9,
 )
 
 
@@ -60,7 +65,7 @@ def test_without_a_row_that_conflicts_there_is_no_share_and_the_report_is_strict
     label = torch.tensor([0, 1])
     found = signs_of("colour", "the colours", 1, one_hot([0, 1]), one_hot([0, 1]), label)
     assert found.rows == 0 and math.isnan(found.follows_view)
-    content = json.loads(json.dumps(conclude([found]).to_dict(), allow_nan=False))
+    content = json.loads(json.dumps(conclude([found]).to_dict(["cat", "dog"]), allow_nan=False))
     assert content["verdict"] == "cannot tell" and content["signs"][0]["follows_view"] is None
 
 
@@ -96,6 +101,51 @@ def test_information_is_one_less_relative_entropy_against_scipy() -> None:
     assert information_of(probability, label) == pytest.approx(wanted)
 
 
+def test_rows_told_apart_are_counted_as_scipy_does_within_each_answer_of_the_view() -> None:
+    generator = torch.Generator().manual_seed(0)
+    seen = torch.randn(200, 3, generator=generator).mul(4).softmax(1)
+    network = torch.randn(200, 3, generator=generator).softmax(1).mul(20).round().div(20)  # with ties
+    label = torch.randint(3, (200,), generator=generator)
+    sure, says = seen.max(1).values > 0.8, seen.argmax(1)
+    wins = pairs = 0.0
+    for answer in range(3):
+        rows = sure & (says == answer)
+        fits, other = (network[rows & chosen, answer].numpy() for chosen in (label == answer, label != answer))
+        wins += mannwhitneyu(fits, other).statistic
+        pairs += len(fits) * len(other)
+    value, low, high = told_apart(seen, network, label)
+    assert value == pytest.approx(wins / pairs) and low < value < high
+
+
+def test_the_view_of_the_verdict_names_its_pairs_of_labels() -> None:
+    several = replace(CLEAR, view="places:1,1 + places:1,4", conflicts=((0, 1, 7),))
+    content = conclude([several]).to_dict(["cat", "dog"])
+    assert content["rows"] == 80 and content["conflicts"] == [{"label": "cat", "looks_like": "dog", "rows": 7}]
+    assert "conflicts" not in content["signs"][0]
+
+
+def test_label_noise_is_told_from_a_minority_that_the_network_partly_knows() -> None:
+    generator = torch.Generator().manual_seed(0)
+    content = torch.randint(4, (4_000,), generator=generator)
+    network = (torch.randn(4_000, 4, generator=generator) + 3 * torch.eye(4)[content]).softmax(1)
+    changed = torch.rand(4_000, generator=generator) < 0.1
+    other = (content + torch.randint(1, 4, (4_000,), generator=generator)) % 4
+    sure = one_hot(content.tolist(), 4)
+    # Labels drawn wrongly: the view and the network see the true content, and it is not the label.
+    value, low, high = told_apart(sure, network, torch.where(changed, other, content))
+    assert low < 0.5 < high
+    # A shortcut: what the view sees is not the content in one row of ten.
+    value, low, _ = told_apart(one_hot(torch.where(changed, other, content).tolist(), 4), network, content)
+    assert value > 0.9 and low > 0.5
+
+
+def test_pairs_of_label_and_view_are_counted_the_commonest_first() -> None:
+    label = torch.tensor([0, 0, 0, 1, 2, 2])
+    seen = one_hot([1, 1, 2, 1, 0, 2], 3)
+    found = signs_of("colour", "the colours", 1, seen, seen, label)
+    assert found.conflicts == ((0, 1, 2), (0, 2, 1), (2, 0, 1))
+
+
 def test_both_signs_make_a_shortcut_and_the_sentence_has_the_figures() -> None:
     found = conclude([CLEAR])
     assert (found.verdict, found.views) == ("shortcut", ["colour"])
@@ -110,6 +160,8 @@ def test_both_signs_make_a_shortcut_and_the_sentence_has_the_figures() -> None:
         ({"follows_low": 0.05}, "none found"),  # there, but the network does not take it
         ({"rows": 5}, "cannot tell"),  # too few rows to see whether it does
         ({"breadth": 2, "ratio": 0.95}, "cannot tell"),  # rich statistics know something of the label itself
+        ({"told_apart_low": 0.45}, "cannot tell"),  # rows with wrong labels would look the same
+        ({"told_apart_low": math.nan}, "cannot tell"),
         ({"breadth": 3}, "cannot tell"),  # what sees everything is no evidence
     ],
 )

@@ -33,6 +33,7 @@ def evidence(
     }  # fmt: skip
 
 
+PAIRS = [{"label": f"digit {i}", "looks_like": NASTY, "rows": 9 - i} for i in range(7)]
 SHORTCUT = evidence("shortcut", ["colour"], signs("border", 0.5), signs("inputs", 1.0, 3), signs("colour", 0.99))
 NONE = evidence("none found", [], signs("colour", 0.7), sentence="no narrow view predicts the label")
 
@@ -131,3 +132,12 @@ def test_where_the_attributes_come_from_is_told_without_the_evidence() -> None:
     assert source_of({"attributes": "heads on colour: colour is right", "evidence": SHORTCUT}) == "heads on colour"
     assert source_of({"attributes": "a biased network"}) == "a biased network"
     assert source_of({}) is None
+
+
+def test_the_commonest_pairs_are_listed_and_whether_they_may_be_mislabelled(birds: Make, tmp_path: Path) -> None:
+    apart = {"told_apart": 0.86, "told_apart_low": 0.8, "told_apart_high": 0.92}
+    found = SHORTCUT | {"conflicts": PAIRS} | apart
+    page = render_page([birds(tmp_path / "run", "LC", evidence=found)]).replace("\u00a0", " ")
+    assert "9 of digit 0 look like &lt;script&gt;" in page and NASTY not in page
+    assert "5 of digit 4 look like" in page and "digit 5" not in page and "7 more." in page
+    assert "in 86 % of all pairs (80 to 92 %; wrong labels: 50 %)" in page

@@ -15,10 +15,12 @@ from logit_correction.attributes.folds import gather_members, take_rows
 from logit_correction.attributes.search import Sample, looked_at
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import check_range
+from logit_correction.networks import NETWORKS
 from logit_correction.randomness import StepRandomness
+from logit_correction.registry import resolve
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step, TrainingRows
-from logit_correction.views.base import EVERYTHING
+from logit_correction.views.base import EVERYTHING, ViewInputs
 from logit_correction.views.choose import available_views, find_views
 
 #: Parts that the rows are divided into; each is predicted by a network that was trained on the others.
@@ -31,7 +33,8 @@ MOST_ROWS = 10_000
 class Auto(AttributeEstimator):
     """Finds out whether there is a shortcut before anything is corrected. Reads no attribute label, of any split.
 
-    1. Ordinary networks, of the kind of the robust one, are trained in folds, and predict rows that they did not see.
+    1. Ordinary networks, of the kind of the robust one, are trained in folds, and predict rows that they did not see;
+       or the network of a given ``run`` predicts the validation rows.
     2. So do heads on each view that the data permit, narrow views first.
     3. Two signs tell: a narrow view alone predicts the label as well as the whole network, and where view and label
        disagree the ordinary network goes with the view. See ``evidence``.
@@ -51,6 +54,7 @@ class Auto(AttributeEstimator):
         views: list[str] | None = None,
         rows: int | None = None,
         epochs: int | None = None,
+        run: str | None = None,
     ) -> None:
         """Choose what to look at.
 
@@ -61,6 +65,8 @@ class Auto(AttributeEstimator):
             views: Families of views to look at; by default all that the data permit.
             rows: Most rows that are looked at in the search; None takes 10,000. The estimate itself takes all.
             epochs: Epochs of the ordinary networks; None takes as many as the run has.
+            run: Folder of a finished run of ERM on the same data and split. Its network is then asked about the
+                validation rows, which it was not trained on, and none are trained in folds.
 
         Raises:
             InputError: If an option is out of range, or a view is both.
@@ -73,11 +79,13 @@ class Auto(AttributeEstimator):
         both = set(self.shortcut) & set(self.legitimate)
         if both:
             raise InputError(f"view {sorted(both)[0]} is given both as shortcut and as legitimate: leave one out")
-        for name, of_the_search in (("views", views), ("rows", rows), ("epochs", epochs)):
+        for name, of_the_search in (("views", views), ("rows", rows), ("epochs", epochs), ("run", run)):
             if self.shortcut and of_the_search is not None:
                 raise InputError(f"with shortcut nothing is looked for: leave {name} out")
-        self.family_names, self.most_rows, self.epochs = views, rows or MOST_ROWS, epochs
-        self.num_stages = 0 if self.shortcut else 1
+        if run is not None and epochs is not None:
+            raise InputError("with run no network is trained to look for a shortcut: leave epochs out")
+        self.family_names, self.most_rows, self.epochs, self.run = views, rows or MOST_ROWS, epochs, run
+        self.num_stages = 0 if self.shortcut or run is not None else 1
         self.networks = nn.ModuleList()
         self.thresholds = Thresholds()
 
@@ -85,7 +93,9 @@ class Auto(AttributeEstimator):
         """Build the ordinary networks, if there is something to look for."""
         super().attach(build, network, info, seed)
         self._build, self._network = build, network
-        if not self.shortcut:
+        if self.run is not None:
+            self.networks.append(_ordinary(self.run, info))
+        elif not self.shortcut:
             self.networks.extend(build(network, f"ordinary network {fold}") for fold in range(FOLDS))
 
     def setup(self, rows: TrainingRows) -> None:
@@ -103,6 +113,8 @@ class Auto(AttributeEstimator):
         # What sees everything would be no evidence.
         usable = [view for view in available_views(rows.view_inputs, self.family_names) if view.breadth < EVERYTHING]
         self.views = [view for view in usable if view.name not in never]
+        if self.run is not None and (rows.held_out is None or rows.held_out.view_inputs is None):
+            raise InputError("a given run is asked about validation rows: give TrainingRows.held_out, or leave run out")
         fold = looked_at(len(rows.label), self.most_rows, FOLDS, make_generator(self.seed, "looked at"))
         self.register_buffer("fold", fold, persistent=False)
 
@@ -154,22 +166,37 @@ class Auto(AttributeEstimator):
         if self.shortcut:
             evidence = Evidence("shortcut", list(self.shortcut), [], "a person said so")
         else:
-            assert outputs is not None
-            evidence = conclude(self._signs(outputs), self.thresholds)
-        self.evidence = evidence.to_dict()
+            sample = self._held_out_sample() if outputs is None else self._sample_in_folds(outputs)
+            evidence = conclude(self._signs(sample), self.thresholds)
+        self.evidence = evidence.to_dict(self.info.label_names)
         self.networks = nn.ModuleList()  # their work is done, and a checkpoint need not hold them
         self.abstained = evidence.verdict != "shortcut"
         unknown = torch.full_like(self.rows.label, UNKNOWN)
         self.settle(*(self._estimate(evidence.views) if not self.abstained else (unknown, None)))
 
-    def _signs(self, outputs: Tensor) -> list[Signs]:
-        """Return what each view tells, from the rows that are looked at."""
+    def _sample_in_folds(self, outputs: Tensor) -> Sample:
+        """Return the rows that are looked at, each with what the network says that was not trained on it."""
         assert self.rows.view_inputs is not None
         rows = (self.fold >= 0).nonzero().squeeze(1).cpu()
-        inputs, label = self.rows.view_inputs.take(rows), self.rows.label[rows]
         network = outputs[rows]
         broadcast_from_first(network)
-        sample = Sample(inputs, label, self.fold.cpu()[rows], network)
+        return Sample([self.rows.view_inputs.take(rows)], self.rows.label[rows], self.fold.cpu()[rows], network)
+
+    def _held_out_sample(self) -> Sample:
+        """Return training rows for heads to learn from, and the validation rows with what the run says of them."""
+        held_out = self.rows.held_out
+        assert self.rows.view_inputs is not None and held_out is not None and held_out.view_inputs is not None
+        rows, others = (self.fold >= 0).nonzero().squeeze(1).cpu(), held_out.view_inputs
+        answers = _answers(self.networks[0], others, self.fold.device)
+        broadcast_from_first(answers)
+        network = torch.cat([torch.zeros(len(rows), self.info.num_labels), answers])
+        fold = torch.full((len(network),), -1)
+        fold[len(rows) :] = 0
+        inputs = [self.rows.view_inputs.take(rows), others]
+        return Sample(inputs, torch.cat([self.rows.label[rows], held_out.label]), fold, network)
+
+    def _signs(self, sample: Sample) -> list[Signs]:
+        """Return what each view tells."""
         signs: list[Signs] = []
         for is_rich in (False, True):
             # Rich views take longest, and no simple one that explains what was found gives way to them.
@@ -199,3 +226,32 @@ class Auto(AttributeEstimator):
         if self.abstained:
             return f"nowhere: {self.evidence['sentence']}"
         return f"heads on {', '.join(self.evidence['views'])}, cross-fitted: {self.evidence['sentence']}"
+
+
+def _ordinary(run: str, info: DataInfo) -> nn.Module:
+    """Return the network of a finished run.
+
+    Raises:
+        InputError: If the run has other labels or other inputs.
+    """
+    network: nn.Module = resolve("network", "FromRun", NETWORKS)(info=info, run=run)
+    labels = network.label_names
+    if labels != tuple(info.label_names):
+        raise InputError(
+            f"the run {run} has other labels than these data: give a run of the same data, or leave it out"
+        )
+    return network.requires_grad_(False)
+
+
+def _answers(network: nn.Module, rows: ViewInputs, device: torch.device) -> Tensor:
+    """Return a network's class probabilities (n, L) of rows, on the CPU."""
+    found = []
+    with torch.no_grad():
+        for chunk in rows.image_chunks():
+            inputs = rows.inputs(chunk)
+            if isinstance(inputs, dict):
+                moved: Inputs = {name: value.to(device) for name, value in inputs.items()}
+            else:
+                moved = inputs.to(device)
+            found.append(network.eval()(moved).float().softmax(dim=1).cpu())
+    return torch.cat(found)

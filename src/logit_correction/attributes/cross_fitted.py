@@ -23,6 +23,9 @@ from logit_correction.views.choose import find_views
 
 INFINITY = math.inf
 
+#: Odds from which a row counts as minority, where nobody says; see ``CrossFitted``.
+LINEAR_ODDS, HIDDEN_ODDS, NETWORK_ODDS = 4.0, 3.0, 1.0
+
 #: Epochs of biased networks, where nobody says.
 NETWORK_EPOCHS = 3
 
@@ -72,7 +75,8 @@ class CrossFitted(AttributeEstimator):
             rounds: Rounds of relabelling; None takes 2 on a view and 0 on the whole input.
             relabel_odds: Held-out odds from which a row is given another target in the next round; None takes 10.
             odds: Held-out odds of another value against its label's own from which a row counts as minority, 1 or more;
-                None takes 3 on a view and 1 on the whole input.
+                None takes 4 of linear heads, whose odds are the surer ones, 3 of those with a hidden layer, and 1 of
+                networks on the whole input.
             head: On a view: ``linear`` is logistic regression, to which the options from ``epochs`` on do not apply,
                 ``hidden layer`` a small network; None takes the linear one for up to 100 features, and for views of
                 which a head may use few.
@@ -117,7 +121,7 @@ class CrossFitted(AttributeEstimator):
         self.views = [] if view is None else [view] if isinstance(view, str) else list(view)
         self.trains_network = not self.views
         self.splits, self.relabel_odds, self.head = splits, relabel_odds or 10.0, head
-        self.odds = odds if odds is not None else 3.0 if self.views else 1.0
+        self.odds = odds
         self.rounds = rounds if rounds is not None else 2 if self.views else 0
         if relabel_odds is not None and not self.rounds:
             raise InputError("relabel_odds concerns rounds of relabelling, and there are none: give rounds")
@@ -226,11 +230,17 @@ class CrossFitted(AttributeEstimator):
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Estimate all rows from held-out class probabilities: of the networks, or of heads on the views."""
         label = self.rows.label
-        self.held_out = self._held_out_by_views() if self.views else outputs
-        assert self.held_out is not None
+        if self.views:
+            self.row_features, few = self._look()
+            linear = self._suits_linear_head(self.row_features, few)
+            self.held_out = self._held_out_by_heads(self.row_features, linear, few)
+            usual = LINEAR_ODDS if linear else HIDDEN_ODDS
+        else:
+            assert outputs is not None
+            self.held_out, usual = outputs, NETWORK_ODDS
         posterior = self.correlation.posterior(self.held_out)
         own = self.held_out.gather(1, label.unsqueeze(1)).squeeze(1)
-        return likely_attribute(posterior, label, self.correlation, self.odds), own
+        return likely_attribute(posterior, label, self.correlation, usual if self.odds is None else self.odds), own
 
     def _refuse_training(self) -> None:
         """Refuse options that do not apply to linear heads."""
@@ -240,21 +250,27 @@ class CrossFitted(AttributeEstimator):
                 "or leave it out"
             )
 
-    def _held_out_by_views(self) -> Tensor:
-        """Return held-out class probabilities (N, L) by heads on the views side by side, after all rounds."""
+    def _look(self) -> tuple[Tensor, int | None]:
+        """Return the views' features (N, F), side by side, and how many of them a head may use, if that is said."""
         assert self.rows.view_inputs is not None
         parts = []
         for view in self._found:
             self.rows.report(f"looking at {view.name}")
             view.fit(self.rows.view_inputs)
             parts.append(standardized(view.features(self.rows.view_inputs)))
-        self.row_features = torch.cat(parts, dim=1)
-        few = next((view.few for view in self._found if view.few is not None), None)
+        return torch.cat(parts, dim=1), next((view.few for view in self._found if view.few is not None), None)
+
+    def _suits_linear_head(self, features: Tensor, few: int | None) -> bool:
+        """Return whether the head is a linear one; of few features it is, unless somebody said otherwise."""
         linear = self.head == "linear" or (
-            self.head is None and (few is not None or self.row_features.shape[1] <= LINEAR_FEATURES)
+            self.head is None and (few is not None or features.shape[1] <= LINEAR_FEATURES)
         )
         if linear:
             self._refuse_training()
+        return linear
+
+    def _held_out_by_heads(self, features: Tensor, linear: bool, few: int | None) -> Tensor:
+        """Return held-out class probabilities (N, L) by heads on the features, after all rounds."""
         training = HeadTraining(
             epochs=self.epochs,
             learning_rate=1e-3 if self.learning_rate is None else self.learning_rate,
@@ -267,7 +283,7 @@ class CrossFitted(AttributeEstimator):
             self.rows.report(f"estimating the attribute, round {turn + 1} of {self.rounds + 1}")
             last = turn == self.rounds
             found = cross_fit(
-                self.row_features,
+                features,
                 target,
                 self.info.num_labels,
                 None if linear else training,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -19,6 +20,12 @@ RICH = 2
 
 #: Probabilities count as no less than this where a logarithm is taken.
 LEAST = 1e-6
+
+#: Where ``Signs.told_apart`` lies if labels are wrong; no threshold that was chosen.
+CHANCE = 0.5
+
+#: Pairs of labels that are listed.
+MOST_PAIRS = 20
 
 #: Of every interval, and the standard deviations to either side that go with it.
 CONFIDENCE, DEVIATIONS = 0.9, 1.645
@@ -61,12 +68,17 @@ class Signs:
         ratio: The first divided by the second.
         ratio_low, ratio_high: Its interval of 90 %.
         rows: Held-out rows where the view is sure of another label.
+        share: Of all rows that are looked at.
         follows_view: Share of them in which the network says what the view says.
         follows_label: Share of them in which the network says the label.
         follows_low, follows_high: Interval of 90 % of the first among both.
         confidence: Mean of the view's greatest probability.
         information: Share of the label's entropy that the view alone takes away, 1 less cross-entropy over entropy;
             less than 0 where the head is worse than the labels' shares.
+        told_apart: How well the network tells the rows where the view is sure of another label from rows of that label
+            (area under the curve). Were their labels just wrong, both would look alike and it were 0.5.
+        told_apart_low, told_apart_high: Its interval of 90 %.
+        conflicts: (label, what the view says, rows) of the commonest pairs, at most ``MOST_PAIRS``.
     """
 
     view: str
@@ -78,12 +90,17 @@ class Signs:
     ratio_low: float
     ratio_high: float
     rows: int
+    share: float
     follows_view: float
     follows_label: float
     follows_low: float
     follows_high: float
     confidence: float
     information: float
+    told_apart: float
+    told_apart_low: float
+    told_apart_high: float
+    conflicts: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def views(self) -> list[str]:
@@ -93,6 +110,7 @@ class Signs:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; None for what there is no figure of, which JSON has no number for."""
         figures = asdict(self)
+        del figures["conflicts"]  # of the view that the verdict is about alone, see ``Evidence``
         return {
             name: None if isinstance(value, float) and not math.isfinite(value) else value
             for name, value in figures.items()
@@ -122,6 +140,7 @@ def signs_of(
     with_view = int((answer == says)[conflict].sum())
     with_label = int((answer == label)[conflict].sum())
     follows_low, follows_high = wilson_interval(with_view, with_view + with_label, CONFIDENCE)
+    apart, apart_low, apart_high = told_apart(seen, network, label, sure)
     return Signs(
         view=view,
         sentence=sentence,
@@ -132,12 +151,72 @@ def signs_of(
         ratio_low=low,
         ratio_high=high,
         rows=rows,
+        share=rows / len(label),
         follows_view=with_view / rows if rows else math.nan,
         follows_label=with_label / rows if rows else math.nan,
         follows_low=float(follows_low),
         follows_high=float(follows_high),
         confidence=float(confidence.mean()),
         information=information_of(seen, label),
+        told_apart=apart,
+        told_apart_low=apart_low,
+        told_apart_high=apart_high,
+        conflicts=_commonest_pairs(label[conflict], says[conflict]),
+    )
+
+
+def told_apart(
+    seen: Tensor, network: Tensor, label: Tensor, sure: float = 0.8, deviations: float = DEVIATIONS
+) -> tuple[float, float, float]:
+    """Return how well a network tells rows that contradict a view from rows that it fits, with an interval.
+
+    Label noise is the rival explanation of rows where a view is sure of another label: if their labels are wrong, they
+    are like the rows of the label that the view names, and the network's probability of that label cannot tell which
+    is which. The area under the curve is 0.5 then. In a shortcut's minority the network sees something of the label
+    itself. Areas are taken within rows of one view's answer and joined by their numbers of pairs (van Elteren's test
+    with weights of its own; the variance is the one under label noise).
+
+    Args:
+        seen: (n, L) held-out class probabilities of a head on the view.
+        network: (n, L) held-out class probabilities of the network on the same rows.
+        label: (n,) long.
+        sure: Probability from which the view is sure.
+        deviations: Half the interval's width in standard deviations.
+
+    >>> seen = torch.tensor([[0.9, 0.1]] * 4)
+    >>> network = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
+    >>> told_apart(seen, network, torch.tensor([0, 0, 0, 1]))[0]
+    1.0
+    """
+    confidence, says = seen.max(dim=1)
+    certain = confidence > sure
+    says, label, score = says[certain], label[certain], network[certain].double()
+    wins = pairs = variance = 0.0
+    for answer in says[says != label].unique().tolist():
+        of_answer = says == answer
+        fits = label[of_answer] == answer
+        rank = _mean_rank(score[of_answer, answer])
+        many, few = int(fits.sum()), int((~fits).sum())
+        wins += float(rank[fits].sum()) - many * (many + 1) / 2
+        pairs += many * few
+        variance += many * few * (many + few + 1) / 12
+    if not pairs:
+        return math.nan, math.nan, math.nan
+    half = deviations * math.sqrt(variance) / pairs
+    return wins / pairs, max(0.0, wins / pairs - half), min(1.0, wins / pairs + half)
+
+
+def _mean_rank(value: Tensor) -> Tensor:
+    """Return the rank of each value, from 1; equal ones share their mean rank."""
+    _, group, count = value.unique(return_inverse=True, return_counts=True)
+    return (count.cumsum(0) - (count - 1) / 2).double()[group]
+
+
+def _commonest_pairs(label: Tensor, says: Tensor) -> tuple[tuple[int, int, int], ...]:
+    pairs, count = torch.stack([label, says], dim=1).unique(dim=0, return_counts=True)
+    order = count.argsort(descending=True, stable=True)[:MOST_PAIRS]
+    return tuple(
+        (int(y), int(a), int(n)) for (y, a), n in zip(pairs[order].tolist(), count[order].tolist(), strict=True)
     )
 
 
@@ -194,10 +273,19 @@ class Evidence:
     signs: list[Signs]
     sentence: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, the figures of the view that the verdict is about on top."""
-        chosen = next((one for one in self.signs if one.view in self.views), None)
+    def to_dict(self, label_names: Sequence[str]) -> dict[str, Any]:
+        """Return plain values, the figures of the view that the verdict is about on top.
+
+        Args:
+            label_names: L names, for the pairs of labels.
+        """
+        chosen = next((one for one in self.signs if one.views == self.views), None)
         figures = {} if chosen is None else chosen.to_dict()
+        if chosen is not None:
+            figures["conflicts"] = [
+                {"label": label_names[label], "looks_like": label_names[says], "rows": rows}
+                for label, says, rows in chosen.conflicts
+            ]
         return {
             "verdict": self.verdict,
             "view": ", ".join(self.views) or None,
@@ -212,8 +300,8 @@ def conclude(signs: list[Signs], thresholds: Thresholds = Thresholds()) -> Evide
     """Draw the conclusion from what all views tell.
 
     A view counts as a shortcut if it leaves little of the label open, alone predicts the label about as well as the
-    whole network, and the network goes with it where it disagrees with the label. Of several the most accurate is
-    taken, rich statistics only where no simple summary will do.
+    whole network, and the network goes with it where it disagrees with the label, unless these labels may just be
+    wrong. Of several the most accurate is taken, rich statistics only where no simple summary will do.
 
     Args:
         signs: What each view tells; views that see everything are no evidence.
@@ -223,11 +311,16 @@ def conclude(signs: list[Signs], thresholds: Thresholds = Thresholds()) -> Evide
     there = [one for one in narrow if one.ratio >= thresholds.ratio and one.information >= thresholds.information]
     clear = [one for one in there if one.breadth < RICH or one.ratio >= thresholds.rich_ratio]
     enough = [one for one in clear if one.rows >= thresholds.least_rows]
-    taken = [one for one in enough if one.follows_low >= thresholds.follows]
+    followed = [one for one in enough if one.follows_low >= thresholds.follows]
+    taken = [one for one in followed if one.told_apart_low > CHANCE]
     if taken:
         # Simple summaries name a shortcut where they can, one view before several; then the one that fits most rows.
         chosen = max(taken, key=lambda one: (one.breadth < RICH, len(one.views) == 1, one.accuracy))
         return Evidence("shortcut", chosen.views, signs, f"{_alone(chosen)}; {_follows(chosen)}")
+    if followed:
+        chosen = max(followed, key=lambda one: one.accuracy)
+        wrong = f"the network cannot tell these rows from true ones of what {chosen.view} says: labels may be wrong"
+        return Evidence("cannot tell", [], signs, f"{_alone(chosen)}; {_follows(chosen)}, but {wrong}")
     if there:
         chosen = max(enough or there, key=lambda one: one.accuracy)
         doubtful = any(one.follows_low >= thresholds.follows for one in there)

@@ -161,12 +161,12 @@ def held_out_logistic(features: Tensor, label: Tensor, fold: Tensor, num_labels:
     Args:
         features: (N, F), standardised.
         label: (N,) long, 0..L-1.
-        fold: (N,) long, the fold of each row.
+        fold: (N,) long, the fold of each row; -1 for rows that are learned from in any case, which are not predicted.
         num_labels: L.
         few: How many features may be used for each label, those that go with it most on the other folds; None for all.
     """
     found = torch.zeros(len(label), num_labels)
-    for number in fold.unique().tolist():
+    for number in fold[fold >= 0].unique().tolist():
         held_out = fold == number
         chosen = _telling(features[~held_out], label[~held_out], num_labels, few)
         found[held_out] = _fold_logistic(features[:, chosen], label, held_out, num_labels)
@@ -225,11 +225,11 @@ def held_out_family(members: Sequence[Tensor], label: Tensor, fold: Tensor, num_
     Args:
         members: Features (N, F_m) of each member, standardised.
         label: (N,) long.
-        fold: (N,) long, the fold of each row.
+        fold: (N,) long, the fold of each row; -1 for rows that are learned from in any case, which are not predicted.
         num_labels: L.
     """
     found = torch.zeros(len(label), num_labels)
-    for number in fold.unique().tolist():
+    for number in fold[fold >= 0].unique().tolist():
         others = fold != number
         chosen = telling_members([features[others] for features in members], label[others], num_labels)
         features = torch.cat([members[i] for i in chosen], dim=1)

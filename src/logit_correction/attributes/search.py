@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -19,13 +19,13 @@ class Sample:
     """The rows that are looked at, and what an ordinary network that did not see them says of them.
 
     Attributes:
-        inputs: The n rows in every form.
+        inputs: The n rows in every form, in parts one after the other; views are fitted to the first.
         label: (n,) long.
-        fold: (n,) long, the fold of each row.
-        network: (n, L) held-out class probabilities of the ordinary network.
+        fold: (n,) long, the fold of each row; -1 for rows that heads learn from and nobody judges.
+        network: (n, L) held-out class probabilities of the ordinary network; of rows that nobody judges anything.
     """
 
-    inputs: ViewInputs
+    inputs: Sequence[ViewInputs]
     label: Tensor
     fold: Tensor
     network: Tensor
@@ -48,8 +48,10 @@ class Sample:
             else:
                 seen = held_out_family(features, self.label, self.fold, self._num_labels)
                 chosen = [members[i] for i in telling_members(features, self.label, self._num_labels)]
+            judged = self.fold >= 0
+            seen, network, label = seen[judged], self.network[judged], self.label[judged]
             yield replace(
-                signs_of(chosen[0].name, chosen[0].sentence, chosen[0].breadth, seen, self.network, self.label, sure),
+                signs_of(chosen[0].name, chosen[0].sentence, chosen[0].breadth, seen, network, label, sure),
                 view=" + ".join(view.name for view in chosen),
                 sentence=" and ".join(view.sentence for view in chosen),
             )
@@ -59,8 +61,8 @@ class Sample:
         return self.network.shape[1]
 
     def _features(self, view: View) -> Tensor:
-        view.fit(self.inputs)
-        return standardized(view.features(self.inputs))
+        view.fit(self.inputs[0])
+        return standardized(torch.cat([view.features(part) for part in self.inputs]))
 
 
 def looked_at(num_rows: int, most: int, folds: int, generator: torch.Generator) -> Tensor:

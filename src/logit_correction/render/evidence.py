@@ -16,6 +16,9 @@ MOST_VIEWS = 12
 #: Breadth of a view that sees everything, and so is no evidence.
 _EVERYTHING = 3
 
+#: So many pairs of labels are listed.
+MOST_PAIRS = 5
+
 #: Characters of what a view looks at that are shown.
 _LONGEST = 150
 
@@ -110,7 +113,27 @@ def block(name: str, report: Mapping[str, Any]) -> dict[str, Any] | None:
         "rows": [_row(one, chosen) for one in signs[:MOST_VIEWS]],
         "more": max(0, len(signs) - MOST_VIEWS),
         "legitimate": listing([str(one) for one in legitimate]) if isinstance(legitimate, list) else "",
+        "pairs": _pairs(evidence.get("conflicts") or []),
+        "noise": _noise(evidence),
     }
+
+
+def _pairs(conflicts: Sequence[Mapping[str, Any]]) -> str:
+    """Which labels look like which, the commonest pairs first; empty where nothing was counted."""
+    shown = [f"{one['rows']:,} of {one['label']} look like {one['looks_like']}" for one in conflicts[:MOST_PAIRS]]
+    more = sum(int(one["rows"]) for one in conflicts[MOST_PAIRS:])
+    return listing([*shown, f"{more:,} more"] if more else shown)
+
+
+def _noise(evidence: Mapping[str, Any]) -> str:
+    """Whether the rows could just be mislabelled, in a sentence; empty where nobody looked."""
+    value, low, high = (evidence.get(name) for name in ("told_apart", "told_apart_low", "told_apart_high"))
+    if value is None or low is None or high is None:
+        return ""
+    return (
+        "They are not just mislabelled: an ordinary network tells them from true rows of the other label in "
+        f"{percent(value)} of all pairs ({percent(low, unit='')} to {percent(high)}; wrong labels: {percent(0.5)})"
+    )
 
 
 def _names(evidence: Mapping[str, Any]) -> Sequence[Any]:
@@ -132,6 +155,7 @@ def _row(one: Mapping[str, Any], chosen: set[str]) -> dict[str, Any]:
     """One view, every figure as text."""
     names = str(one.get("view")).split(" + ")
     rows = int(one.get("rows") or 0)
+    share = "" if one.get("share") is None else f" ({percent(one['share'])})"
     ends = [_decimal(one.get(name)) for name in ("ratio_low", "ratio_high")]
     with_view, with_label = (percent(one.get(name), unit="") for name in ("follows_view", "follows_label"))
     return {
@@ -145,7 +169,7 @@ def _row(one: Mapping[str, Any], chosen: set[str]) -> dict[str, Any]:
         "ends": "" if "–" in ends else "–".join(ends),
         "information": _decimal(one.get("information")),
         "follows": f"{with_view} / {with_label}" if rows else "–",
-        "rows": f"of {rows:,}{NBSP}row{'' if rows == 1 else 's'}" if rows else "no such row",
+        "rows": f"of {rows:,}{NBSP}row{'' if rows == 1 else 's'}{share}" if rows else "no such row",
     }
 
 

@@ -32,7 +32,10 @@ class FromRun(Network):
                 f"{tuple(info.input_shape)}"
             )
         self.features, self.head = network.features, network.head
+        #: The run's labels; None where the head is a new one.
+        self.label_names: tuple[str, ...] | None = there.label_names
         if there.num_labels != info.num_labels:
+            self.label_names = None
             self.head = nn.Linear(cast(nn.Linear, network.head).in_features, info.num_labels)
         self.facts = {"run": run, **getattr(network, "facts", {})}
 

@@ -138,7 +138,7 @@ def _train_into(
 
 def training_rows(table: DataTable, algorithm: Algorithm, epochs: int, display: Display | None) -> TrainingRows:
     """Return what a method may look at once; attributes only if it declares that it needs them."""
-    rows = table.split["train"]
+    rows, valid = table.split["train"], table.split["valid"]
     names = table.row_names
     return TrainingRows(
         label=table.label[rows],
@@ -147,6 +147,7 @@ def training_rows(table: DataTable, algorithm: Algorithm, epochs: int, display: 
         names=None if names is None else [names[row] for row in rows.tolist()],
         numbers=rows,
         epochs=epochs,
+        held_out=TrainingRows(label=table.label[valid], view_inputs=table.view_inputs("valid"), numbers=valid),
         report=(display or Display()).say,
     )
 
