@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from logit_correction.attributes.clusters import AttributeClusters, Weights
+from logit_correction.attributes.clusters import AttributeClusters, Clusters, Weights
+from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.correlation import Correlation
 from logit_correction.types import InputError
 
@@ -219,3 +220,12 @@ def test_half_precision_around_it_does_not_blur_the_border() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         inside = clusters.within(features)
     assert torch.equal(inside, clusters.within(features))
+
+
+def test_where_no_losses_are_seen_weights_of_losses_are_refused() -> None:
+    heads = CrossFitted(view="inputs")
+    assert Clusters(heads).weights == "size" and Clusters().weights == "seo"
+    with pytest.raises(InputError, match="weights=seo needs losses"):
+        Clusters(CrossFitted(view="inputs"), weights="seo")
+    with pytest.raises(InputError, match="momentum concerns weights=seo, not size"):
+        Clusters(CrossFitted(view="inputs"), momentum=0.5)

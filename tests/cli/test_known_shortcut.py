@@ -41,4 +41,7 @@ def test_several_seeds_make_a_folder_each_and_one_page(command: Any, tmp_path: P
     assert [report["seed"] for report in reports] == [0, 1]
     assert reports[0]["test"]["average"] != reports[1]["test"]["average"]
     assert command(*words).status == 0  # what is finished stays
+    words = ["train", *DATA, "--method", "LC", *SHORT, "--seeds", "2", "--out", str(tmp_path / "searched")]
+    out = command(*words).out
+    assert "seed 0: shortcut: " in out and "seed 1: shortcut: " in out
     assert "must be at least 1" in command("train", *DATA, "--method", "ERM", "--seeds", "0", "--out", "x").error()

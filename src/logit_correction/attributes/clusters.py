@@ -237,18 +237,22 @@ class Clusters(AttributeEstimator):
     components = MappingProxyType({"attributes": "attributes"})
 
     def __init__(
-        self, attributes: AttributeEstimator | str = "Online", weights: Weights = "seo", momentum: float | None = None
+        self,
+        attributes: AttributeEstimator | str = "Online",
+        weights: Weights | None = None,
+        momentum: float | None = None,
     ) -> None:
         """Choose the inner estimator.
 
         Args:
             attributes: The inner estimator: ``Online`` with a head start, or ``CrossFitted`` on a view.
-            weights: Weights of the clusters; see ``AttributeClusters``.
+            weights: Weights of the clusters; see ``AttributeClusters``. None takes ``seo`` where the inner estimator
+                trains on, else ``size``: where it is settled, no losses are seen before rows are assigned.
             momentum: Weight of the present batch in the moving average of the clusters' losses, in (0, 1]; None takes
                 0.3. Concerns weights=seo.
 
         Raises:
-            InputError: If the inner estimator has no features to cluster.
+            InputError: If the inner estimator has no features to cluster, or an option does not apply.
         """
         super().__init__()
         if attributes == "Online":  # alone it has no head start, which clusters need
@@ -257,9 +261,14 @@ class Clusters(AttributeEstimator):
             attributes = Online(head_start_epochs=2, correlation="known")
         self.inner = component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
         self.inner.keep_features()
-        if momentum is not None and weights != "seo":
-            raise InputError(f"momentum concerns weights=seo, not {weights}: leave it out")
-        self.weights, self.momentum = weights, 0.3 if momentum is None else momentum
+        settled = self.inner.settled
+        if weights == "seo" and settled:
+            name = type(self.inner).__name__
+            raise InputError(f"weights=seo needs losses, and estimates of {name} are settled before: give size or none")
+        self.weights: Weights = weights or ("size" if settled else "seo")
+        if momentum is not None and self.weights != "seo":
+            raise InputError(f"momentum concerns weights=seo, not {self.weights}: leave it out")
+        self.momentum = 0.3 if momentum is None else momentum
         self.trains_network, self.num_stages = self.inner.trains_network, self.inner.num_stages
         self.settled = self.inner.settled
 

@@ -65,21 +65,22 @@ def show_run(folder: Path) -> None:
     report = read_report(folder)
     console = Console()
     console.print(to_console(comparison_table([report])))
-    _show_evidence(report.get("evidence"), console)
+    show_evidence(report, console)
     for warning in report["warnings"]:
         console.print(f"warning: {warning}", style="yellow", highlight=False, markup=False)
     console.print(f"page: {folder / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _show_evidence(evidence: dict[str, Any] | None, console: Console) -> None:
+def show_evidence(report: dict[str, Any], console: Console, of_seed: str = "") -> None:
     """Print whether there is a shortcut, and what follows; nothing where nobody looked."""
     from rich.text import Text  # names are the user's: they are shown as they are, whatever brackets they hold
 
     from logit_correction.render.evidence import advice, answer, sentence_of
 
+    evidence = report.get("evidence")
     if not evidence:
         return
-    console.print(Text.assemble((answer(evidence), "bold"), f". {sentence_of(evidence)}"), soft_wrap=True)
+    console.print(Text.assemble(of_seed, (answer(evidence), "bold"), f". {sentence_of(evidence)}"), soft_wrap=True)
     told = advice(evidence)
     if told is not None:
         more = f" (`{told.more}`)" if told.more else ""

@@ -91,13 +91,16 @@ def _show_seeds(folders: list[Path], out: Path) -> None:
     """Print the figures of all seeds with their mean and spread, and write one page of them."""
     from rich.console import Console
 
+    from logit_correction.cli.show import show_evidence
     from logit_correction.render.html import write_page
     from logit_correction.render.tables import comparison_table, to_console
     from logit_correction.runs.folder import PAGE, read_report
 
-    table = comparison_table([read_report(folder) for folder in folders])
-    console = Console()
+    reports = [read_report(folder) for folder in folders]
+    table, console = comparison_table(reports), Console()
     console.print(to_console(table))
+    for report in reports:
+        show_evidence(report, console, f"seed {report['seed']}: ")
     for name in ("average", "group_balanced", "worst_group"):
         if name in table and bool(table[name].notna().all()):
             mean, spread = 100 * table[name].mean(), 100 * table[name].std()
