@@ -77,7 +77,7 @@ def test_kill_in_the_middle_of_an_epoch(command: Any, undisturbed: Path, tmp_pat
     program = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from logit_correction import RunConfig, train\n"
+        "from logit_correction import RunConfig\nfrom logit_correction.runs import train\n"
         "train(RunConfig.read(Path(sys.argv[1])), sys.argv[2], checkpoint_seconds=0)\n"
     )
     words = [sys.executable, "-c", program, str(undisturbed / "config.yaml"), str(run)]
@@ -211,8 +211,9 @@ def test_a_second_ctrl_c_stops_at_once(command: Any, tmp_path: Path, monkeypatch
 
 
 def test_a_loss_that_breaks_later_keeps_the_last_good_checkpoint(command: Any, tmp_path: Path) -> None:
-    from logit_correction import Choice, RunConfig, TrainingConfig, train
+    from logit_correction import Choice, RunConfig, TrainingConfig
     from logit_correction.errors import TrainingError
+    from logit_correction.runs import train
 
     method = Choice("my_parts.Breaking", {"at_step": 25})
     training = TrainingConfig(epochs=4, batch_size=128, threads=1, log_every=4)

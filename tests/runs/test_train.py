@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from logit_correction import Choice, InputError, RunConfig, TrainingConfig, train
+from logit_correction import Choice, InputError, RunConfig, TrainingConfig
 from logit_correction.config import Rule
 from logit_correction.data.table import DataTable
+from logit_correction.runs import train
 
 
 def config(method: str = "ERM", **options: object) -> RunConfig:

@@ -14,11 +14,11 @@ from PIL import Image
 
 from logit_correction import Choice, InputError, RunConfig, TrainingConfig, load, train
 from logit_correction.data.digits import Digits
-from logit_correction.runs import TrainedModel
+from logit_correction.runs import TrainedRun
 
 
 @pytest.fixture(scope="module")
-def model(digits_run: Path) -> TrainedModel:
+def model(digits_run: Path) -> TrainedRun:
     return load(digits_run)
 
 
@@ -30,7 +30,7 @@ def pictures() -> np.ndarray:
     return found.numpy()
 
 
-def test_probabilities_of_arrays_and_tensors(model: TrainedModel, pictures: np.ndarray) -> None:
+def test_probabilities_of_arrays_and_tensors(model: TrainedRun, pictures: np.ndarray) -> None:
     probability = model.predict_proba(pictures)
     assert probability.shape == (len(pictures), 10) and probability.dtype == np.float32
     np.testing.assert_allclose(probability.sum(axis=1), 1, atol=1e-5)
@@ -43,7 +43,7 @@ def test_probabilities_of_arrays_and_tensors(model: TrainedModel, pictures: np.n
         np.testing.assert_allclose(model.predict_proba(same), probability, atol=1e-5)
 
 
-def test_flipped_and_read_only_arrays(model: TrainedModel, pictures: np.ndarray) -> None:
+def test_flipped_and_read_only_arrays(model: TrainedRun, pictures: np.ndarray) -> None:
     flipped = pictures[..., ::-1]
     np.testing.assert_allclose(model.predict_proba(flipped), model.predict_proba(flipped.copy()))
     frozen = pictures.copy()
@@ -52,7 +52,7 @@ def test_flipped_and_read_only_arrays(model: TrainedModel, pictures: np.ndarray)
     assert not frozen.flags.writeable
 
 
-def test_rows_of_the_test_split_have_the_stored_logits(digits_run: Path, model: TrainedModel) -> None:
+def test_rows_of_the_test_split_have_the_stored_logits(digits_run: Path, model: TrainedRun) -> None:
     table = Digits().build()
     stored = pd.read_parquet(digits_run / "predictions.parquet").filter(like="logit_").to_numpy()[:500]
     inputs = table.inputs.fetch(table.split["test"][:500])
@@ -60,13 +60,13 @@ def test_rows_of_the_test_split_have_the_stored_logits(digits_run: Path, model: 
     np.testing.assert_allclose(model.predict_proba(inputs), expected, atol=1e-5)
 
 
-def test_labels_are_names_of_the_most_probable(model: TrainedModel, pictures: np.ndarray) -> None:
+def test_labels_are_names_of_the_most_probable(model: TrainedRun, pictures: np.ndarray) -> None:
     names = np.asarray(model.label_names)[model.predict_proba(pictures).argmax(axis=1)]
     assert model.predict(pictures).tolist() == names.tolist()
     assert model.label_names == [str(digit) for digit in range(10)]
 
 
-def test_files_by_any_kind_of_name(model: TrainedModel, pictures: np.ndarray, tmp_path: Path) -> None:
+def test_files_by_any_kind_of_name(model: TrainedRun, pictures: np.ndarray, tmp_path: Path) -> None:
     paths = [tmp_path / f"{i}.png" for i in range(4)]
     for path, picture in zip(paths, pictures, strict=False):
         Image.fromarray(picture.transpose(1, 2, 0)).save(path)
@@ -78,25 +78,25 @@ def test_files_by_any_kind_of_name(model: TrainedModel, pictures: np.ndarray, tm
         model.predict([*paths, tmp_path / "no.png"])
 
 
-def test_nothing_gives_nothing(model: TrainedModel) -> None:
+def test_nothing_gives_nothing(model: TrainedRun) -> None:
     for nothing in (np.zeros((0, 3, 8, 8), np.uint8), torch.zeros(0, 3, 8, 8), []):
         assert model.predict_proba(nothing).shape == (0, 10)
         assert model.predict(nothing).shape == (0,)
 
 
-def test_many_rows_are_predicted_in_parts(model: TrainedModel, pictures: np.ndarray) -> None:
+def test_many_rows_are_predicted_in_parts(model: TrainedRun, pictures: np.ndarray) -> None:
     many = np.resize(pictures, (2345, 3, 8, 8))
     probability = model.predict_proba(many)
     np.testing.assert_allclose(probability[-7:], model.predict_proba(many[-7:]), atol=1e-6)
 
 
-@pytest.mark.parametrize("shape", [(3, 8, 8), (5, 8, 8, 3), (5, 3, 8), (5, 1, 8, 8), ()])
-def test_other_shapes_are_refused(shape: tuple[int, ...], model: TrainedModel) -> None:
+@pytest.mark.parametrize("shape", [(3, 8, 8), (5, 8, 3, 8), (5, 3, 8), (5, 1, 8, 8), ()])
+def test_other_shapes_are_refused(shape: tuple[int, ...], model: TrainedRun) -> None:
     with pytest.raises(InputError, match=r"must be \(n, 3, 8, 8\)"):
         model.predict_proba(np.zeros(shape, np.uint8))
 
 
-def test_values_that_are_no_pictures_are_refused(model: TrainedModel, pictures: np.ndarray) -> None:
+def test_values_that_are_no_pictures_are_refused(model: TrainedRun, pictures: np.ndarray) -> None:
     broken = pictures / 255
     broken[3, 1, 2, 2] = np.nan
     with pytest.raises(InputError, match="NaN"):
@@ -118,7 +118,7 @@ def test_features_may_be_whole_numbers(tmp_path: Path) -> None:
     np.testing.assert_allclose(model.predict_proba(rows), model.predict_proba(rows.astype(np.float32)))
 
 
-def test_evaluate_gives_the_block_of_the_report(digits_run: Path, model: TrainedModel) -> None:
+def test_evaluate_gives_the_block_of_the_report(digits_run: Path, model: TrainedRun) -> None:
     block = json.loads((digits_run / "report.json").read_text())["test"]
     again = model.evaluate("test")
     assert again["group_balanced"] == pytest.approx(block["group_balanced"], abs=1e-6)
@@ -127,12 +127,12 @@ def test_evaluate_gives_the_block_of_the_report(digits_run: Path, model: Trained
 
 
 def test_predicting_leaves_the_run_as_it_was(digits_run: Path, pictures: np.ndarray) -> None:
-    before = {path: path.read_bytes() for path in digits_run.iterdir()}
+    before = {path: path.read_bytes() for path in Path(digits_run).iterdir()}
     model = load(str(digits_run))
     first = model.predict_proba(pictures)
     model.evaluate("valid")
     np.testing.assert_array_equal(model.predict_proba(pictures), first)
-    assert {path: path.read_bytes() for path in digits_run.iterdir()} == before
+    assert {path: path.read_bytes() for path in Path(digits_run).iterdir()} == before
     assert not model.algorithm.training
 
 

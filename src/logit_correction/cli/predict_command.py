@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from logit_correction.runs import TrainedModel
+    from logit_correction.runs import TrainedRun
 
 #: Columns of a CSV that may hold the files' names, the first that is there.
 FILE_COLUMNS = ("path", "file", "filename", "image")
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def predicted(model: TrainedModel, inputs: Sequence[Path]) -> tuple[str, list[list[str]]]:
+def predicted(model: TrainedRun, inputs: Sequence[Path]) -> tuple[str, list[list[str]]]:
     """Return what the first column names, and a row of the CSV for every new input, in their order."""
     from logit_correction.data.frames import is_table
 

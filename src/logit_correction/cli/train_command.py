@@ -145,7 +145,10 @@ def parse(arguments: list[str]) -> tuple[RunConfig, Path, bool, int]:
         outer, _, name = slot.path.rpartition(".")
         if outer:
             choices[outer].options[name] = choices[slot.path]
-    _tell_what_is_known(choices, known)
+    if known:
+        from logit_correction.runs.assemble import with_known
+
+        choices["method"] = with_known(choices["method"], known)
     training = TrainingConfig(**{name: parsed[name] for name in TrainingConfig.__dataclass_fields__})
     config = RunConfig(**{part: choices[part] for part in PARTS if part in choices}, training=training)
     if parsed["seeds"] < 1:
@@ -176,24 +179,6 @@ def _taken_out(arguments: list[str], options: Sequence[str]) -> tuple[list[str],
         elif argument:
             rest.append(argument)
     return rest, found
-
-
-def _tell_what_is_known(choices: dict[str, Choice], known: dict[str, list[str]]) -> None:
-    """Give the views that a person knows to the estimator that looks for a shortcut.
-
-    Raises:
-        InputError: If no estimator looks for one.
-    """
-    if not known:
-        return
-    estimator = choices.get("method.attributes")
-    if estimator is None or estimator.name != "Auto":
-        raise InputError(
-            f"--{next(iter(known))} is for methods that look for a shortcut: take --method LC with its default "
-            "--method.attributes Auto"
-        )
-    for name, views in known.items():
-        estimator.options[name] = [*(estimator.options.get(name) or []), *views]
 
 
 def _slots(arguments: list[str], base: dict[str, Any], wants_help: bool) -> list[Slot]:

@@ -47,6 +47,30 @@ def _row(report: dict[str, Any], selection: dict[str, Any], test: dict[str, Any]
     return row | {"selection": describe_selection(selection)}
 
 
+def groups_table(report: dict[str, Any]) -> pd.DataFrame:
+    """Return one row for each group of the test split, as ``GroupReport.groups`` has them.
+
+    Args:
+        report: Content of a ``report.json``.
+    """
+    return pd.DataFrame(report["test"]["groups"])
+
+
+def run_as_html(report: dict[str, Any]) -> str:
+    """Return the figures and groups of one run as tables of HTML, all text escaped.
+
+    Args:
+        report: Content of a ``report.json``.
+    """
+    parts = []
+    for frame in (comparison_table([report]), groups_table(report)[["label", "attribute", "count", "accuracy"]]):
+        shown = frame.dropna(axis="columns", how="all")
+        for name in shown.columns.intersection([*ACCURACIES, "accuracy"]):
+            shown = shown.assign(**{name: shown[name].map(percent)})
+        parts.append(shown.to_html(index=False, escape=True, border=0))
+    return "\n".join(parts)
+
+
 def describe_selection(selection: dict[str, Any]) -> str:
     """Return how a checkpoint was chosen, and which validation labels that took.
 

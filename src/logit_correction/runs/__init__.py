@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from logit_correction.runs.train import train
-from logit_correction.runs.trained import TrainedModel, load
+from logit_correction.runs.trained import TrainedRun, load
 
-__all__ = ["TrainedModel", "load", "train"]
+__all__ = ["TrainedRun", "load", "train"]

@@ -144,6 +144,28 @@ def as_choice(given: Any, option: str) -> Choice | None:
     raise InputError(f"--{option} must be a name, or a mapping with a name and its options: {{name: NAME, ...}}")
 
 
+def with_known(method: Choice, known: Mapping[str, Sequence[str]]) -> Choice:
+    """Return the method with the views that a person knows given to the estimator that looks for a shortcut.
+
+    Args:
+        method: Not yet checked.
+        known: ``shortcut`` or ``legitimate`` -> views.
+
+    Raises:
+        InputError: If no estimator of the method looks for a shortcut.
+    """
+    cls = find_class("method", method.name)
+    own = default_of(cls, "attributes") if "attributes" in components_of(cls) else None
+    estimator = as_choice(method.options.get("attributes", own), "method.attributes")
+    if estimator is None or estimator.name != "Auto":
+        raise InputError(
+            f"--{next(iter(known))} is for methods that look for a shortcut: take --method LC with its default "
+            "--method.attributes Auto"
+        )
+    options = {name: [*(estimator.options.get(name) or []), *views] for name, views in known.items()}
+    return Choice(method.name, {**method.options, "attributes": Choice("Auto", {**estimator.options, **options})})
+
+
 def _made(kind: str, value: Any) -> Any:
     """Return a component that was chosen, made; anything else as it is."""
     if not isinstance(value, Choice):

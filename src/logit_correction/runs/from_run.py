@@ -42,9 +42,9 @@ class FromRun(Network):
 
 def _network_of(folder: Path) -> tuple[Network, DataInfo]:
     """Return the predicting network of a run and the data that it was trained on."""
-    from logit_correction.runs.trained import TrainedModel
+    from logit_correction.runs.trained import TrainedRun
 
-    model = TrainedModel(folder)
+    model = TrainedRun(folder)
     network = model.algorithm.network
     if model.config.encoder is not None:
         raise InputError(f"the run {folder} has an encoder itself: take that one as --encoder")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -9,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -22,54 +26,115 @@ from logit_correction.data.table import DataSource
 from logit_correction.evaluation.predict import collect
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
+from logit_correction.render.tables import groups_table, run_as_html
 from logit_correction.runs import folder as files
 from logit_correction.runs import summary
 from logit_correction.runs.assemble import build_algorithm, build_source, complete_parts
 from logit_correction.runs.encode import EncodedStore, Encoder, check_same_weights, encode_table
+from logit_correction.runs.new_rows import Names, labelled
 from logit_correction.training import checkpoint
 from logit_correction.types import DataInfo, InputError
 
 #: Picture files in memory at a time.
 CHUNK = 512
 
+#: The splits that a run can be judged on.
+SPLITS = ("test", "valid", "train")
+
 #: What a model predicts: names of files or texts, arrays, or a data frame.
 NewInputs: TypeAlias = Tensor | NDArray[Any] | Sequence[Path | str] | Mapping[str, Any]
 
 
-class TrainedModel:
-    """The weights that a run selected, ready to predict.
+class TrainedRun(os.PathLike[str]):
+    """A finished run: its figures, and the weights that it selected, ready to predict.
+
+    Where a path is wanted, a run may be given.
 
     Attributes:
-        config: What was run.
-        report: The run's ``report.json``.
+        path: Its folder.
+        report: Content of its ``report.json``.
         label_names: L names, in the order of the columns of ``predict_proba``.
-        info: What the networks were told of the data.
+        device: Where it predicts.
     """
 
-    def __init__(self, folder: Path | str, device: str = "cpu") -> None:
-        """Load the run in ``folder``.
+    def __init__(
+        self, folder: Path | str, device: str = "cpu", *, place: tempfile.TemporaryDirectory[str] | None = None
+    ) -> None:
+        """Read the report of the run in ``folder``; the network is loaded when it is first needed.
+
+        Args:
+            folder: Folder of a finished run.
+            device: Where to predict.
+            place: A temporary folder around it, which lives as long as this object.
 
         Raises:
-            InputError: If the folder holds no finished run or its checkpoint is damaged.
+            InputError: If the folder holds no finished run.
         """
-        folder = Path(folder)
-        self.report = files.read_report(folder)
-        try:
-            self.config = complete_parts(RunConfig.read(folder / files.CONFIG))
-        except InputError as error:
-            raise InputError(f"{folder} cannot be loaded by this version ({error}): train again") from error
-        self.source: DataSource = build_source(self.config)
-        self.source.prepare(self.report["data"].get("preparation") or {})
+        self.path, self.device = Path(folder), torch.device(device)
+        if place is not None:
+            weakref.finalize(self, place.cleanup)
+        self.report: dict[str, Any] = files.read_report(self.path)
         self.label_names: list[str] = self.report["data"]["label_names"]
-        self.device = torch.device(device)
-        self.info = _info(self.report)
-        with without_pretrained_weights():
-            self.algorithm: Algorithm = build_algorithm(self.config, self.info)
+
+    def __fspath__(self) -> str:
+        """Return the folder."""
+        return str(self.path)
+
+    def __str__(self) -> str:
+        """Return the folder, which is what a text of a path is wanted for."""
+        return str(self.path)
+
+    def __truediv__(self, name: str) -> Path:
+        """Return the path of one of its files."""
+        return self.path / name
+
+    def __repr__(self) -> str:
+        """Say what it is."""
+        return f"TrainedRun({self.report['method']} on {self.report['data']['name']}, {str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        """Show its figures and groups in a notebook."""
+        return run_as_html(self.report)
+
+    @property
+    def groups(self) -> pd.DataFrame:
+        """One row for each group of the test split; see ``GroupReport.groups``."""
+        return groups_table(self.report)
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """What was run."""
         try:
-            self.algorithm.load_state_dict(checkpoint.read(folder / files.CHECKPOINT)["algorithm"])
+            return complete_parts(RunConfig.read(self.path / files.CONFIG))
+        except InputError as error:
+            raise InputError(f"{self.path} cannot be loaded by this version ({error}): train again") from error
+
+    @cached_property
+    def source(self) -> DataSource:
+        """The data source, as it was in training."""
+        source = build_source(self.config)
+        source.prepare(self.report["data"].get("preparation") or {})
+        return source
+
+    @cached_property
+    def info(self) -> DataInfo:
+        """What the networks were told of the data."""
+        return _info(self.report)
+
+    @cached_property
+    def algorithm(self) -> Algorithm:
+        """The method with its networks.
+
+        Raises:
+            InputError: If the checkpoint is damaged, or of another version.
+        """
+        with without_pretrained_weights():
+            algorithm = build_algorithm(self.config, self.info)
+        try:
+            algorithm.load_state_dict(checkpoint.read(self.path / files.CHECKPOINT)["algorithm"])
         except (RuntimeError, KeyError) as error:
-            raise InputError(f"{folder / files.CHECKPOINT} does not fit the run's config: train again") from error
-        self.algorithm.to(self.device).eval()
+            raise InputError(f"{self.path / files.CHECKPOINT} does not fit the run's config: train again") from error
+        return algorithm.to(self.device).eval()
 
     def predict_proba(self, inputs: NewInputs) -> NDArray[np.float32]:
         """Return the probability of every label.
@@ -111,9 +176,9 @@ class TrainedModel:
 
     @torch.no_grad()
     def _probabilities(self, store: InputStore) -> NDArray[np.float32]:
-        store = self._encoded(store).to(self.device)
+        algorithm, store = self.algorithm, self._encoded(store).to(self.device)
         rows = torch.arange(len(store), device=self.device).split(evaluation_batch(store))
-        parts = [self.algorithm.predict(store.fetch(part)).softmax(1) for part in rows if len(part)]
+        parts = [algorithm.predict(store.fetch(part)).softmax(1) for part in rows if len(part)]
         return torch.cat(parts).cpu().numpy() if parts else np.zeros((0, len(self.label_names)), np.float32)
 
     def _are_files(self, inputs: NewInputs) -> bool:
@@ -130,19 +195,39 @@ class TrainedModel:
         """Return the name of the most probable label of each input, (n,)."""
         return np.asarray(self.label_names)[self.predict_proba(inputs).argmax(1)]
 
-    def evaluate(self, split: str = "test") -> dict[str, Any]:
-        """Judge the model on a split of its data, read anew; the figures of ``report.json``'s test block.
+    def evaluate(
+        self, data: str | NewInputs = "test", label: Names | None = None, attribute: Names | None = None
+    ) -> dict[str, Any]:
+        """Judge the run on a split of its data, read anew, or on new labelled rows.
+
+        Args:
+            data: A split: ``test``, ``valid`` or ``train``. Or new rows, as ``predict_proba`` takes them.
+            label: Of new rows: n names; of a data frame also a column, by default that of training.
+            attribute: Of new rows, n names or a column, None where unknown: groups are label by attribute.
+
+        Returns:
+            The figures of ``report.json``'s test block.
 
         Raises:
-            InputError: If the data cannot be read.
+            InputError: If data cannot be read, or a label is none of the run's.
         """
+        if isinstance(data, str) and label is None:
+            return self._evaluate_split(data)
+        column = self.config.data.options.get("label")
+        rows = labelled(data, label if label is not None else column, attribute, self.report)
+        return rows.judge(self.predict_proba(data))
+
+    def _evaluate_split(self, split: str) -> dict[str, Any]:
+        if split not in SPLITS:
+            raise InputError(f"{split!r} is no split: give test, valid or train, or new rows with their labels")
         table = self.source.build().check()
         if self.config.encoder is not None:
             table = encode_table(table, self.config)
             check_same_weights(cast(EncodedStore, table.inputs).description["weights"], self.report["encoder"])
         size, workers = evaluation_batch(table.inputs), self.config.training.workers
         batches = BatchLoader(table, split, batch_size=size, device=self.device, workers=workers).epoch()
-        logits = collect(lambda batch: {"logits": self.algorithm.predict(batch.inputs)}, batches)["logits"]
+        algorithm = self.algorithm
+        logits = collect(lambda batch: {"logits": algorithm.predict(batch.inputs)}, batches)["logits"]
         return summary.judge(table, split, logits)
 
     @property
@@ -174,6 +259,8 @@ class TrainedModel:
         if isinstance(inputs, np.ndarray):
             inputs = np.require(inputs, requirements=["C", "W"])  # else torch refuses a flipped array
         values, shape = torch.as_tensor(inputs), self._inputs_info.input_shape
+        if len(shape) == 3 and values.dim() == 4 and tuple(values.shape[1:]) == (*shape[1:], shape[0]):
+            values = values.permute(0, 3, 1, 2)  # channels last, as most programs have images
         if tuple(values.shape[1:]) != shape:
             shown = ", ".join(map(str, shape))
             raise InputError(f"inputs have shape {tuple(values.shape)}, but must be (n, {shown})")
@@ -184,8 +271,8 @@ class TrainedModel:
         return self.source.as_store(values)
 
 
-def load(run: Path | str, device: str = "cpu") -> TrainedModel:
-    """Load the trained model of a run folder.
+def load(run: Path | str, device: str = "cpu") -> TrainedRun:
+    """Load a finished run, its trained network too.
 
     Args:
         run: Folder that ``train`` wrote.
@@ -194,7 +281,9 @@ def load(run: Path | str, device: str = "cpu") -> TrainedModel:
     Raises:
         InputError: If the folder holds no finished run or its checkpoint is damaged.
     """
-    return TrainedModel(run, device)
+    loaded = TrainedRun(run, device)
+    _ = loaded.algorithm  # what is wrong with it is told here
+    return loaded
 
 
 def _info(report: dict[str, Any]) -> DataInfo:

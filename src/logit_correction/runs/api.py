@@ -1,0 +1,127 @@
+"""``train`` for Python: plain names in, a trained run out."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pandas as pd
+
+from logit_correction.config import PARTS, Choice, RunConfig, TrainingConfig
+from logit_correction.errors import InputError, did_you_mean
+from logit_correction.render.tables import comparison_table
+from logit_correction.runs.assemble import with_known
+from logit_correction.runs.folder import read_report
+from logit_correction.runs.train import train as train_into
+from logit_correction.runs.trained import TrainedRun
+from logit_correction.training.display import choose_display
+
+#: A part of a run: a name, a name with options, or what `from_arrays` and `from_table` return.
+Part: TypeAlias = str | Mapping[str, Any] | Choice
+
+
+def train(
+    data: RunConfig | Part,
+    out: Path | str | None = None,
+    *,
+    method: Part | None = None,
+    network: Part | None = None,
+    biased_network: Part | None = None,
+    encoder: Part | None = None,
+    preset: str | None = None,
+    shortcut: Sequence[str] = (),
+    legitimate: Sequence[str] = (),
+    resume: bool = False,
+    progress: bool = False,
+    page: bool = True,
+    **training: Any,
+) -> TrainedRun:
+    """Train one run, judge it, and return it.
+
+    Args:
+        data: The data source: a name such as ``"Digits"``, a mapping of its name and options, or what ``from_arrays``
+            or ``from_table`` returned. Or a whole ``RunConfig``, beside which no part and no option is given.
+        out: Folder of the run; new or empty, or with ``resume`` that of an unfinished run. None keeps the run in a
+            temporary folder for as long as the returned object lives.
+        method: The method, by default ``LC``, or that of the preset.
+        network: The network; by default one that fits the data.
+        biased_network: The network of methods that have a biased one; by default like ``network``.
+        encoder: A frozen network whose features take the place of the inputs.
+        preset: Name of a preset, whose options count where nothing else is given.
+        shortcut: Views that are known to be a shortcut, such as ``column:scanner``.
+        legitimate: Views that are known to be none.
+        resume: Go on with an unfinished run; a finished one is left as it is.
+        progress: Show progress as the command does.
+        page: Write ``report.html``.
+        **training: Options of ``TrainingConfig``, such as ``epochs``, ``seed`` and ``learning_rate``.
+
+    Returns:
+        The run: its path, report and groups; ``predict`` and ``evaluate`` load the trained network when first called.
+
+    Raises:
+        InputError: Something given is wrong; nothing was trained.
+        TrainingError: The loss was not finite.
+        Interrupted: Somebody asked to stop; ``resume`` goes on.
+
+    >>> run = train({"name": "Digits", "minority_ratio": 0.05}, method="ERM", epochs=1, threads=1)
+    >>> sorted(run.groups.columns)[:4]
+    ['accuracy', 'attribute', 'correct', 'count']
+    """
+    parts = {"method": method, "network": network, "biased_network": biased_network, "encoder": encoder}
+    given = {name: part for name, part in parts.items() if part is not None}
+    if isinstance(data, RunConfig):
+        beside = [*given, *training, *(["preset"] if preset is not None else [])]
+        if beside:
+            raise InputError(f"{beside[0]} is given beside a whole RunConfig: write it into the config")
+        config = data
+    else:
+        config = _config({"data": data, **given}, preset, training)
+    known = {"shortcut": shortcut, "legitimate": legitimate}
+    if any(known.values()):
+        views = {name: list(names) for name, names in known.items() if names}
+        config = replace(config, method=with_known(config.method, views))
+    place = None if out is not None else tempfile.TemporaryDirectory(prefix="logit-correction-")
+    folder = Path(out) if out is not None else Path(place.name) / "run"  # type: ignore[union-attr]
+    train_into(config, folder, resume=resume, display=choose_display() if progress else None, page=page)
+    return TrainedRun(folder, place=place)
+
+
+def runs_table(runs: Sequence[TrainedRun | Path | str], other_selections: bool = False) -> pd.DataFrame:
+    """Return one row for each run: method, epochs, seed, accuracies on the test split as fractions, and selection.
+
+    Args:
+        runs: Runs, or their folders.
+        other_selections: Add a row for every other checkpoint that a run has kept, after the run's own row.
+
+    Raises:
+        InputError: If a folder holds no finished run.
+    """
+    return comparison_table([read_report(Path(run)) for run in runs], other_selections)
+
+
+def _config(parts: Mapping[str, Part], preset: str | None, training: Mapping[str, Any]) -> RunConfig:
+    """Return the config of parts and options that are given by name."""
+    known = [field.name for field in fields(TrainingConfig)]
+    for name in training:
+        if name not in known:
+            raise InputError(f"there is no option {name!r}{did_you_mean(name, [*PARTS, *known])}")
+    flat: dict[str, Any] = {name: _mapping(name, part) for name, part in parts.items()} | dict(training)
+    if preset is not None:
+        flat["preset"] = preset
+    else:
+        flat.setdefault("method", {"name": "LC"})
+    return RunConfig.from_dict(flat)
+
+
+def _mapping(name: str, part: Any) -> dict[str, Any]:
+    if isinstance(part, Choice):
+        return {"name": part.name, **part.options}
+    if isinstance(part, str):
+        return {"name": part}
+    if isinstance(part, Mapping):
+        return dict(part)
+    hint = " (from_arrays and from_table make such of your own rows)" if name == "data" else ""
+    raise InputError(f"{name} must be a name, or a mapping with a name and options, not {type(part).__name__}{hint}")

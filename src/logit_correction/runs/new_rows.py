@@ -1,0 +1,114 @@
+"""New labelled rows from Python: their labels and attributes by name, and how well a run does on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logit_correction.correlation import Correlation
+from logit_correction.evaluation.predictions import Predictions
+from logit_correction.evaluation.report import GroupReport
+from logit_correction.types import InputError
+
+#: Names of n rows, or the column of a data frame that holds them.
+Names: TypeAlias = str | Sequence[Any] | NDArray[Any]
+
+#: Probabilities count as no less than this where a logarithm is taken.
+_LEAST = 1e-30
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """What is known of n new rows.
+
+    Attributes:
+        label: (n,) numbers of labels.
+        label_names: L names.
+        attribute: (n,) numbers of attribute values, -1 where unknown; None where nobody told.
+        attribute_names: K names.
+        correlation: Which labels go with which of these values, where that is known.
+    """
+
+    label: NDArray[np.int64]
+    label_names: Sequence[str]
+    attribute: NDArray[np.int64] | None
+    attribute_names: Sequence[str]
+    correlation: Correlation | None
+
+    def judge(self, probability: NDArray[np.float32]) -> dict[str, Any]:
+        """Return the figures of predictions (n, L), as ``report.json``'s test block has them.
+
+        Raises:
+            InputError: If there are more or fewer predictions than labels.
+        """
+        if len(probability) != len(self.label):
+            raise InputError(f"there are {len(probability):,} rows, but {len(self.label):,} labels: give one a row")
+        rows = Predictions(
+            index=np.arange(len(self.label)),
+            label=self.label,
+            logits=np.log(probability.clip(_LEAST)),
+            label_names=self.label_names,
+            attribute=self.attribute,
+            attribute_names=self.attribute_names,
+            split="new rows",
+        )
+        return GroupReport.from_predictions(rows, self.correlation).to_dict()
+
+
+def labelled(data: Any, label: Names | None, attribute: Names | None, report: Mapping[str, Any]) -> LabelledRows:
+    """Read the labels of new rows.
+
+    Args:
+        data: The rows; a data frame or a mapping if ``label`` or ``attribute`` is a column.
+        label: (n,) names or whole numbers, or a column.
+        attribute: The same of attributes, or None.
+        report: The run's ``report.json``.
+
+    Raises:
+        InputError: If labels are missing, or one is none of the run's.
+    """
+    if label is None:
+        raise InputError("new rows can be judged only by their labels: give label=, a list of names or a column")
+    names = [str(name) for name in report["data"]["label_names"]]
+    numbers = _numbers(_column(data, label, "label"), names)
+    if (numbers < 0).any():
+        row = int((numbers < 0).argmax())
+        found = _column(data, label, "label")[row]
+        raise InputError(f"row {row}: the label {found!r} is none of the run's: {', '.join(names)}")
+    if attribute is None:
+        return LabelledRows(numbers, names, None, (), None)
+    values = _column(data, attribute, "attribute")
+    known, table = [str(name) for name in report["data"]["attribute_names"]], report["data"].get("correlation")
+    there = sorted({name for name in values if name})
+    if set(there) <= set(known):
+        correlation = None if table is None else Correlation.from_table(table, len(known))
+        return LabelledRows(numbers, names, _numbers(values, known), known, correlation)
+    return LabelledRows(numbers, names, _numbers(values, there), there, None)
+
+
+def _column(data: Any, given: Names, what: str) -> list[str]:
+    """Return the names as text, "" where there is none."""
+    if isinstance(given, str):
+        if not isinstance(data, Mapping) and not hasattr(data, "columns"):
+            raise InputError(f"{what}={given!r} names a column, but the rows are no data frame: give one {what} a row")
+        if given not in data:
+            raise InputError(f"the rows have no column {given!r}: give {what}= another column, or a list of names")
+        given = data[given]
+    return [_text(value) for value in np.asarray(given, dtype=object).tolist()]
+
+
+def _text(value: Any) -> str:
+    """Return a name as the data sources write it: whole numbers without a point, "" where it is missing."""
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _numbers(values: Sequence[str], names: Sequence[str]) -> NDArray[np.int64]:
+    """Return the place of each name among ``names``, -1 where it is none of them."""
+    place = {name: number for number, name in enumerate(names)}
+    return np.array([place.get(value, -1) for value in values], dtype=np.int64)
