@@ -42,7 +42,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "out without value": ((*DIGITS, "--out"), ("--out needs a value",)),
     "data without value": (("--data", "--method", "ERM", "--out", "x"), ("--data needs a value",)),
     "misspelt data": (("--data", "Digit", *DIGITS[2:], "--out", "x"), ("Digit", "did you mean Digits?")),
-    "misspelt method": ((*DIGITS, "--method", "lc", "--out", "x"), ("lc", "did you mean LC?")),
+    "misspelt method": ((*DIGITS, "--method", "LCC", "--out", "x"), ("LCC", "did you mean LC?")),
     "misspelt network": ((*DIGITS, "--network", "MPL", "--out", "x"), ("MPL", "did you mean MLP?")),
     "no such module": ((*DIGITS, "--method", "nowhere.Method", "--out", "x"), ("nowhere", "PYTHONPATH")),
     "no such class": ((*DIGITS, "--method", "my_parts.Missing", "--out", "x"), ("my_parts", "Missing")),

@@ -249,7 +249,7 @@ def test_a_component_is_named_and_its_options_are_set(tmp_path: Path) -> None:
     deep = ("--method.attributes.attributes", "CrossFitted", "--method.attributes.attributes.view", "[colour, border]")
     nested = chosen(*start, "--method.attributes", "Clusters", *deep, "--method.prior", "Counted")["method"]
     assert nested["attributes"]["attributes"]["view"] == ["colour", "border"]
-    assert nested["attributes"]["weights"] == "seo" and nested["prior"] == {"name": "Counted", "smoothing": 0.3}
+    assert nested["attributes"]["weights"] is None and nested["prior"] == {"name": "Counted", "smoothing": 0.3}
     default = chosen(*start, "--method.mixing.limit", "0.1")["method"]
     assert default["mixing"]["limit"] == 0.1 and default["attributes"]["name"] == "Auto"
     own = chosen(*start, "--method.attributes", "my_parts.Greatest", "--method.attributes.first", "0")["method"]
@@ -409,3 +409,33 @@ def test_no_figure_is_nan_where_the_page_reads_it(finished: dict[str, Path]) -> 
     report = strict((finished["LC"] / "report.json").read_text())
     values = [value for row in report["group_prior"]["estimated"] for value in row]
     assert all(math.isfinite(value) for value in values)
+
+
+def test_names_and_options_are_taken_as_people_write_them(command: Any, tmp_path: Path) -> None:
+    words = [
+        "--data",
+        "digits",
+        "--method",
+        "lc",
+        "--network=mlp",
+        "--method.attributes",
+        "online",
+        "--batch-size",
+        "8",
+    ]
+    chosen = parse([*words, "--learning-rate=0.01", "--out", "run"]).config
+    assert (chosen.data.name, chosen.method.name, chosen.network.name) == ("Digits", "LC", "MLP")
+    assert chosen.method.options["attributes"].name == "Online"
+    assert (chosen.training.batch_size, chosen.training.learning_rate) == (8, 0.01)
+    for habit, ours in (("--lr", "--learning_rate"), ("--num_workers", "--workers"), ("--gpus", "--devices")):
+        wrong = command("train", "--data", "Digits", "--method", "ERM", habit, "1", "--out", str(tmp_path / "run"))
+        assert f"did you mean {ours}?" in wrong.error()
+
+
+def test_the_config_is_printed_as_a_file_that_gives_the_same_run(command: Any, tmp_path: Path) -> None:
+    words = ["--data", "Digits", "--data.severity", "3", "--method", "LC", "--epochs", "2"]
+    printed = command("train", *words, "--print_config")
+    assert printed.status == 0
+    (tmp_path / "config.yaml").write_text(printed.out)
+    again = parse(["--config", str(tmp_path / "config.yaml"), "--out", "run"]).config
+    assert complete(again).to_dict() == complete(parse([*words, "--out", "run"]).config).to_dict()

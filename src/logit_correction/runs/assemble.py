@@ -54,6 +54,16 @@ KINDS: dict[str, tuple[str, Mapping[str, tuple[str, str]], type]] = {
 }
 
 
+def known_name(part: str, name: str) -> str:
+    """Return a name as it is written in the list of its kind, whatever letters of it are capital; others as they are.
+
+    >>> known_name("method", "lc"), known_name("network", "resnet18"), known_name("method", "my_package.Mine")
+    ('LC', 'ResNet18', 'my_package.Mine')
+    """
+    known = KINDS[part][1]
+    return name if name in known else {one.lower(): one for one in known}.get(name.lower(), name)
+
+
 def find_class(part: str, name: str) -> Callable[..., Any]:
     """Return the class of ``part`` (one of ``config.PARTS``) that ``name`` stands for; a network may be a function.
 
@@ -93,6 +103,7 @@ def complete_parts(config: RunConfig) -> RunConfig:
     for part in PARTS:
         choice = getattr(config, part)
         if choice is not None and choice.name:
+            choice = Choice(known_name(part, choice.name), choice.options)
             options = _options(part, choice.name, choice.options, f"{part}.")
             parts[part] = Choice(choice.name, {name: _plain(value, name) for name, value in options.items()})
     return replace(config, **parts)
@@ -114,7 +125,8 @@ def _options(kind: str, name: str, given: Mapping[str, Any], prefix: str) -> dic
     for key, its_kind in kinds.items():
         chosen = as_choice(given.get(key, default_of(cls, key)), f"{prefix}{key}")
         if chosen is not None:
-            chosen = Choice(chosen.name, _options(its_kind, chosen.name, chosen.options, f"{prefix}{key}."))
+            its_name = known_name(its_kind, chosen.name)
+            chosen = Choice(its_name, _options(its_kind, its_name, chosen.options, f"{prefix}{key}."))
         options[key] = chosen
     return options
 
