@@ -17,7 +17,7 @@ from logit_correction.benchmark import read
 from logit_correction.cli.train_command import parse
 from logit_correction.data.cmnist import ColoredMNIST
 from logit_correction.data.table import DataTable
-from logit_correction.runs.assemble import complete
+from logit_correction.runs.parts import complete
 
 FOLDER = Path(__file__).parents[1] / "configs"
 DATA = ("cmnist", "ccifar10", "bffhq", "waterbirds", "celeba", "civilcomments")

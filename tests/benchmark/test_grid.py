@@ -14,8 +14,9 @@ import yaml
 
 from logit_correction import Choice, InputError, RunConfig
 from logit_correction.benchmark import Benchmark, merge, read, shipped, slug
-from logit_correction.runs.assemble import build_algorithm, build_source, complete
+from logit_correction.runs.assemble import build_algorithm, build_source
 from logit_correction.runs.defaults import fitted
+from logit_correction.runs.parts import complete
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import ViewInputs
 

@@ -20,7 +20,7 @@ from logit_correction.cli.train_command import parse
 from logit_correction.config import TrainingConfig
 from logit_correction.correlation import Correlation
 from logit_correction.evaluation import GroupReport, Predictions
-from logit_correction.runs.assemble import complete
+from logit_correction.runs.parts import complete
 
 #: LC with both networks side by side, so that a single epoch will do.
 LC = ("--method", "LC", "--method.attributes", "Online")

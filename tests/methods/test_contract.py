@@ -26,7 +26,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.networks.mlp import MLP
 from logit_correction.randomness import StepRandomness
 from logit_correction.registry import resolve
-from logit_correction.runs.assemble import default_of
+from logit_correction.runs.parts import default_of
 from logit_correction.runs.train import training_rows
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit

@@ -11,16 +11,10 @@ import torch
 
 from logit_correction import Choice, InputError, RunConfig, TrainingConfig
 from logit_correction.presets import PRESETS, load_preset
-from logit_correction.runs.assemble import (
-    build_algorithm,
-    build_fabric,
-    build_source,
-    check_attributes,
-    complete,
-    find_class,
-)
+from logit_correction.runs.assemble import build_algorithm, build_fabric, build_source, check_attributes
 from logit_correction.runs.defaults import fitted
 from logit_correction.runs.options import checked_options, plain
+from logit_correction.runs.parts import complete, find_class
 from logit_correction.runs.train import training_rows
 
 
@@ -113,7 +107,7 @@ def test_cuda_that_is_not_there_is_refused() -> None:
         ("method", {"seed": 1}, "LC has no option 'seed'"),
         ("method", {"q": 0.7}, "LC has no option 'q': it has attributes, mixing, oversampling, prior"),
         ("method", {"prior": "best"}, "prior 'best' is unknown: take one of Counted, Moving, or"),
-        ("method", {"mixing": "GroupMixup"}, "mixing 'GroupMixup' is unknown (did you mean GroupMixUp?)"),
+        ("method", {"mixing": "GroupMixUpp"}, "mixing 'GroupMixUpp' is unknown (did you mean GroupMixUp?)"),
         ("method", {"attributes": "Onlin"}, "attribute estimator 'Onlin' is unknown (did you mean Online?)"),
         ("method", {"attributes": "my_parts.Points"}, "'my_parts.Points' is not a attribute estimator"),
         ("method", {"attributes": 5}, "--method.attributes must be a name, or a mapping with a name"),

@@ -17,8 +17,8 @@ from logit_correction.data.digits import Digits
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.runs import encode
-from logit_correction.runs.assemble import complete
 from logit_correction.runs.encode import Encoder, encode_table
+from logit_correction.runs.parts import complete
 from logit_correction.training.display import Display
 
 SMALL = Choice("ConvNet", {"channels": [4, 6], "hidden": 0, "norm": "batch"})

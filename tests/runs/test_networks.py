@@ -13,7 +13,8 @@ import torch
 
 from logit_correction import Choice, InputError, RunConfig, TrainingConfig, load, train
 from logit_correction.data.digits import Digits
-from logit_correction.runs.assemble import build_algorithm, complete
+from logit_correction.runs.assemble import build_algorithm
+from logit_correction.runs.parts import complete
 
 SHORT = TrainingConfig(epochs=1, batch_size=512, threads=1, log_every=10)
 

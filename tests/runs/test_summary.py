@@ -10,7 +10,7 @@ from logit_correction.attributes.clusters import Clusters
 from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.given import Given
 from logit_correction.attributes.online import Online
-from logit_correction.runs.summary import warn_of_minority
+from logit_correction.runs.minority import warn_of_minority
 
 
 @pytest.mark.parametrize(

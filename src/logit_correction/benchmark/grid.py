@@ -92,7 +92,7 @@ class Cell:
             InputError: If an option is wrong.
         """
         from logit_correction.config import RunConfig
-        from logit_correction.runs.assemble import complete
+        from logit_correction.runs.parts import complete
 
         try:
             return complete(RunConfig.from_dict(self.options))

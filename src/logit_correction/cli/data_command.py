@@ -53,7 +53,7 @@ def _source(name: str, rest: list[str]) -> DataSource:
     """
     from jsonargparse import ArgumentParser
 
-    from logit_correction.runs.assemble import GIVEN, find_class
+    from logit_correction.runs.parts import GIVEN, find_class
 
     cls = find_class("data", name)
     parser = ArgumentParser(exit_on_error=False, add_help=False, allow_abbrev=False)

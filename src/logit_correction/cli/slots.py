@@ -16,7 +16,7 @@ class Slot:
 
     Attributes:
         path: What its options begin with, such as ``method.attributes``.
-        kind: Its kind, a key of ``runs.assemble.KINDS``.
+        kind: Its kind, a key of ``runs.parts.KINDS``.
         name: The name of its class, or a dotted path.
         options: What the config file or the preset says of it; empty where that names another class.
     """
@@ -42,7 +42,7 @@ def find_slots(arguments: list[str], base: dict[str, Any], wants_help: bool) -> 
         if name is None and not wants_help and part in ("data", "method"):
             raise InputError(f"--{part} is missing: give a name; `logit-correction list` shows them")
         if name is not None:
-            from logit_correction.runs.assemble import known_name  # heavy, and a plain --help names nothing
+            from logit_correction.runs.parts import known_name  # heavy, and a plain --help names nothing
 
             name = known_name(part, name)
             slots += _with_components(Slot(part, part, name, options if name == old else {}), arguments)
@@ -51,7 +51,7 @@ def find_slots(arguments: list[str], base: dict[str, Any], wants_help: bool) -> 
 
 def _with_components(slot: Slot, arguments: list[str]) -> list[Slot]:
     """Return a slot and those of its components, as the arguments, the config or the defaults name them."""
-    from logit_correction.runs.assemble import as_choice, components_of, default_of, find_class, known_name
+    from logit_correction.runs.parts import as_choice, components_of, default_of, find_class, known_name
 
     cls, slots = find_class(slot.kind, slot.name), [slot]
     for argument, kind in components_of(cls).items():
@@ -70,7 +70,7 @@ def _empty(slots: list[Slot]) -> list[str]:
     """Return the parts, and the components inside what was named, of which none was named."""
     if not slots:  # nothing heavy for a plain --help
         return list(PARTS)
-    from logit_correction.runs.assemble import components_of, find_class
+    from logit_correction.runs.parts import components_of, find_class
 
     inside = [f"{slot.path}.{name}" for slot in slots for name in components_of(find_class(slot.kind, slot.name))]
     named = {slot.path for slot in slots}

@@ -86,7 +86,7 @@ def parse(arguments: list[str]) -> Order:
         if outer:
             choices[outer].options[name] = choices[slot.path]
     if known:
-        from logit_correction.runs.assemble import with_known
+        from logit_correction.runs.parts import with_known
 
         choices["method"] = with_known(choices["method"], known)
     training = TrainingConfig(**{name: parsed[name] for name in TrainingConfig.__dataclass_fields__})
@@ -139,8 +139,8 @@ def _parser(slots: list[Slot], base: dict[str, Any]) -> Any:
     parser.add_class_arguments(TrainingConfig, None)
     defaults: dict[str, Any] = {k: v for k, v in base.items() if k not in PARTS}
     for slot in slots:
-        from logit_correction.runs.assemble import GIVEN, components_of, find_class
         from logit_correction.runs.options import add_options
+        from logit_correction.runs.parts import GIVEN, components_of, find_class
 
         cls = find_class(slot.kind, slot.name)
         kinds = components_of(cls)

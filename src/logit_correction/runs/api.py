@@ -13,8 +13,8 @@ import pandas as pd
 from logit_correction.config import PARTS, Choice, RunConfig, TrainingConfig
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.render.tables import comparison_table
-from logit_correction.runs.assemble import with_known
 from logit_correction.runs.folder import read_report
+from logit_correction.runs.parts import with_known
 from logit_correction.runs.train import train as train_into
 from logit_correction.runs.trained import TrainedRun
 from logit_correction.training.display import choose_display

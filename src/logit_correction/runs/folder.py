@@ -110,7 +110,7 @@ def difference(folder: Path, config: RunConfig, ignore: Collection[str] = ()) ->
     Raises:
         InputError: The folder holds a run that this version cannot read.
     """
-    from logit_correction.runs.assemble import complete
+    from logit_correction.runs.parts import complete
 
     if not (folder / CONFIG).is_file():
         return None

@@ -1,24 +1,75 @@
-"""New labelled rows from Python: their labels and attributes by name, and how well a run does on them."""
+"""New rows from Python: their inputs, and with labels and attributes how well a run does on them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from logit_correction.correlation import Correlation
+from logit_correction.data.stores import InputStore
+from logit_correction.data.table import DataSource
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import GroupReport
-from logit_correction.types import InputError
+from logit_correction.types import DataInfo, InputError
+
+#: What a run predicts: names of files or texts, arrays, or a data frame.
+NewInputs: TypeAlias = Tensor | NDArray[Any] | Sequence[Path | str] | Mapping[str, Any]
 
 #: Names of n rows, or the column of a data frame that holds them.
 Names: TypeAlias = str | Sequence[Any] | NDArray[Any]
 
 #: Probabilities count as no less than this where a logarithm is taken.
 _LEAST = 1e-30
+
+
+def are_files(inputs: NewInputs, source: DataSource) -> bool:
+    """Return whether inputs are names of files; where texts are inputs only a ``Path`` is one.
+
+    Raises:
+        InputError: If they are one name alone.
+    """
+    if isinstance(inputs, str | Path):
+        raise InputError(f"inputs are one name, {str(inputs)!r}: give a list of names")
+    if isinstance(inputs, Tensor | Mapping) or hasattr(inputs, "columns"):
+        return False
+    if isinstance(inputs, np.ndarray) and inputs.dtype.kind not in "UO":
+        return False
+    return not source.takes_texts or any(isinstance(one, Path) for one in inputs)
+
+
+def store_of(inputs: NewInputs, source: DataSource, info: DataInfo) -> InputStore:
+    """Return inputs that are no files as the networks take them.
+
+    Args:
+        inputs: Arrays, texts, a data frame or a mapping of columns.
+        source: The run's data source.
+        info: What inputs are.
+
+    Raises:
+        InputError: If the shape or the values do not fit.
+    """
+    if not isinstance(inputs, Tensor | np.ndarray) or (isinstance(inputs, np.ndarray) and inputs.dtype.kind in "UO"):
+        return source.read_values(inputs)
+    if isinstance(inputs, np.ndarray):
+        inputs = np.require(inputs, requirements=["C", "W"])  # else torch refuses a flipped array
+    values, shape = torch.as_tensor(inputs), info.input_shape
+    if len(shape) == 3 and values.dim() == 4 and tuple(values.shape[1:]) == (*shape[1:], shape[0]):
+        values = values.permute(0, 3, 1, 2)  # channels last, as most programs have images
+    if tuple(values.shape[1:]) != shape:
+        shown = ", ".join(map(str, shape))
+        raise InputError(f"inputs have shape {tuple(values.shape)}, but must be (n, {shown})")
+    if len(shape) == 3 and values.dtype != torch.uint8 and not values.is_floating_point():
+        raise InputError(f"pictures have type {values.dtype}, but must be unsigned bytes or floats in [0, 1]")
+    if values.is_floating_point() and not bool(torch.isfinite(values).all()):
+        raise InputError("the inputs hold NaN or infinity: mend or remove those rows")
+    return source.as_store(values)
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,12 @@ from logit_correction.data.table import DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock, summary
-from logit_correction.runs.assemble import (
-    build_algorithm,
-    build_fabric,
-    build_source,
-    build_table,
-    check_attributes,
-    complete,
-)
+from logit_correction.runs.assemble import build_algorithm, build_fabric, build_source, build_table, check_attributes
 from logit_correction.runs.defaults import fitted
 from logit_correction.runs.encode import encode_table
+from logit_correction.runs.minority import describe_minority, warn_of_minority
 from logit_correction.runs.networks import check_fits
+from logit_correction.runs.parts import complete
 from logit_correction.training import checkpoint
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
@@ -192,11 +187,11 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
     """Judge what was trained and write the folder; the report comes last, so a finished run has it all."""
     started = time.monotonic()
     algorithm, table, rules = fit.algorithm, fit.table, fit.rules
-    minority = summary.describe_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
+    minority = describe_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
     warnings = [
         *table.notes,
         *fit.progress.warnings,
-        *summary.warn_of_minority(minority, table.info.num_rows, algorithm.attributes),
+        *warn_of_minority(minority, table.info.num_rows, algorithm.attributes),
     ]
     prior = summary.describe_prior(algorithm, table)
     final_state, final_epoch = algorithm.state_dict(), fit.progress.epoch

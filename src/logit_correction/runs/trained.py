@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from logit_correction.config import RunConfig
-from logit_correction.correlation import Correlation
 from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.new_pictures import UnreadablePictures
 from logit_correction.data.stores import ArrayStore, InputStore
@@ -29,9 +27,10 @@ from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.render.tables import groups_table, run_as_html
 from logit_correction.runs import folder as files
 from logit_correction.runs import summary
-from logit_correction.runs.assemble import build_algorithm, build_source, complete_parts
+from logit_correction.runs.assemble import build_algorithm, build_source
 from logit_correction.runs.encode import EncodedStore, Encoder, check_same_weights, encode_table
-from logit_correction.runs.new_rows import Names, labelled
+from logit_correction.runs.new_rows import Names, NewInputs, are_files, labelled, store_of
+from logit_correction.runs.parts import complete_parts
 from logit_correction.training import checkpoint
 from logit_correction.types import DataInfo, InputError
 
@@ -40,9 +39,6 @@ CHUNK = 512
 
 #: The splits that a run can be judged on.
 SPLITS = ("test", "valid", "train")
-
-#: What a model predicts: names of files or texts, arrays, or a data frame.
-NewInputs: TypeAlias = Tensor | NDArray[Any] | Sequence[Path | str] | Mapping[str, Any]
 
 
 class TrainedRun(os.PathLike[str]):
@@ -119,7 +115,7 @@ class TrainedRun(os.PathLike[str]):
     @cached_property
     def info(self) -> DataInfo:
         """What the networks were told of the data."""
-        return _info(self.report)
+        return summary.info_of(self.report)
 
     @cached_property
     def algorithm(self) -> Algorithm:
@@ -150,8 +146,8 @@ class TrainedRun(os.PathLike[str]):
         Raises:
             InputError: If a file cannot be read, or the shape or the values do not fit.
         """
-        if not self._are_files(inputs):
-            return self._probabilities(self._store(inputs))
+        if not are_files(inputs, self.source):
+            return self._probabilities(store_of(inputs, self.source, self._inputs_info))
         paths, parts, faults = [Path(path) for path in cast(Iterable[str], inputs)], [], []
         for start in range(0, len(paths), CHUNK):
             try:
@@ -180,16 +176,6 @@ class TrainedRun(os.PathLike[str]):
         rows = torch.arange(len(store), device=self.device).split(evaluation_batch(store))
         parts = [algorithm.predict(store.fetch(part)).softmax(1) for part in rows if len(part)]
         return torch.cat(parts).cpu().numpy() if parts else np.zeros((0, len(self.label_names)), np.float32)
-
-    def _are_files(self, inputs: NewInputs) -> bool:
-        """Return whether inputs are names of files; where texts are inputs only a ``Path`` is one."""
-        if isinstance(inputs, str | Path):
-            raise InputError(f"inputs are one name, {str(inputs)!r}: give a list of names")
-        if isinstance(inputs, Tensor | Mapping) or hasattr(inputs, "columns"):
-            return False
-        if isinstance(inputs, np.ndarray) and inputs.dtype.kind not in "UO":
-            return False
-        return not self.source.takes_texts or any(isinstance(one, Path) for one in inputs)
 
     def predict(self, inputs: NewInputs) -> NDArray[np.str_]:
         """Return the name of the most probable label of each input, (n,)."""
@@ -251,25 +237,6 @@ class TrainedRun(os.PathLike[str]):
         bf16 = self.config.training.precision == "bf16-mixed"
         return ArrayStore(self._encoder.of_store(store, self.device, bf16))
 
-    def _store(self, inputs: NewInputs) -> InputStore:
-        if not isinstance(inputs, Tensor | np.ndarray) or (
-            isinstance(inputs, np.ndarray) and inputs.dtype.kind in "UO"
-        ):
-            return self.source.read_values(inputs)
-        if isinstance(inputs, np.ndarray):
-            inputs = np.require(inputs, requirements=["C", "W"])  # else torch refuses a flipped array
-        values, shape = torch.as_tensor(inputs), self._inputs_info.input_shape
-        if len(shape) == 3 and values.dim() == 4 and tuple(values.shape[1:]) == (*shape[1:], shape[0]):
-            values = values.permute(0, 3, 1, 2)  # channels last, as most programs have images
-        if tuple(values.shape[1:]) != shape:
-            shown = ", ".join(map(str, shape))
-            raise InputError(f"inputs have shape {tuple(values.shape)}, but must be (n, {shown})")
-        if len(shape) == 3 and values.dtype != torch.uint8 and not values.is_floating_point():
-            raise InputError(f"pictures have type {values.dtype}, but must be unsigned bytes or floats in [0, 1]")
-        if values.is_floating_point() and not bool(torch.isfinite(values).all()):
-            raise InputError("the inputs hold NaN or infinity: mend or remove those rows")
-        return self.source.as_store(values)
-
 
 def load(run: Path | str, device: str = "cpu") -> TrainedRun:
     """Load a finished run, its trained network too.
@@ -284,18 +251,3 @@ def load(run: Path | str, device: str = "cpu") -> TrainedRun:
     loaded = TrainedRun(run, device)
     _ = loaded.algorithm  # what is wrong with it is told here
     return loaded
-
-
-def _info(report: dict[str, Any]) -> DataInfo:
-    data = report["data"]
-    table = data["correlation"]
-    return DataInfo(
-        num_labels=len(data["label_names"]),
-        num_rows=data["rows"]["train"],
-        input_shape=tuple(data["input_shape"]),
-        num_attributes=len(data["attribute_names"]),
-        label_names=tuple(data["label_names"]),
-        attribute_names=tuple(data["attribute_names"]),
-        correlation=None if table is None else Correlation.from_table(table, len(data["attribute_names"]) or None),
-        tokens=data.get("tokens", False),
-    )
