@@ -5,14 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from logit_correction.benchmark.estimate import Kind, seconds_left
 from logit_correction.benchmark.grid import Cell
 from logit_correction.benchmark.work import Outcome
-
-if TYPE_CHECKING:
-    from logit_correction.runs.holder import Holder
 
 #: Seconds between two looks at the runs of other processes, when nothing else is left.
 POLL_SECONDS = 1.0
@@ -39,7 +35,7 @@ class Board:
         self._lock, self._stopped = threading.Lock(), threading.Event()
         self._open, self._known, self._slots = list(cells), known, slots
         self._running: dict[int, tuple[Cell, float]] = {}
-        self._elsewhere: dict[int, tuple[Cell, float, Holder]] = {}
+        self._elsewhere: dict[int, tuple[Cell, float, str]] = {}
         self.total, self.ended, self.ended_elsewhere = len(cells), 0, 0
         self.failed: list[Cell] = []
         self._told = False
@@ -99,7 +95,7 @@ class Board:
 
     def _waited_for(self) -> str:
         found = self.elsewhere()
-        processes = sorted({f"process {holder.pid} on {holder.host}" for _, holder in found})
+        processes = sorted({holder for _, holder in found})
         runs = "1 run is" if len(found) == 1 else f"{len(found)} runs are"
         return f"{runs} running elsewhere ({', '.join(processes)}) and waited for; Ctrl-C leaves them to run"
 
@@ -112,7 +108,7 @@ class Board:
         with self._lock:
             return [cell for cell, _ in self._running.values()]
 
-    def elsewhere(self) -> list[tuple[Cell, Holder]]:
+    def elsewhere(self) -> list[tuple[Cell, str]]:
         """Return the runs that other processes are at, as far as was looked."""
         with self._lock:
             return [(cell, holder) for cell, _, holder in self._elsewhere.values()]
