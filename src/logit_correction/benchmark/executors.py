@@ -1,18 +1,15 @@
-"""Where the runs of a grid are trained: in processes of this machine, or on a Ray cluster."""
+"""Where the runs of a grid are trained: in processes of this machine (joblib's loky), or on a Ray cluster."""
 
 from __future__ import annotations
 
 import importlib
 import os
-import sys
 import threading
 import time
-from dataclasses import asdict
-from pathlib import Path
+from multiprocessing import Pipe
 from typing import Any, Protocol
 
-from logit_correction.benchmark.work import Job, Outcome, perform
-from logit_correction.benchmark.worker import Worker
+from logit_correction.benchmark.work import Job, Outcome, begin, perform
 from logit_correction.errors import InputError
 
 #: A process whose run took longer is not used again: starting another one costs little beside it.
@@ -21,8 +18,8 @@ _LONG_SECONDS = 60.0
 #: Seconds that a run has to save where it is when it is asked to stop.
 _GRACE_SECONDS = 30.0
 
-#: What a process that trains runs executes; ``-m`` would import the module twice.
-_CHILD = "from logit_correction.benchmark.work import main; main()"
+#: One thread a run, so that as many runs as there are processors fit.
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 class Executor(Protocol):
@@ -43,9 +40,23 @@ class Executor(Protocol):
         """Give everything back."""
 
 
-def _environment() -> dict[str, str]:
-    """One thread a run, so that as many runs as there are processors fit."""
-    return {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+class _Worker:
+    """A pool of one process: where it is killed, as for want of memory, the other runs do not notice."""
+
+    def __init__(self) -> None:
+        from joblib.externals.loky import ProcessPoolExecutor
+
+        there, self._here = Pipe(duplex=False)
+        self.pool = ProcessPoolExecutor(1, initializer=begin, initargs=(there,), env=_ENVIRONMENT)
+        self.pool.submit(int)  # starts the process, which takes a while to get ready
+
+    def stop(self) -> None:
+        """Ask the run under way to save and stop."""
+        self._here.send("stop")
+
+    def end(self) -> None:
+        """End the process at once: it sees that the pipe is closed."""
+        self._here.close()
 
 
 class ProcessExecutor:
@@ -59,39 +70,40 @@ class ProcessExecutor:
         """Start with no process."""
         self.slots = jobs
         self._lock, self._stopped = threading.Lock(), threading.Event()
-        self._idle: list[Worker] = []
-        self._busy: set[Worker] = set()
+        self._idle: list[_Worker] = []
+        self._busy: set[_Worker] = set()
 
     def warm(self, number: int) -> None:
         """Start the processes, which take a while to get ready."""
-        for _ in range(min(number, self.slots)):
-            self._idle.append(self._start())
-
-    def _start(self) -> Worker:
-        return Worker([sys.executable, "-c", _CHILD], {**os.environ, **_environment()})
+        self._idle = [_Worker() for _ in range(min(number, self.slots))]
 
     def run(self, job: Job) -> Outcome:
         """Train a run to its end."""
+        from joblib.externals.loky import BrokenProcessPool
+
         with self._lock:
             if self._stopped.is_set():
                 return Outcome("stopped")
-            worker = self._idle.pop() if self._idle else self._start()
+            worker = self._idle.pop() if self._idle else _Worker()
             self._busy.add(worker)
-        started = time.monotonic()
-        answer = worker.ask(asdict(job))
-        long = time.monotonic() - started > _LONG_SECONDS
+        started, ended = time.monotonic(), None
+        try:
+            ended = worker.pool.submit(perform, job).result()
+        except BrokenProcessPool as error:
+            message = f"the process ended before the run did: {' '.join(str(error).split())}"
         with self._lock:
             self._busy.discard(worker)
-            stopped = self._stopped.is_set()
-            keep = answer is not None and not long and not stopped
-            if keep:
+            if ended is not None and time.monotonic() - started < _LONG_SECONDS and not self._stopped.is_set():
                 self._idle.append(worker)
-        status = 0 if keep else worker.end()
-        if answer is not None:
-            return Outcome(**answer)
-        if stopped:
+                return ended
+        worker.end()
+        if ended is not None:
+            return ended
+        if self._stopped.is_set():
             return Outcome("stopped")
-        return _died(job, status)
+        with job.log.open("a", encoding="utf-8") as file:  # which the process itself could not
+            print(f"error: {message}", file=file)
+        return Outcome("failed", message)
 
     def stop(self) -> None:
         """Ask all runs to save and stop; those that do not in good time are killed."""
@@ -100,34 +112,18 @@ class ProcessExecutor:
             workers = [*self._busy]
         for worker in workers:
             worker.stop()
-        killer = threading.Timer(_GRACE_SECONDS, _kill, [workers])
-        killer.daemon = True
-        killer.start()
+        for worker in workers:
+            killer = threading.Timer(_GRACE_SECONDS, worker.end)
+            killer.daemon = True
+            killer.start()
 
     def close(self) -> None:
         """End the processes."""
         with self._lock:
             self._stopped.set()
-            idle, self._idle = self._idle, []
-        for worker in idle:
-            worker.kill()
-            worker.end()
-
-
-def _kill(workers: list[Worker]) -> None:
-    for worker in workers:
-        worker.kill()
-
-
-def _died(job: Job, status: int) -> Outcome:
-    """Say in the log how the process ended, since it could not."""
-    how = f"signal {-status}" if status < 0 else f"exit status {status}"
-    message = f"the process ended with {how} before the run did"
-    if status == -9:
-        message += "; the system may have been short of memory"
-    with Path(job.log).open("a", encoding="utf-8") as file:
-        print(f"error: {message}", file=file)
-    return Outcome("failed", message)
+            for worker in self._idle:
+                worker.end()
+            self._idle = []
 
 
 class RayExecutor:
@@ -146,31 +142,31 @@ class RayExecutor:
     def __init__(self, jobs: int | None, gpus_per_run: float = 0.0) -> None:
         """Connect to the cluster."""
         try:
-            ray: Any = importlib.import_module("ray")
+            self._ray: Any = importlib.import_module("ray")
         except ModuleNotFoundError as error:
             raise InputError(
                 "--executor ray needs Ray: `pip install 'logit-correction[ray]'`, or leave --executor out"
             ) from error
-        self._ray, address = ray, os.environ.get("RAY_ADDRESS") or "local"
+        address = os.environ.get("RAY_ADDRESS") or "local"
         here = {"num_cpus": jobs} if address == "local" and jobs else {}
         passed_on = {name: os.environ[name] for name in ("PYTHONPATH", "LOGIT_CORRECTION_DATA") if name in os.environ}
-        runtime = {"env_vars": {**passed_on, **_environment()}}
+        runtime = {"env_vars": {**passed_on, **_ENVIRONMENT}}
         try:
-            ray.init(address=address, log_to_driver=False, include_dashboard=False, runtime_env=runtime, **here)
+            self._ray.init(address, log_to_driver=False, include_dashboard=False, runtime_env=runtime, **here)
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
             problem = " ".join(str(error).split())
             raise InputError(f"Ray cannot be reached at {address} ({problem}): set or unset RAY_ADDRESS") from error
-        room = ray.cluster_resources()
+        room = self._ray.cluster_resources()
         fits = int(room.get("CPU", 0))
         if gpus_per_run:
             fits = min(fits, int(room.get("GPU", 0) / gpus_per_run))
         if not fits:
-            ray.shutdown()
+            self.close()
             needs = f"1 CPU and {gpus_per_run:g} GPUs" if gpus_per_run else "1 CPU"
             raise InputError(f"Ray at {address} has no room for a run, which takes {needs}: ask for less")
         self.slots = min(jobs, fits) if jobs else fits
         # A process for each task: nothing is left over from the one before, on a GPU least of all.
-        self._task = ray.remote(num_cpus=1, num_gpus=gpus_per_run, max_calls=1)(_perform_there)
+        self._task = self._ray.remote(num_cpus=1, num_gpus=gpus_per_run, max_calls=1)(perform)
         self._lock, self._stopped, self._running = threading.Lock(), threading.Event(), set[Any]()
 
     def warm(self, number: int) -> None:
@@ -181,10 +177,11 @@ class RayExecutor:
         with self._lock:
             if self._stopped.is_set():
                 return Outcome("stopped")
-            reference = self._task.remote(asdict(job))
+            reference = self._task.remote(job)
             self._running.add(reference)
         try:
-            return Outcome(**self._ray.get(reference))
+            outcome: Outcome = self._ray.get(reference)
+            return outcome
         except self._ray.exceptions.RayError as error:
             if self._stopped.is_set():
                 return Outcome("stopped")
@@ -203,8 +200,3 @@ class RayExecutor:
     def close(self) -> None:
         """Leave the cluster; one that was started for this grid ends."""
         self._ray.shutdown()
-
-
-def _perform_there(job: dict[str, Any]) -> dict[str, Any]:
-    """Train a run in a process of Ray's."""
-    return asdict(perform(Job(**job)))
