@@ -15,13 +15,14 @@ import pytest
 from logit_correction import InputError
 from logit_correction.benchmark import ProcessExecutor, RayExecutor, executors, read
 from logit_correction.benchmark.results import OF_THE_MACHINE
-from logit_correction.benchmark.run import _job
 from logit_correction.benchmark.work import Job, Outcome
 
 
 def jobs(write_grid: Any, tmp_path: Path, **changes: Any) -> list[Job]:
     cells = list(read(str(write_grid(**changes))).cells(tmp_path / "out"))
-    return [_job(cell, cell.config()) for cell in cells]
+    for cell in cells:
+        cell.folder.parent.mkdir(parents=True, exist_ok=True)
+    return [Job(cell.config(), cell.folder) for cell in cells]
 
 
 @pytest.mark.slow

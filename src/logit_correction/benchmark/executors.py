@@ -6,8 +6,11 @@ import importlib
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
+from concurrent.futures import BrokenExecutor
+from contextlib import suppress
 from multiprocessing import Pipe
-from typing import Any, Protocol
+from typing import Any
 
 from logit_correction.benchmark.work import Job, Outcome, begin, perform
 from logit_correction.errors import InputError
@@ -22,22 +25,63 @@ _GRACE_SECONDS = 30.0
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
-class Executor(Protocol):
+class Executor(ABC):
     """Trains runs; asked from ``slots`` threads at a time."""
 
-    slots: int
+    slots = 1
 
-    def warm(self, number: int) -> None:
+    #: What is raised where the process of a run has ended before it.
+    _broken: type[Exception] = BrokenExecutor
+
+    def __init__(self) -> None:
+        """Start with no run."""
+        self._lock, self._stopped, self._running = threading.Lock(), threading.Event(), set[Any]()
+
+    def warm(self, number: int) -> None:  # noqa: B027  (there may be nothing to do)
         """Get ready for so many runs at a time."""
 
     def run(self, job: Job) -> Outcome:
         """Train a run to its end."""
+        with self._lock:
+            if self._stopped.is_set():
+                return Outcome("stopped")
+            handle = self._begin(job)
+            self._running.add(handle)
+        try:
+            return self._finish(handle)
+        except self._broken as error:
+            if self._stopped.is_set():
+                return Outcome("stopped")
+            message = f"its process failed: {' '.join(str(error).split())}"
+            with job.log.open("a", encoding="utf-8") as file:  # which the process itself could not
+                print(f"error: {message}", file=file)
+            return Outcome("failed", message)
+        finally:
+            with self._lock:
+                self._running.discard(handle)
 
     def stop(self) -> None:
         """Ask all runs to save and stop, and let none begin."""
+        with self._lock:
+            self._stopped.set()
+            for handle in self._running:
+                self._ask_to_stop(handle)
 
+    @abstractmethod
     def close(self) -> None:
         """Give everything back."""
+
+    @abstractmethod
+    def _begin(self, job: Job) -> Any:
+        """Begin a run and return what stands for it."""
+
+    @abstractmethod
+    def _finish(self, handle: Any) -> Outcome:
+        """Wait for the end of a run."""
+
+    @abstractmethod
+    def _ask_to_stop(self, handle: Any) -> None:
+        """Let a run save and stop."""
 
 
 class _Worker:
@@ -47,19 +91,21 @@ class _Worker:
         from joblib.externals.loky import ProcessPoolExecutor
 
         there, self._here = Pipe(duplex=False)
-        self.pool = ProcessPoolExecutor(1, initializer=begin, initargs=(there,), env=_ENVIRONMENT)
-        self.pool.submit(int)  # starts the process, which takes a while to get ready
+        self._pool = ProcessPoolExecutor(1, initializer=begin, initargs=(there,), env=_ENVIRONMENT)
+        self._pool.submit(int)  # starts the process, which takes a while to get ready
+
+    def begin(self, job: Job) -> None:
+        self.started, self.outcome = time.monotonic(), self._pool.submit(perform, job)
 
     def stop(self) -> None:
-        """Ask the run under way to save and stop."""
-        self._here.send("stop")
+        with suppress(OSError):  # it has ended
+            self._here.send("stop")
 
     def end(self) -> None:
-        """End the process at once: it sees that the pipe is closed."""
-        self._here.close()
+        self._here.close()  # the process sees it and ends at once
 
 
-class ProcessExecutor:
+class ProcessExecutor(Executor):
     """Trains every run in a process apart; short runs take turns in one.
 
     Args:
@@ -68,54 +114,37 @@ class ProcessExecutor:
 
     def __init__(self, jobs: int) -> None:
         """Start with no process."""
+        super().__init__()
         self.slots = jobs
-        self._lock, self._stopped = threading.Lock(), threading.Event()
         self._idle: list[_Worker] = []
-        self._busy: set[_Worker] = set()
 
     def warm(self, number: int) -> None:
         """Start the processes, which take a while to get ready."""
         self._idle = [_Worker() for _ in range(min(number, self.slots))]
 
-    def run(self, job: Job) -> Outcome:
-        """Train a run to its end."""
-        from joblib.externals.loky import BrokenProcessPool
+    def _begin(self, job: Job) -> _Worker:
+        worker = self._idle.pop() if self._idle else _Worker()
+        worker.begin(job)
+        return worker
 
-        with self._lock:
-            if self._stopped.is_set():
-                return Outcome("stopped")
-            worker = self._idle.pop() if self._idle else _Worker()
-            self._busy.add(worker)
-        started, ended = time.monotonic(), None
+    def _finish(self, worker: _Worker) -> Outcome:
+        again = False
         try:
-            ended = worker.pool.submit(perform, job).result()
-        except BrokenProcessPool as error:
-            message = f"the process ended before the run did: {' '.join(str(error).split())}"
-        with self._lock:
-            self._busy.discard(worker)
-            if ended is not None and time.monotonic() - started < _LONG_SECONDS and not self._stopped.is_set():
-                self._idle.append(worker)
-                return ended
-        worker.end()
-        if ended is not None:
-            return ended
-        if self._stopped.is_set():
-            return Outcome("stopped")
-        with job.log.open("a", encoding="utf-8") as file:  # which the process itself could not
-            print(f"error: {message}", file=file)
-        return Outcome("failed", message)
+            outcome: Outcome = worker.outcome.result()
+            again = time.monotonic() - worker.started < _LONG_SECONDS
+        finally:
+            with self._lock:
+                if again and not self._stopped.is_set():
+                    self._idle.append(worker)
+                else:
+                    worker.end()
+        return outcome
 
-    def stop(self) -> None:
-        """Ask all runs to save and stop; those that do not in good time are killed."""
-        with self._lock:
-            self._stopped.set()
-            workers = [*self._busy]
-        for worker in workers:
-            worker.stop()
-        for worker in workers:
-            killer = threading.Timer(_GRACE_SECONDS, worker.end)
-            killer.daemon = True
-            killer.start()
+    def _ask_to_stop(self, worker: _Worker) -> None:
+        worker.stop()
+        killer = threading.Timer(_GRACE_SECONDS, worker.end)
+        killer.daemon = True
+        killer.start()
 
     def close(self) -> None:
         """End the processes."""
@@ -123,10 +152,9 @@ class ProcessExecutor:
             self._stopped.set()
             for worker in self._idle:
                 worker.end()
-            self._idle = []
 
 
-class RayExecutor:
+class RayExecutor(Executor):
     """Trains every run as a task of Ray, on the cluster at ``RAY_ADDRESS`` or else on this machine.
 
     All machines must see the folder of the runs and the data under the same paths.
@@ -141,6 +169,7 @@ class RayExecutor:
 
     def __init__(self, jobs: int | None, gpus_per_run: float = 0.0) -> None:
         """Connect to the cluster."""
+        super().__init__()
         try:
             self._ray: Any = importlib.import_module("ray")
         except ModuleNotFoundError as error:
@@ -167,35 +196,17 @@ class RayExecutor:
         self.slots = min(jobs, fits) if jobs else fits
         # A process for each task: nothing is left over from the one before, on a GPU least of all.
         self._task = self._ray.remote(num_cpus=1, num_gpus=gpus_per_run, max_calls=1)(perform)
-        self._lock, self._stopped, self._running = threading.Lock(), threading.Event(), set[Any]()
+        self._broken = self._ray.exceptions.RayError
 
-    def warm(self, number: int) -> None:
-        """Leave it to Ray."""
+    def _begin(self, job: Job) -> Any:
+        return self._task.remote(job)
 
-    def run(self, job: Job) -> Outcome:
-        """Train a run to its end."""
-        with self._lock:
-            if self._stopped.is_set():
-                return Outcome("stopped")
-            reference = self._task.remote(job)
-            self._running.add(reference)
-        try:
-            outcome: Outcome = self._ray.get(reference)
-            return outcome
-        except self._ray.exceptions.RayError as error:
-            if self._stopped.is_set():
-                return Outcome("stopped")
-            return Outcome("failed", f"Ray: {' '.join(str(error).split())}")
-        finally:
-            with self._lock:
-                self._running.discard(reference)
+    def _finish(self, reference: Any) -> Outcome:
+        outcome: Outcome = self._ray.get(reference)
+        return outcome
 
-    def stop(self) -> None:
-        """Ask all runs to save and stop."""
-        with self._lock:
-            self._stopped.set()
-            for reference in self._running:
-                self._ray.cancel(reference)
+    def _ask_to_stop(self, reference: Any) -> None:
+        self._ray.cancel(reference)
 
     def close(self) -> None:
         """Leave the cluster; one that was started for this grid ends."""

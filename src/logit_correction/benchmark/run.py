@@ -109,30 +109,17 @@ def _run_all(board: Board, configs: dict[Path, RunConfig], executor: Executor, p
 def _run_some(board: Board, configs: dict[Path, RunConfig], executor: Executor, progress: Progress) -> None:
     """Take one run after the other, until none is left."""
     while (cell := board.take(progress.say)) is not None:
-        try:
-            outcome = executor.run(_job(cell, configs[cell.folder]))
-        except BaseException:
-            board.stop()
-            raise
+        cell.folder.parent.mkdir(parents=True, exist_ok=True)
+        job = Job(configs[cell.folder], cell.folder.absolute())
+        outcome = executor.run(job)
         seconds = board.end(cell, outcome)
         if outcome.state in ("done", "failed"):
-            log = beside(cell, "log")
+            log = cell.folder.parent / job.log.name
             why = f"FAILED, see {log}" if log.is_file() else f"FAILED: {outcome.message}"
             state = why if outcome.state == "failed" else f"done in {_took(seconds)}"
-            place = f"{cell.row}, {cell.column}, seed {cell.seed}"
-            left = span(board.seconds_left())
+            place, left = f"{cell.row}, {cell.column}, seed {cell.seed}", span(board.seconds_left())
             progress.say(f"[{board.ended}/{board.total}] {place}: {state}; left: {left}")
 
 
 def _took(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
-
-
-def _job(cell: Cell, config: RunConfig) -> Job:
-    cell.folder.parent.mkdir(parents=True, exist_ok=True)
-    return Job(config, cell.folder.absolute(), beside(cell, "log").absolute())
-
-
-def beside(cell: Cell, kind: str) -> Path:
-    """Return the path of a file beside a run's folder."""
-    return cell.folder.parent / f"{cell.folder.name}.{kind}"

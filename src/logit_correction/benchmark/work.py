@@ -32,12 +32,15 @@ class Job:
     Attributes:
         config: Complete.
         folder: Of the run.
-        log: File for what is printed; removed when the run has ended well.
     """
 
     config: RunConfig
     folder: Path
-    log: Path
+
+    @property
+    def log(self) -> Path:
+        """File beside the folder for what is printed; removed when the run has ended well."""
+        return self.folder.parent / f"{self.folder.name}.log"
 
 
 @dataclass(frozen=True)

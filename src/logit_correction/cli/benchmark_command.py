@@ -100,10 +100,9 @@ def _executor(options: Namespace) -> Executor:
 def _write(grid: Benchmark, out: Path, options: Namespace) -> None:
     """Write the tables and figures, and print the tables."""
     from logit_correction.benchmark import find, history, results, slug
+    from logit_correction.benchmark.figures import figures
+    from logit_correction.benchmark.tables import latex, markdown
     from logit_correction.evaluation.files import replacing
-    from logit_correction.render.benchmark_figures import figures
-    from logit_correction.render.benchmark_latex import latex
-    from logit_correction.render.benchmark_table import markdown
     from logit_correction.runs.folder import write_text
 
     found = find(grid, out, options.also)
