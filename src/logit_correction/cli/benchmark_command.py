@@ -39,8 +39,9 @@ def main(arguments: list[str]) -> int:
     from logit_correction.benchmark.progress import choose_progress
 
     try:
+        executor = _executor(options)  # first, since Ray has a handler of SIGTERM too
         with _stoppable():
-            failed = grids.run(grid, out, _executor(options), choose_progress(), options.also)
+            failed = grids.run(grid, out, executor, choose_progress(), options.also)
     except KeyboardInterrupt:
         again = shlex.join(["logit-correction", "benchmark", *arguments])
         print(f"stopped; the same command goes on: {again}", file=sys.stderr)
