@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,72 +15,48 @@ import pytest
 from logit_correction import InputError
 from logit_correction.benchmark import ProcessExecutor, RayExecutor, executors, read
 from logit_correction.benchmark.results import OF_THE_MACHINE
-from logit_correction.benchmark.run import _job
 from logit_correction.benchmark.work import Job, Outcome
-from logit_correction.benchmark.worker import Worker
-
-ECHO = """
-import json, os, sys, time
-from logit_correction.benchmark.worker import jobs
-queue = jobs(lambda: open(sys.argv[1], "w").close())
-while True:
-    job = queue.get()
-    if job.get("end"):
-        os._exit(job["end"])
-    time.sleep(job.get("seconds", 0))
-    print(json.dumps({"pid": os.getpid(), **job}), flush=True)
-"""
 
 
-def worker(path: Path) -> Worker:
-    return Worker([sys.executable, "-c", ECHO, str(path)], os.environ)
-
-
-def test_a_worker_answers_job_after_job_and_ends_with_its_pipe(tmp_path: Path) -> None:
-    process = worker(tmp_path / "ended")
-    first, second = process.ask({"job": "ä"}), process.ask({"job": 2})
-    assert first is not None and second is not None
-    assert (first["job"], second["job"]) == ("ä", 2) and first["pid"] == second["pid"] != os.getpid()
-    assert process.end() == 0 and (tmp_path / "ended").exists()
-
-
-def test_a_worker_that_ends_without_an_answer(tmp_path: Path) -> None:
-    process = worker(tmp_path / "ended")
-    assert process.ask({"end": 7}) is None
-    assert process.ask({"job": 1}) is None
-    assert process.end() == 7
-    process = worker(tmp_path / "ended")
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(process.ask, {"seconds": 60})
-        time.sleep(0.05)
-        process.kill()
-        assert asked.result(timeout=30) is None
-    assert process.end() == -9
+def jobs(write_grid: Any, tmp_path: Path, **changes: Any) -> list[Job]:
+    cells = list(read(str(write_grid(**changes))).cells(tmp_path / "out"))
+    for cell in cells:
+        cell.folder.parent.mkdir(parents=True, exist_ok=True)
+    return [Job(cell.config(), cell.folder) for cell in cells]
 
 
 @pytest.mark.slow
 def test_short_runs_take_turns_in_a_process_and_long_ones_do_not(
     write_grid: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: list[Worker] = []
-
-    class Counted(Worker):
-        def __init__(self, *words: Any) -> None:
-            super().__init__(*words)
-            started.append(self)
-
-    monkeypatch.setattr(executors, "Worker", Counted)
-    cells = list(read(str(write_grid())).cells(tmp_path / "out"))
-    jobs = [_job(cell, cell.config()) for cell in cells]
+    rows = {"telling": {"method": {"name": "my_parts.Telling"}}}
+    given = jobs(write_grid, tmp_path, rows=rows, paper={}, seeds=4)
+    monkeypatch.setenv("TELL", str(tmp_path / "pids"))
     executor = ProcessExecutor(1)
-    assert [executor.run(job) for job in jobs[:2]] == [Outcome("done")] * 2
-    assert len(started) == 1
+    assert [executor.run(job) for job in given[:2]] == [Outcome("done")] * 2
     monkeypatch.setattr(executors, "_LONG_SECONDS", 0.0)
-    assert [executor.run(job) for job in jobs[2:]] == [Outcome("done")] * 2
-    assert len(started) == 2
+    assert [executor.run(job) for job in given[2:]] == [Outcome("done")] * 2
+    first, second, third, fourth = (tmp_path / "pids").read_text().split()
+    assert first == second == third != fourth and str(os.getpid()) not in (first, fourth)
     executor.stop()
-    assert executor.run(jobs[0]) == Outcome("stopped")
+    assert executor.run(given[0]) == Outcome("stopped")
     executor.close()
+
+
+@pytest.mark.slow
+def test_a_killed_run_does_not_touch_the_one_beside_it(
+    write_grid: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {"killed": {"method": {"name": "my_parts.Stopped"}}, "plain": {"method": {"name": "ERM"}}}
+    killed, plain = jobs(write_grid, tmp_path, rows=rows, paper={}, seeds=1)
+    monkeypatch.setenv("STOP", "SIGKILL:3")
+    executor = ProcessExecutor(2)
+    executor.warm(2)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(executor.run, (killed, plain))
+    executor.close()
+    assert first.state == "failed" and "SIGKILL" in first.message and first.message in killed.log.read_text()
+    assert second == Outcome("done") and not plain.log.exists()
 
 
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,8 +67,7 @@ def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ray_is_imported_only_when_asked_for() -> None:
     ProcessExecutor(1).close()
-    assert Job("", "", "") == Job("", "", "", False)
-    assert "ray" not in vars(executors)
+    assert "ray" not in sys.modules and "ray" not in vars(executors)
 
 
 @pytest.mark.slow

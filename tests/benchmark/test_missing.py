@@ -87,7 +87,7 @@ def test_columns_whose_data_are_there_are_trained(
     executor, said = Remembering(), Said()
     failed = run(benchmark, tmp_path / "out", executor, said)
     assert len(executor.jobs) == len(benchmark.rows) == len(failed)
-    assert all("BiasedFFHQ" in job.config for job in executor.jobs)
+    assert all(job.config.data.name == "BiasedFFHQ" for job in executor.jobs)
     birds = [line for line in said.lines if line.startswith("column birds is left out: Waterbirds is not complete")]
     assert len(birds) == 1 and "metadata.csv" in birds[0] and "--data.root" in birds[0]
 

@@ -97,7 +97,7 @@ def test_the_children_of_a_killed_process_end_and_free_their_folders(
 
 def board(write_grid: Any, out: Path) -> tuple[Board, list[Any]]:
     cells = list(read(str(write_grid())).cells(out))
-    return Board(cells, {}, 1), cells
+    return Board(cells, [], 1), cells
 
 
 def test_a_run_of_another_process_is_passed_over_and_waited_for(
@@ -131,7 +131,7 @@ def test_a_run_that_another_process_finished_counts_as_ended(write_grid: Any, tm
     given, cells = board(write_grid, tmp_path / "out")
     train(cells[0].config(), cells[0].folder)
     assert given.take(print) is cells[1]
-    assert (given.ended, given.ended_elsewhere) == (1, 1)
+    assert (given.ended, given.running()) == (1, [cells[1]])
     given.end(cells[1], Outcome("held"))  # somebody was faster by a moment
     assert [given.take(print) for _ in range(3)] == [cells[2], cells[3], cells[1]]
     assert given.take(print) is None

@@ -6,8 +6,7 @@ from logit_correction.benchmark.checks import slug
 from logit_correction.benchmark.executors import ProcessExecutor, RayExecutor
 from logit_correction.benchmark.grid import Benchmark, Cell, merge, read, shipped
 from logit_correction.benchmark.missing import DataMissing
-from logit_correction.benchmark.places import find
-from logit_correction.benchmark.results import history, results
+from logit_correction.benchmark.results import find, history, results
 from logit_correction.benchmark.run import run
 
 __all__ = [

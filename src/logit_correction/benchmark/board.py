@@ -1,18 +1,14 @@
-"""Which runs of a grid are open, under way here or elsewhere, and ended."""
+"""Which runs of a grid are open, under way here or elsewhere, and ended, and how long the rest will take."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from statistics import fmean
 
-from logit_correction.benchmark.estimate import Kind, seconds_left
 from logit_correction.benchmark.grid import Cell
 from logit_correction.benchmark.work import Outcome
-
-if TYPE_CHECKING:
-    from logit_correction.runs.holder import Holder
 
 #: Seconds between two looks at the runs of other processes, when nothing else is left.
 POLL_SECONDS = 1.0
@@ -30,19 +26,18 @@ class Board:
 
     Args:
         cells: The runs that are not finished, in their order.
-        known: Seconds that finished runs took, by row and column.
+        known: Finished runs, and the seconds that they took.
         slots: Runs at a time here.
     """
 
-    def __init__(self, cells: Sequence[Cell], known: dict[Kind, list[float]], slots: int) -> None:
+    def __init__(self, cells: Sequence[Cell], known: Sequence[tuple[Cell, float]], slots: int) -> None:
         """Begin with all open."""
-        self._lock, self._stopped = threading.Lock(), threading.Event()
-        self._open, self._known, self._slots = list(cells), known, slots
+        self._lock, self._stopped, self._told = threading.Lock(), threading.Event(), False
+        self._open, self._known, self._slots = list(cells), list(known), slots
         self._running: dict[int, tuple[Cell, float]] = {}
-        self._elsewhere: dict[int, tuple[Cell, float, Holder]] = {}
-        self.total, self.ended, self.ended_elsewhere = len(cells), 0, 0
+        self._elsewhere: dict[int, tuple[Cell, float, str]] = {}
+        self.total, self.ended = len(cells), 0
         self.failed: list[Cell] = []
-        self._told = False
 
     def take(self, waits: Callable[[str], None]) -> Cell | None:
         """Return the next run to train; wait while all that is left is trained elsewhere; None at the end.
@@ -65,22 +60,18 @@ class Board:
         from logit_correction.runs.lock import holder_of
 
         for cell in list(self._open):
-            holder = holder_of(cell.folder)
+            holder, now = holder_of(cell.folder), time.monotonic()
+            _, since, _ = self._elsewhere.pop(id(cell), (cell, now, ""))
             if holder is not None:
-                before = self._elsewhere.get(id(cell))
-                since = before[1] if before else time.monotonic()
                 self._elsewhere[id(cell)] = (cell, since, holder)
                 continue
-            was_elsewhere = self._elsewhere.pop(id(cell), None)
-            if is_complete(cell):
-                self._open.remove(cell)
-                self.ended, self.ended_elsewhere = self.ended + 1, self.ended_elsewhere + 1
-                if was_elsewhere is not None:
-                    self._known.setdefault((cell.row, cell.column), []).append(time.monotonic() - was_elsewhere[1])
-                continue
             self._open.remove(cell)
-            self._running[id(cell)] = (cell, time.monotonic())
-            return cell
+            if not is_complete(cell):
+                self._running[id(cell)] = (cell, now)
+                return cell
+            self.ended += 1
+            if since < now:
+                self._known.append((cell, now - since))
         return None
 
     def end(self, cell: Cell, outcome: Outcome) -> float:
@@ -94,14 +85,14 @@ class Board:
                 if outcome.state == "failed":
                     self.failed.append(cell)
                 else:
-                    self._known.setdefault((cell.row, cell.column), []).append(seconds)
+                    self._known.append((cell, seconds))
             return seconds
 
     def _waited_for(self) -> str:
         found = self.elsewhere()
-        processes = sorted({f"process {holder.pid} on {holder.host}" for _, holder in found})
         runs = "1 run is" if len(found) == 1 else f"{len(found)} runs are"
-        return f"{runs} running elsewhere ({', '.join(processes)}) and waited for; Ctrl-C leaves them to run"
+        holders = ", ".join(sorted({holder for _, holder in found}))
+        return f"{runs} running elsewhere ({holders}) and waited for; Ctrl-C leaves them to run"
 
     def stop(self) -> None:
         """Give out no more runs."""
@@ -112,16 +103,38 @@ class Board:
         with self._lock:
             return [cell for cell, _ in self._running.values()]
 
-    def elsewhere(self) -> list[tuple[Cell, Holder]]:
-        """Return the runs that other processes are at, as far as was looked."""
+    def elsewhere(self) -> list[tuple[Cell, str]]:
+        """Return the runs that other processes are at, and who, as far as was looked."""
         with self._lock:
             return [(cell, holder) for cell, _, holder in self._elsewhere.values()]
 
     def seconds_left(self) -> float | None:
-        """Return the seconds until the last run ends; None where nothing tells yet."""
-        now = time.monotonic()
+        """Return about when the last run ends: all share the work evenly, and none is faster than its longest run."""
         with self._lock:
-            waiting = [(cell.row, cell.column) for cell in self._open if id(cell) not in self._elsewhere]
-            running = [((cell.row, cell.column), now - since) for cell, since in self._running.values()]
-            others = [((cell.row, cell.column), now - since) for cell, since, _ in self._elsewhere.values()]
-            return seconds_left(waiting, running, self._known, self._slots, others)
+            if not self._known:
+                return None
+            now, others = time.monotonic(), [(cell, since) for cell, since, _ in self._elsewhere.values()]
+            under_way = [*self._running.values(), *others]
+            rest = [max(self._expected(cell) - (now - since), 0.0) for cell, since in under_way]
+            rest += [self._expected(cell) for cell in self._open if id(cell) not in self._elsewhere]
+            return max(sum(rest) / (self._slots + len(others)), max(rest, default=0.0))
+
+    def _expected(self, cell: Cell) -> float:
+        """Return the mean of finished runs of the same row and column, or else of the row, or else of all."""
+        row = [(other, seconds) for other, seconds in self._known if other.row == cell.row]
+        same = [(other, seconds) for other, seconds in row if other.column == cell.column]
+        return fmean(seconds for _, seconds in same or row or self._known)
+
+
+def span(seconds: float | None) -> str:
+    """Return a time for people.
+
+    >>> span(20), span(240), span(7500), span(None)
+    ('under a minute', '4 min', '2 h 5 min', 'not known yet')
+    """
+    if seconds is None:
+        return "not known yet"
+    if seconds < 50:
+        return "under a minute"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

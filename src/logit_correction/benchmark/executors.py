@@ -1,18 +1,18 @@
-"""Where the runs of a grid are trained: in processes of this machine, or on a Ray cluster."""
+"""Where the runs of a grid are trained: in processes of this machine (joblib's loky), or on a Ray cluster."""
 
 from __future__ import annotations
 
 import importlib
 import os
-import sys
 import threading
 import time
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from concurrent.futures import BrokenExecutor
+from contextlib import suppress
+from multiprocessing import Pipe
+from typing import Any
 
-from logit_correction.benchmark.work import Job, Outcome, perform
-from logit_correction.benchmark.worker import Worker
+from logit_correction.benchmark.work import Job, Outcome, begin, perform
 from logit_correction.errors import InputError
 
 #: A process whose run took longer is not used again: starting another one costs little beside it.
@@ -21,34 +21,91 @@ _LONG_SECONDS = 60.0
 #: Seconds that a run has to save where it is when it is asked to stop.
 _GRACE_SECONDS = 30.0
 
-#: What a process that trains runs executes; ``-m`` would import the module twice.
-_CHILD = "from logit_correction.benchmark.work import main; main()"
+#: One thread a run, so that as many runs as there are processors fit.
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
-class Executor(Protocol):
+class Executor(ABC):
     """Trains runs; asked from ``slots`` threads at a time."""
 
-    slots: int
+    slots = 1
 
-    def warm(self, number: int) -> None:
+    #: What is raised where the process of a run has ended before it.
+    _broken: type[Exception] = BrokenExecutor
+
+    def __init__(self) -> None:
+        """Start with no run."""
+        self._lock, self._stopped, self._running = threading.Lock(), threading.Event(), set[Any]()
+
+    def warm(self, number: int) -> None:  # noqa: B027  (there may be nothing to do)
         """Get ready for so many runs at a time."""
 
     def run(self, job: Job) -> Outcome:
         """Train a run to its end."""
+        with self._lock:
+            if self._stopped.is_set():
+                return Outcome("stopped")
+            handle = self._begin(job)
+            self._running.add(handle)
+        try:
+            return self._finish(handle)
+        except self._broken as error:
+            if self._stopped.is_set():
+                return Outcome("stopped")
+            message = f"its process failed: {' '.join(str(error).split())}"
+            with job.log.open("a", encoding="utf-8") as file:  # which the process itself could not
+                print(f"error: {message}", file=file)
+            return Outcome("failed", message)
+        finally:
+            with self._lock:
+                self._running.discard(handle)
 
     def stop(self) -> None:
         """Ask all runs to save and stop, and let none begin."""
+        with self._lock:
+            self._stopped.set()
+            for handle in self._running:
+                self._ask_to_stop(handle)
 
+    @abstractmethod
     def close(self) -> None:
         """Give everything back."""
 
+    @abstractmethod
+    def _begin(self, job: Job) -> Any:
+        """Begin a run and return what stands for it."""
 
-def _environment() -> dict[str, str]:
-    """One thread a run, so that as many runs as there are processors fit."""
-    return {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    @abstractmethod
+    def _finish(self, handle: Any) -> Outcome:
+        """Wait for the end of a run."""
+
+    @abstractmethod
+    def _ask_to_stop(self, handle: Any) -> None:
+        """Let a run save and stop."""
 
 
-class ProcessExecutor:
+class _Worker:
+    """A pool of one process: where it is killed, as for want of memory, the other runs do not notice."""
+
+    def __init__(self) -> None:
+        from joblib.externals.loky import ProcessPoolExecutor
+
+        there, self._here = Pipe(duplex=False)
+        self._pool = ProcessPoolExecutor(1, initializer=begin, initargs=(there,), env=_ENVIRONMENT)
+        self._pool.submit(int)  # starts the process, which takes a while to get ready
+
+    def begin(self, job: Job) -> None:
+        self.started, self.outcome = time.monotonic(), self._pool.submit(perform, job)
+
+    def stop(self) -> None:
+        with suppress(OSError):  # it has ended
+            self._here.send("stop")
+
+    def end(self) -> None:
+        self._here.close()  # the process sees it and ends at once
+
+
+class ProcessExecutor(Executor):
     """Trains every run in a process apart; short runs take turns in one.
 
     Args:
@@ -57,50 +114,35 @@ class ProcessExecutor:
 
     def __init__(self, jobs: int) -> None:
         """Start with no process."""
+        super().__init__()
         self.slots = jobs
-        self._lock, self._stopped = threading.Lock(), threading.Event()
-        self._idle: list[Worker] = []
-        self._busy: set[Worker] = set()
+        self._idle: list[_Worker] = []
 
     def warm(self, number: int) -> None:
         """Start the processes, which take a while to get ready."""
-        for _ in range(min(number, self.slots)):
-            self._idle.append(self._start())
+        self._idle = [_Worker() for _ in range(min(number, self.slots))]
 
-    def _start(self) -> Worker:
-        return Worker([sys.executable, "-c", _CHILD], {**os.environ, **_environment()})
+    def _begin(self, job: Job) -> _Worker:
+        worker = self._idle.pop() if self._idle else _Worker()
+        worker.begin(job)
+        return worker
 
-    def run(self, job: Job) -> Outcome:
-        """Train a run to its end."""
-        with self._lock:
-            if self._stopped.is_set():
-                return Outcome("stopped")
-            worker = self._idle.pop() if self._idle else self._start()
-            self._busy.add(worker)
-        started = time.monotonic()
-        answer = worker.ask(asdict(job))
-        long = time.monotonic() - started > _LONG_SECONDS
-        with self._lock:
-            self._busy.discard(worker)
-            stopped = self._stopped.is_set()
-            keep = answer is not None and not long and not stopped
-            if keep:
-                self._idle.append(worker)
-        status = 0 if keep else worker.end()
-        if answer is not None:
-            return Outcome(**answer)
-        if stopped:
-            return Outcome("stopped")
-        return _died(job, status)
+    def _finish(self, worker: _Worker) -> Outcome:
+        again = False
+        try:
+            outcome: Outcome = worker.outcome.result()
+            again = time.monotonic() - worker.started < _LONG_SECONDS
+        finally:
+            with self._lock:
+                if again and not self._stopped.is_set():
+                    self._idle.append(worker)
+                else:
+                    worker.end()
+        return outcome
 
-    def stop(self) -> None:
-        """Ask all runs to save and stop; those that do not in good time are killed."""
-        with self._lock:
-            self._stopped.set()
-            workers = [*self._busy]
-        for worker in workers:
-            worker.stop()
-        killer = threading.Timer(_GRACE_SECONDS, _kill, [workers])
+    def _ask_to_stop(self, worker: _Worker) -> None:
+        worker.stop()
+        killer = threading.Timer(_GRACE_SECONDS, worker.end)
         killer.daemon = True
         killer.start()
 
@@ -108,29 +150,11 @@ class ProcessExecutor:
         """End the processes."""
         with self._lock:
             self._stopped.set()
-            idle, self._idle = self._idle, []
-        for worker in idle:
-            worker.kill()
-            worker.end()
+            for worker in self._idle:
+                worker.end()
 
 
-def _kill(workers: list[Worker]) -> None:
-    for worker in workers:
-        worker.kill()
-
-
-def _died(job: Job, status: int) -> Outcome:
-    """Say in the log how the process ended, since it could not."""
-    how = f"signal {-status}" if status < 0 else f"exit status {status}"
-    message = f"the process ended with {how} before the run did"
-    if status == -9:
-        message += "; the system may have been short of memory"
-    with Path(job.log).open("a", encoding="utf-8") as file:
-        print(f"error: {message}", file=file)
-    return Outcome("failed", message)
-
-
-class RayExecutor:
+class RayExecutor(Executor):
     """Trains every run as a task of Ray, on the cluster at ``RAY_ADDRESS`` or else on this machine.
 
     All machines must see the folder of the runs and the data under the same paths.
@@ -145,66 +169,45 @@ class RayExecutor:
 
     def __init__(self, jobs: int | None, gpus_per_run: float = 0.0) -> None:
         """Connect to the cluster."""
+        super().__init__()
         try:
-            ray: Any = importlib.import_module("ray")
+            self._ray: Any = importlib.import_module("ray")
         except ModuleNotFoundError as error:
             raise InputError(
                 "--executor ray needs Ray: `pip install 'logit-correction[ray]'`, or leave --executor out"
             ) from error
-        self._ray, address = ray, os.environ.get("RAY_ADDRESS") or "local"
+        address = os.environ.get("RAY_ADDRESS") or "local"
         here = {"num_cpus": jobs} if address == "local" and jobs else {}
         passed_on = {name: os.environ[name] for name in ("PYTHONPATH", "LOGIT_CORRECTION_DATA") if name in os.environ}
-        runtime = {"env_vars": {**passed_on, **_environment()}}
+        runtime = {"env_vars": {**passed_on, **_ENVIRONMENT}}
         try:
-            ray.init(address=address, log_to_driver=False, include_dashboard=False, runtime_env=runtime, **here)
+            self._ray.init(address, log_to_driver=False, include_dashboard=False, runtime_env=runtime, **here)
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
             problem = " ".join(str(error).split())
             raise InputError(f"Ray cannot be reached at {address} ({problem}): set or unset RAY_ADDRESS") from error
-        room = ray.cluster_resources()
+        room = self._ray.cluster_resources()
         fits = int(room.get("CPU", 0))
         if gpus_per_run:
             fits = min(fits, int(room.get("GPU", 0) / gpus_per_run))
         if not fits:
-            ray.shutdown()
+            self.close()
             needs = f"1 CPU and {gpus_per_run:g} GPUs" if gpus_per_run else "1 CPU"
             raise InputError(f"Ray at {address} has no room for a run, which takes {needs}: ask for less")
         self.slots = min(jobs, fits) if jobs else fits
         # A process for each task: nothing is left over from the one before, on a GPU least of all.
-        self._task = ray.remote(num_cpus=1, num_gpus=gpus_per_run, max_calls=1)(_perform_there)
-        self._lock, self._stopped, self._running = threading.Lock(), threading.Event(), set[Any]()
+        self._task = self._ray.remote(num_cpus=1, num_gpus=gpus_per_run, max_calls=1)(perform)
+        self._broken = self._ray.exceptions.RayError
 
-    def warm(self, number: int) -> None:
-        """Leave it to Ray."""
+    def _begin(self, job: Job) -> Any:
+        return self._task.remote(job)
 
-    def run(self, job: Job) -> Outcome:
-        """Train a run to its end."""
-        with self._lock:
-            if self._stopped.is_set():
-                return Outcome("stopped")
-            reference = self._task.remote(asdict(job))
-            self._running.add(reference)
-        try:
-            return Outcome(**self._ray.get(reference))
-        except self._ray.exceptions.RayError as error:
-            if self._stopped.is_set():
-                return Outcome("stopped")
-            return Outcome("failed", f"Ray: {' '.join(str(error).split())}")
-        finally:
-            with self._lock:
-                self._running.discard(reference)
+    def _finish(self, reference: Any) -> Outcome:
+        outcome: Outcome = self._ray.get(reference)
+        return outcome
 
-    def stop(self) -> None:
-        """Ask all runs to save and stop."""
-        with self._lock:
-            self._stopped.set()
-            for reference in self._running:
-                self._ray.cancel(reference)
+    def _ask_to_stop(self, reference: Any) -> None:
+        self._ray.cancel(reference)
 
     def close(self) -> None:
         """Leave the cluster; one that was started for this grid ends."""
         self._ray.shutdown()
-
-
-def _perform_there(job: dict[str, Any]) -> dict[str, Any]:
-    """Train a run in a process of Ray's."""
-    return asdict(perform(Job(**job)))

@@ -6,8 +6,7 @@ import sys
 import threading
 from typing import Any
 
-from logit_correction.benchmark.board import Board
-from logit_correction.benchmark.estimate import span
+from logit_correction.benchmark.board import Board, span
 
 
 class Progress:

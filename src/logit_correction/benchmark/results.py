@@ -1,19 +1,101 @@
-"""What came out of a grid, as frames."""
+"""What came out of a grid: where its finished runs lie, in its own folder and in others, and their figures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logit_correction.benchmark.grid import Benchmark, Cell
-from logit_correction.benchmark.places import Found, find
+from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from logit_correction.config import RunConfig
+
+#: Options that say where and how fast a run goes and differ between machines, not what comes out of it.
+OF_THE_PLACE = ("data.root", "data.download", "threads", "workers", "log_every", "tensorboard")
+
 #: Columns of the results that tell of the machine and the time, not of what came out.
 OF_THE_MACHINE = ("train_seconds", "version", "commit", "machine")
+
+
+@dataclass
+class Found:
+    """The folders of finished runs.
+
+    Attributes:
+        folders: A cell's own folder -> the folder that its run was found in; the grid's own goes before others.
+        notes: What a person should know: runs of other options, runs that contradict each other.
+    """
+
+    folders: dict[Path, Path] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def of(self, cell: Cell) -> Path | None:
+        """Return the folder of the cell's finished run, or None."""
+        return self.folders.get(cell.folder)
+
+
+def find(
+    benchmark: Benchmark, out: Path, also: Sequence[Path] = (), configs: Mapping[Path, RunConfig] | None = None
+) -> Found:
+    """Look for the finished runs of a grid.
+
+    Args:
+        benchmark: The grid.
+        out: Its own folder.
+        also: Further folders of the same grid; their runs count if their options are the same but for the place.
+        configs: Complete configs by folder, where they are known already.
+
+    Raises:
+        InputError: A further folder is missing, or is the grid's own.
+    """
+    from logit_correction.runs.folder import is_finished
+
+    for folder in also:
+        if not folder.is_dir():
+            raise InputError(f"--also {folder} is not a folder: give one that `benchmark` has written")
+        if folder.resolve() == out.resolve():
+            raise InputError(f"--also {folder} is --out itself: leave it out")
+    found = Found()
+    for cell in benchmark.cells(out):
+        counted = [cell.folder] if is_finished(cell.folder) else []
+        for place in (folder / cell.folder.relative_to(out) for folder in also):
+            if is_finished(place):
+                refusal = _refusal(place, (configs or {}).get(cell.folder) or cell.config())
+                if refusal is None:
+                    counted.append(place)
+                else:
+                    found.notes.append(refusal)
+        if counted:
+            found.folders[cell.folder] = counted[0]
+        found.notes += [
+            f"{counted[0]} and {place} hold the same run with different figures; the first one counts"
+            for place in counted[1:]
+            if _figures(place) != _figures(counted[0])
+        ]
+    return found
+
+
+def _refusal(folder: Path, config: RunConfig) -> str | None:
+    from logit_correction.runs.folder import difference
+
+    try:
+        changed = difference(folder, config, ignore=OF_THE_PLACE)
+    except InputError as error:
+        changed = str(error)
+    return None if changed is None else f"not counted: {changed}"
+
+
+def _figures(folder: Path) -> list[Any]:
+    """What came out of a run."""
+    from logit_correction.runs.folder import read_report
+
+    report = read_report(folder)
+    return [report["test"], [other["test"] for other in report["other_selections"]]]
 
 
 def results(benchmark: Benchmark, out: Path, also: Sequence[Path] = (), found: Found | None = None) -> pd.DataFrame:

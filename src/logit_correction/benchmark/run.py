@@ -7,13 +7,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logit_correction.benchmark.board import Board, is_complete
-from logit_correction.benchmark.estimate import Kind, span
+from logit_correction.benchmark.board import Board, is_complete, span
 from logit_correction.benchmark.executors import Executor, ProcessExecutor
 from logit_correction.benchmark.grid import Benchmark, Cell
 from logit_correction.benchmark.missing import DataMissing, missing_data, told
-from logit_correction.benchmark.places import find
 from logit_correction.benchmark.progress import Progress
+from logit_correction.benchmark.results import find
 from logit_correction.benchmark.work import Job
 from logit_correction.errors import InputError
 
@@ -86,16 +85,12 @@ def _checked(cells: Sequence[Cell], out: Path) -> dict[Path, RunConfig]:
     return configs
 
 
-def _known_seconds(cells: Sequence[Cell]) -> dict[Kind, list[float]]:
-    """Return how long finished runs took."""
+def _known_seconds(cells: Sequence[Cell]) -> list[tuple[Cell, float]]:
+    """Return the finished runs, and how long they took."""
     from logit_correction.runs.folder import is_finished, read_report
 
-    known: dict[Kind, list[float]] = {}
-    for cell in cells:
-        if is_finished(cell.folder):
-            seconds = read_report(cell.folder)["seconds"]
-            known.setdefault((cell.row, cell.column), []).append(seconds["train"] + seconds["evaluate"])
-    return known
+    finished = [(cell, read_report(cell.folder)["seconds"]) for cell in cells if is_finished(cell.folder)]
+    return [(cell, seconds["train"] + seconds["evaluate"]) for cell, seconds in finished]
 
 
 def _run_all(board: Board, configs: dict[Path, RunConfig], executor: Executor, progress: Progress) -> None:
@@ -114,31 +109,17 @@ def _run_all(board: Board, configs: dict[Path, RunConfig], executor: Executor, p
 def _run_some(board: Board, configs: dict[Path, RunConfig], executor: Executor, progress: Progress) -> None:
     """Take one run after the other, until none is left."""
     while (cell := board.take(progress.say)) is not None:
-        try:
-            outcome = executor.run(_job(cell, configs[cell.folder]))
-        except BaseException:
-            board.stop()
-            raise
+        cell.folder.parent.mkdir(parents=True, exist_ok=True)
+        job = Job(configs[cell.folder], cell.folder.absolute())
+        outcome = executor.run(job)
         seconds = board.end(cell, outcome)
         if outcome.state in ("done", "failed"):
-            log = beside(cell, "log")
+            log = cell.folder.parent / job.log.name
             why = f"FAILED, see {log}" if log.is_file() else f"FAILED: {outcome.message}"
             state = why if outcome.state == "failed" else f"done in {_took(seconds)}"
-            place = f"{cell.row}, {cell.column}, seed {cell.seed}"
-            left = span(board.seconds_left())
+            place, left = f"{cell.row}, {cell.column}, seed {cell.seed}", span(board.seconds_left())
             progress.say(f"[{board.ended}/{board.total}] {place}: {state}; left: {left}")
 
 
 def _took(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
-
-
-def _job(cell: Cell, config: RunConfig) -> Job:
-    cell.folder.parent.mkdir(parents=True, exist_ok=True)
-    several = config.training.devices * config.training.nodes > 1
-    return Job(config.to_yaml(), str(cell.folder.absolute()), str(beside(cell, "log").absolute()), several)
-
-
-def beside(cell: Cell, kind: str) -> Path:
-    """Return the path of a file beside a run's folder."""
-    return cell.folder.parent / f"{cell.folder.name}.{kind}"

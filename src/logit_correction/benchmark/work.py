@@ -1,8 +1,7 @@
-"""What one run of a grid is to the process that trains it."""
+"""What a process does that trains the runs of a grid: one run after the other, while its parent lives."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -10,10 +9,17 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    from logit_correction.config import RunConfig
+
+State = Literal["done", "failed", "held", "stopped"]
 
 #: Processes of a run that has several of its own.
 _apart: list[subprocess.Popen[bytes]] = []
@@ -24,70 +30,79 @@ class Job:
     """A run to train, or to go on with.
 
     Attributes:
-        config: Text of its ``config.yaml``.
+        config: Complete.
         folder: Of the run.
-        log: File for what is printed; removed when the run has ended well.
-        several: Whether the run itself starts several processes.
     """
 
-    config: str
-    folder: str
-    log: str
-    several: bool = False
+    config: RunConfig
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """File beside the folder for what is printed; removed when the run has ended well."""
+        return self.folder.parent / f"{self.folder.name}.log"
 
 
 @dataclass(frozen=True)
 class Outcome:
     """How it went: done, failed (the log says why), held by another process, or stopped when asked to."""
 
-    state: Literal["done", "failed", "held", "stopped"]
+    state: State
     message: str = ""
+
+
+def begin(parent: Connection) -> None:
+    """Prepare this process: a message from the parent stops the run under way, and the parent's end is ours.
+
+    The system closes the parent's side however it ends. This process then ends at once, as if killed: every file of a
+    run is complete or absent at any time, and another process may want to go on with the run right away. It has a
+    session of its own, so that Ctrl-C at a terminal reaches the parent alone.
+    """
+    if hasattr(os, "setsid"):
+        os.setsid()
+
+    def listen() -> None:
+        try:
+            while True:
+                parent.recv()
+                os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            _kill_apart()
+            os._exit(0)
+
+    threading.Thread(target=listen, name="parent", daemon=True).start()
+    import logit_correction.runs.train  # noqa: F401  (while the parent still looks for a job)
 
 
 def perform(job: Job) -> Outcome:
     """Train the run in this process."""
     from logit_correction.runs.folder import make
-    from logit_correction.runs.lock import FolderHeld, hold
+    from logit_correction.runs.lock import FolderHeld, check_free, hold
     from logit_correction.types import InputError
 
-    folder = Path(job.folder)
+    several = job.config.training.devices * job.config.training.nodes > 1  # processes, which lock the folder themselves
     try:
-        make(folder)
-        with _lock_unless(job.several, hold, folder), _printing_to(Path(job.log)):
-            state = _train_apart(job) if job.several else _train(job)
+        make(job.folder)
+        check_free(job.folder)
+        with nullcontext() if several else hold(job.folder), _printing_to(job.log):
+            state = _train_apart(job) if several else _train(job)
     except FolderHeld as error:
         return Outcome("held", str(error))
     except InputError as error:
         return Outcome("failed", str(error))
     if state == "done":
-        Path(job.log).unlink(missing_ok=True)
+        job.log.unlink(missing_ok=True)
     return Outcome(state)
 
 
-@contextmanager
-def _lock_unless(apart: bool, hold: Any, folder: Path) -> Iterator[None]:
-    """Lock the folder before its log is begun, unless the run's own processes are to lock it."""
-    if apart:
-        from logit_correction.runs.lock import check_free
-
-        check_free(folder)
-        yield
-        return
-    with hold(folder):
-        yield
-
-
-def _train(job: Job) -> Literal["done", "failed", "stopped"]:
-    import yaml
-
-    from logit_correction.config import RunConfig
+def _train(job: Job) -> State:
     from logit_correction.runs.train import train
     from logit_correction.training.display import Lines
     from logit_correction.training.interrupt import Interrupted
     from logit_correction.types import InputError, TrainingError
 
     try:
-        train(RunConfig.from_dict(yaml.safe_load(job.config)), job.folder, resume=True, display=Lines())
+        train(job.config, job.folder, resume=True, display=Lines())
     except (Interrupted, KeyboardInterrupt, SystemExit):
         return "stopped"
     except (InputError, TrainingError) as error:
@@ -99,11 +114,11 @@ def _train(job: Job) -> Literal["done", "failed", "stopped"]:
     return "done"
 
 
-def _train_apart(job: Job) -> Literal["done", "failed", "stopped"]:
+def _train_apart(job: Job) -> State:
     """Train a run that starts several processes by the command, which they all have to begin with."""
-    given = Path(job.log).with_suffix(".yaml")
-    given.write_text(job.config, encoding="utf-8")
-    words = ["train", "--config", str(given), "--out", job.folder, "--resume"]
+    given = job.log.with_suffix(".yaml")
+    given.write_text(job.config.to_yaml(), encoding="utf-8")
+    words = ["train", "--config", str(given), "--out", str(job.folder), "--resume"]
     command = [sys.executable, "-m", "logit_correction", *words]
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     _apart.append(child)
@@ -144,18 +159,3 @@ def _printing_to(log: Path) -> Iterator[None]:
         for number, saved in enumerate(before, start=1):
             os.dup2(saved, number)
             os.close(saved)
-
-
-def main() -> None:
-    """Take jobs from standard input, a line of JSON each, and answer each with a line on what was standard output."""
-    from logit_correction.benchmark.worker import jobs
-
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what is printed by accident is no answer
-    queue = jobs(_kill_apart)
-    import logit_correction.runs.train  # noqa: F401  (while the parent still looks for a job)
-
-    while True:
-        outcome = perform(Job(**queue.get()))
-        answers.write(json.dumps(asdict(outcome)) + "\n")
-        answers.flush()

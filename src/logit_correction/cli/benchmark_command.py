@@ -39,8 +39,9 @@ def main(arguments: list[str]) -> int:
     from logit_correction.benchmark.progress import choose_progress
 
     try:
+        executor = _executor(options)  # first, since Ray has a handler of SIGTERM too
         with _stoppable():
-            failed = grids.run(grid, out, _executor(options), choose_progress(), options.also)
+            failed = grids.run(grid, out, executor, choose_progress(), options.also)
     except KeyboardInterrupt:
         again = shlex.join(["logit-correction", "benchmark", *arguments])
         print(f"stopped; the same command goes on: {again}", file=sys.stderr)
@@ -100,10 +101,9 @@ def _executor(options: Namespace) -> Executor:
 def _write(grid: Benchmark, out: Path, options: Namespace) -> None:
     """Write the tables and figures, and print the tables."""
     from logit_correction.benchmark import find, history, results, slug
+    from logit_correction.benchmark.figures import figures
+    from logit_correction.benchmark.tables import latex, markdown
     from logit_correction.evaluation.files import replacing
-    from logit_correction.render.benchmark_figures import figures
-    from logit_correction.render.benchmark_latex import latex
-    from logit_correction.render.benchmark_table import markdown
     from logit_correction.runs.folder import write_text
 
     found = find(grid, out, options.also)

@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 
 from logit_correction.benchmark import Benchmark
-from logit_correction.render.benchmark_latex import latex
-from logit_correction.render.benchmark_table import markdown
+from logit_correction.benchmark.tables import latex, markdown
 
 FIGURES = {
     ("ERM", "1"): [0.30, 0.40, 0.35],
