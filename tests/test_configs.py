@@ -171,11 +171,9 @@ def roots(layouts: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict
     folder = root / "published-ccifar10"
     for label in range(10):
         for number, (part, value) in enumerate((("align", label),) * 3 + (("conflict", (label + 1) % 10),)):
-            layouts.write_picture(
-                folder / "0.5pct" / part / str(label) / f"{number}_{label}_{value}.png", 1, 0, (32, 32)
-            )
-        layouts.write_picture(folder / "0.5pct" / "valid" / str(label) / f"0_{label}_{label}.png", 1, 0, (32, 32))
-        layouts.write_picture(folder / "test" / str(label) / f"0_{label}_{9 - label}.png", 1, 0, (32, 32))
+            layouts.write_image(folder / "0.5pct" / part / str(label) / f"{number}_{label}_{value}.png", 1, 0, (32, 32))
+        layouts.write_image(folder / "0.5pct" / "valid" / str(label) / f"0_{label}_{label}.png", 1, 0, (32, 32))
+        layouts.write_image(folder / "test" / str(label) / f"0_{label}_{9 - label}.png", 1, 0, (32, 32))
     return {name: folder if name == "ccifar10" else root for name in DATA}
 
 

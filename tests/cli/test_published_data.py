@@ -174,7 +174,7 @@ TABLES: dict[str, tuple[str, str, Callable[[pd.DataFrame], pd.DataFrame], tuple[
     "faces, path": ("CelebA", FACES, with_cell("image_id", "/etc/hosts"), ("line 5", "'/etc/hosts'")),
     "faces, split": ("CelebA", PARTS, with_cell("partition", "train"), ("line 5", "partition is 'train'")),
     "faces, twice": ("CelebA", PARTS, with_cell("image_id", "000001.jpg"), ("line 5", "named twice")),
-    "faces, lost": ("CelebA", PARTS, lambda frame: frame.iloc[:-1], ("lacks 1 pictures", "000060.jpg")),
+    "faces, lost": ("CelebA", PARTS, lambda frame: frame.iloc[:-1], ("lacks 1 images", "000060.jpg")),
     "comments, no column": ("CivilComments", COMMENTS, without("LGBTQ"), ("has no column LGBTQ",)),
     "comments, toxicity": ("CivilComments", COMMENTS, with_cell("toxicity", ""), ("row 3", "toxicity is ''")),
     "comments, NaN": ("CivilComments", COMMENTS, with_cell("toxicity", "nan"), ("row 3", "toxicity is 'nan'")),

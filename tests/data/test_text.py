@@ -21,7 +21,7 @@ def test_words_are_counted_as_scikit_learn_counts_them() -> None:
     expected = LENGTH * HashingVectorizer(n_features=64).transform(TEXTS).toarray()
     rows = torch.tensor([4, 0, 2, 3, 1, 1])
     np.testing.assert_allclose(store.fetch(rows), expected[rows], rtol=1e-5)
-    assert store.input_shape == (64,) and len(store) == 5 and store.pictures(rows) is None
+    assert store.input_shape == (64,) and len(store) == 5 and store.images(rows) is None
     np.testing.assert_allclose(store.to("cpu").fetch(rows), expected[rows], rtol=1e-5)
 
 

@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 def predicted(model: TrainedModel, inputs: Sequence[Path]) -> tuple[str, list[list[str]]]:
     """Return what the first column names, and a row of the CSV for every new input, in their order."""
-    from logit_correction.data.frames import is_table
+    from logit_correction.data.tabular_io import is_table
 
     parts: list[tuple[list[str], NDArray[np.float32]]] = []
     header = "path"
@@ -75,7 +75,7 @@ def expand(inputs: Sequence[Path]) -> list[Path]:
     Raises:
         InputError: If something is missing, a folder holds no pictures, or a CSV's files leave its folder.
     """
-    from logit_correction.data.new_pictures import SUFFIXES
+    from logit_correction.data.image_io import SUFFIXES
     from logit_correction.errors import InputError
 
     found: list[Path] = []

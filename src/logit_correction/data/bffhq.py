@@ -11,7 +11,7 @@ import torch
 from logit_correction.correlation import Correlation
 from logit_correction.data import published
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.new_pictures import SUFFIXES, read_pictures
+from logit_correction.data.image_io import SUFFIXES, read_images
 from logit_correction.data.problems import Problems
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
@@ -38,14 +38,14 @@ class BiasedFFHQ(DataSource):
         size: int = 224,
         augment: AugmentationName = "none",
     ) -> None:
-        """Choose the place of the files and the form of the pictures.
+        """Choose the place of the files and the form of the images.
 
         Args:
             root: Folder that holds ``0.5pct``, ``valid`` and ``test``, or the folder ``bffhq`` with them; by default
                 LOGIT_CORRECTION_DATA, else ``~/.cache/logit_correction``.
-            pct: Name of the training folder, which tells its share of bias-conflicting pictures.
-            size: Height and width that pictures are resized to.
-            augment: Random changes of training pictures: ``none``, ``crop-flip`` or ``resized-crop-flip``.
+            pct: Name of the training folder, which tells its share of bias-conflicting images.
+            size: Height and width that images are resized to.
+            augment: Random changes of training images: ``none``, ``crop-flip`` or ``resized-crop-flip``.
         """
         if not re.fullmatch(r"[\w.]*\w", pct):
             raise InputError(f"pct {pct!r} is no name of a folder: give one such as 0.5pct")
@@ -64,9 +64,9 @@ class BiasedFFHQ(DataSource):
         return published.find_folder("BiasedFFHQ", self.root, _FOLDERS, self._parts, _SOURCE)
 
     def build(self) -> DataTable:
-        """Read the pictures; label and attribute are the last two numbers of their names."""
+        """Read the images; label and attribute are the last two numbers of their names."""
         parts, folder = self._parts, self._folder()
-        found = [sorted(_pictures(folder / part)) for part in parts]
+        found = [sorted(_images(folder / part)) for part in parts]
         paths = [path for files in found for path in files]
         names = [path.relative_to(folder).as_posix() for path in paths]
         problems = Problems(str(folder), names)
@@ -79,11 +79,11 @@ class BiasedFFHQ(DataSource):
             label[row], gender[row] = int(match[1]), int(match[2])
             if row < len(found[0]) + len(found[1]) and (match[1] == match[2]) != (row < len(found[0])):
                 problems.add(row, "lies in the folder of the other kind: align holds equal numbers, conflict others")
-        published.settle(problems, "the pictures of BiasedFFHQ")
+        problems.raise_if_any("error", published.get_again("the images of BiasedFFHQ"))
         sizes = torch.tensor([len(files) for files in found])
         split = torch.tensor([0, 0, 1, 2]).repeat_interleave(sizes)
         table = DataTable(
-            inputs=published.read_pictures_of("BiasedFFHQ", folder, paths, names, self.size),
+            inputs=published.read_images_of("BiasedFFHQ", folder, paths, names, self.size),
             label=label,
             attribute=gender,
             split=published.rows_of_splits(split),
@@ -92,13 +92,13 @@ class BiasedFFHQ(DataSource):
             correlation=Correlation.one_to_one(2),
             facts={
                 "source": f"Biased FFHQ, {self.pct}",
-                "pictures": f"resized to {self.size} x {self.size}",
+                "images": f"resized to {self.size} x {self.size}",
                 "names": "numbers of the file names; young women and old men are the majority",
-                "usual figure": "accuracy on the bias-conflicting test pictures alone, here the minority figure",
+                "usual figure": "accuracy on the bias-conflicting test images alone, here the minority figure",
             },
             augment=self._augmentation,
             row_names=names,
-            ordered=False,  # aligned pictures come first, and names tell the attribute: files are for no view
+            ordered=False,  # aligned images come first, and names tell the attribute: files are for no view
         )
         return self._with_note(table, len(found[0]), len(found[1]))
 
@@ -111,15 +111,15 @@ class BiasedFFHQ(DataSource):
             return table
         note = (
             f"these are not the published files of BiasedFFHQ, {self.pct}: train has {aligned:,} aligned and "
-            f"{conflicting:,} conflicting pictures, published are {expected[0]:,} and {expected[1]:,}"
+            f"{conflicting:,} conflicting images, published are {expected[0]:,} and {expected[1]:,}"
         )
         return replace(table, notes=(*table.notes, note))
 
     def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read picture files."""
-        return self.as_store(read_pictures(paths, (self.size, self.size)))
+        """Read image files."""
+        return self.as_store(read_images(paths, (self.size, self.size)))
 
 
-def _pictures(folder: Path) -> list[Path]:
-    """Return the picture files in ``folder`` and the folders below it."""
+def _images(folder: Path) -> list[Path]:
+    """Return the image files in ``folder`` and the folders below it."""
     return [path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file()]

@@ -1,4 +1,4 @@
-"""Files that are made once and kept: decoded pictures, tokens, arrays."""
+"""Files that are made once and kept: decoded images, tokens, arrays."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from logit_correction.correlation import Correlation
 from logit_correction.data import bias, published
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest
-from logit_correction.data.cifar10_pictures import CLASSES, SIZE, Cifar10, ensure_cifar10, read_cifar10
+from logit_correction.data.cifar10_images import CLASSES, SIZE, Cifar10, ensure_cifar10, read_cifar10
 from logit_correction.data.conflict_folders import check_conflict_folders, read_conflict_folders
 from logit_correction.data.corruptions import FAMILIES, RECIPE, check_name, check_severity, corrupt_all
+from logit_correction.data.image_io import read_images
 from logit_correction.data.memory import available_cores
-from logit_correction.data.new_pictures import read_pictures
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.data.verified_arrays import verified_array
@@ -50,12 +50,12 @@ class CorruptedCIFAR10(DataSource):
             corruptions: ``type0`` or ``type1``, the published families, or a list of names.
             correlation: one-to-one, many-to-one, many-to-many, or a table such as [[0], [1], ...].
             valid: ``biased`` validates on data as biased as training, ``balanced`` on uniform corruptions.
-            augment: Random changes of training pictures: ``none``, ``crop-flip`` or ``resized-crop-flip``.
+            augment: Random changes of training images: ``none``, ``crop-flip`` or ``resized-crop-flip``.
             seed: Seed of the split, the attributes and the corruptions.
             root: Folder that holds ``cifar-10-batches-py``, ``cifar10-images.tar.gz`` or train/<class> and
                 test/<class>; by default LOGIT_CORRECTION_DATA, else ``~/.cache/logit_correction``.
             download: Let torchvision download CIFAR-10 where it is not found.
-            published: Folder of the published pictures, which holds 0.5pct, 1pct, ... and test; these are then read
+            published: Folder of the published images, which holds 0.5pct, 1pct, ... and test; these are then read
                 as they are, and of the options only ``minority_ratio`` and ``augment`` count.
         """
         self.minority_ratio = bias.check_ratio("minority_ratio", minority_ratio)
@@ -91,15 +91,15 @@ class CorruptedCIFAR10(DataSource):
         return f"{100 * self.minority_ratio:g}pct"
 
     def build(self) -> DataTable:
-        """Read CIFAR-10 and corrupt it, or read the published pictures."""
+        """Read CIFAR-10 and corrupt it, or read the published images."""
         if self.published is not None:
             return self._read_published(Path(self.published))
         cifar = read_cifar10(published.data_folder(self.root), self.download)
         label = torch.from_numpy(cifar.label)
         split, attribute = self._attributes(label, cifar.num_train)
-        pictures, checksum = self._corrupted(cifar, attribute)
+        images, checksum = self._corrupted(cifar, attribute)
         return DataTable(
-            inputs=ArrayStore(torch.from_numpy(pictures)),
+            inputs=ArrayStore(torch.from_numpy(images)),
             label=label,
             attribute=attribute,
             split=split,
@@ -111,7 +111,7 @@ class CorruptedCIFAR10(DataSource):
         )
 
     def _attributes(self, label: Tensor, num_train: int) -> tuple[dict[str, Tensor], Tensor]:
-        """Split off a tenth of the training part and draw the corruption of every picture."""
+        """Split off a tenth of the training part and draw the corruption of every image."""
         generator = make_generator(self.seed, "corrupted-cifar10")
         order = torch.randperm(num_train, generator=generator)
         kept = num_train - num_train // 10
@@ -129,7 +129,7 @@ class CorruptedCIFAR10(DataSource):
         return split, attribute
 
     def _corrupted(self, cifar: Cifar10, attribute: Tensor) -> tuple[NDArray[np.uint8], str]:
-        """Return the corrupted pictures and their checksum, from the cache folder if they were made before."""
+        """Return the corrupted images and their checksum, from the cache folder if they were made before."""
         import PIL
         import scipy
 
@@ -146,7 +146,7 @@ class CorruptedCIFAR10(DataSource):
         parts += [np.__version__, scipy.__version__, PIL.__version__]
         return verified_array(
             cache_folder() / "corrupted-cifar10" / f"{digest(parts)}.npy",
-            lambda: corrupt_all(cifar.pictures, chosen, self.names, self.severity, self.seed, available_cores()),
+            lambda: corrupt_all(cifar.images, chosen, self.names, self.severity, self.seed, available_cores()),
         )
 
     def _facts(self, cifar: Cifar10, checksum: str) -> dict[str, object]:
@@ -159,9 +159,9 @@ class CorruptedCIFAR10(DataSource):
             "correlation": self.correlation.kind,
             "validation": self.valid,
             "data seed": self.seed,
-            "test": "each picture once, corruption uniform",
+            "test": "each image once, corruption uniform",
             "augmentation": self.augment,
-            "checksum of the pictures": checksum[:16],
+            "checksum of the images": checksum[:16],
         }
         if "Frost" in self.names:
             facts["frost"] = "computed texture in place of the photographs of CIFAR-10-C"
@@ -182,12 +182,12 @@ class CorruptedCIFAR10(DataSource):
             facts={"source": f"published Corrupted CIFAR-10, {pct}", "augmentation": self.augment},
             augment=self.augmentation,
             row_names=read.names,
-            ordered=False,  # aligned pictures come first, and names tell the attribute: files are for no view
+            ordered=False,  # aligned images come first, and names tell the attribute: files are for no view
         )
 
     def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read picture files, resized to 32x32."""
-        return self.as_store(read_pictures(paths, (SIZE, SIZE)))
+        """Read image files, resized to 32x32."""
+        return self.as_store(read_images(paths, (SIZE, SIZE)))
 
 
 def _checked_names(corruptions: str | list[str]) -> list[str]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from logit_correction.correlation import Correlation
 from logit_correction.data import published
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.new_pictures import read_pictures
+from logit_correction.data.image_io import read_images
 from logit_correction.data.problems import Problems
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
@@ -28,10 +28,10 @@ SIZES: dict[str, published.Counts] = {"train": 162_770, "valid": 19_867, "test":
 
 _USUAL = ("Blond_Hair", "Male")
 _FOLDERS = ("celeba", "celebA", "CelebA", "celebA/data", "celebA_v1.0")
-_PICTURES = "img_align_celeba"
+_IMAGES = "img_align_celeba"
 _SOURCE = (
     "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html has it, for research that is not commercial; take the aligned "
-    "and cropped pictures, the attributes and the evaluation partitions, as .txt or as .csv files"
+    "and cropped images, the attributes and the evaluation partitions, as .txt or as .csv files"
 )
 
 
@@ -46,7 +46,7 @@ class CelebA(DataSource):
         size: int = 224,
         augment: AugmentationName = "none",
     ) -> None:
-        """Choose the place of the files, the task and the form of the pictures.
+        """Choose the place of the files, the task and the form of the images.
 
         Args:
             root: Folder that holds ``list_attr_celeba`` and ``list_eval_partition`` (both .csv or both .txt) and
@@ -54,8 +54,8 @@ class CelebA(DataSource):
                 ``~/.cache/logit_correction``.
             label: Which of the forty attributes is the label.
             attribute: Which of them is the attribute that may mislead.
-            size: Height and width of the pictures; the middle square of a picture is resized to it.
-            augment: Random changes of training pictures: ``none``, ``crop-flip`` or ``resized-crop-flip``.
+            size: Height and width of the images; the middle square of an image is resized to it.
+            augment: Random changes of training images: ``none``, ``crop-flip`` or ``resized-crop-flip``.
         """
         if label == attribute:
             raise InputError(f"label and attribute are both {label}: name two different ones of the forty")
@@ -68,7 +68,7 @@ class CelebA(DataSource):
         self._folder()
 
     def build(self) -> DataTable:
-        """Read both lists and the pictures that they name."""
+        """Read both lists and the images that they name."""
         folder, suffix = self._folder()
         attributes = folder / f"list_attr_celeba.{suffix}"
         frame = (_read_txt if suffix == "txt" else published.read_csv)(attributes, self._columns(attributes, suffix))
@@ -76,14 +76,14 @@ class CelebA(DataSource):
         meaning = {"-1": 0, "1": 1}
         label, attribute = (published.codes(frame[name], meaning, problems) for name in (self.label, self.attribute))
         names = frame["image_id"].tolist()
-        pictures = folder / _PICTURES
-        nested = pictures / _PICTURES  # as one of the usual archives unpacks
-        pictures = nested if nested.is_dir() else pictures
-        paths = published.contained(pictures, names, problems)
-        published.settle(problems, attributes.name)
+        images = folder / _IMAGES
+        nested = images / _IMAGES  # as one of the usual archives unpacks
+        images = nested if nested.is_dir() else images
+        paths = published.contained(images, names, problems)
+        problems.raise_if_any("error", published.get_again(attributes.name))
         usual = (self.label, self.attribute) == _USUAL
         table = DataTable(
-            inputs=published.read_pictures_of("CelebA", pictures, paths, names, self.size, fit="crop"),
+            inputs=published.read_images_of("CelebA", images, paths, names, self.size, fit="crop"),
             label=label,
             attribute=attribute,
             split=published.rows_of_splits(_partition(folder / f"list_eval_partition.{suffix}", frame["image_id"])),
@@ -93,7 +93,7 @@ class CelebA(DataSource):
             correlation=Correlation.from_table([[0, 1], [0]]) if usual else None,
             facts={
                 "source": "CelebA, aligned and cropped",
-                "pictures": f"middle square, resized to {self.size} x {self.size}",
+                "images": f"middle square, resized to {self.size} x {self.size}",
             },
             augment=self._augmentation,
             row_names=names,
@@ -105,7 +105,7 @@ class CelebA(DataSource):
         """Return the folder and whether its lists are csv or txt."""
         lists = [place / "list_attr_celeba.csv" for place in published.places_of(self.root, _FOLDERS)]
         suffix = "csv" if any(path.is_file() for path in lists) else "txt"
-        files = [f"list_attr_celeba.{suffix}", f"list_eval_partition.{suffix}", _PICTURES]
+        files = [f"list_attr_celeba.{suffix}", f"list_eval_partition.{suffix}", _IMAGES]
         return published.find_folder("CelebA", self.root, _FOLDERS, files, _SOURCE), suffix
 
     def _columns(self, path: Path, suffix: str) -> list[str]:
@@ -123,8 +123,8 @@ class CelebA(DataSource):
         return ["image_id", self.label, self.attribute]
 
     def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read picture files."""
-        return self.as_store(read_pictures(paths, (self.size, self.size), "crop"))
+        """Read image files."""
+        return self.as_store(read_images(paths, (self.size, self.size), "crop"))
 
 
 def _two_names(name: str) -> list[str]:
@@ -182,10 +182,10 @@ def _read_columns(path: Path, names: Sequence[str], skip: int = 0) -> pd.DataFra
 
 
 def _partition(path: Path, image_id: pd.Series[str]) -> Tensor:
-    """Return the split (M,) of the pictures, 0, 1 or 2, from the list of partitions.
+    """Return the split (M,) of the images, 0, 1 or 2, from the list of partitions.
 
     Raises:
-        InputError: If the list lacks a picture, names one twice, or gives another number.
+        InputError: If the list lacks an image, names one twice, or gives another number.
     """
     columns = ["image_id", "partition"]
     text = path.suffix == ".txt"
@@ -194,12 +194,10 @@ def _partition(path: Path, image_id: pd.Series[str]) -> Tensor:
     split = published.codes(frame["partition"], {"0": 0, "1": 1, "2": 2}, problems)
     for row in np.flatnonzero(frame["image_id"].duplicated().to_numpy()).tolist():
         problems.add(row, f"{frame['image_id'].iloc[row]} is named twice")
-    published.settle(problems, path.name)
+    problems.raise_if_any("error", published.get_again(path.name))
     place = {name: row for row, name in enumerate(frame["image_id"].tolist())}
     rows = [place.get(name, -1) for name in image_id.tolist()]
     lacking = [name for name, row in zip(image_id.tolist(), rows, strict=True) if row < 0]
     if lacking:
-        raise InputError(
-            f"{path} lacks {len(lacking):,} pictures of the other list, such as {lacking[0]}: get it again"
-        )
+        raise InputError(f"{path} lacks {len(lacking):,} images of the other list, such as {lacking[0]}: get it again")
     return split[rows]

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from logit_correction.data import published, text
-from logit_correction.data.frames import check_columns, read_frame, row_names
 from logit_correction.data.problems import Problems
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable, Scoring
+from logit_correction.data.tabular_io import check_columns, read_frame, row_names
 from logit_correction.types import InputError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class CivilComments(DataSource):
         label = _present(frame["toxicity"], problems, required=True).long()
         mentioned = torch.stack([_present(frame[name], problems) for name in IDENTITIES], dim=1)
         anybody = _present(frame["identity_any"], problems).long()
-        published.settle(problems, _FILE)
+        problems.raise_if_any("error", published.get_again(_FILE))
         texts = frame[_TEXT].tolist()
         table = DataTable(
             inputs=self.read_values(texts),

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from logit_correction.data import bias, colors
 from logit_correction.data.augment import CropFlip
-from logit_correction.data.new_pictures import read_pictures
+from logit_correction.data.image_io import read_images
 from logit_correction.data.stores import ColoredStore, InputStore
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.seeds import make_generator
@@ -47,7 +47,7 @@ class ColoredMNIST(DataSource):
             valid: ``biased`` validates on data as biased as training, ``balanced`` on uniform colours.
             scaling: ``unit`` gives pixels in [0, 1]; ``double`` divides by 255 once more, as the published
                 codes of this benchmark do, where the paper's learning rate and figures belong.
-            shift: Training pictures are shifted by up to so many pixels each way, anew in every epoch; 0 shows them as
+            shift: Training images are shifted by up to so many pixels each way, anew in every epoch; 0 shows them as
                 they are, as the published runs do.
             seed: Seed of the split, the colours and the jitter.
             root: Folder that holds ``MNIST/raw``; by default LOGIT_CORRECTION_DATA, else
@@ -118,7 +118,7 @@ class ColoredMNIST(DataSource):
             ) from error
         if glyphs.shape != (expected, 28, 28) or digit.shape != (expected,):
             raise InputError(
-                f"MNIST in {where} is damaged: {'train' if train else 'test'} pictures have shape "
+                f"MNIST in {where} is damaged: {'train' if train else 'test'} images have shape "
                 f"{tuple(glyphs.shape)} and labels {tuple(digit.shape)}: delete the folder to download it again"
             )
         if not bool((digit < 10).all()):
@@ -137,8 +137,8 @@ class ColoredMNIST(DataSource):
         }
 
     def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read picture files, resized to 28x28."""
-        return self.as_store(read_pictures(paths, (28, 28)))
+        """Read image files, resized to 28x28."""
+        return self.as_store(read_images(paths, (28, 28)))
 
 
 def mnist_present(root: Path) -> bool:

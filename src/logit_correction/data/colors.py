@@ -1,4 +1,4 @@
-"""Colouring grey pictures: the shortcut of Colored MNIST and of the embedded digits."""
+"""Colouring grey images: the shortcut of Colored MNIST and of the embedded digits."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def jittered_colors(attribute: Tensor, severity: int, generator: torch.Generator
 def shortcut_facts(
     minority_ratio: float, severity: int, correlation: Correlation, valid: str, seed: int
 ) -> dict[str, object]:
-    """Return what a reader of a result must know of how the pictures were coloured."""
+    """Return what a reader of a result must know of how the images were coloured."""
     return {
         "minority ratio": minority_ratio,
         "colour jitter (standard deviation)": JITTER[severity - 1],
         "correlation": correlation.kind,
-        "shortcut": "spread over the picture",
+        "shortcut": "spread over the image",
         "validation": valid,
         "data seed": seed,
     }

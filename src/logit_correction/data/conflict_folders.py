@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from logit_correction.data.new_pictures import SUFFIXES
-from logit_correction.data.picture_files import picture_store
+from logit_correction.data.image_files import image_store
+from logit_correction.data.image_io import SUFFIXES
 from logit_correction.data.problems import Problems
 from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError
@@ -24,7 +24,7 @@ class ConflictFolders:
     """What the folders hold.
 
     Attributes:
-        inputs: The M pictures.
+        inputs: The M images.
         label: (M,) long.
         attribute: (M,) long.
         split: train (align and conflict), valid and test.
@@ -60,23 +60,23 @@ def _missing(place: Path, what: str, parts: Sequence[str]) -> InputError:
 
 
 def read_conflict_folders(folder: Path, pct: str, num_values: int, size: int) -> ConflictFolders:
-    """Read pictures whose names end in ``_<label>_<attribute>``.
+    """Read images whose names end in ``_<label>_<attribute>``.
 
     Args:
         folder: Holds ``pct`` and ``test``; or ``pct`` itself, beside which ``test`` lies.
         pct: Such as ``0.5pct``.
         num_values: Labels and attributes are 0..num_values - 1.
-        size: Pictures are resized to it.
+        size: Images are resized to it.
 
     Raises:
-        InputError: If a folder is missing or empty, a name does not fit, or a picture cannot be read.
+        InputError: If a folder is missing or empty, a name does not fit, or an image cannot be read.
     """
     base, parts = check_conflict_folders(folder, pct)
     found = []
     for part in parts:
         paths = sorted(p for p in (base / part).rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
         if not paths:
-            raise _missing(base / part, "holds no pictures", parts)
+            raise _missing(base / part, "holds no images", parts)
         found.append(paths)
     all_paths = [path for paths in found for path in paths]
     names = [path.relative_to(base).as_posix() for path in all_paths]
@@ -91,8 +91,8 @@ def read_conflict_folders(folder: Path, pct: str, num_values: int, size: int) ->
         if row < len(found[0]) + len(found[1]) and (match[1] == match[2]) != (row < len(found[0])):
             problems.add(row, "lies in the folder of the other kind: align holds equal numbers, conflict others")
     if problems:
-        raise InputError(f"{base}: {problems}: mend the names, or leave these pictures out")
+        raise InputError(f"{base}: {problems}: fix the names, or leave these images out")
     part_of = torch.tensor([0, 0, 1, 2]).repeat_interleave(torch.tensor([len(paths) for paths in found]))
     split = {name: (part_of == i).nonzero().flatten() for i, name in enumerate(("train", "valid", "test"))}
-    inputs = picture_store(all_paths, size=size, names=names)
+    inputs = image_store(all_paths, size=size, names=names)
     return ConflictFolders(inputs, values[:, 0], values[:, 1], split, names)

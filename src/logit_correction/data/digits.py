@@ -1,4 +1,4 @@
-"""Digits: scikit-learn's bundled handwritten digits, coloured like Colored MNIST. Real pictures, no download."""
+"""Digits: scikit-learn's bundled handwritten digits, coloured like Colored MNIST. Real images, no download."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from logit_correction.data import bias, colors
-from logit_correction.data.new_pictures import read_pictures
+from logit_correction.data.image_io import read_images
 from logit_correction.data.stores import ColoredStore, InputStore
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.seeds import make_generator
@@ -91,5 +91,5 @@ class Digits(DataSource):
         }
 
     def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read picture files, resized to 8x8."""
-        return self.as_store(read_pictures(paths, (8, 8)))
+        """Read image files, resized to 8x8."""
+        return self.as_store(read_images(paths, (8, 8)))

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from logit_correction.correlation import Correlation
 from logit_correction.data import bias, colors, features, published
-from logit_correction.data.cifar10_pictures import CLASSES, SIZE, ensure_cifar10, read_cifar10
-from logit_correction.data.new_pictures import read_pictures
+from logit_correction.data.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
+from logit_correction.data.image_io import read_images
 from logit_correction.data.planted_sets import SETS, glyphs, image_marks, people, reviews
 from logit_correction.data.planted_sets.names import checked_labels, mark_names, numbered
 from logit_correction.data.planted_sets.rows import Rows, draw_rows, drawn_labels, even_marks
@@ -121,7 +121,7 @@ class Planted(DataSource):
         rows = self._rows(label, torch.arange(len(label)) >= cifar.num_train)
         label = label[rows.example]
         attribute = self._marks_of(label, rows.split)
-        images = image_marks.resized(cifar.pictures[rows.example.numpy()], self.size)
+        images = image_marks.resized(cifar.images[rows.example.numpy()], self.size)
         if self.chosen.mark is not None:
             images = image_marks.mark_images(
                 self.chosen.mark, images, attribute.numpy(), len(self.marks), self._draw("look")
@@ -247,4 +247,4 @@ class Planted(DataSource):
         if self.chosen.kind not in ("photos", *DIGIT_SIZES):
             return super().read_new(paths)
         size = DIGIT_SIZES.get(self.chosen.kind, self.size)
-        return self.as_store(read_pictures(paths, (size, size)))
+        return self.as_store(read_images(paths, (size, size)))

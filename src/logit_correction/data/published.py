@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.new_pictures import Fit
-from logit_correction.data.picture_files import picture_store
+from logit_correction.data.image_files import image_store
+from logit_correction.data.image_io import Fit
 from logit_correction.data.problems import Problems
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import SPLITS, DataTable
@@ -139,28 +139,22 @@ def contained(root: Path, names: Sequence[str], problems: Problems) -> list[Path
     return paths
 
 
-def settle(problems: Problems, what: str) -> None:
-    """Return if there are no problems.
-
-    Raises:
-        InputError: Names the first ten, and says to get ``what`` again.
-    """
-    if len(problems):
-        count = "1 row is bad" if len(problems) == 1 else f"{len(problems):,} rows are bad"
-        raise InputError(f"{problems.place}: {count}: {problems}: get {what} again, or mend it")
+def get_again(what: str) -> str:
+    """Return how to fix files of a published data set."""
+    return f"get {what} again, or fix it"
 
 
-def read_pictures_of(
+def read_images_of(
     name: str, place: Path, paths: Sequence[Path], rows: list[str], size: int, fit: Fit = "stretch"
 ) -> InputStore:
-    """Read the pictures of a published data set, (3, size, size) each.
+    """Read the images of a published data set, (3, size, size) each.
 
     Raises:
         InputError: Names the first ten files that are missing or damaged.
     """
     problems = Problems(str(place), rows)
-    store = picture_store(paths, size=size, names=rows, problems=problems, fit=fit)
-    settle(problems, f"the pictures of {name}")
+    store = image_store(paths, size=size, names=rows, problems=problems, fit=fit)
+    problems.raise_if_any("error", get_again(f"the images of {name}"))
     return store
 
 
@@ -198,7 +192,7 @@ def _shown(counts: Counts) -> str:
 
 
 def check_size(size: int) -> int:
-    """Return ``size`` if pictures can have it.
+    """Return ``size`` if images can have it.
 
     Raises:
         InputError: Otherwise.

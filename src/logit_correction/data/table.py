@@ -74,7 +74,7 @@ class DataTable:
         facts: What a reader of a result must know of the data (sizes, seeds, jitter, scaling, source).
         scoring: Groups to judge on, where they are not label x attribute.
         notes: What a user should be told of the data, such as counts that differ from the published ones.
-        augment: Changes the pictures of training batches; evaluation sees them as they are.
+        augment: Changes the images of training batches; evaluation sees them as they are.
         row_names: M names for people: a file, the beginning of a text; None where rows are only numbered.
         preparation: What the training rows determine and new inputs need (means, vocabularies), as plain values;
             kept with the run and given to ``DataSource.prepare`` before new inputs are read.
@@ -106,12 +106,12 @@ class DataTable:
 
     def view_inputs(self, split: str = "train") -> ViewInputs:
         """Return the rows of ``split``, in its order, as views may look at them: without labels and attributes."""
-        rows, fetch, pictures = self.split[split], self.inputs.fetch, self.inputs.pictures
+        rows, fetch, images = self.split[split], self.inputs.fetch, self.inputs.images
         position, places = rows.numpy(), rows.tolist()
         return ViewInputs(
             num_rows=len(rows),
             inputs=lambda chosen: fetch(rows[chosen]),
-            images=lambda chosen: pictures(rows[chosen]),
+            images=lambda chosen: images(rows[chosen]),
             texts=None if self.texts is None else [self.texts[row] for row in places],
             columns={name: values[position] for name, values in self.columns.items()},
             files=None if self.files is None else [self.files[row] for row in places],
@@ -155,7 +155,7 @@ class DataTable:
         """Return the table itself if it can be trained on.
 
         Raises:
-            InputError: Says what is wrong and how to mend it: an empty split, labels that are not 0..L-1, only
+            InputError: Says what is wrong and how to fix it: an empty split, labels that are not 0..L-1, only
                 one label in training, or inputs that are not finite.
         """
         for name in SPLITS:
@@ -214,7 +214,7 @@ class DataSource(ABC):
         """Read or make the data.
 
         Raises:
-            InputError: If a file is missing or damaged; the message names it and says how to mend it.
+            InputError: If a file is missing or damaged; the message names it and says how to fix it.
         """
 
     def ensure_files(self) -> None:  # noqa: B027  (most sources have no files of a known place)
@@ -232,7 +232,7 @@ class DataSource(ABC):
         """
 
     def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read new picture files in the form that this source's networks take.
+        """Read new image files in the form that this source's networks take.
 
         Raises:
             InputError: If the source cannot read new files or a file is damaged.
@@ -256,7 +256,7 @@ class DataSource(ABC):
         Raises:
             InputError: If the source cannot take such rows or they do not fit.
         """
-        raise InputError(f"{type(self).__name__} takes picture files or arrays, not {type(values).__name__}")
+        raise InputError(f"{type(self).__name__} takes image files or arrays, not {type(values).__name__}")
 
     def as_store(self, values: Tensor) -> InputStore:
         """Return new inputs (n, *input_shape) in the form that this source's networks take."""

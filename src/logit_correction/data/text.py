@@ -51,8 +51,8 @@ class TokenStore:
         """Return the tokens of ``rows``, (B, T) long by name."""
         return {name: values.index_select(0, rows).long() for name, values in self.tokens.items()}
 
-    def pictures(self, rows: Tensor) -> None:
-        """Texts are no pictures."""
+    def images(self, rows: Tensor) -> None:
+        """Texts are no images."""
 
     def to(self, device: torch.device | str) -> TokenStore:
         """Return the store on ``device``."""
@@ -92,8 +92,8 @@ class WordStore:
         written = torch.zeros(len(rows), self.num_features, device=weight.device)
         return written.scatter_add_(1, self.place_of_word.index_select(0, rows).long(), weight)
 
-    def pictures(self, rows: Tensor) -> None:
-        """Texts are no pictures."""
+    def images(self, rows: Tensor) -> None:
+        """Texts are no images."""
 
     def to(self, device: torch.device | str) -> WordStore:
         """Return the store on ``device``."""

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from logit_correction.data.corruptions.streams import Integers
 
-#: Pictures of one piece of work.
+#: Images of one piece of work.
 PIECE = 250
 
-#: From so many pictures on, progress is shown.
+#: From so many images on, progress is shown.
 SHOW_FROM = 2000
 
 Corrupt = Callable[[NDArray[np.uint8], str, int, Integers, int], NDArray[np.uint8]]
@@ -21,21 +21,21 @@ Corrupt = Callable[[NDArray[np.uint8], str, int, Integers, int], NDArray[np.uint
 
 def corrupted_set(
     corrupt: Corrupt,
-    pictures: NDArray[np.uint8],
+    images: NDArray[np.uint8],
     attribute: Integers,
     names: Sequence[str],
     severity: int,
     seed: int,
     workers: int,
 ) -> NDArray[np.uint8]:
-    """Corrupt every picture in its own way, with a progress bar; the number of workers changes nothing.
+    """Corrupt every image in its own way, with a progress bar; the number of workers changes nothing.
 
     Threads do the work: NumPy, SciPy and Pillow let each other run, and nothing has to be sent about.
 
     Args:
         corrupt: The function of that name.
-        pictures: (M, 3, H, W).
-        attribute: (M,) which of ``names`` each picture gets.
+        images: (M, 3, H, W).
+        attribute: (M,) which of ``names`` each image gets.
         names: Corruptions.
         severity: 1..5.
         seed: Seed of the random numbers.
@@ -44,10 +44,10 @@ def corrupted_set(
     Returns:
         (M, 3, H, W).
     """
-    result = np.empty_like(pictures)
+    result = np.empty_like(images)
 
     def work(name: str, rows: Integers) -> int:
-        upright = np.ascontiguousarray(pictures[rows].transpose(0, 2, 3, 1))
+        upright = np.ascontiguousarray(images[rows].transpose(0, 2, 3, 1))
         result[rows] = corrupt(upright, name, severity, rows, seed).transpose(0, 3, 1, 2)
         return len(rows)
 
@@ -58,7 +58,7 @@ def corrupted_set(
     with ThreadPoolExecutor(workers) as pool:
         futures = [pool.submit(work, *piece) for piece in pieces]
         try:
-            _follow((future.result() for future in as_completed(futures)), len(pictures))
+            _follow((future.result() for future in as_completed(futures)), len(images))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -66,7 +66,7 @@ def corrupted_set(
 
 
 def _follow(done: Iterable[int], total: int) -> None:
-    """Show how many pictures are done: a bar on a terminal, a line elsewhere, nothing where there are few."""
+    """Show how many images are done: a bar on a terminal, a line elsewhere, nothing where there are few."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -74,8 +74,8 @@ def _follow(done: Iterable[int], total: int) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeRemainingColumn())
     hidden = total < SHOW_FROM or not console.is_terminal
     if total >= SHOW_FROM and hidden:
-        console.print(f"corrupting {total:,} pictures, once", highlight=False)
+        console.print(f"corrupting {total:,} images, once", highlight=False)
     with Progress(*columns, console=console, disable=hidden, transient=True) as bar:
-        task = bar.add_task("corrupting pictures", total=total)
+        task = bar.add_task("corrupting images", total=total)
         for count in done:
             bar.advance(task, count)

@@ -29,16 +29,16 @@ def read_mnist(root: Path, download: bool) -> tuple[Tensor, Tensor, Tensor]:
     from torchvision.datasets import MNIST
 
     where = root / "MNIST" / "raw"
-    mend = f"put the four idx files in {where}, or name another folder by --data.root or LOGIT_CORRECTION_DATA"
+    fix = f"put the four idx files in {where}, or name another folder by --data.root or LOGIT_CORRECTION_DATA"
     glyphs, digits = [], []
     for part, size in SIZES.items():
         try:
             data = MNIST(str(root), train=part == "train", download=download and not mnist_present(root))
             glyph, digit = data.data, data.targets
         except (RuntimeError, OSError, ValueError, AssertionError, TypeError, LookupError) as error:
-            raise InputError(f"MNIST cannot be read from {where} ({type(error).__name__}): {mend}") from error
+            raise InputError(f"MNIST cannot be read from {where} ({type(error).__name__}): {fix}") from error
         if glyph.shape != (size, 28, 28) or digit.shape != (size,) or not bool((digit < 10).all()):
-            raise InputError(f"MNIST in {where} is damaged: {mend}")
+            raise InputError(f"MNIST in {where} is damaged: {fix}")
         glyphs.append(glyph)
         digits.append(digit.long())
     return torch.cat(glyphs), torch.cat(digits), torch.arange(sum(SIZES.values())) >= SIZES["train"]

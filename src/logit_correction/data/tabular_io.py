@@ -44,7 +44,7 @@ def read_frame(file: Path) -> pd.DataFrame:
             )
     except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
         reason = " ".join(str(error).split())
-        raise InputError(f"{file} cannot be read as a table ({reason}): mend it") from error
+        raise InputError(f"{file} cannot be read as a table ({reason}): fix it") from error
     if not len(frame):
         raise InputError(f"{file} has no rows")
     frame.columns = [str(name).strip() for name in frame.columns]

@@ -1,4 +1,4 @@
-"""The pictures of CIFAR-10, from the original batch files or from picture files."""
+"""The images of CIFAR-10, from the original batch files or from image files."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logit_correction.data.cache import cache_folder, digest
+from logit_correction.data.image_io import SUFFIXES, fault_of
 from logit_correction.data.memory import available_cores
-from logit_correction.data.new_pictures import SUFFIXES, fault_of
-from logit_correction.data.problems import listed
+from logit_correction.data.problems import format_faults
 from logit_correction.data.verified_arrays import checksum_of, verified_array
 from logit_correction.errors import InputError
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
-#: Pictures of each class.
+#: Images of each class.
 PER_CLASS = {"train": 5_000, "test": 1_000}
 
 #: Height and width.
@@ -48,17 +48,17 @@ _PLAIN = {
 
 @dataclass(frozen=True)
 class Cifar10:
-    """All pictures, those of the training part first.
+    """All images, those of the training part first.
 
     Attributes:
-        pictures: (M, 3, 32, 32) uint8.
+        images: (M, 3, 32, 32) uint8.
         label: (M,) 0..9.
         num_train: Size of the training part.
-        checksum: SHA-256 of ``pictures``.
+        checksum: SHA-256 of ``images``.
         source: Where the pixels are from, for people.
     """
 
-    pictures: NDArray[np.uint8]
+    images: NDArray[np.uint8]
     label: NDArray[np.int64]
     num_train: int
     checksum: str
@@ -73,7 +73,7 @@ def read_cifar10(root: Path, download: bool) -> Cifar10:
     - folders train/<class> and test/<class>, there or in ``cifar10`` or ``cifar10-images``, kept in the same way.
 
     Raises:
-        InputError: If a file is missing or damaged, or the number of pictures is not that of CIFAR-10.
+        InputError: If a file is missing or damaged, or the number of images is not that of CIFAR-10.
     """
     ensure_cifar10(root, download)
     if (root / BATCHES).exists():
@@ -100,7 +100,7 @@ def ensure_cifar10(root: Path, download: bool) -> None:
 
 
 def _folders(root: Path) -> list[Path]:
-    """Return the folders that hold pictures of classes."""
+    """Return the folders that hold images of classes."""
     return [root / name for name in FOLDERS if any((root / name / "train" / label).is_dir() for label in CLASSES)]
 
 
@@ -128,17 +128,17 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _from_batches(folder: Path) -> Cifar10:
-    pictures, labels, num_train = [], [], 0
+    images, labels, num_train = [], [], 0
     for part, names in BATCH_FILES.items():
         for name in names:
             pixels, label = _read_batch(folder / name)
-            pictures.append(pixels)
+            images.append(pixels)
             labels.append(label)
         found = np.concatenate(labels)[num_train:]
         counts = dict(zip(CLASSES, np.bincount(found, minlength=10).tolist(), strict=True))
         _check_counts(folder, part, counts, "delete the folder to download it again")
         num_train = num_train or len(found)
-    values = np.concatenate(pictures)
+    values = np.concatenate(images)
     return Cifar10(values, np.concatenate(labels), num_train, checksum_of(values), "CIFAR-10, the original pixels")
 
 
@@ -164,7 +164,7 @@ def _check_counts(place: Path, part: str, counts: dict[str, int], advice: str) -
     wrong = [f"{name} has {count:,}" for name, count in counts.items() if count != expected]
     if wrong:
         raise InputError(
-            f"{place} does not hold CIFAR-10: each class has {expected:,} {part} pictures there, but "
+            f"{place} does not hold CIFAR-10: each class has {expected:,} {part} images there, but "
             f"{', '.join(wrong)}: {advice}"
         )
 
@@ -177,7 +177,7 @@ def _from_archive(archive: Path) -> Cifar10:
 
 
 def _decoded(archive: Path) -> NDArray[np.uint8]:
-    """Read all pictures of the archive in memory; nothing is written outside the cache."""
+    """Read all images of the archive in memory; nothing is written outside the cache."""
     found: dict[tuple[str, str, str], bytes] = {}
     try:
         with tarfile.open(archive, "r:gz") as members:
@@ -215,16 +215,16 @@ def _decode_all(contents: Sequence[bytes | Path], names: list[str]) -> NDArray[n
     with ThreadPoolExecutor(min(16, available_cores())) as pool:
         faults = [fault for fault in pool.map(read, range(len(contents))) if fault]
     if faults:
-        raise InputError(f"{len(faults):,} pictures of CIFAR-10 are damaged: {listed(faults)}: get them again")
+        raise InputError(f"{len(faults):,} images of CIFAR-10 are damaged: {format_faults(faults)}: get them again")
     return values
 
 
 def _from_folder(folder: Path) -> Cifar10:
     files: list[Path] = []
     for part in PER_CLASS:
-        here = {name: sorted(_pictures(folder / part / name)) for name in CLASSES}
+        here = {name: sorted(_images(folder / part / name)) for name in CLASSES}
         counts = {name: len(paths) for name, paths in here.items()}
-        _check_counts(folder, part, counts, "put the missing pictures there, or leave the extra ones out")
+        _check_counts(folder, part, counts, "put the missing images there, or leave the extra ones out")
         files += [path for paths in here.values() for path in paths]
     stamps = [(path.as_posix(), path.stat()) for path in files]
     name = digest(word for path, stat in stamps for word in (path, stat.st_size, stat.st_mtime_ns))
@@ -233,16 +233,16 @@ def _from_folder(folder: Path) -> Cifar10:
     return _of_files(values, checksum, _described(folder.name, files[0].suffix))
 
 
-def _pictures(folder: Path) -> list[Path]:
+def _images(folder: Path) -> list[Path]:
     return [path for path in folder.glob("*") if path.suffix.lower() in SUFFIXES]
 
 
 def _described(place: str, suffix: str) -> str:
-    kind = "JPEG files, so not the original pixels" if suffix.lower() in (".jpg", ".jpeg") else "picture files"
+    kind = "JPEG files, so not the original pixels" if suffix.lower() in (".jpg", ".jpeg") else "image files"
     return f"CIFAR-10 from {kind} ({place})"
 
 
 def _of_files(values: NDArray[np.uint8], checksum: str, source: str) -> Cifar10:
-    """Number the classes of pictures that lie in the order of part, class and name."""
+    """Number the classes of images that lie in the order of part, class and name."""
     label = np.concatenate([np.arange(10).repeat(count) for count in PER_CLASS.values()])
     return Cifar10(values, label, 10 * PER_CLASS["train"], checksum, source)
