@@ -100,7 +100,7 @@ def _executor(options: Namespace) -> Executor:
 def _write(grid: Benchmark, out: Path, options: Namespace) -> None:
     """Write the tables and figures, and print the tables."""
     from logit_correction.benchmark import find, history, results, slug
-    from logit_correction.evaluation.files import replacing
+    from logit_correction.files import replacing
     from logit_correction.render.benchmark_figures import figures
     from logit_correction.render.benchmark_latex import latex
     from logit_correction.render.benchmark_table import markdown

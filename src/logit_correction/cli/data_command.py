@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
     check_parent(options.out)
     table = _source(options.name, rest).build()
     sheet = _sheet(table, options.split, options.rows)
-    from logit_correction.evaluation.files import replacing
+    from logit_correction.files import replacing
 
     with replacing(options.out) as temporary:
         sheet.save(temporary, "PNG", optimize=True)

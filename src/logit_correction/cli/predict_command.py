@@ -129,7 +129,7 @@ def _write(out: Path | None, rows: list[list[str]]) -> None:
     if out is None:
         csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
         return
-    from logit_correction.evaluation.files import replacing
+    from logit_correction.files import replacing
 
     with replacing(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)

@@ -13,7 +13,7 @@ from torch import Tensor
 from logit_correction.correlation import Correlation
 from logit_correction.data import bias, published
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.cache import cache_folder, digest
+from logit_correction.data.cache import cache_folder, digest, verified_array
 from logit_correction.data.cifar10_images import CLASSES, SIZE, Cifar10, ensure_cifar10, read_cifar10
 from logit_correction.data.conflict_folders import check_conflict_folders, read_conflict_folders
 from logit_correction.data.corruptions import FAMILIES, RECIPE, check_name, check_severity, corrupt_all
@@ -21,7 +21,6 @@ from logit_correction.data.image_io import read_images
 from logit_correction.data.memory import available_cores
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataSource, DataTable
-from logit_correction.data.verified_arrays import verified_array
 from logit_correction.seeds import make_generator
 from logit_correction.types import InputError
 

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logit_correction.data.cache import cache_folder, digest
+from logit_correction.data.cache import cache_folder, checksum_of, digest, verified_array
 from logit_correction.data.image_io import SUFFIXES, fault_of
 from logit_correction.data.memory import available_cores
 from logit_correction.data.problems import format_faults
-from logit_correction.data.verified_arrays import checksum_of, verified_array
 from logit_correction.errors import InputError
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -167,12 +166,8 @@ def from_arrays(
     arrays = checked_arrays(arrays)
     parts = [part for name in sorted(arrays) for part in _signature(name, arrays[name])]
     target = (cache_folder() / "arrays" if folder is None else Path(folder)) / f"{digest(parts)}.npz"
-    made_once(target, partial(_save, arrays=arrays))
+    made_once(target, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
     return Choice("Arrays", {"file": str(target), **options})
-
-
-def _save(file: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def _signature(name: str, values: NDArray[Any]) -> tuple[str, str, bytes]:
@@ -210,14 +205,10 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
         options.setdefault("split", "split")
     content = frame.to_parquet(index=False)
     target = (cache_folder() / "tables" if folder is None else Path(folder)) / f"{digest([content])}.parquet"
-    made_once(target, lambda temporary: _write(temporary, content))
+    made_once(target, lambda file: file.write_bytes(content))
     if "path" in options:
         options.setdefault("root", str(Path.cwd()))
     return Choice("Table", {"file": str(target), "label": label, **options})
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
 
 
 def _frame_of(rows: Any) -> tuple[Any, bool]:

@@ -148,11 +148,7 @@ def _decode(
     bad = [(row, text) for row, text in enumerate(_in_threads(read, range(len(paths)), "reading images")) if text]
     values.flush()
     if bad:
-        made_once(faults, partial(_write_json, content=bad))
-
-
-def _write_json(path: Path, content: list[tuple[int, str]]) -> None:
-    path.write_text(json.dumps(content), encoding="utf-8")
+        made_once(faults, lambda file: file.write_text(json.dumps(bad), encoding="utf-8"))
 
 
 def _in_threads(function: Callable[[T], R], items: Sequence[T], title: str) -> Iterable[R]:
