@@ -18,9 +18,9 @@ from logit_correction.data.cifar10_images import CLASSES, SIZE, Cifar10, ensure_
 from logit_correction.data.conflict_folders import check_conflict_folders, read_conflict_folders
 from logit_correction.data.corruptions import FAMILIES, RECIPE, check_name, check_severity, corrupt_all
 from logit_correction.data.image_io import read_images
-from logit_correction.data.memory import available_cores
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.threads import available_cores
 from logit_correction.seeds import make_generator
 from logit_correction.types import InputError
 

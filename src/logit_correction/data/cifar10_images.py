@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import io
-import pickle
 import tarfile
 import zlib
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logit_correction.data.cache import cache_folder, checksum_of, digest, verified_array
-from logit_correction.data.image_io import SUFFIXES, fault_of
-from logit_correction.data.memory import available_cores
+from logit_correction.data.image_io import SUFFIXES, faults_of
 from logit_correction.data.problems import format_faults
 from logit_correction.errors import InputError
 
@@ -30,19 +28,9 @@ PER_CLASS = {"train": 5_000, "test": 1_000}
 SIZE = 32
 
 BATCHES, ARCHIVE = "cifar-10-batches-py", "cifar10-images.tar.gz"
-BATCH_FILES = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}
 
 #: Folders under the root that may hold train/<class> and test/<class>.
 FOLDERS = ("", "cifar10", "cifar10-images")
-
-#: All that a batch file may call up when it is read: bytes, lists and arrays need no more.
-_PLAIN = {
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("_codecs", "encode"),
-}
 
 
 @dataclass(frozen=True)
@@ -116,46 +104,26 @@ def _download(root: Path) -> None:
         ) from error
 
 
-class _PlainUnpickler(pickle.Unpickler):
-    """Reads data and runs nothing: the batch files are pickles, which could otherwise call anything."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return the few constructors of plain data."""
-        if (module, name) not in _PLAIN:
-            raise pickle.UnpicklingError(f"it wants to call {module}.{name}")
-        return super().find_class(module, name)
-
-
 def _from_batches(folder: Path) -> Cifar10:
-    images, labels, num_train = [], [], 0
-    for part, names in BATCH_FILES.items():
-        for name in names:
-            pixels, label = _read_batch(folder / name)
-            images.append(pixels)
-            labels.append(label)
-        found = np.concatenate(labels)[num_train:]
-        counts = dict(zip(CLASSES, np.bincount(found, minlength=10).tolist(), strict=True))
-        _check_counts(folder, part, counts, "delete the folder to download it again")
-        num_train = num_train or len(found)
-    values = np.concatenate(images)
-    return Cifar10(values, np.concatenate(labels), num_train, checksum_of(values), "CIFAR-10, the original pixels")
+    """Read the original files; torchvision opens none, they are pickles, before it has compared its checksum."""
+    from torchvision.datasets import CIFAR10
+    from torchvision.datasets.utils import check_integrity
 
-
-def _read_batch(file: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     try:
-        with file.open("rb") as stream:
-            content = _PlainUnpickler(stream, encoding="bytes").load()
-        pixels, label = np.asarray(content[b"data"]), np.asarray(content[b"labels"], np.int64)
-        if pixels.dtype != np.uint8 or pixels.shape != (len(label), 3 * SIZE * SIZE):
-            raise ValueError(f"pixels are {pixels.dtype} {pixels.shape} with {len(label)} labels")
-        if not ((label >= 0) & (label < len(CLASSES))).all():
-            raise ValueError("labels are not 0..9")
-    except Exception as error:  # damaged pickles raise many kinds
-        reason = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
+        train, test = (CIFAR10(str(folder.parent), train=part) for part in (True, False))
+    except (RuntimeError, OSError) as error:
+        known = [*CIFAR10.train_list, *CIFAR10.test_list, (CIFAR10.meta["filename"], CIFAR10.meta["md5"])]
+        if isinstance(error, OSError):
+            fault = f"cannot be read ({error})"
+        else:
+            bad = [name for name, checksum in known if not check_integrity(str(folder / name), checksum)]
+            fault = f"lacks the original {', '.join(bad)}"
         raise InputError(
-            f"{file} {reason}: delete {file.parent} to download CIFAR-10 again, or put its six batch files there"
+            f"{folder} {fault}: delete the folder to download CIFAR-10 again, or put its files there"
         ) from error
-    return pixels.reshape(-1, 3, SIZE, SIZE), label
+    images = np.ascontiguousarray(np.concatenate([train.data, test.data]).transpose(0, 3, 1, 2))
+    label = np.array([*train.targets, *test.targets], np.int64)
+    return Cifar10(images, label, len(train), checksum_of(images), "CIFAR-10, the original pixels")
 
 
 def _check_counts(place: Path, part: str, counts: dict[str, int], advice: str) -> None:
@@ -171,77 +139,74 @@ def _check_counts(place: Path, part: str, counts: dict[str, int], advice: str) -
 def _from_archive(archive: Path) -> Cifar10:
     with archive.open("rb") as stream:
         name = digest([stream.read()])
-    values, checksum = verified_array(cache_folder() / "cifar10" / f"{name}.npy", lambda: _decoded(archive))
-    return _of_files(values, checksum, _described(archive.name, ".jpg"))
+
+    def make() -> NDArray[np.uint8]:
+        """Read all images of the archive in memory; nothing is written outside the cache."""
+        found: dict[tuple[str, ...], bytes] = {}
+        try:
+            with tarfile.open(archive, "r:gz") as members:
+                for member in members:
+                    parts = PurePosixPath(member.name).parts[-3:]
+                    if member.isfile() and len(parts) == 3:
+                        stream = members.extractfile(member)
+                        found[parts] = stream.read() if stream else b""
+        except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+            raise InputError(f"{archive} cannot be read ({error}): get it again") from error
+        keys = _in_order(found, archive, "get it again")
+        return _decoded([io.BytesIO(found[key]) for key in keys], [f"{archive}: {'/'.join(key)}" for key in keys])
+
+    return _kept(name, make, archive.name, ".jpg")
 
 
-def _decoded(archive: Path) -> NDArray[np.uint8]:
-    """Read all images of the archive in memory; nothing is written outside the cache."""
-    found: dict[tuple[str, str, str], bytes] = {}
-    try:
-        with tarfile.open(archive, "r:gz") as members:
-            for member in members:
-                parts = PurePosixPath(member.name).parts[-3:]
-                if member.isfile() and len(parts) == 3 and parts[2].lower().endswith(SUFFIXES):
-                    stream = members.extractfile(member)
-                    found[parts[0], parts[1], parts[2]] = stream.read() if stream else b""
-    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{archive} cannot be read ({error}): get it again") from error
+def _from_folder(folder: Path) -> Cifar10:
+    found = {path.parts[-3:]: path for part in PER_CLASS for path in (folder / part).glob("*/*")}
+    keys = _in_order(found, folder, "put the missing images there, or leave the extra ones out")
+    files = [found[key] for key in keys]
+    stamps = [(path.as_posix(), path.stat()) for path in files]
+    name = digest(word for path, stat in stamps for word in (path, stat.st_size, stat.st_mtime_ns))
+    return _kept(name, lambda: _decoded(files, files), folder.name, files[0].suffix)
+
+
+def _in_order(found: Iterable[tuple[str, ...]], place: Path, advice: str) -> list[tuple[str, ...]]:
+    """Return the images (part, class, name) of the training part and then of the test, each by class and name.
+
+    Raises:
+        InputError: If a class has not as many as CIFAR-10.
+    """
     keys = []
-    for part in PER_CLASS:
-        counts = {name: sum(key[:2] == (part, name) for key in found) for name in CLASSES}
-        _check_counts(archive, part, counts, "get it again")
-        keys += sorted(key for key in found if key[0] == part and key[1] in CLASSES)
-    return _decode_all([found[key] for key in keys], [f"{archive}: {'/'.join(key)}" for key in keys])
+    for part, expected in PER_CLASS.items():
+        own = sorted(key for key in found if key[0] == part and key[1] in CLASSES and key[2].lower().endswith(SUFFIXES))
+        counts = Counter(key[1] for key in own)
+        wrong = [f"{name} has {counts[name]:,}" for name in CLASSES if counts[name] != expected]
+        if wrong:
+            raise InputError(
+                f"{place} does not hold CIFAR-10: each class has {expected:,} {part} images there, but "
+                f"{', '.join(wrong)}: {advice}"
+            )
+        keys += own
+    return keys
 
 
-def _decode_all(contents: Sequence[bytes | Path], names: list[str]) -> NDArray[np.uint8]:
+def _decoded(files: Sequence[IO[bytes] | Path], names: Sequence[object]) -> NDArray[np.uint8]:
     from PIL import Image
 
-    values = np.empty((len(contents), 3, SIZE, SIZE), np.uint8)
+    values = np.empty((len(files), 3, SIZE, SIZE), np.uint8)
 
-    def read(row: int) -> str | None:
-        try:
-            content = contents[row]
-            with Image.open(io.BytesIO(content) if isinstance(content, bytes) else content) as image:
-                if image.size != (SIZE, SIZE):
-                    raise ValueError(f"is {image.size[0]} x {image.size[1]} rather than {SIZE} x {SIZE}")
-                values[row] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
-        except Exception as error:  # a damaged file makes Pillow raise many kinds
-            return f"{names[row]} {fault_of(error)}"
-        return None
+    def read(row: int) -> None:
+        with Image.open(files[row]) as image:
+            if image.size != (SIZE, SIZE):
+                raise ValueError(f"is {image.size[0]} x {image.size[1]} rather than {SIZE} x {SIZE}")
+            values[row] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
 
-    with ThreadPoolExecutor(min(16, available_cores())) as pool:
-        faults = [fault for fault in pool.map(read, range(len(contents))) if fault]
+    faults = [text for _, text in faults_of(read, names, "reading images")]
     if faults:
         raise InputError(f"{len(faults):,} images of CIFAR-10 are damaged: {format_faults(faults)}: get them again")
     return values
 
 
-def _from_folder(folder: Path) -> Cifar10:
-    files: list[Path] = []
-    for part in PER_CLASS:
-        here = {name: sorted(_images(folder / part / name)) for name in CLASSES}
-        counts = {name: len(paths) for name, paths in here.items()}
-        _check_counts(folder, part, counts, "put the missing images there, or leave the extra ones out")
-        files += [path for paths in here.values() for path in paths]
-    stamps = [(path.as_posix(), path.stat()) for path in files]
-    name = digest(word for path, stat in stamps for word in (path, stat.st_size, stat.st_mtime_ns))
-    where = cache_folder() / "cifar10" / f"{name}.npy"
-    values, checksum = verified_array(where, lambda: _decode_all(files, [str(path) for path in files]))
-    return _of_files(values, checksum, _described(folder.name, files[0].suffix))
-
-
-def _images(folder: Path) -> list[Path]:
-    return [path for path in folder.glob("*") if path.suffix.lower() in SUFFIXES]
-
-
-def _described(place: str, suffix: str) -> str:
-    kind = "JPEG files, so not the original pixels" if suffix.lower() in (".jpg", ".jpeg") else "image files"
-    return f"CIFAR-10 from {kind} ({place})"
-
-
-def _of_files(values: NDArray[np.uint8], checksum: str, source: str) -> Cifar10:
-    """Number the classes of images that lie in the order of part, class and name."""
+def _kept(name: str, make: Callable[[], NDArray[np.uint8]], place: str, suffix: str) -> Cifar10:
+    """Return images that lie in the order of part, class and name, made by ``make`` if they are not in the cache."""
+    values, checksum = verified_array(cache_folder() / "cifar10" / f"{name}.npy", make)
     label = np.concatenate([np.arange(10).repeat(count) for count in PER_CLASS.values()])
-    return Cifar10(values, label, 10 * PER_CLASS["train"], checksum, source)
+    kind = "JPEG files, so not the original pixels" if suffix.lower() in (".jpg", ".jpeg") else "image files"
+    return Cifar10(values, label, 10 * PER_CLASS["train"], checksum, f"CIFAR-10 from {kind} ({place})")

@@ -108,23 +108,6 @@ def _note(problems: Problems, name: str, values: pd.Series, bad: NDArray[np.bool
         problems.add(row, f"column {name!r} {what}")
 
 
-def vector_names(columns: Sequence[Column]) -> list[str]:
-    """Return the name of each of the F numbers.
-
-    >>> vector_names([{"name": "age", "mean": 40.0, "std": 9.0}, {"name": "sex", "categories": ["f", "m"]}])
-    ['age', 'sex=f', 'sex=m']
-    """
-    return [
-        name
-        for column in columns
-        for name in (
-            [f"{column['name']}={value}" for value in column["categories"]]
-            if "categories" in column
-            else [column["name"]]
-        )
-    ]
-
-
 def is_numeric(values: pd.Series) -> bool:
     """Return whether a column holds numbers, but for a few rows at most."""
     given = int((_texts(values) != "").sum())

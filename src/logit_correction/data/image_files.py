@@ -6,33 +6,22 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import torch
 
 from logit_correction.data.cache import cache_folder, digest, made_once
-from logit_correction.data.image_io import Fit, fault_of, read_image
-from logit_correction.data.memory import available_cores, memory_limit_bytes
+from logit_correction.data.image_io import Fit, fault_of, faults_of, read_image
+from logit_correction.data.memory import memory_limit_bytes
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.stores import ArrayStore, InputStore, StreamedStore
 from logit_correction.types import InputError
 
 #: Changes whenever an image would come out otherwise, so that what was kept before is not taken.
 VERSION = 1
-
-#: From so many files on, progress is shown.
-SHOW_FROM = 500
-
-#: Images in memory at a time while they are resized.
-CHUNK = 512
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 def image_store(
@@ -74,7 +63,7 @@ def image_store(
     faults = file.with_suffix(".json")  # of the files that could not be read, written before the images
     if not _is_whole(file, (len(paths), *shape)):
         file.unlink(missing_ok=True)
-        _look_at_headers(paths, found)
+        _check_headers(paths, found)
         found.raise_if_any(on_bad_rows)
         _check_room(file.parent, len(paths) * math.prod(shape))
         made_once(file, partial(_decode, paths=paths, shape=shape, fit=fit, found=found, faults=faults))
@@ -114,20 +103,12 @@ def _is_whole(file: Path, shape: tuple[int, ...]) -> bool:
     return values.shape == shape and values.dtype == np.uint8
 
 
-def _look_at_headers(paths: Sequence[Path], found: Problems) -> None:
+def _check_headers(paths: Sequence[Path], found: Problems) -> None:
     """Note files that are no images, before the long work of reading them whole."""
     from PIL import Image
 
-    def fault(path: Path) -> str | None:
-        try:
-            with Image.open(path):
-                return None
-        except Exception as error:  # a damaged file makes Pillow raise many kinds
-            return f"{path} {fault_of(error)}"
-
-    for row, text in enumerate(_in_threads(fault, paths, "looking at images")):
-        if text is not None:
-            found.add(row, text)
+    for row, fault in faults_of(lambda row: Image.open(paths[row]).close(), paths, "looking at images"):
+        found.add(row, fault)
 
 
 def _decode(
@@ -136,34 +117,14 @@ def _decode(
     """Write the images, and beside them what could not be read."""
     values = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(len(paths), *shape))
 
-    def read(row: int) -> str | None:
-        if row in found:
-            return None
-        try:
+    def read(row: int) -> None:
+        if row not in found:
             values[row] = read_image(paths[row], shape[1:], fit)
-        except Exception as error:
-            return f"{paths[row]} {fault_of(error)}"
-        return None
 
-    bad = [(row, text) for row, text in enumerate(_in_threads(read, range(len(paths)), "reading images")) if text]
+    bad = faults_of(read, paths, "reading images")
     values.flush()
     if bad:
         made_once(faults, lambda file: file.write_text(json.dumps(bad), encoding="utf-8"))
-
-
-def _in_threads(function: Callable[[T], R], items: Sequence[T], title: str) -> Iterable[R]:
-    """Apply ``function`` to all items in order; Pillow lets other threads run while it reads and resizes."""
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    hidden = len(items) < SHOW_FROM or not console.is_terminal
-    if len(items) >= SHOW_FROM and hidden:
-        console.print(f"{title}: {len(items):,}", highlight=False)
-    with ThreadPoolExecutor(min(16, available_cores())) as pool:
-        chunks = (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))
-        results = (result for chunk in chunks for result in pool.map(function, chunk))
-        yield from track(results, title, total=len(items), console=console, disable=hidden, transient=True)
 
 
 def _check_room(folder: Path, needed: int) -> None:

@@ -1,8 +1,8 @@
-"""Reading one image file, or a few that were not part of the training data."""
+"""Reading image files, by threads, with everything that is wrong with them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.problems import format_faults
+from logit_correction.data.threads import in_threads
 from logit_correction.types import InputError
 
 if TYPE_CHECKING:
@@ -69,6 +70,28 @@ def fault_of(error: Exception) -> str:
     return f"cannot be read ({' '.join(str(error).split()) or type(error).__name__})"
 
 
+def faults_of(read: Callable[[int], object], names: Sequence[object], title: str = "") -> list[tuple[int, str]]:
+    """Call ``read`` with the number of every image, by threads, and gather what goes wrong.
+
+    Args:
+        read: Reads one image; may raise anything, as Pillow does on damaged files.
+        names: What to call each image.
+        title: What is being done, shown where there are many; without one nothing is.
+
+    Returns:
+        The numbers of the images that cannot be read, each with its name and its fault.
+    """
+
+    def fault(row: int) -> str | None:
+        try:
+            read(row)
+        except Exception as error:  # SyntaxError is among them
+            return f"{names[row]} {fault_of(error)}"
+        return None
+
+    return [(row, text) for row, text in enumerate(in_threads(fault, range(len(names)), title)) if text]
+
+
 class UnreadableImages(InputError):
     """Names the first ten image files that cannot be read.
 
@@ -98,12 +121,12 @@ def read_images(paths: Sequence[Path], size: tuple[int, int], fit: Fit = "stretc
         UnreadableImages: Names the first ten files that cannot be read.
     """
     images = torch.zeros((len(paths), 3, *size), dtype=torch.uint8)
-    bad: list[str] = []
-    for i, path in enumerate(paths):
-        try:
-            images[i] = torch.from_numpy(read_image(path, size, fit))
-        except Exception as error:  # a damaged file makes Pillow raise many kinds, SyntaxError among them
-            bad.append(f"{path} {fault_of(error)}")
-    if bad:
-        raise UnreadableImages(bad)
+    values = images.numpy()
+
+    def read(row: int) -> None:
+        values[row] = read_image(paths[row], size, fit)
+
+    faults = faults_of(read, paths)
+    if faults:
+        raise UnreadableImages([text for _, text in faults])
     return images

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from logit_correction.data.corruptions import blur, digital, noise, weather
 from logit_correction.data.corruptions.frost import frost
-from logit_correction.data.corruptions.parallel import corrupted_set
 from logit_correction.data.corruptions.streams import Floats, Integers, Streams
+from logit_correction.data.threads import in_threads
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.seeds import derive_seed
 
@@ -115,7 +115,20 @@ def corrupt_all(
     Returns:
         (M, 3, H, W).
     """
-    return corrupted_set(corrupt, images, attribute, names, severity, seed, workers)
+    result = np.empty_like(images)
+
+    def work(piece: tuple[str, Integers]) -> None:
+        name, rows = piece
+        upright = np.ascontiguousarray(images[rows].transpose(0, 2, 3, 1))
+        result[rows] = corrupt(upright, name, severity, rows, seed).transpose(0, 3, 1, 2)
+
+    pieces = []
+    for value, name in enumerate(names):
+        rows = (attribute == value).nonzero()[0]
+        pieces += [(name, rows[start : start + _CHUNK]) for start in range(0, len(rows), _CHUNK)]
+    for _ in in_threads(work, pieces, "corrupting images, once", len(images), workers):
+        pass
+    return result
 
 
 def check_name(name: str) -> str:
