@@ -163,19 +163,19 @@ COMMENTS = "civilcomments_v1.0/all_data_with_identities.csv"
 
 # What is damaged and how, and words that the message must have.
 TABLES: dict[str, tuple[str, str, Callable[[pd.DataFrame], pd.DataFrame], tuple[str, ...]]] = {
-    "birds, no column": ("Waterbirds", BIRDS, without("place"), ("metadata.csv has no column place",)),
+    "birds, no column": ("Waterbirds", BIRDS, without("place"), ("metadata.csv has no column 'place'", "get it again")),
     "birds, split": ("Waterbirds", BIRDS, with_cell("split", "3"), ("line 5", "split is '3'", "0 or 1 or 2")),
     "birds, label": ("Waterbirds", BIRDS, with_cell("y", ""), ("line 5", "y is ''")),
     "birds, place": ("Waterbirds", BIRDS, with_cell("place", "0.5"), ("line 5", "place is '0.5'")),
-    "birds, path": ("Waterbirds", BIRDS, with_cell("img_filename", "../../x.jpg"), ("line 5", "no file below")),
+    "birds, path": ("Waterbirds", BIRDS, with_cell("img_filename", "../../x.jpg"), ("line 5", "lies outside of")),
     "birds, no rows": ("Waterbirds", BIRDS, lambda frame: frame.iloc[:0], ("metadata.csv has no rows",)),
-    "faces, no column": ("CelebA", FACES, without("Male"), ("attribute 'Male'", "list_attr_celeba.csv")),
+    "faces, no column": ("CelebA", FACES, without("Male"), ("list_attr_celeba.csv has no column 'Male'",)),
     "faces, value": ("CelebA", FACES, with_cell("Male", "0"), ("line 5", "Male is '0'", "-1 or 1")),
     "faces, path": ("CelebA", FACES, with_cell("image_id", "/etc/hosts"), ("line 5", "'/etc/hosts'")),
     "faces, split": ("CelebA", PARTS, with_cell("partition", "train"), ("line 5", "partition is 'train'")),
     "faces, twice": ("CelebA", PARTS, with_cell("image_id", "000001.jpg"), ("line 5", "named twice")),
     "faces, lost": ("CelebA", PARTS, lambda frame: frame.iloc[:-1], ("lacks 1 images", "000060.jpg")),
-    "comments, no column": ("CivilComments", COMMENTS, without("LGBTQ"), ("has no column LGBTQ",)),
+    "comments, no column": ("CivilComments", COMMENTS, without("LGBTQ"), ("has no column 'LGBTQ'",)),
     "comments, toxicity": ("CivilComments", COMMENTS, with_cell("toxicity", ""), ("row 3", "toxicity is ''")),
     "comments, NaN": ("CivilComments", COMMENTS, with_cell("toxicity", "nan"), ("row 3", "toxicity is 'nan'")),
     "comments, share": ("CivilComments", COMMENTS, with_cell("black", "1.5"), ("row 3", "black is '1.5'")),

@@ -14,9 +14,9 @@ from scipy.stats import chi2_contingency
 
 from logit_correction.data import cifar10_images
 from logit_correction.data.cifar10_images import CLASSES
+from logit_correction.data.glyphs import mnist_present
 from logit_correction.data.planted import Planted, planted_sets
 from logit_correction.data.planted_sets import SETS, image_marks
-from logit_correction.data.planted_sets.glyphs import mnist_present
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.errors import InputError
 

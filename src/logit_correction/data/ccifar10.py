@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +14,10 @@ from logit_correction.data import bias, published
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, verified_array
 from logit_correction.data.cifar10_images import CLASSES, SIZE, Cifar10, ensure_cifar10, read_cifar10
-from logit_correction.data.conflict_folders import check_conflict_folders, read_conflict_folders
+from logit_correction.data.conflict_folders import read_conflict_folders
 from logit_correction.data.corruptions import FAMILIES, RECIPE, check_name, check_severity, corrupt_all
-from logit_correction.data.image_io import read_images
-from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.image_files import image_store
+from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.data.threads import available_cores
 from logit_correction.seeds import make_generator
@@ -27,6 +26,8 @@ from logit_correction.types import InputError
 
 class CorruptedCIFAR10(DataSource):
     """CIFAR-10 with ten corruptions: 45,000 train, 5,000 valid, 10,000 test; corruptions uniform in the test."""
+
+    image_size = (SIZE, SIZE)
 
     def __init__(
         self,
@@ -83,11 +84,7 @@ class CorruptedCIFAR10(DataSource):
         if self.published is None:
             ensure_cifar10(published.data_folder(self.root), self.download)
         else:
-            check_conflict_folders(Path(self.published), self._pct)
-
-    @property
-    def _pct(self) -> str:
-        return f"{100 * self.minority_ratio:g}pct"
+            self._published_parts(Path(self.published))
 
     def build(self) -> DataTable:
         """Read CIFAR-10 and corrupt it, or read the published images."""
@@ -166,11 +163,29 @@ class CorruptedCIFAR10(DataSource):
             facts["frost"] = "computed texture in place of the photographs of CIFAR-10-C"
         return facts
 
+    def _published_parts(self, folder: Path) -> tuple[Path, list[str]]:
+        """Return the folder that holds everything, and the four folders in it, if they are there.
+
+        Raises:
+            InputError: If one is not.
+        """
+        pct = f"{100 * self.minority_ratio:g}pct"
+        base = folder.parent if folder.name == pct and (folder / "align").is_dir() else folder
+        parts = [f"{pct}/align", f"{pct}/conflict", f"{pct}/valid", "test"]
+        for part in parts:
+            if not (base / part).is_dir():
+                raise InputError(
+                    f"{base / part} does not exist: name by --data.published the folder that holds "
+                    f"{' and '.join(parts)}; the number before pct is 100 times --data.minority_ratio"
+                )
+        return base, parts
+
     def _read_published(self, folder: Path) -> DataTable:
-        pct = self._pct
-        read = read_conflict_folders(folder, pct, len(CLASSES), SIZE)
+        base, parts = self._published_parts(folder)
+        source = f"published Corrupted CIFAR-10, {parts[0].removesuffix('/align')}"
+        read = read_conflict_folders(base, parts, len(CLASSES))
         return DataTable(
-            inputs=read.inputs,
+            inputs=image_store(read.paths, size=SIZE, names=read.names),
             label=read.label,
             attribute=read.attribute,
             split=read.split,
@@ -178,15 +193,11 @@ class CorruptedCIFAR10(DataSource):
             # The files number their corruptions and do not name them.
             attribute_names=[f"corruption {value}" for value in range(len(CLASSES))],
             correlation=Correlation.one_to_one(len(CLASSES)),
-            facts={"source": f"published Corrupted CIFAR-10, {pct}", "augmentation": self.augment},
+            facts={"source": source, "augmentation": self.augment},
             augment=self.augmentation,
             row_names=read.names,
             ordered=False,  # aligned images come first, and names tell the attribute: files are for no view
         )
-
-    def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read image files, resized to 32x32."""
-        return self.as_store(read_images(paths, (SIZE, SIZE)))
 
 
 def _checked_names(corruptions: str | list[str]) -> list[str]:

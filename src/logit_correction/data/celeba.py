@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
 from logit_correction.data import published
-from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.image_io import read_images
+from logit_correction.data.augment import AugmentationName
+from logit_correction.data.image_io import Fit
 from logit_correction.data.problems import Problems
-from logit_correction.data.stores import InputStore
-from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.published import PublishedImages
+from logit_correction.data.table import DataTable
+from logit_correction.data.tabular_io import files_within, read_frame
 from logit_correction.errors import did_you_mean
 from logit_correction.types import InputError
 
@@ -26,6 +27,20 @@ if TYPE_CHECKING:
 COUNTS: dict[str, published.Counts] = {"train": [[71_629, 66_874], [22_880, 1_387]], "valid": 19_867, "test": 19_962}
 SIZES: dict[str, published.Counts] = {"train": 162_770, "valid": 19_867, "test": 19_962}
 
+_NAMES = """5_o_Clock_Shadow Arched_Eyebrows Attractive Bags_Under_Eyes Bald Bangs Big_Lips Big_Nose Black_Hair
+    Blond_Hair Blurry Brown_Hair Bushy_Eyebrows Chubby Double_Chin Eyeglasses Goatee Gray_Hair Heavy_Makeup
+    High_Cheekbones Male Mouth_Slightly_Open Mustache Narrow_Eyes No_Beard Oval_Face Pale_Skin Pointy_Nose
+    Receding_Hairline Rosy_Cheeks Sideburns Smiling Straight_Hair Wavy_Hair Wearing_Earrings Wearing_Hat
+    Wearing_Lipstick Wearing_Necklace Wearing_Necktie Young"""
+
+#: The forty attributes of each face.
+ATTRIBUTES = _NAMES.split()
+
+_AGAIN = "get it again"
+
+#: The layout of the .txt lists: no header that could be used, blanks between the columns.
+_BLANKS: dict[str, Any] = {"sep": r"\s+", "header": None}
+
 _USUAL = ("Blond_Hair", "Male")
 _FOLDERS = ("celeba", "celebA", "CelebA", "celebA/data", "celebA_v1.0")
 _IMAGES = "img_align_celeba"
@@ -35,8 +50,10 @@ _SOURCE = (
 )
 
 
-class CelebA(DataSource):
+class CelebA(PublishedImages):
     """CelebA: 162,770 train, 19,867 valid, 19,962 test; blond hair goes with women."""
+
+    fit: Fit = "crop"
 
     def __init__(
         self,
@@ -59,19 +76,19 @@ class CelebA(DataSource):
         """
         if label == attribute:
             raise InputError(f"label and attribute are both {label}: name two different ones of the forty")
-        self.root, self.label, self.attribute, self.augment = root, label, attribute, augment
-        self.size = published.check_size(size)
-        self._augmentation = named_augmentation(augment, size)
-
-    def ensure_files(self) -> None:
-        """Look for the files."""
-        self._folder()
+        for option, name in (("label", label), ("attribute", attribute)):
+            if name not in ATTRIBUTES:
+                hint = did_you_mean(name, ATTRIBUTES)
+                raise InputError(f"{option} {name!r} is none of CelebA's{hint}: take one of {', '.join(ATTRIBUTES)}")
+        super().__init__(root, size, augment)
+        self.label, self.attribute = label, attribute
 
     def build(self) -> DataTable:
         """Read both lists and the images that they name."""
-        folder, suffix = self._folder()
+        folder = self._folder()
+        suffix = self._suffix()
         attributes = folder / f"list_attr_celeba.{suffix}"
-        frame = (_read_txt if suffix == "txt" else published.read_csv)(attributes, self._columns(attributes, suffix))
+        frame = _read_attributes(attributes, ["image_id", self.label, self.attribute])
         problems = Problems(str(attributes), published.lines_of(frame, 3 if suffix == "txt" else 2))
         meaning = {"-1": 0, "1": 1}
         label, attribute = (published.codes(frame[name], meaning, problems) for name in (self.label, self.attribute))
@@ -79,11 +96,11 @@ class CelebA(DataSource):
         images = folder / _IMAGES
         nested = images / _IMAGES  # as one of the usual archives unpacks
         images = nested if nested.is_dir() else images
-        paths = published.contained(images, names, problems)
+        paths = files_within(images, names, problems, "image_id", look=False)
         problems.raise_if_any("error", published.get_again(attributes.name))
         usual = (self.label, self.attribute) == _USUAL
         table = DataTable(
-            inputs=published.read_images_of("CelebA", images, paths, names, self.size, fit="crop"),
+            inputs=self._store(images, paths, names),
             label=label,
             attribute=attribute,
             split=published.rows_of_splits(_partition(folder / f"list_eval_partition.{suffix}", frame["image_id"])),
@@ -101,30 +118,14 @@ class CelebA(DataSource):
         )
         return published.with_count_note(table, "CelebA", COUNTS if usual else SIZES)
 
-    def _folder(self) -> tuple[Path, str]:
-        """Return the folder and whether its lists are csv or txt."""
+    def _suffix(self) -> str:
+        """Return whether the lists are csv or txt."""
         lists = [place / "list_attr_celeba.csv" for place in published.places_of(self.root, _FOLDERS)]
-        suffix = "csv" if any(path.is_file() for path in lists) else "txt"
-        files = [f"list_attr_celeba.{suffix}", f"list_eval_partition.{suffix}", _IMAGES]
-        return published.find_folder("CelebA", self.root, _FOLDERS, files, _SOURCE), suffix
+        return "csv" if any(path.is_file() for path in lists) else "txt"
 
-    def _columns(self, path: Path, suffix: str) -> list[str]:
-        """Return the columns to read.
-
-        Raises:
-            InputError: If the label or the attribute is none of the file's.
-        """
-        first, second = _first_lines(path)
-        known = second.split() if suffix == "txt" else [name.strip().strip('"') for name in first.split(",")[1:]]
-        for option, name in (("label", self.label), ("attribute", self.attribute)):
-            if known and name not in known:
-                hint = did_you_mean(name, known)
-                raise InputError(f"{option} {name!r} is no column of {path}{hint}: take one of {', '.join(known)}")
-        return ["image_id", self.label, self.attribute]
-
-    def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read image files."""
-        return self.as_store(read_images(paths, (self.size, self.size), "crop"))
+    def _folder(self) -> Path:
+        files = [f"list_attr_celeba.{self._suffix()}", f"list_eval_partition.{self._suffix()}", _IMAGES]
+        return published.find_folder("CelebA", self.root, _FOLDERS, files, _SOURCE)
 
 
 def _two_names(name: str) -> list[str]:
@@ -137,48 +138,23 @@ def _two_names(name: str) -> list[str]:
     return [f"not {spoken}", spoken]
 
 
-def _first_lines(path: Path) -> tuple[str, str]:
-    """Return the first two lines of a list.
-
-    Raises:
-        InputError: If the file cannot be read.
-    """
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            return file.readline().strip(), file.readline().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({error}): get it again") from error
-
-
-def _read_txt(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """Read the list whose first line says how many rows follow the second line, the names of its columns.
+def _read_attributes(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """Read the list of attributes; in a .txt the first line says how many rows follow the second, the columns' names.
 
     Raises:
         InputError: If the file cannot be read or is cut off.
     """
-    announced, names = _first_lines(path)
-    frame = _read_columns(path, ["image_id", *names.split()], skip=2)
-    if announced != str(len(frame)):
-        raise InputError(f"{path} announces {announced!r} rows, but holds {len(frame)}: get it again")
-    return frame[list(columns)]
-
-
-def _read_columns(path: Path, names: Sequence[str], skip: int = 0) -> pd.DataFrame:
-    """Read columns of text with blanks between them.
-
-    Raises:
-        InputError: If the file cannot be read.
-    """
-    import pandas as pd
-
+    if path.suffix == ".csv":
+        return read_frame(path, columns, _AGAIN)
     try:
-        frame = pd.read_csv(
-            path, sep=r"\s+", header=None, names=list(names), skiprows=skip, dtype=str, keep_default_na=False,
-            index_col=False,
-        )  # fmt: skip
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({published.reason_of(error)}): get it again") from error
-    return frame.fillna("")
+        with path.open(encoding="utf-8-sig") as file:
+            announced, names = file.readline().strip(), file.readline().split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read ({error}): {_AGAIN}") from error
+    frame = read_frame(path, columns, _AGAIN, names=["image_id", *names], skiprows=2, **_BLANKS)
+    if announced != str(len(frame)):
+        raise InputError(f"{path} announces {announced!r} rows, but holds {len(frame)}: {_AGAIN}")
+    return frame
 
 
 def _partition(path: Path, image_id: pd.Series[str]) -> Tensor:
@@ -189,7 +165,7 @@ def _partition(path: Path, image_id: pd.Series[str]) -> Tensor:
     """
     columns = ["image_id", "partition"]
     text = path.suffix == ".txt"
-    frame = _read_columns(path, columns) if text else published.read_csv(path, columns)
+    frame = read_frame(path, columns, _AGAIN, **({"names": columns, **_BLANKS} if text else {}))
     problems = Problems(str(path), published.lines_of(frame, 1 if text else 2))
     split = published.codes(frame["partition"], {"0": 0, "1": 1, "2": 2}, problems)
     for row in np.flatnonzero(frame["image_id"].duplicated().to_numpy()).tolist():
@@ -199,5 +175,5 @@ def _partition(path: Path, image_id: pd.Series[str]) -> Tensor:
     rows = [place.get(name, -1) for name in image_id.tolist()]
     lacking = [name for name, row in zip(image_id.tolist(), rows, strict=True) if row < 0]
     if lacking:
-        raise InputError(f"{path} lacks {len(lacking):,} images of the other list, such as {lacking[0]}: get it again")
+        raise InputError(f"{path} lacks {len(lacking):,} images of the other list, such as {lacking[0]}: {_AGAIN}")
     return split[rows]

@@ -79,7 +79,7 @@ class CivilComments(DataSource):
         """Read the comments."""
         folder = self._folder()
         columns = [_TEXT, "split", "toxicity", *IDENTITIES, "identity_any"]
-        frame = published.read_csv(folder / _FILE, columns)
+        frame = read_frame(folder / _FILE, columns, "get it again")
         problems = Problems(str(folder / _FILE), [f"row {row}" for row in range(len(frame))])
         split = published.codes(frame["split"], {"train": 0, "val": 1, "test": 2}, problems)
         label = _present(frame["toxicity"], problems, required=True).long()

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.image_files import image_store
-from logit_correction.data.image_io import SUFFIXES, Fit, read_images
+from logit_correction.data.image_io import SUFFIXES, Fit
 from logit_correction.data.problems import OnBadRows, Problems, format_faults
 from logit_correction.data.records import Records, build_table, records_of_frame
 from logit_correction.data.splits import Splitting, split_name
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
-from logit_correction.data.tabular_io import place_in, read_frame, row_names, texts_of
+from logit_correction.data.tabular_io import files_within, read_frame, row_names, texts_of
 from logit_correction.types import InputError
 
 #: Columns of a metadata.csv that may hold the files' names, the first that is there.
@@ -65,6 +64,7 @@ class ImageFolder(DataSource):
         self.label, self.split = label, split
         self.attributes = None if attribute is None else [attribute] if isinstance(attribute, str) else attribute
         self.size, self.fit, self.memory_limit, self.on_bad_rows = size, fit, memory_limit, on_bad_rows
+        self.image_size = (size, size)
         self.splitting = Splitting(valid_fraction, test_fraction, seed)
         self.augment = named_augmentation(augment, size)
 
@@ -106,14 +106,9 @@ class ImageFolder(DataSource):
         attributes = self.attributes or (["attribute"] if "attribute" in frame.columns else [])
         names = row_names(metadata, len(frame))
         raw = records_of_frame(frame, str(metadata), names, self.label, split, attributes)
-        problems, paths = Problems(str(metadata), names), []
-        texts = texts_of(frame, column)
-        for row, name in enumerate(texts):
-            path, fault = (self.root, f"column {column!r} is empty") if name is None else place_in(self.root, name)
-            paths.append(path)
-            if fault is not None:
-                problems.add(row, fault)
-        raw.keys, raw.shown = paths, [name or "" for name in texts]
+        problems, files = Problems(str(metadata), names), texts_of(frame, column)
+        paths = files_within(self.root, files, problems, column)
+        raw.keys, raw.shown = paths, [name or "" for name in files]
         return raw, paths, problems
 
     def _label_folders(self) -> list[tuple[Path, str | None]]:
@@ -158,10 +153,6 @@ class ImageFolder(DataSource):
         given = None if splits[0] is None else splits
         raw = Records(str(self.root), shown, labels, given, shown=shown, notes=notes)
         return raw, paths, Problems(str(self.root), shown)
-
-    def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read image files as those of training were read."""
-        return self.as_store(read_images(paths, (self.size, self.size), self.fit))
 
 
 def _visible_folders(folder: Path) -> list[Path]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,10 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
-from logit_correction.data import bias, colors, features, published
+from logit_correction.data import bias, colors, features, glyphs, published
 from logit_correction.data.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
-from logit_correction.data.image_io import read_images
-from logit_correction.data.planted_sets import SETS, glyphs, image_marks, people, reviews
+from logit_correction.data.planted_sets import SETS, image_marks, people, reviews
 from logit_correction.data.planted_sets.names import checked_labels, mark_names, numbered
 from logit_correction.data.planted_sets.rows import Rows, draw_rows, drawn_labels, even_marks
 from logit_correction.data.stores import ArrayStore, ColoredStore, InputStore
@@ -28,9 +25,6 @@ from logit_correction.seeds import derive_seed, make_generator
 
 #: Rows of the test where all rows are generated.
 NUM_TEST = 2_000
-
-#: Height and width of digits.
-DIGIT_SIZES = {"digits": 8, "mnist": 28}
 
 
 def planted_sets() -> dict[str, str]:
@@ -88,6 +82,9 @@ class Planted(DataSource):
         if size is not None and (self.chosen.kind != "photos" or size < 8):
             raise InputError(f"size is {size}, but only photos can be resized, to 8 pixels or more: leave it out")
         self.size = size or SIZE
+        sides = {"photos": self.size, "digits": 8, "mnist": 28}
+        side = sides.get(self.chosen.kind)
+        self.image_size = None if side is None else (side, side)
         self.rows = self.chosen.rows if rows is None else rows
         if self.rows is not None and self.rows < 1:
             raise InputError(f"rows is {rows}, but must be at least 1")
@@ -133,8 +130,8 @@ class Planted(DataSource):
             glyph, digit = glyphs.small_digits()
             source, test_part = "scikit-learn's bundled handwritten digits (8x8)", None
         else:
-            source = "MNIST"
-            glyph, digit, test_part = glyphs.read_mnist(published.data_folder(self.root), self.download)
+            glyph, digit = glyphs.read_mnist(published.data_folder(self.root), self.download)
+            source, test_part = "MNIST", torch.arange(len(digit)) >= glyphs.NUM_TRAIN
         label = numbered(digit, [int(name) for name in self.labels])
         rows = self._rows(label, test_part)
         label = label[rows.example]
@@ -241,10 +238,3 @@ class Planted(DataSource):
             pairs = ", ".join(f"{label} - {mark}" for label, mark in zip(self.labels, self.marks, strict=True))
             facts |= {"planted": f"{self.chosen.mark} ({pairs})", "minority ratio": self.minority_ratio}
         return facts | {"test": "each pair of label and mark equally frequent", "data seed": self.seed}
-
-    def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read new image files in the size of the set's images."""
-        if self.chosen.kind not in ("photos", *DIGIT_SIZES):
-            return super().read_new(paths)
-        size = DIGIT_SIZES.get(self.chosen.kind, self.size)
-        return self.as_store(read_images(paths, (size, size)))

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from logit_correction.correlation import Correlation
 from logit_correction.data.augment import Augmentation
+from logit_correction.data.image_io import Fit, read_images
 from logit_correction.data.problems import check_finite
 from logit_correction.data.stores import ArrayStore, InputStore, holds_tokens
 from logit_correction.types import DataInfo, InputError
@@ -201,11 +202,15 @@ class DataSource(ABC):
 
     Attributes:
         scale: What inputs, bytes brought to [0, 1] before, are multiplied by.
+        image_size: Height and width of its images; None where it takes no image files.
+        fit: How an image of other proportions is brought to this size.
         reads_tables: Whether new rows come as a CSV or Parquet file with the columns of training.
         takes_texts: Whether the texts that ``read_values`` is given are inputs, rather than names of files.
     """
 
     scale: float = 1.0
+    image_size: tuple[int, int] | None = None
+    fit: Fit = "stretch"
     reads_tables: bool = False
     takes_texts: bool = False
 
@@ -237,7 +242,9 @@ class DataSource(ABC):
         Raises:
             InputError: If the source cannot read new files or a file is damaged.
         """
-        raise InputError(f"{type(self).__name__} cannot read new files")
+        if self.image_size is None:
+            raise InputError(f"{type(self).__name__} cannot read new files")
+        return self.as_store(read_images(paths, self.image_size, self.fit))
 
     def read_table(self, file: Path) -> tuple[str, list[str], InputStore]:
         """Read new rows from a CSV or Parquet file.

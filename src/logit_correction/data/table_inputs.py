@@ -17,7 +17,7 @@ from logit_correction.data.image_io import Fit
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
-from logit_correction.data.tabular_io import place_in, texts_of
+from logit_correction.data.tabular_io import files_within, texts_of
 from logit_correction.data.text import hashed_words, tokenize
 from logit_correction.types import InputError
 
@@ -177,13 +177,7 @@ class ImageFiles(InputColumns):
         return [name or ("no file", row) for row, name in enumerate(texts_of(frame, self.column))]
 
     def _paths(self, frame: pd.DataFrame, problems: Problems, root: Path) -> list[Path]:
-        paths = []
-        for row, name in enumerate(texts_of(frame, self.column)):
-            path, fault = (root, f"column {self.column!r} is empty") if name is None else place_in(root, name)
-            paths.append(path)
-            if fault is not None:
-                problems.add(row, fault)
-        return paths
+        return files_within(root, texts_of(frame, self.column), problems, self.column)
 
 
 class Features(InputColumns):

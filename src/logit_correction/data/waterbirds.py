@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from logit_correction.correlation import Correlation
 from logit_correction.data import published
-from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.image_io import read_images
+from logit_correction.data.augment import AugmentationName
 from logit_correction.data.problems import Problems
-from logit_correction.data.stores import InputStore
-from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.published import PublishedImages
+from logit_correction.data.table import DataTable
+from logit_correction.data.tabular_io import files_within, read_frame
 
 #: Rows per label (landbird, waterbird) and attribute (land, water).
 COUNTS: dict[str, published.Counts] = {
@@ -25,7 +24,7 @@ _ARCHIVE = "https://nlp.stanford.edu/data/dro/waterbird_complete95_forest2water2
 _COLUMNS = ("img_filename", "y", "split", "place")
 
 
-class Waterbirds(DataSource):
+class Waterbirds(PublishedImages):
     """Waterbirds: 4,795 train, 1,199 valid, 5,794 test; the background goes with the bird in 95 % of training."""
 
     def __init__(self, root: str | None = None, size: int = 224, augment: AugmentationName = "none") -> None:
@@ -37,12 +36,7 @@ class Waterbirds(DataSource):
             size: Height and width that images are resized to.
             augment: Random changes of training images: ``none``, ``crop-flip`` or ``resized-crop-flip``.
         """
-        self.root, self.size, self.augment = root, published.check_size(size), augment
-        self._augmentation = named_augmentation(augment, size)
-
-    def ensure_files(self) -> None:
-        """Look for the files."""
-        self._folder()
+        super().__init__(root, size, augment)
 
     def _folder(self) -> Path:
         base = published.data_folder(self.root)
@@ -52,16 +46,16 @@ class Waterbirds(DataSource):
     def build(self) -> DataTable:
         """Read ``metadata.csv`` and the images that it names."""
         folder = self._folder()
-        frame = published.read_csv(folder / "metadata.csv", _COLUMNS)
+        frame = read_frame(folder / "metadata.csv", _COLUMNS, "get it again")
         problems = Problems(str(folder / "metadata.csv"), published.lines_of(frame))
         two = {"0": 0, "1": 1}
         label, place = (published.codes(frame[name], two, problems) for name in ("y", "place"))
         split = published.codes(frame["split"], {"0": 0, "1": 1, "2": 2}, problems)
         names = frame["img_filename"].tolist()
-        paths = published.contained(folder, names, problems)
+        paths = files_within(folder, names, problems, "img_filename", look=False)
         problems.raise_if_any("error", published.get_again("metadata.csv"))
         table = DataTable(
-            inputs=published.read_images_of("Waterbirds", folder, paths, names, self.size),
+            inputs=self._store(folder, paths, names),
             label=label,
             attribute=place,
             split=published.rows_of_splits(split),
@@ -78,7 +72,3 @@ class Waterbirds(DataSource):
             files=paths,
         )
         return published.with_count_note(table, "Waterbirds", COUNTS)
-
-    def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read image files."""
-        return self.as_store(read_images(paths, (self.size, self.size)))
