@@ -123,12 +123,6 @@ def test_a_request_to_stop_leaves_those_who_read_at_work(kind: signal.Signals, t
     assert worker.exitcode == 0
 
 
-def test_rows_of_a_streamed_store_may_be_chosen(tables: dict[str, DataTable], tmp_path: Path) -> None:
-    chosen = StreamedStore(tmp_path / "images.npy", scale=0.5, row_of=torch.tensor([4, 2, 4]))
-    assert len(chosen) == 3
-    assert torch.equal(chosen.fetch(torch.tensor([2, 1])), 0.5 * tables["resident"].inputs.fetch(torch.tensor([4, 2])))
-
-
 def test_the_check_of_a_table_does_not_read_what_is_streamed(
     tables: dict[str, DataTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,20 +27,14 @@ class Augmentation(Protocol):
 
     def __call__(self, image: Tensor, seed: int) -> Tensor:
         """Return the changed image, of the same shape, as unsigned bytes."""
-        ...
 
 
 @runtime_checkable
-class BatchedAugmentation(Protocol):
+class BatchedAugmentation(Augmentation, Protocol):
     """An augmentation that can also change a whole batch at once, on the batch's device."""
-
-    def __call__(self, image: Tensor, seed: int) -> Tensor:
-        """Return the changed image, of the same shape, as unsigned bytes."""
-        ...
 
     def batch(self, images: Tensor, seeds: Tensor) -> Tensor:
         """Return the changed images (B, C, H, W); row i is what ``self(images[i], int(seeds[i]))`` gives."""
-        ...
 
 
 def named_augmentation(name: AugmentationName, size: int | tuple[int, int]) -> Augmentation | None:

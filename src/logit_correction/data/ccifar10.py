@@ -70,14 +70,8 @@ class CorruptedCIFAR10(DataSource):
         self.names = self.names[: self.correlation.num_attributes]
         self.valid_ratio = bias.valid_ratio(valid, minority_ratio)
         self.augmentation = named_augmentation(augment, SIZE)
-        self.corruptions, self.valid, self.augment, self.seed, self.download = (
-            corruptions,
-            valid,
-            augment,
-            seed,
-            download,
-        )
-        self.root, self.published = root, published
+        self.corruptions, self.valid, self.augment, self.seed = corruptions, valid, augment, seed
+        self.root, self.download, self.published = root, download, published
 
     def ensure_files(self) -> None:
         """Look for CIFAR-10 or the published folders, and let torchvision download CIFAR-10 where it is not there."""
@@ -130,18 +124,10 @@ class CorruptedCIFAR10(DataSource):
         import scipy
 
         chosen = attribute.numpy().astype(np.int64)
-        parts: list[str | bytes | int] = [
-            RECIPE,
-            cifar.checksum,
-            self.severity,
-            self.seed,
-            *self.names,
-            chosen.tobytes(),
-        ]
-        # Other versions may round otherwise here and there.
-        parts += [np.__version__, scipy.__version__, PIL.__version__]
+        parts = [RECIPE, cifar.checksum, self.severity, self.seed, *self.names]
+        versions = [np.__version__, scipy.__version__, PIL.__version__]  # others may round otherwise here and there
         return verified_array(
-            cache_folder() / "corrupted-cifar10" / f"{digest(parts)}.npy",
+            cache_folder() / "corrupted-cifar10" / f"{digest([*map(str, parts), chosen.tobytes(), *versions])}.npy",
             lambda: corrupt_all(cifar.images, chosen, self.names, self.severity, self.seed, available_cores()),
         )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
@@ -16,7 +17,7 @@ from logit_correction.data.image_io import Fit
 from logit_correction.data.problems import Problems
 from logit_correction.data.published import PublishedImages
 from logit_correction.data.table import DataTable
-from logit_correction.data.tabular_io import files_within, read_frame
+from logit_correction.data.tabular_io import files_within, read_frame, row_names
 from logit_correction.errors import did_you_mean
 from logit_correction.types import InputError
 
@@ -89,7 +90,7 @@ class CelebA(PublishedImages):
         suffix = self._suffix()
         attributes = folder / f"list_attr_celeba.{suffix}"
         frame = _read_attributes(attributes, ["image_id", self.label, self.attribute])
-        problems = Problems(str(attributes), published.lines_of(frame, 3 if suffix == "txt" else 2))
+        problems = Problems(str(attributes), row_names(attributes, len(frame), 2 if suffix == "txt" else 1))
         meaning = {"-1": 0, "1": 1}
         label, attribute = (published.codes(frame[name], meaning, problems) for name in (self.label, self.attribute))
         names = frame["image_id"].tolist()
@@ -163,17 +164,18 @@ def _partition(path: Path, image_id: pd.Series[str]) -> Tensor:
     Raises:
         InputError: If the list lacks an image, names one twice, or gives another number.
     """
+    import pandas as pd
+
     columns = ["image_id", "partition"]
     text = path.suffix == ".txt"
     frame = read_frame(path, columns, _AGAIN, **({"names": columns, **_BLANKS} if text else {}))
-    problems = Problems(str(path), published.lines_of(frame, 1 if text else 2))
+    problems = Problems(str(path), row_names(path, len(frame), 0 if text else 1))
     split = published.codes(frame["partition"], {"0": 0, "1": 1, "2": 2}, problems)
     for row in np.flatnonzero(frame["image_id"].duplicated().to_numpy()).tolist():
         problems.add(row, f"{frame['image_id'].iloc[row]} is named twice")
     problems.raise_if_any("error", published.get_again(path.name))
-    place = {name: row for row, name in enumerate(frame["image_id"].tolist())}
-    rows = [place.get(name, -1) for name in image_id.tolist()]
-    lacking = [name for name, row in zip(image_id.tolist(), rows, strict=True) if row < 0]
-    if lacking:
+    place = pd.Series(split.numpy(), index=frame["image_id"]).reindex(image_id)
+    lacking = place.index[place.isna()]
+    if len(lacking):
         raise InputError(f"{path} lacks {len(lacking):,} images of the other list, such as {lacking[0]}: {_AGAIN}")
-    return split[rows]
+    return torch.from_numpy(place.to_numpy(dtype=np.int64, copy=True))

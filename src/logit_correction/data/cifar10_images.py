@@ -33,6 +33,12 @@ BATCHES, ARCHIVE = "cifar-10-batches-py", "cifar10-images.tar.gz"
 FOLDERS = ("", "cifar10", "cifar10-images")
 
 
+_PUT = (
+    f"put {BATCHES}, {ARCHIVE} or folders train/<class> and test/<class> there, or name another folder by --data.root "
+    "or LOGIT_CORRECTION_DATA"
+)
+
+
 @dataclass(frozen=True)
 class Cifar10:
     """All images, those of the training part first.
@@ -79,10 +85,7 @@ def ensure_cifar10(root: Path, download: bool) -> None:
     if (root / BATCHES).exists() or (root / ARCHIVE).exists() or _folders(root):
         return
     if not download:
-        raise InputError(
-            f"CIFAR-10 is not in {root}: put {BATCHES}, {ARCHIVE} or folders train/<class> and test/<class> there, "
-            "name another folder by --data.root or LOGIT_CORRECTION_DATA, or allow --data.download true"
-        )
+        raise InputError(f"CIFAR-10 is not in {root}: {_PUT}, or allow --data.download true")
     _download(root)
 
 
@@ -98,10 +101,7 @@ def _download(root: Path) -> None:
         CIFAR10(str(root), download=True)
     except (RuntimeError, OSError, ValueError, EOFError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
-        raise InputError(
-            f"CIFAR-10 cannot be downloaded to {root} ({lines[0]}): put {BATCHES}, {ARCHIVE} or folders "
-            "train/<class> and test/<class> there, or name another folder by --data.root or LOGIT_CORRECTION_DATA"
-        ) from error
+        raise InputError(f"CIFAR-10 cannot be downloaded to {root} ({lines[0]}): {_PUT}") from error
 
 
 def _from_batches(folder: Path) -> Cifar10:

@@ -7,6 +7,7 @@ import torch
 from logit_correction.data import bias
 from logit_correction.data.colors import ColoredDigits, jittered_colors
 from logit_correction.data.glyphs import small_digits
+from logit_correction.data.splits import consecutive_splits
 from logit_correction.data.stores import ColoredStore
 from logit_correction.data.table import DataTable
 from logit_correction.seeds import make_generator
@@ -52,8 +53,6 @@ class Digits(ColoredDigits):
         num_colors = self.correlation.num_attributes
         glyph_of_row = torch.cat([train, valid, test.repeat_interleave(num_colors)])
         label = digit[glyph_of_row]
-        ends = [0, len(train), len(train) + len(valid), len(glyph_of_row)]
-        split = {name: torch.arange(ends[i], ends[i + 1]) for i, name in enumerate(("train", "valid", "test"))}
         attribute = torch.cat(
             [
                 bias.draw_attributes(digit[train], self.correlation, self.minority_ratio, generator),
@@ -66,7 +65,7 @@ class Digits(ColoredDigits):
             inputs=ColoredStore(glyphs, glyph_of_row, color),
             label=label,
             attribute=attribute,
-            split=split,
+            split=consecutive_splits(len(train), len(valid), num_colors * len(test)),
             label_names=[str(i) for i in range(10)],
             attribute_names=self.color_names,
             correlation=self.correlation,

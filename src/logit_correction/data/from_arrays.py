@@ -15,7 +15,6 @@ from torch import Tensor
 from logit_correction.config import Choice
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, made_once
-from logit_correction.data.image_io import read_images
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.records import Records, build_table
 from logit_correction.data.splits import Splitting
@@ -91,11 +90,11 @@ class Arrays(DataSource):
 
     def read_new(self, paths: Sequence[Path]) -> InputStore:
         """Read image files, resized to the images of training."""
-        if not self.shape:
-            self.shape = tuple(self._read()["inputs"].shape[1:])
-        if len(self.shape) != 3 or self.shape[0] != 3:
-            raise InputError(f"this model takes arrays of shape {self.shape}, not image files")
-        return self.as_store(read_images(paths, (self.shape[1], self.shape[2])))
+        shape = self.shape = self.shape or self._read()["inputs"].shape[1:]
+        if len(shape) != 3 or shape[0] != 3:
+            raise InputError(f"this model takes arrays of shape {shape}, not image files")
+        self.image_size = (shape[1], shape[2])
+        return super().read_new(paths)
 
 
 def _known(values: NDArray[Any]) -> list[str | None]:
@@ -164,14 +163,12 @@ def from_arrays(
     if split is not None:
         arrays["split"] = _plain(split)
     arrays = checked_arrays(arrays)
-    parts = [part for name in sorted(arrays) for part in _signature(name, arrays[name])]
+    parts: list[str | bytes] = []
+    for name, values in sorted(arrays.items()):
+        parts += [name, f"{values.dtype} {values.shape}", np.ascontiguousarray(values).tobytes()]
     target = (cache_folder() / "arrays" if folder is None else Path(folder)) / f"{digest(parts)}.npz"
     made_once(target, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
     return Choice("Arrays", {"file": str(target), **options})
-
-
-def _signature(name: str, values: NDArray[Any]) -> tuple[str, str, bytes]:
-    return name, f"{values.dtype} {values.shape}", np.ascontiguousarray(values).tobytes()
 
 
 def _array(values: ArrayLike | Tensor) -> NDArray[Any]:

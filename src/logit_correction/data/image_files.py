@@ -26,11 +26,11 @@ VERSION = 1
 
 def image_store(
     paths: Sequence[Path],
-    *,
     size: int | tuple[int, int],
-    names: Sequence[str] | None = None,
     problems: Problems | None = None,
     on_bad_rows: OnBadRows = "error",
+    *,
+    names: Sequence[str] | None = None,
     fit: Fit = "stretch",
     cache: Path | None = None,
     memory_limit: float | None = None,
@@ -43,10 +43,10 @@ def image_store(
     Args:
         paths: One file per row.
         size: Height and width to resize to, or one number for both.
-        names: What to call each row in messages, where ``problems`` does not tell; by default its path.
         problems: Faults of the same rows that were found before; told together with files that cannot be read.
         on_bad_rows: With ``skip`` unreadable files are noted in ``problems``; the caller leaves these rows, which are
             black here, out.
+        names: What to call each row in messages, where ``problems`` does not tell; by default its path.
         fit: ``stretch`` changes the proportions; ``crop`` keeps them and takes the middle.
         cache: Folder of the kept files; by default ``pictures`` in ``cache_folder()``.
         memory_limit: GiB that may stay in memory; see ``memory_limit_bytes``.
@@ -71,11 +71,6 @@ def image_store(
         for row, fault in json.loads(faults.read_text(encoding="utf-8")):
             found.add(row, fault)
     found.raise_if_any(on_bad_rows)
-    return kept_store(file, memory_limit)
-
-
-def kept_store(file: Path, memory_limit: float | None = None) -> InputStore:
-    """Return the store of a file of kept images, (M, C, H, W) bytes: in memory if they fit, else streamed."""
     values = np.load(file, mmap_mode="r")
     limit = memory_limit_bytes(memory_limit)
     sizes = f"{values.nbytes / 2**30:.2f} GiB, limit {limit / 2**30:.2f} GiB"

@@ -80,14 +80,8 @@ class ImageFolder(DataSource):
             raw, paths, problems = self._found()
 
         def store() -> InputStore:
-            return image_store(
-                paths,
-                size=self.size,
-                problems=problems,
-                on_bad_rows=self.on_bad_rows,
-                fit=self.fit,
-                memory_limit=self.memory_limit,
-            )
+            rule = self.on_bad_rows
+            return image_store(paths, self.size, problems, rule, fit=self.fit, memory_limit=self.memory_limit)
 
         raw.facts = {
             "source": f"the images of {self.root.resolve().name}",

@@ -79,11 +79,6 @@ def fetch_command(archive: str, place: Path) -> str:
     return f"mkdir -p {folder} && curl -L {archive} | tar xz -C {folder}"
 
 
-def lines_of(frame: pd.DataFrame, first: int = 2) -> list[str]:
-    """Return what the rows of a file are called in messages; the first row lies in line ``first``."""
-    return [f"line {number}" for number in range(first, first + len(frame))]
-
-
 def codes(values: pd.Series[str], meaning: Mapping[str, int], problems: Problems) -> Tensor:
     """Turn the texts of a column into numbers; a text without a meaning is a problem of its row, and becomes 0.
 

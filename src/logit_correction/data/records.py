@@ -129,9 +129,8 @@ def coded(values: Sequence[str | None], good: Tensor) -> tuple[Tensor, list[str]
     (tensor([ 1,  0, -1,  1]), ['9', '10'])
     """
     kept = [value if usable else None for value, usable in zip(values, good.tolist(), strict=True)]
-    names = sorted({value for value in kept if value is not None}, key=_sort_key)
-    if not all(_is_number(name) for name in names):
-        names = sorted(names)
+    found = {value for value in kept if value is not None}
+    names = sorted(found, key=(lambda name: (float(name), name)) if all(map(_is_number, found)) else None)
     number = {name: i for i, name in enumerate(names)}
     return torch.tensor([-1 if value is None else number[value] for value in kept], dtype=torch.long), names
 
@@ -160,10 +159,6 @@ def combined(attributes: dict[str, list[str | None]], good: Tensor) -> tuple[Ten
         for row in found.tolist()
     ]
     return attribute, names
-
-
-def _sort_key(value: str) -> tuple[float, str]:
-    return (float(value) if _is_number(value) else 0.0, value)
 
 
 def _is_number(value: str) -> bool:

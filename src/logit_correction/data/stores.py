@@ -19,34 +19,20 @@ class InputStore(Protocol):
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        ...
 
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one input."""
-        ...
 
     def fetch(self, rows: Tensor) -> Inputs:
         """Return the inputs of ``rows`` (B,), as the network takes them, on the store's device."""
-        ...
 
     def images(self, rows: Tensor) -> Tensor | None:
-        """Return ``rows`` as uint8 images (B, C, H, W) for a person to look at, or None."""
-        ...
+        """Return ``rows`` as uint8 images (B, C, H, W) for a person to look at; None unless a store says otherwise."""
+        return None
 
     def to(self, device: torch.device | str) -> InputStore:
         """Return a store whose tensors lie on ``device``."""
-        ...
-
-
-def always_finite(store: InputStore) -> bool:
-    """Return whether no input of a store can be NaN, so that none needs to be looked at."""
-    return bool(getattr(store, "always_finite", False))
-
-
-def is_streamed(store: InputStore) -> bool:
-    """Return whether a store reads its inputs from a file for every batch."""
-    return isinstance(store, StreamedStore)
 
 
 def holds_bytes(store: InputStore) -> bool:
@@ -127,37 +113,18 @@ class ArrayStore:
 
 
 class StreamedStore:
-    """Images in a file of bytes, (P, C, H, W) as NumPy saves them, of which each batch is read anew.
-
-    Row m of the store is row ``row_of[m]`` of the file.
-    """
+    """Images in a file of bytes, (M, C, H, W) as NumPy saves them, of which each batch is read anew."""
 
     always_finite = True
 
-    def __init__(
-        self,
-        file: Path,
-        scale: float = 1.0,
-        row_of: Tensor | None = None,
-        place: str | None = None,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        """Open the file.
-
-        Args:
-            file: ``.npy`` of unsigned bytes.
-            scale: Multiplies the pixels, which lie in [0, 1] before.
-            row_of: (M,) long; by default every row of the file in order.
-            place: Tells why the images are streamed.
-            device: Where batches are put.
-        """
-        self.file, self.scale, self.place, self.device = Path(file), scale, place, device
+    def __init__(self, file: Path, place: str | None = None, device: torch.device | str = "cpu") -> None:
+        """Open the file, ``.npy`` of unsigned bytes; ``place`` tells why it is streamed, batches go to ``device``."""
+        self.file, self.place, self.device = Path(file), place, device
         self._values = np.load(self.file, mmap_mode="r")
-        self.row_of = torch.arange(len(self._values)) if row_of is None else row_of
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        return len(self.row_of)
+        return len(self._values)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -166,11 +133,11 @@ class StreamedStore:
 
     def fetch(self, rows: Tensor) -> Tensor:
         """Return the inputs of ``rows`` as float32."""
-        return self.images(rows).to(self.device).float().mul_(self.scale / 255)
+        return self.images(rows).to(self.device).float().mul_(1 / 255)
 
     def images(self, rows: Tensor) -> Tensor:
         """Read ``rows`` as uint8 images, on the CPU."""
-        batch = torch.from_numpy(self._values[self.row_of[rows.cpu()].numpy()])
+        batch = torch.from_numpy(self._values[rows.cpu().numpy()])
         # What was read stays in the operating system's cache but not in this process, which would otherwise come to
         # hold the whole file.
         release = getattr(getattr(self._values, "_mmap", None), "madvise", None)
@@ -180,7 +147,7 @@ class StreamedStore:
 
     def to(self, device: torch.device | str) -> StreamedStore:
         """Return a store that puts batches on ``device``."""
-        return StreamedStore(self.file, self.scale, self.row_of, self.place, device)
+        return StreamedStore(self.file, self.place, device)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the open file out; another process opens it anew."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.image_io import Fit, read_images
+from logit_correction.data.image_io import Fit
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.records import build_table, records_of_frame
 from logit_correction.data.splits import Splitting
@@ -17,6 +17,7 @@ from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.data.table_inputs import FIX, Features, ImageFiles, InputColumns, Texts
 from logit_correction.data.tabular_io import check_columns, read_frame, row_names
+from logit_correction.data.text import TextForm
 from logit_correction.types import InputError
 
 if TYPE_CHECKING:
@@ -87,18 +88,20 @@ class Table(DataSource):
             )
         if tokenizer is not None and text is None:
             raise InputError("--data.tokenizer is for texts: give --data.text, or leave it out")
-        if size < 1 or num_words < 1:
-            raise InputError("--data.size and --data.num_words must be at least 1")
+        if size < 1:
+            raise InputError(f"--data.size is {size}, but must be at least 1")
+        form = TextForm(tokenizer, max_tokens, num_words)
         self.file, self.label, self.split = Path(file).expanduser(), label, split
         self.attributes = [attribute] if isinstance(attribute, str) else attribute or []
         self.splitting, self.on_bad_rows = Splitting(valid_fraction, test_fraction, seed), on_bad_rows
         self.keep_duplicates, self.augment = keep_duplicates, named_augmentation(augment, size) if path else None
         self.inputs: InputColumns
         if text:
-            self.inputs, self.takes_texts = Texts(text, tokenizer, max_tokens, num_words), True
+            self.inputs, self.takes_texts = Texts(text, form), True
         elif path:
             folder = self.file.parent if root is None else Path(root).expanduser()
             self.inputs = ImageFiles(path, folder, (size, size), fit, memory_limit)
+            self.image_size, self.fit = (size, size), fit
         else:
             own = [label, *self.attributes, *([split] if split else [])]
             self.inputs = Features([features] if isinstance(features, str) else features or [], own)
@@ -173,7 +176,7 @@ class Table(DataSource):
             raise InputError(
                 f"this model takes {what}, not image files: give a CSV or Parquet file with the columns of training"
             )
-        return self.as_store(read_images(paths, self.inputs.size, self.inputs.fit))
+        return super().read_new(paths)
 
     def as_store(self, values: Tensor) -> InputStore:
         """Return new inputs in the form that the networks take; numbers are standardised as in training."""

@@ -68,13 +68,13 @@ def _parse(file: Path, columns: Sequence[str] | None, fix: str, layout: dict[str
     return pd.read_csv(file, **layout).fillna("")  # a line may end too early
 
 
-def row_names(file: Path | None, count: int) -> list[str]:
-    """Return what messages call the rows: in a CSV as a spreadsheet numbers them, the header being row 1.
+def row_names(file: Path | None, count: int, header: int = 1) -> list[str]:
+    """Return what messages call the rows: in a CSV as a spreadsheet numbers them, behind ``header`` rows.
 
     >>> row_names(Path("a.csv"), 2), row_names(Path("a.parquet"), 2)
     (['row 2', 'row 3'], ['row 0', 'row 1'])
     """
-    first = 2 if file is not None and file.suffix.lower() not in PARQUET else 0
+    first = header + 1 if file is not None and file.suffix.lower() not in PARQUET else 0
     return [f"row {first + i}" for i in range(count)]
 
 

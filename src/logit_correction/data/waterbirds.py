@@ -10,7 +10,7 @@ from logit_correction.data.augment import AugmentationName
 from logit_correction.data.problems import Problems
 from logit_correction.data.published import PublishedImages
 from logit_correction.data.table import DataTable
-from logit_correction.data.tabular_io import files_within, read_frame
+from logit_correction.data.tabular_io import files_within, read_frame, row_names
 
 #: Rows per label (landbird, waterbird) and attribute (land, water).
 COUNTS: dict[str, published.Counts] = {
@@ -47,7 +47,7 @@ class Waterbirds(PublishedImages):
         """Read ``metadata.csv`` and the images that it names."""
         folder = self._folder()
         frame = read_frame(folder / "metadata.csv", _COLUMNS, "get it again")
-        problems = Problems(str(folder / "metadata.csv"), published.lines_of(frame))
+        problems = Problems(str(folder / "metadata.csv"), row_names(folder / "metadata.csv", len(frame)))
         two = {"0": 0, "1": 1}
         label, place = (published.codes(frame[name], two, problems) for name in ("y", "place"))
         split = published.codes(frame["split"], {"0": 0, "1": 1, "2": 2}, problems)

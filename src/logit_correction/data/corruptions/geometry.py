@@ -70,11 +70,6 @@ def zoom_matrix(size: int, factor: float) -> Floats:
     return np.clip(1 - np.abs(position[:, None] - np.arange(size)), 0, None)
 
 
-def zoom(images: Floats, rows: Floats, columns: Floats) -> Floats:
-    """Apply a linear map to the rows and one to the columns of images (N, H, W)."""
-    return np.asarray(rows @ images @ columns.T)
-
-
 def sample(images: Floats, rows: Floats, columns: Floats, half_sample: bool) -> Floats:
     """Read images at real positions by bilinear interpolation; beyond the edge they are mirrored.
 

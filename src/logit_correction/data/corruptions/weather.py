@@ -38,7 +38,7 @@ def snow(images: Floats, severity: int, streams: Streams) -> Floats:
     mean, spread, factor, threshold, radius, sigma, weight = SNOW[severity - 1]
     height, width = images.shape[1:3]
     flakes = mean + spread * streams.normal(height, width)
-    flakes = geometry.zoom(flakes, geometry.zoom_matrix(height, factor), geometry.zoom_matrix(width, factor))
+    flakes = geometry.zoom_matrix(height, factor) @ flakes @ geometry.zoom_matrix(width, factor).T
     flakes = np.clip(np.where(flakes < threshold, 0, flakes), 0, 1)
     flakes = geometry.motion_blur(flakes, int(radius), sigma, 45 * streams.symmetric(1)[:, 0] - 90)
     pale = np.maximum(images, (images @ GREY * 1.5 + 0.5)[..., None])
