@@ -171,11 +171,9 @@ def roots(layouts: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict
     folder = root / "published-ccifar10"
     for label in range(10):
         for number, (part, value) in enumerate((("align", label),) * 3 + (("conflict", (label + 1) % 10),)):
-            layouts.write_picture(
-                folder / "0.5pct" / part / str(label) / f"{number}_{label}_{value}.png", 1, 0, (32, 32)
-            )
-        layouts.write_picture(folder / "0.5pct" / "valid" / str(label) / f"0_{label}_{label}.png", 1, 0, (32, 32))
-        layouts.write_picture(folder / "test" / str(label) / f"0_{label}_{9 - label}.png", 1, 0, (32, 32))
+            layouts.write_image(folder / "0.5pct" / part / str(label) / f"{number}_{label}_{value}.png", 1, 0, (32, 32))
+        layouts.write_image(folder / "0.5pct" / "valid" / str(label) / f"0_{label}_{label}.png", 1, 0, (32, 32))
+        layouts.write_image(folder / "test" / str(label) / f"0_{label}_{9 - label}.png", 1, 0, (32, 32))
     return {name: folder if name == "ccifar10" else root for name in DATA}
 
 
@@ -184,15 +182,14 @@ def few_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let Colored MNIST have blank glyphs, and few rows of each split."""
     build = ColoredMNIST.build
 
-    def read_blank(self: ColoredMNIST, is_train: bool) -> tuple[torch.Tensor, torch.Tensor]:
-        count = 60_000 if is_train else 10_000
-        return torch.full((1, 28, 28), 99, dtype=torch.uint8).expand(count, 28, 28), torch.arange(count) % 10
+    def read_blank(root: Path, download: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.full((1, 28, 28), 99, dtype=torch.uint8).expand(70_000, 28, 28), torch.arange(70_000) % 10
 
     def build_few(self: ColoredMNIST) -> DataTable:
         table = build(self)
         return replace(table, split={name: rows[:64] for name, rows in table.split.items()})
 
-    monkeypatch.setattr(ColoredMNIST, "_read", read_blank)
+    monkeypatch.setattr("logit_correction.data.cmnist.read_mnist", read_blank)
     monkeypatch.setattr(ColoredMNIST, "build", build_few)
 
 

@@ -14,7 +14,7 @@ from logit_correction import InputError
 from logit_correction.benchmark import DataMissing, ProcessExecutor, read, run, shipped
 from logit_correction.benchmark.missing import missing_data
 from logit_correction.benchmark.work import Job, Outcome
-from logit_correction.data import ccifar10, cifar10_pictures
+from logit_correction.data import ccifar10, cifar10_images
 from logit_correction.runs.assemble import build_source
 
 BIRDS = {"data": {"name": "Waterbirds", "size": 16}}
@@ -147,9 +147,9 @@ def test_data_are_looked_for_once_whatever_the_seed(no_data: Path, tmp_path: Pat
 @pytest.mark.parametrize("place", ["cifar-10-batches-py", "cifar10/train/cat", "train/truck"])
 def test_cifar_is_found_by_a_look(place: str, no_data: Path) -> None:
     with pytest.raises(InputError, match="cannot be downloaded"):
-        cifar10_pictures.ensure_cifar10(no_data, download=True)
+        cifar10_images.ensure_cifar10(no_data, download=True)
     (no_data / place).mkdir(parents=True)
-    cifar10_pictures.ensure_cifar10(no_data, download=False)
+    cifar10_images.ensure_cifar10(no_data, download=False)
 
 
 def test_published_folders_are_found_by_a_look(no_data: Path, tmp_path: Path) -> None:

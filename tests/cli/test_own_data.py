@@ -101,7 +101,7 @@ def test_a_csv_of_texts(command: Any, reviews: Path, tmp_path: Path) -> None:
     (tmp_path / "some.png").write_bytes(b"")
     several = pd.read_csv(io.StringIO(command("predict", run, new, new).out))
     assert several["row"].tolist() == [f"{new}:{row}" for row in (2, 3, 2, 3)]
-    assert "takes texts, not picture files" in command("predict", run, tmp_path / "some.png").error()
+    assert "takes texts, not image files" in command("predict", run, tmp_path / "some.png").error()
 
 
 def test_features_are_predicted_on_their_scale_without_the_training_file(command: Any, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ ROWS = 24
 def pictures() -> np.ndarray:
     """Some pictures of the test split, (n, 3, 8, 8) uint8."""
     table = Digits(minority_ratio=0.05).build()
-    found = table.inputs.pictures(table.split["test"][::167][:ROWS])
+    found = table.inputs.images(table.split["test"][::167][:ROWS])
     assert found is not None
     return found.numpy()
 
@@ -158,7 +158,7 @@ def test_damaged_pictures_are_named(content: bytes, command: Any, finished: dict
     for name in ("97.png", "98.png"):
         (folder / name).write_bytes(content)
     message = command("predict", finished["ERM"], folder).error()
-    assert "97.png" in message and "98.png" in message and "2 pictures cannot be read" in message
+    assert "97.png" in message and "98.png" in message and "2 images cannot be read" in message
     assert "01.png" not in message
 
 
@@ -167,7 +167,7 @@ def test_missing_inputs_are_refused(command: Any, finished: dict[str, Path], fol
     assert "no.png does not exist" in command("predict", finished["ERM"], "no.png").error()
     (tmp_path / "empty").mkdir()
     assert "holds no pictures" in command("predict", finished["ERM"], tmp_path / "empty").error()
-    assert "a picture cannot be read" in command("predict", finished["ERM"], folder / "notes.txt").error()
+    assert "an image cannot be read" in command("predict", finished["ERM"], folder / "notes.txt").error()
     out = tmp_path / "nowhere" / "answers.csv"
     assert "its folder does not exist" in command("predict", finished["ERM"], folder, "--out", out).error()
     assert "is a folder" in command("predict", finished["ERM"], folder, "--out", tmp_path).error()

@@ -1,6 +1,6 @@
 """Small data sets in the layouts of the published ones, each with a real shortcut.
 
-The attribute is written strongly into a picture or a text, the label weakly; in training they mostly go together.
+The attribute is written strongly into an image or a text, the label weakly; in training they mostly go together.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def rows_of(counts: dict[str, tuple[int, ...]]) -> list[tuple[int, int, int]]:
     return [rows[i] for i in order]
 
 
-def write_picture(path: Path, label: int, attribute: int, size: tuple[int, int] = (16, 16), seed: int = 0) -> None:
-    """Write a picture whose background is the attribute and whose middle is the label, with noise upon both."""
+def write_image(path: Path, label: int, attribute: int, size: tuple[int, int] = (16, 16), seed: int = 0) -> None:
+    """Write an image whose background is the attribute and whose middle is the label, with noise upon both."""
     draw = np.random.default_rng([seed, label, attribute])
     pixels = np.zeros((*size, 3))
     pixels[:] = (190, 120, 60) if attribute else (60, 120, 190)
@@ -56,19 +56,19 @@ def write_picture(path: Path, label: int, attribute: int, size: tuple[int, int] 
 
 
 def waterbirds(root: Path, counts: dict[str, tuple[int, ...]] = COUNTS) -> Path:
-    """Write ``metadata.csv`` and the pictures; returns the folder."""
+    """Write ``metadata.csv`` and the images; returns the folder."""
     folder = root / "waterbird_complete95_forest2water2"
     table: list[Sequence[object]] = [("img_id", "img_filename", "y", "split", "place", "place_filename")]
     for i, (split, y, place) in enumerate(rows_of(counts)):
         name = f"{i % 3:03d}.Some_Bird/Some_Bird_{i:04d}.jpg"
-        write_picture(folder / name, y, place, (14, 20), seed=i)
+        write_image(folder / name, y, place, (14, 20), seed=i)
         table.append((i + 1, name, y, split, place, f"/o/ocean/{i:08d}.jpg"))
     write_csv(folder / "metadata.csv", table)
     return folder
 
 
 def celeba(root: Path, text: bool = False, counts: dict[str, tuple[int, ...]] = COUNTS) -> Path:
-    """Write both lists, as .csv or as torchvision's .txt files, and the pictures; returns the folder."""
+    """Write both lists, as .csv or as torchvision's .txt files, and the images; returns the folder."""
     folder = root / "celeba"
     draw = np.random.default_rng(1)
     blond, male = CELEBA_ATTRIBUTES.index("Blond_Hair"), CELEBA_ATTRIBUTES.index("Male")
@@ -76,7 +76,7 @@ def celeba(root: Path, text: bool = False, counts: dict[str, tuple[int, ...]] = 
     partition: list[list[object]] = []
     for i, (split, label, attribute) in enumerate(rows_of(counts)):
         name = f"{i + 1:06d}.jpg"
-        write_picture(folder / "img_align_celeba" / name, label, attribute, (22, 18), seed=i)
+        write_image(folder / "img_align_celeba" / name, label, attribute, (22, 18), seed=i)
         values = draw.choice([-1, 1], len(CELEBA_ATTRIBUTES))
         values[blond], values[male] = 2 * label - 1, 2 * attribute - 1
         attributes.append([name, *values.tolist()])
@@ -93,12 +93,12 @@ def celeba(root: Path, text: bool = False, counts: dict[str, tuple[int, ...]] = 
 
 
 def bffhq(root: Path, pct: str = "0.5pct", counts: dict[str, tuple[int, ...]] = COUNTS) -> Path:
-    """Write the pictures into their folders; returns the folder."""
+    """Write the images into their folders; returns the folder."""
     folder = root / "bffhq"
     for i, (split, y, bias) in enumerate(rows_of(counts)):
         name = f"{i}_{y}_{bias}.png"
         train = f"{pct}/{'align' if y == bias else 'conflict'}/{y}"
-        write_picture(folder / (train, "valid", "test")[split] / name, y, bias, seed=i)
+        write_image(folder / (train, "valid", "test")[split] / name, y, bias, seed=i)
     return folder
 
 

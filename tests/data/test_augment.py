@@ -17,18 +17,18 @@ from logit_correction.data.augment import (
 )
 from logit_correction.types import InputError
 
-PICTURES = torch.randint(0, 256, (16, 3, 12, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
+IMAGES = torch.randint(0, 256, (16, 3, 12, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
 
 
 @pytest.mark.parametrize("augment", [CropFlip(), ResizedCropFlip(12, 10)])
 def test_the_seed_alone_decides(augment: CropFlip | ResizedCropFlip) -> None:
     torch.manual_seed(1)
-    first = augment(PICTURES[0], 7)
+    first = augment(IMAGES[0], 7)
     torch.manual_seed(2)
-    again = pickle.loads(pickle.dumps(augment))(PICTURES[0], 7)
+    again = pickle.loads(pickle.dumps(augment))(IMAGES[0], 7)
     assert torch.equal(first, again)
-    assert first.shape == PICTURES[0].shape and first.dtype == torch.uint8
-    assert len({augment(PICTURES[0], seed).numpy().tobytes() for seed in range(20)}) > 10
+    assert first.shape == IMAGES[0].shape and first.dtype == torch.uint8
+    assert len({augment(IMAGES[0], seed).numpy().tobytes() for seed in range(20)}) > 10
 
 
 @pytest.mark.parametrize("augment", [CropFlip(), ResizedCropFlip(12, 10)])
@@ -36,14 +36,14 @@ def test_no_other_random_numbers_are_used_up(augment: CropFlip | ResizedCropFlip
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    augment(PICTURES[0], 11)
+    augment(IMAGES[0], 11)
     assert torch.equal(torch.rand(3), expected)
 
 
 def test_crop_flip_is_a_shift_and_a_mirror() -> None:
-    """Every result is one of the windows of the padded picture, mirrored or not."""
-    picture = PICTURES[1]
-    padded = torch.nn.functional.pad(picture, (PADDING,) * 4)
+    """Every result is one of the windows of the padded image, mirrored or not."""
+    image = IMAGES[1]
+    padded = torch.nn.functional.pad(image, (PADDING,) * 4)
     places = range(2 * PADDING + 1)
     windows = {}
     for top in places:
@@ -51,7 +51,7 @@ def test_crop_flip_is_a_shift_and_a_mirror() -> None:
             window = padded[:, top : top + 12, left : left + 10]
             windows[window.numpy().tobytes()] = (top, left, False)
             windows[window.flip(2).numpy().tobytes()] = (top, left, True)
-    found = [windows[CropFlip()(picture, seed).contiguous().numpy().tobytes()] for seed in range(2000)]
+    found = [windows[CropFlip()(image, seed).contiguous().numpy().tobytes()] for seed in range(2000)]
     assert len(set(found)) == 2 * len(places) ** 2
     assert 0.45 < sum(flip for _, _, flip in found) / 2000 < 0.55
     for axis in (0, 1):
@@ -59,15 +59,15 @@ def test_crop_flip_is_a_shift_and_a_mirror() -> None:
         assert counts.sub(1 / len(places)).abs().max() < 0.03
 
 
-def test_a_batch_is_changed_as_its_pictures_are() -> None:
+def test_a_batch_is_changed_as_its_images_are() -> None:
     augment = CropFlip()
     seeds = mixed_seeds(torch.arange(16), 4)
-    one_by_one = torch.stack([augment(picture, int(seed)) for picture, seed in zip(PICTURES, seeds, strict=True)])
-    assert torch.equal(augment.batch(PICTURES, seeds), one_by_one)
+    one_by_one = torch.stack([augment(image, int(seed)) for image, seed in zip(IMAGES, seeds, strict=True)])
+    assert torch.equal(augment.batch(IMAGES, seeds), one_by_one)
     assert isinstance(augment, BatchedAugmentation) and not isinstance(ResizedCropFlip(2, 2), BatchedAugmentation)
 
 
-def test_resized_crop_keeps_most_of_the_picture() -> None:
+def test_resized_crop_keeps_most_of_the_image() -> None:
     """A horizontal ramp stays a ramp whose range is a large part of the whole."""
     ramp = torch.arange(0, 250, 5, dtype=torch.uint8).expand(3, 50, 50)
     augment = ResizedCropFlip(50, 50)

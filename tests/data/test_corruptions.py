@@ -26,8 +26,8 @@ UNEVEN = {"Snow", "Frost", "Spatter", "Elastic", "Saturate", "Glass blur"}
 
 
 @pytest.fixture(scope="module")
-def pictures() -> Bytes:
-    """Twelve smooth random pictures with an edge, of all brightnesses and colours."""
+def images() -> Bytes:
+    """Twelve smooth random images with an edge, of all brightnesses and colours."""
     draw = np.random.default_rng(0)
     waves = ndimage.gaussian_filter(draw.normal(size=(12, 32, 32, 3)), (0, 3, 3, 0.5), mode="wrap")
     waves = waves / waves.std() * 50 + 110 + 30 * draw.normal(size=(12, 1, 1, 3))
@@ -35,8 +35,8 @@ def pictures() -> Bytes:
     return np.clip(waves, 0, 255).astype(np.uint8)
 
 
-def whole(picture: Bytes, name: str, severity: int, seed: int = 0) -> Bytes:
-    return corrupt(picture, name, severity, np.arange(len(picture)), seed)
+def whole(image: Bytes, name: str, severity: int, seed: int = 0) -> Bytes:
+    return corrupt(image, name, severity, np.arange(len(image)), seed)
 
 
 def flat(color: tuple[int, int, int], count: int = 1) -> Bytes:
@@ -50,29 +50,29 @@ def test_families_are_the_published_ones() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_results_are_bytes_and_the_same_every_time(name: str, pictures: Bytes) -> None:
-    before = pictures.copy()
+def test_results_are_bytes_and_the_same_every_time(name: str, images: Bytes) -> None:
+    before = images.copy()
     for severity in (1, 5):
-        changed = whole(pictures, name, severity)
-        assert changed.shape == pictures.shape and changed.dtype == np.uint8
-        assert np.array_equal(changed, whole(pictures, name, severity))
-        assert (name == "Original") == np.array_equal(changed, pictures)
-    assert np.array_equal(before, pictures)
+        changed = whole(images, name, severity)
+        assert changed.shape == images.shape and changed.dtype == np.uint8
+        assert np.array_equal(changed, whole(images, name, severity))
+        assert (name == "Original") == np.array_equal(changed, images)
+    assert np.array_equal(before, images)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("severity", [2, 4])
-def test_a_picture_does_not_depend_on_its_neighbours(name: str, severity: int, pictures: Bytes) -> None:
+def test_a_image_does_not_depend_on_its_neighbours(name: str, severity: int, images: Bytes) -> None:
     index = np.array([7, 3, 3000, 11, 0, 59_999, 5, 6, 1, 2, 4, 8])
-    together = corrupt(pictures, name, severity, index)
+    together = corrupt(images, name, severity, index)
     for row in (0, 5, 11):
-        alone = corrupt(pictures[row : row + 1], name, severity, index[row : row + 1])
+        alone = corrupt(images[row : row + 1], name, severity, index[row : row + 1])
         assert np.array_equal(alone[0], together[row])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_random_corruptions_differ_by_picture_and_by_seed(name: str, pictures: Bytes) -> None:
-    same = np.repeat(pictures[:1], 2, axis=0)
+def test_random_corruptions_differ_by_image_and_by_seed(name: str, images: Bytes) -> None:
+    same = np.repeat(images[:1], 2, axis=0)
     changed = whole(same, name, 3)
     fixed = {"Brightness", "Contrast", "JPEG", "Pixelate", "Saturate"}
     fixed |= {"Gaussian blur", "Defocus blur", "Zoom blur", "Original"}
@@ -81,16 +81,16 @@ def test_random_corruptions_differ_by_picture_and_by_seed(name: str, pictures: B
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in UNEVEN])
-def test_a_higher_severity_is_further_from_the_original(name: str, pictures: Bytes) -> None:
-    many = np.repeat(pictures, 4, axis=0)
+def test_a_higher_severity_is_further_from_the_original(name: str, images: Bytes) -> None:
+    many = np.repeat(images, 4, axis=0)
     away = [np.abs(whole(many, name, severity).astype(int) - many).mean() for severity in range(1, 6)]
     assert away == sorted(away)
     assert name == "Original" or away[0] < away[4]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_whole_set_is_what_its_pictures_are(workers: int, pictures: Bytes) -> None:
-    many = np.tile(pictures, (50, 1, 1, 1))
+def test_a_whole_set_is_what_its_images_are(workers: int, images: Bytes) -> None:
+    many = np.tile(images, (50, 1, 1, 1))
     names = ("Snow", "Shot noise", "Original")
     attribute = np.random.default_rng(1).integers(0, 3, len(many))
     made = corrupt_all(many.transpose(0, 3, 1, 2), attribute, names, 3, seed=2, workers=workers)
@@ -101,15 +101,15 @@ def test_a_whole_set_is_what_its_pictures_are(workers: int, pictures: Bytes) -> 
 
 
 @pytest.mark.parametrize(("name", "severity", "words"), [("Sleet", 1, "'Sleet'"), ("snow", 1, "did you mean Snow")])
-def test_an_unknown_corruption_is_refused(name: str, severity: int, words: str, pictures: Bytes) -> None:
+def test_an_unknown_corruption_is_refused(name: str, severity: int, words: str, images: Bytes) -> None:
     with pytest.raises(InputError, match=words):
-        whole(pictures, name, severity)
+        whole(images, name, severity)
 
 
 @pytest.mark.parametrize("severity", [0, 6, -1])
-def test_a_severity_out_of_range_is_refused(severity: int, pictures: Bytes) -> None:
+def test_a_severity_out_of_range_is_refused(severity: int, images: Bytes) -> None:
     with pytest.raises(InputError, match=r"severity is .* 1\.\.5"):
-        whole(pictures, "Fog", severity)
+        whole(images, "Fog", severity)
 
 
 class TestStreams:
@@ -148,7 +148,7 @@ class TestNoise:
         assert drawn.std() == pytest.approx((0.04, 0.06, 0.08, 0.09, 0.10)[severity - 1], rel=0.02)
 
     @pytest.mark.parametrize("severity", range(1, 6))
-    def test_speckle_noise_is_proportional_to_the_picture(self, severity: int) -> None:
+    def test_speckle_noise_is_proportional_to_the_image(self, severity: int) -> None:
         scale = (0.06, 0.1, 0.12, 0.16, 0.2)[severity - 1]
         assert self.grey("Speckle noise", severity).std() == pytest.approx(scale * self.GREY / 255, rel=0.02)
         assert not whole(flat((0, 0, 0)), "Speckle noise", severity).any()
@@ -180,11 +180,11 @@ class TestNoise:
 
 class TestBlur:
     @pytest.mark.parametrize("severity", range(1, 6))
-    def test_gaussian_blur_is_that_of_scipy(self, severity: int, pictures: Bytes) -> None:
+    def test_gaussian_blur_is_that_of_scipy(self, severity: int, images: Bytes) -> None:
         sigma = (0.4, 0.6, 0.7, 0.8, 1.0)[severity - 1]
-        for picture, changed in zip(pictures, whole(pictures, "Gaussian blur", severity), strict=True):
+        for image, changed in zip(images, whole(images, "Gaussian blur", severity), strict=True):
             for channel in range(3):
-                expected = ndimage.gaussian_filter(picture[:, :, channel].astype(float), sigma, mode="nearest")
+                expected = ndimage.gaussian_filter(image[:, :, channel].astype(float), sigma, mode="nearest")
                 assert np.abs(changed[:, :, channel] - expected).max() <= 0.5 + 1e-6
 
     @pytest.mark.parametrize("severity", range(1, 6))
@@ -238,7 +238,7 @@ class TestBlur:
         np.testing.assert_allclose(zoom_matrix(32, factor) @ line, zoomed[cut : cut + 32], atol=1e-12)
 
     @pytest.mark.parametrize("severity", range(1, 6))
-    def test_blurs_leave_flat_pictures_flat(self, severity: int) -> None:
+    def test_blurs_leave_flat_images_flat(self, severity: int) -> None:
         grey = flat((90, 140, 200))
         for name in ("Gaussian blur", "Defocus blur", "Motion blur", "Zoom blur", "Glass blur"):
             assert np.abs(whole(grey, name, severity).astype(int) - grey).max() <= 1
@@ -256,11 +256,11 @@ class TestBlur:
 
 class TestDigital:
     @pytest.mark.parametrize("severity", range(1, 6))
-    def test_contrast_draws_to_the_mean_of_each_channel(self, severity: int, pictures: Bytes) -> None:
+    def test_contrast_draws_to_the_mean_of_each_channel(self, severity: int, images: Bytes) -> None:
         factor = (0.75, 0.5, 0.4, 0.3, 0.15)[severity - 1]
-        mean = pictures.mean(axis=(1, 2), keepdims=True)
-        expected = (pictures - mean) * factor + mean
-        assert np.abs(whole(pictures, "Contrast", severity) - expected).max() <= 0.5 + 1e-6
+        mean = images.mean(axis=(1, 2), keepdims=True)
+        expected = (images - mean) * factor + mean
+        assert np.abs(whole(images, "Contrast", severity) - expected).max() <= 0.5 + 1e-6
 
     @pytest.mark.parametrize(
         ("name", "change"),
@@ -287,13 +287,13 @@ class TestDigital:
             assert np.abs(changed[0, row, column] - 255 * np.array(expected)).max() <= 0.5 + 1e-6
 
     @pytest.mark.parametrize("severity", range(1, 6))
-    def test_jpeg_is_that_of_pillow(self, severity: int, pictures: Bytes) -> None:
+    def test_jpeg_is_that_of_pillow(self, severity: int, images: Bytes) -> None:
         stream = io.BytesIO()
-        Image.fromarray(pictures[3]).save(stream, "JPEG", quality=(80, 65, 58, 50, 40)[severity - 1])
-        assert np.array_equal(whole(pictures, "JPEG", severity)[3], np.asarray(Image.open(stream)))
+        Image.fromarray(images[3]).save(stream, "JPEG", quality=(80, 65, 58, 50, 40)[severity - 1])
+        assert np.array_equal(whole(images, "JPEG", severity)[3], np.asarray(Image.open(stream)))
 
     @pytest.mark.parametrize(("severity", "side"), [(1, 30), (2, 28), (3, 27), (4, 24), (5, 20)])
-    def test_pixelate_averages_areas(self, severity: int, side: int, pictures: Bytes) -> None:
+    def test_pixelate_averages_areas(self, severity: int, side: int, images: Bytes) -> None:
         # A box filter as a matrix: pixels whose middles lie within half a large pixel count alike.
         def box(target: int, source: int) -> NDArray[np.float64]:
             scale = source / target
@@ -302,8 +302,8 @@ class TestDigital:
             return inside / inside.sum(1, keepdims=True)
 
         matrix = box(32, side) @ box(side, 32)
-        expected = np.moveaxis(matrix @ np.moveaxis(pictures.astype(float), 3, 1) @ matrix.T, 1, 3)
-        assert np.abs(whole(pictures, "Pixelate", severity) - expected).max() <= 1.5  # rounded in between
+        expected = np.moveaxis(matrix @ np.moveaxis(images.astype(float), 3, 1) @ matrix.T, 1, 3)
+        assert np.abs(whole(images, "Pixelate", severity) - expected).max() <= 1.5  # rounded in between
 
     def test_elastic_at_severity_1_is_affine(self) -> None:
         y, x = np.meshgrid(np.arange(32.0), np.arange(32.0), indexing="ij")
@@ -325,21 +325,21 @@ class TestDigital:
     @pytest.mark.parametrize(("half_sample", "mode"), [(True, "reflect"), (False, "mirror")])
     def test_sampling_is_that_of_scipy(self, half_sample: bool, mode: str) -> None:
         draw = np.random.default_rng(2)
-        picture = draw.uniform(size=(2, 16, 16, 3))
+        image = draw.uniform(size=(2, 16, 16, 3))
         rows, columns = draw.uniform(-9, 24, (2, 2, 16, 16))
-        ours = sample(picture, rows, columns, half_sample)
+        ours = sample(image, rows, columns, half_sample)
         for n in range(2):
             for channel in range(3):
-                theirs = ndimage.map_coordinates(picture[n, :, :, channel], [rows[n], columns[n]], order=1, mode=mode)
+                theirs = ndimage.map_coordinates(image[n, :, :, channel], [rows[n], columns[n]], order=1, mode=mode)
                 np.testing.assert_allclose(ours[n, :, :, channel], theirs, atol=1e-12)
 
 
 class TestWeather:
     @pytest.mark.parametrize("severity", range(1, 6))
-    def test_snow_brightens_and_whitens(self, severity: int, pictures: Bytes) -> None:
-        changed = whole(pictures, "Snow", severity).astype(int)
-        assert (changed >= pictures.astype(int) - 1).all()
-        assert (changed > pictures).mean() > 0.1
+    def test_snow_brightens_and_whitens(self, severity: int, images: Bytes) -> None:
+        changed = whole(images, "Snow", severity).astype(int)
+        assert (changed >= images.astype(int) - 1).all()
+        assert (changed > images).mean() > 0.1
 
     def test_snow_on_black_is_grey_streaks_alike_after_half_a_turn(self) -> None:
         snow = weather.snow(np.zeros((30, 32, 32, 3)), 5, Streams(1, np.arange(30)))
@@ -351,9 +351,9 @@ class TestWeather:
     @pytest.mark.parametrize("severity", range(1, 6))
     def test_fog_lifts_the_dark_and_keeps_the_brightest(self, severity: int) -> None:
         amount = (0.2, 0.5, 0.75, 1.0, 1.5)[severity - 1]
-        picture = np.zeros((5, 32, 32, 3))
-        picture[:, 0, 0] = 0.8
-        fog = weather.fog(picture, severity, Streams(2, np.arange(5)))
+        image = np.zeros((5, 32, 32, 3))
+        image[:, 0, 0] = 0.8
+        fog = weather.fog(image, severity, Streams(2, np.arange(5)))
         assert fog.max() <= 0.8 + 1e-9
         dark = fog[:, 1:]
         assert dark.min() >= 0 and dark.max() == pytest.approx(amount * 0.8 / (0.8 + amount), rel=0.05)
@@ -390,12 +390,12 @@ class TestWeather:
         assert changed.max() <= 0.5 * 238 + 1
 
     @pytest.mark.parametrize("severity", range(1, 6))
-    def test_frost_mixes_picture_and_ice(self, severity: int, pictures: Bytes) -> None:
-        picture_weight = (1, 1, 0.9, 0.85, 0.75)[severity - 1]
+    def test_frost_mixes_image_and_ice(self, severity: int, images: Bytes) -> None:
+        image_weight = (1, 1, 0.9, 0.85, 0.75)[severity - 1]
         ice_weight = (0.2, 0.3, 0.4, 0.4, 0.45)[severity - 1]
-        black = whole(np.zeros_like(pictures), "Frost", severity).astype(float)
-        changed = whole(pictures, "Frost", severity).astype(float)
-        expected = np.minimum(255, picture_weight * pictures + black)
+        black = whole(np.zeros_like(images), "Frost", severity).astype(float)
+        changed = whole(images, "Frost", severity).astype(float)
+        expected = np.minimum(255, image_weight * images + black)
         assert np.abs(changed - expected).max() <= 1
         assert black.max() <= 255 * ice_weight and black.mean() > 255 * ice_weight * 0.4
 

@@ -32,16 +32,16 @@ def test_every_digit_of_the_bundle_is_used_in_one_split() -> None:
     assert sorted(row for part in glyph.values() for row in part) == list(range(1797))
 
 
-def test_pictures_are_the_bundled_ones_in_the_attributes_colour() -> None:
+def test_images_are_the_bundled_ones_in_the_attributes_colour() -> None:
     table, raw = Digits(severity=5).build(), load_digits()
     for split in table.split.values():
         for row in split[:: len(split) // 5].tolist():
             glyph = int(table.inputs.glyph_of_row[row])
             assert int(table.label[row]) == raw.target[glyph]
-            picture = table.inputs.fetch(torch.tensor([row]))[0].double()
+            image = table.inputs.fetch(torch.tensor([row]))[0].double()
             grey = torch.tensor(raw.images[glyph]) / 16
             color = table.inputs.color[row].double()
-            torch.testing.assert_close(picture, grey * color[:, None, None], rtol=0, atol=0.5 / 255)
+            torch.testing.assert_close(image, grey * color[:, None, None], rtol=0, atol=0.5 / 255)
 
 
 def test_every_test_digit_is_shown_in_each_colour_once() -> None:

@@ -60,19 +60,19 @@ def test_attributes_and_splits(tmp_path: Path) -> None:
     assert numbers.label_names == ["0", "1", "2"]
 
 
-def test_pictures(tmp_path: Path) -> None:
-    pictures = np.zeros((24, 3, 6, 4), np.uint8)
-    pictures[1::2] = 200
-    source = Arrays(**from_arrays(pictures, np.arange(24) % 2).options, augment="crop-flip")
+def test_images(tmp_path: Path) -> None:
+    images = np.zeros((24, 3, 6, 4), np.uint8)
+    images[1::2] = 200
+    source = Arrays(**from_arrays(images, np.arange(24) % 2).options, augment="crop-flip")
     table = source.build().check()
     assert table.inputs.input_shape == (3, 6, 4) and table.augment is not None
-    assert torch.equal(table.inputs.pictures(torch.arange(24)), torch.from_numpy(pictures))
+    assert torch.equal(table.inputs.images(torch.arange(24)), torch.from_numpy(images))
     Image.new("RGB", (40, 60), (200, 200, 200)).save(tmp_path / "new.png")
-    fresh = Arrays(**from_arrays(pictures, np.arange(24) % 2).options)
+    fresh = Arrays(**from_arrays(images, np.arange(24) % 2).options)
     assert torch.equal(
         fresh.read_new([tmp_path / "new.png"]).fetch(torch.tensor([0])), table.inputs.fetch(torch.tensor([1]))
     )
-    with pytest.raises(InputError, match="not picture files"):
+    with pytest.raises(InputError, match="not image files"):
         Arrays(**from_arrays(*two_clouds()).options).read_new([tmp_path / "new.png"])
 
 

@@ -1,4 +1,4 @@
-"""A folder of pictures: the layouts that people have, and what may be wrong with them."""
+"""A folder of images: the layouts that people have, and what may be wrong with them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def save(path: Path, number: int = 0) -> None:
-    """Save a picture whose brightness is a number."""
+    """Save an image whose brightness is a number."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (6, 4), (number, number, number)).save(path)
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder per label, ten pictures each: cat pictures are 0..9, dog pictures 100..109."""
+    """A folder per label, ten images each: cat images are 0..9, dog images 100..109."""
     folder = tmp_path / "animals"
     for start, label in ((0, "cat"), (100, "dog")):
         for i in range(10):
@@ -41,7 +41,7 @@ def source(root: Path, **options: object) -> ImageFolder:
 
 
 def brightness(table: object, rows: torch.Tensor) -> list[int]:
-    return table.inputs.pictures(rows)[:, 0, 0, 0].tolist()  # type: ignore[attr-defined]
+    return table.inputs.images(rows)[:, 0, 0, 0].tolist()  # type: ignore[attr-defined]
 
 
 def test_a_folder_per_label(root: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_folder_per_label(root: Path) -> None:
     rows = torch.arange(20)
     assert [value >= 100 for value in brightness(table, rows)] == table.label[rows].bool().tolist()
     assert table.row_names is not None and "cat/deep/3.png" in table.row_names
-    assert len(table.notes) == 1 and "1 file is no picture by name" in table.notes[0] and "notes.txt" in table.notes[0]
+    assert len(table.notes) == 1 and "1 file is no image by name" in table.notes[0] and "notes.txt" in table.notes[0]
     assert table.facts["split"] == "drawn label by label, 10 % valid, 20 % test, seed 0"
 
 
@@ -101,7 +101,7 @@ def test_a_metadata_file(root: Path) -> None:
 
 def test_every_bad_row_of_a_metadata_file_is_named(root: Path, tmp_path: Path) -> None:
     save(tmp_path / "outside.png")
-    (root / "cat" / "1.png").write_bytes(b"no picture")
+    (root / "cat" / "1.png").write_bytes(b"no image")
     names = ["cat/0.png", "cat/1.png", "gone.png", "../outside.png", "", "cat/0.png", "dog/1.png", "dog/2.png"]
     labels = ["cat"] * 6 + ["", "dog"]
     write(root / "metadata.csv", [("path", "label"), *zip(names, labels, strict=True)])
@@ -111,7 +111,7 @@ def test_every_bad_row_of_a_metadata_file_is_named(root: Path, tmp_path: Path) -
     assert "6 rows are bad" in message and "metadata.csv" in message
     for part in (
         "row 3: ",
-        "1.png is no picture that Pillow can read",
+        "1.png is no image that Pillow can read",
         "row 4: 'gone.png' is missing in",
         "row 5: '../outside.png' lies outside of",
         "row 6: column 'path' is empty",
@@ -122,9 +122,9 @@ def test_every_bad_row_of_a_metadata_file_is_named(root: Path, tmp_path: Path) -
     assert "row 2: " not in message and "row 9: " not in message
 
 
-def test_pictures_that_cannot_be_read(root: Path) -> None:
+def test_images_that_cannot_be_read(root: Path) -> None:
     (root / "cat" / "0.png").write_bytes(b"")
-    (root / "dog" / "9.png").write_bytes(b"no picture")
+    (root / "dog" / "9.png").write_bytes(b"no image")
     with pytest.raises(InputError, match=r"2 rows are bad: cat/0\.png: .*; dog/9\.png: .*on_bad_rows skip"):
         source(root).build()
     table = source(root, on_bad_rows="skip").build().check()
@@ -137,14 +137,14 @@ def test_folders_that_are_none(tmp_path: Path, root: Path) -> None:
     with pytest.raises(InputError, match="is no folder"):
         source(tmp_path / "nothing").build()
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"a folder of pictures for each of at least two labels.*it holds no folder"):
+    with pytest.raises(InputError, match=r"a folder of images for each of at least two labels.*it holds no folder"):
         source(tmp_path / "empty").build()
     with pytest.raises(InputError, match="at least two labels"):
         save(tmp_path / "one" / "cat" / "0.png")
         source(tmp_path / "one").build()
     (tmp_path / "two" / "a").mkdir(parents=True)
     (tmp_path / "two" / "b").mkdir()
-    with pytest.raises(InputError, match="holds no pictures"):
+    with pytest.raises(InputError, match="holds no images"):
         source(tmp_path / "two").build()
     (root / "train").mkdir()
     with pytest.raises(InputError, match=r"folders of splits and others \(cat, dog\)"):
@@ -160,7 +160,7 @@ def test_folders_that_are_none(tmp_path: Path, root: Path) -> None:
 def test_a_label_whose_folder_is_empty_is_noted(root: Path) -> None:
     (root / "emu").mkdir()
     table = source(root).build()
-    assert table.label_names == ["cat", "dog"] and "emu holds no picture" in table.notes[0]
+    assert table.label_names == ["cat", "dog"] and "emu holds no image" in table.notes[0]
 
 
 def test_options(root: Path) -> None:
@@ -172,7 +172,7 @@ def test_options(root: Path) -> None:
     assert source(root).build().augment is None
 
 
-def test_new_pictures_are_read_as_those_of_training(root: Path) -> None:
+def test_image_io_are_read_as_those_of_training(root: Path) -> None:
     table = source(root).build()
     new = source(root).read_new([root / "dog" / "4.png"])
     assert torch.equal(new.fetch(torch.tensor([0])), table.inputs.fetch(torch.tensor([13])))

@@ -12,11 +12,11 @@ import pytest
 import torch
 from scipy.stats import chi2_contingency
 
-from logit_correction.data import cifar10_pictures
-from logit_correction.data.cifar10_pictures import CLASSES
+from logit_correction.data import cifar10_images
+from logit_correction.data.cifar10_images import CLASSES
+from logit_correction.data.glyphs import mnist_present
 from logit_correction.data.planted import Planted, planted_sets
 from logit_correction.data.planted_sets import SETS, image_marks
-from logit_correction.data.planted_sets.glyphs import mnist_present
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.errors import InputError
 
@@ -41,16 +41,16 @@ def planted(names: list[Any]) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def small_cifar(tmp_path_factory: pytest.TempPathFactory) -> cifar10_pictures.Cifar10:
+def small_cifar(tmp_path_factory: pytest.TempPathFactory) -> cifar10_images.Cifar10:
     """120 training and 40 test images of each class, each of another mean brightness and with a texture."""
     draw = np.random.default_rng(0)
     label = np.concatenate([np.arange(10).repeat(120), np.arange(10).repeat(40)])
     values = draw.integers(90, 160, (len(label), 3, 32, 32)).astype(np.uint8)
-    return cifar10_pictures.Cifar10(values, label, 1200, "none", "CIFAR-10, drawn for a test")
+    return cifar10_images.Cifar10(values, label, 1200, "none", "CIFAR-10, drawn for a test")
 
 
 @pytest.fixture
-def build(small_cifar: cifar10_pictures.Cifar10, monkeypatch: pytest.MonkeyPatch) -> Callable[..., DataTable]:
+def build(small_cifar: cifar10_images.Cifar10, monkeypatch: pytest.MonkeyPatch) -> Callable[..., DataTable]:
     """Builds a set, photos from the small files."""
     monkeypatch.setattr("logit_correction.data.planted.read_cifar10", lambda root, download: small_cifar)
 
@@ -140,11 +140,11 @@ def test_in_plain_sets_nothing_is_planted(name: str, build: Callable[..., DataTa
 class TestPhotos:
     @pytest.mark.parametrize("name", PHOTOS)
     def test_test_images_are_of_the_test_part(
-        self, name: str, build: Callable[..., DataTable], small_cifar: cifar10_pictures.Cifar10
+        self, name: str, build: Callable[..., DataTable], small_cifar: cifar10_images.Cifar10
     ) -> None:
         plain = build("photos", labels="bird,cat,ship,truck")
-        known = {image.tobytes(): row for row, image in enumerate(small_cifar.pictures)}
-        shown = [known[image.numpy().tobytes()] for image in plain.inputs.pictures(torch.arange(len(plain.label)))]  # type: ignore[union-attr]
+        known = {image.tobytes(): row for row, image in enumerate(small_cifar.images)}
+        shown = [known[image.numpy().tobytes()] for image in plain.inputs.images(torch.arange(len(plain.label)))]  # type: ignore[union-attr]
         assert len(set(shown)) == len(shown)
         part = {split: {shown[row] < 1200 for row in rows.tolist()} for split, rows in plain.split.items()}
         assert part == {"train": {True}, "valid": {True}, "test": {False}}
@@ -158,7 +158,7 @@ class TestPhotos:
         """What a mark adds to each image (M, 3, 32, 32), in 0..255."""
         marked, plain = build(name), build("photos")
         rows = torch.arange(len(plain.label))
-        before, after = (table.inputs.pictures(rows).double() for table in (plain, marked))  # type: ignore[union-attr]
+        before, after = (table.inputs.images(rows).double() for table in (plain, marked))  # type: ignore[union-attr]
         return after - before, marked
 
     def test_a_cast_changes_only_the_means_of_channels(self, build: Callable[..., DataTable]) -> None:
@@ -180,7 +180,7 @@ class TestPhotos:
     def test_a_frame_changes_the_border_alone(self, build: Callable[..., DataTable]) -> None:
         change, table = self.changes("frame", build)
         assert (change[:, :, 2:-2, 2:-2] == 0).all()
-        border = table.inputs.pictures(torch.arange(len(table.label)))[:, :, 0, 0].double().mean(1)  # type: ignore[union-attr,index]
+        border = table.inputs.images(torch.arange(len(table.label)))[:, :, 0, 0].double().mean(1)  # type: ignore[union-attr,index]
         means = torch.stack([border[table.attribute == value].mean() for value in range(4)])
         torch.testing.assert_close(means, torch.tensor([40, 98.3, 156.7, 215], dtype=torch.double), atol=4, rtol=0)
 

@@ -25,19 +25,19 @@ ROWS = 22
 
 @pytest.fixture
 def tables(tmp_path: Path) -> dict[str, DataTable]:
-    """The same pictures, resident and streamed."""
-    pictures = torch.randint(0, 256, (ROWS, 3, 10, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    np.save(tmp_path / "pictures.npy", pictures.numpy())
+    """The same images, resident and streamed."""
+    images = torch.randint(0, 256, (ROWS, 3, 10, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    np.save(tmp_path / "images.npy", images.numpy())
     order = torch.randperm(ROWS, generator=torch.Generator().manual_seed(1))
     resident = DataTable(
-        inputs=ArrayStore(pictures),
+        inputs=ArrayStore(images),
         label=torch.arange(ROWS) % 2,
         attribute=torch.full((ROWS,), -1),
         split={"train": order[:14], "valid": order[14:18], "test": order[18:]},
         label_names=["a", "b"],
         attribute_names=[],
     )
-    return {"resident": resident, "streamed": replace(resident, inputs=StreamedStore(tmp_path / "pictures.npy"))}
+    return {"resident": resident, "streamed": replace(resident, inputs=StreamedStore(tmp_path / "images.npy"))}
 
 
 def batches(table: DataTable, split: str = "train", epoch: int = 1, first: int = 0, **options: object) -> list:
@@ -123,22 +123,16 @@ def test_a_request_to_stop_leaves_those_who_read_at_work(kind: signal.Signals, t
     assert worker.exitcode == 0
 
 
-def test_rows_of_a_streamed_store_may_be_chosen(tables: dict[str, DataTable], tmp_path: Path) -> None:
-    chosen = StreamedStore(tmp_path / "pictures.npy", scale=0.5, row_of=torch.tensor([4, 2, 4]))
-    assert len(chosen) == 3
-    assert torch.equal(chosen.fetch(torch.tensor([2, 1])), 0.5 * tables["resident"].inputs.fetch(torch.tensor([4, 2])))
-
-
 def test_the_check_of_a_table_does_not_read_what_is_streamed(
     tables: dict[str, DataTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(StreamedStore, "pictures", lambda *_: pytest.fail("read"))
+    monkeypatch.setattr(StreamedStore, "images", lambda *_: pytest.fail("read"))
     tables["streamed"].check()
 
 
 def test_vectors_cannot_be_augmented(tables: dict[str, DataTable]) -> None:
     table = replace(tables["resident"], inputs=ArrayStore(torch.rand(ROWS, 5)), augment=CropFlip())
-    with pytest.raises(InputError, match="only pictures can be augmented"):
+    with pytest.raises(InputError, match="only images can be augmented"):
         batches(table)
 
 

@@ -36,7 +36,7 @@ def test_floats_are_given_as_they_are() -> None:
     store = ArrayStore(values)
     assert torch.equal(store.fetch(ROWS), values[ROWS].float())
     assert torch.equal(ArrayStore(values, 2.0).fetch(ROWS), values[ROWS].float() * 2)
-    assert store.input_shape == (7,) and store.pictures(ROWS) is None
+    assert store.input_shape == (7,) and store.images(ROWS) is None
 
 
 @pytest.mark.parametrize("values", [torch.ones(5, 2), torch.full((5, 2), 255, dtype=torch.uint8)])
@@ -48,12 +48,12 @@ def test_changing_a_fetched_batch_leaves_the_store_alone(values: Tensor) -> None
     assert torch.equal(store.values, values)
 
 
-def test_pictures_are_the_bytes_whatever_the_scale() -> None:
+def test_images_are_the_bytes_whatever_the_scale() -> None:
     values = random_bytes(5, 3, 2, 2)
-    assert torch.equal(ArrayStore(values, 1 / 255).pictures(ROWS), values[ROWS])
-    assert torch.equal(ArrayStore(values.float() / 255).pictures(ROWS), values[ROWS])
+    assert torch.equal(ArrayStore(values, 1 / 255).images(ROWS), values[ROWS])
+    assert torch.equal(ArrayStore(values.float() / 255).images(ROWS), values[ROWS])
     outside = torch.tensor([-1.0, 2.0]).view(2, 1, 1, 1)
-    assert ArrayStore(outside).pictures(torch.tensor([0, 1])).flatten().tolist() == [0, 255]
+    assert ArrayStore(outside).images(torch.tensor([0, 1])).flatten().tolist() == [0, 255]
 
 
 @pytest.mark.parametrize("scale", [1.0, 1 / 255])
@@ -69,11 +69,11 @@ def test_colored_rows_are_their_glyph_times_their_colour(scale: float) -> None:
     assert len(store) == 5 and store.input_shape == (3, 4, 6)
 
 
-def test_coloured_pictures_do_not_depend_on_the_scale() -> None:
-    pictures = colored_store().pictures(ROWS)
-    assert pictures.dtype == torch.uint8
-    assert torch.equal(pictures, colored_store(1 / 255).pictures(ROWS))
-    assert (pictures.double() - colored_store().fetch(ROWS).double() * 255).abs().max() <= 0.5 + 1e-4
+def test_coloured_images_do_not_depend_on_the_scale() -> None:
+    images = colored_store().images(ROWS)
+    assert images.dtype == torch.uint8
+    assert torch.equal(images, colored_store(1 / 255).images(ROWS))
+    assert (images.double() - colored_store().fetch(ROWS).double() * 255).abs().max() <= 0.5 + 1e-4
 
 
 @pytest.mark.parametrize("store", [ArrayStore(random_bytes(5, 3, 2, 2), 0.5), colored_store(0.5)])

@@ -1,4 +1,4 @@
-"""A CSV or Parquet file of texts, pictures or features."""
+"""A CSV or Parquet file of texts, images or features."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_star_takes_all_that_is_left(file: Path, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> Path:
+def images(tmp_path: Path) -> Path:
     folder = tmp_path / "shots"
     folder.mkdir()
     for i in range(ROWS):
@@ -127,18 +127,18 @@ def pictures(tmp_path: Path) -> Path:
     return folder / "rows.csv"
 
 
-def test_picture_files(pictures: Path, tmp_path: Path) -> None:
-    table = source(pictures, path="shot", size=5, augment="crop-flip").build().check()
-    found = table.inputs.pictures(torch.arange(ROWS))
+def test_image_files(images: Path, tmp_path: Path) -> None:
+    table = source(images, path="shot", size=5, augment="crop-flip").build().check()
+    found = table.inputs.images(torch.arange(ROWS))
     assert found is not None and found[:, 0, 0, 0].tolist() == list(range(ROWS)) and table.augment is not None
     above = source(tmp_path / "above.csv", path="shot", size=5).build()
-    rooted = source(pictures, path="shot", size=5, root=str(pictures.parent)).build()
+    rooted = source(images, path="shot", size=5, root=str(images.parent)).build()
     for other in (above, rooted):
-        assert torch.equal(other.inputs.pictures(torch.arange(ROWS)), found)
-    kind, names, store = source(pictures, path="shot", size=5).read_table(pictures)
-    assert (kind, names[1]) == ("path", "1.png") and torch.equal(store.pictures(torch.arange(ROWS)), found)
+        assert torch.equal(other.inputs.images(torch.arange(ROWS)), found)
+    kind, names, store = source(images, path="shot", size=5).read_table(images)
+    assert (kind, names[1]) == ("path", "1.png") and torch.equal(store.images(torch.arange(ROWS)), found)
     with pytest.raises(InputError, match=r"30 rows are bad: row 2: '0.png' is missing in"):
-        source(pictures, path="shot", root=str(tmp_path)).build()
+        source(images, path="shot", root=str(tmp_path)).build()
 
 
 def bad(file: Path, **changes: tuple[int, Any]) -> Path:
@@ -156,7 +156,7 @@ def test_every_bad_row_is_named(file: Path) -> None:
         source(changed, text="text", split="part").build()
     assert str(caught.value) == (
         f"{changed}: 3 rows are bad: row 6: the text (column 'text') is empty; row 11: has no label; row 14: split "
-        "'holdout' is none of train, valid, test; mend them, or leave them out by --data.on_bad_rows skip"
+        "'holdout' is none of train, valid, test; fix them, or leave them out by --data.on_bad_rows skip"
     )
     table = source(changed, text="text", split="part", on_bad_rows="skip").build().check()
     assert sum(map(len, table.split.values())) == ROWS - 3 and "3 bad rows were left out" in table.notes[0]
@@ -183,12 +183,12 @@ def test_rows_that_repeat_others(kind: dict[str, Any], file: Path) -> None:
 def test_new_rows_are_checked(file: Path, tmp_path: Path) -> None:
     texts = source(file, text="text")
     (tmp_path / "new.csv").write_text("text,more\ngood,1\n,2\n")
-    with pytest.raises(InputError, match=r"new\.csv: 1 row is bad: row 3: the text .* is empty; mend or remove them"):
+    with pytest.raises(InputError, match=r"new\.csv: 1 row is bad: row 3: the text .* is empty; fix or remove them"):
         texts.read_table(tmp_path / "new.csv")
     (tmp_path / "new.csv").write_text("txt\ngood\n")
     with pytest.raises(InputError, match=r"no column 'text' \(did you mean txt\?\)"):
         texts.read_table(tmp_path / "new.csv")
-    with pytest.raises(InputError, match="takes texts, not picture files"):
+    with pytest.raises(InputError, match="takes texts, not image files"):
         texts.read_new([tmp_path / "a.png"])
 
 

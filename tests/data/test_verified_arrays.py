@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from logit_correction.data.verified_arrays import checksum_of, verified_array
+from logit_correction.data.cache import checksum_of, verified_array
 from logit_correction.errors import InputError
 
 VALUES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
@@ -87,7 +87,7 @@ def test_of_two_processes_one_makes_and_both_read(tmp_path: Path) -> None:
     code = (
         "import sys, time, numpy as np\n"
         "from pathlib import Path\n"
-        "from logit_correction.data.verified_arrays import verified_array\n"
+        "from logit_correction.data.cache import verified_array\n"
         "def make():\n"
         "    print('made', flush=True)\n"
         "    time.sleep(0.5)\n"

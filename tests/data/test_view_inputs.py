@@ -43,7 +43,7 @@ def file(tmp_path: Path) -> Path:
     frame = pd.DataFrame(
         {
             "text": [f"  text {i}" for i in range(ROWS)],
-            "picture": [f"{i}.png" for i in range(ROWS)],
+            "image": [f"{i}.png" for i in range(ROWS)],
             "age": [str(20 + i) for i in range(ROWS)],
             "place": [("town", "sea")[i % 3 == 0] for i in range(ROWS)],
             "mood": ["glad" if i % 2 else "sad" for i in range(ROWS)],
@@ -51,7 +51,7 @@ def file(tmp_path: Path) -> Path:
             "part": [("train", "train", "train", "dev", "test")[i // 2 % 5] for i in range(ROWS)],
         }
     )
-    frame.loc[BAD, ["text", "picture", "age", "place"]] = ""
+    frame.loc[BAD, ["text", "image", "age", "place"]] = ""
     frame.to_csv(tmp_path / "rows.csv", index=False)
     for i in range(ROWS):
         Image.new("RGB", (4, 4), (i, i, i)).save(tmp_path / f"{i}.png")
@@ -66,10 +66,10 @@ def look(table: DataTable, split: str) -> ViewInputs:
     fetched, expected = seen.inputs(some), table.inputs.fetch(rows[some])
     assert isinstance(fetched, torch.Tensor) and isinstance(expected, torch.Tensor)
     assert torch.equal(fetched, expected)
-    images, pictures = seen.images(some), table.inputs.pictures(rows[some])
-    assert (images is None) == (pictures is None)
-    if images is not None and pictures is not None:
-        assert images.dtype == torch.uint8 and torch.equal(images, pictures)
+    images, images = seen.images(some), table.inputs.images(rows[some])
+    assert (images is None) == (images is None)
+    if images is not None and images is not None:
+        assert images.dtype == torch.uint8 and torch.equal(images, images)
     assert seen.position is None or seen.position.tolist() == rows.tolist()
     return seen
 
@@ -77,7 +77,7 @@ def look(table: DataTable, split: str) -> ViewInputs:
 @pytest.mark.parametrize("split_column", [None, "part"])
 @pytest.mark.parametrize("kind", ["text", "path", "features"])
 def test_tables(kind: str, split_column: str | None, file: Path) -> None:
-    options = {"text": "text", "path": "picture", "features": ["age", "place"]}
+    options = {"text": "text", "path": "image", "features": ["age", "place"]}
     shared = {"split": split_column, "attribute": "writer", "size": 4, "on_bad_rows": "skip", "seed": 3}
     source = Table(str(file), "mood", **{kind: options[kind], **shared})  # type: ignore[arg-type]
     table = source.build().check()
@@ -103,7 +103,7 @@ def test_tables(kind: str, split_column: str | None, file: Path) -> None:
 
 
 def test_all_other_columns_are_neither_label_nor_attribute_nor_split(file: Path) -> None:
-    pd.read_csv(file).drop(columns=["text", "picture"]).drop(index=BAD).to_csv(file, index=False)
+    pd.read_csv(file).drop(columns=["text", "image"]).drop(index=BAD).to_csv(file, index=False)
     table = Table(str(file), "mood", features="*", split="part", attribute=["writer"]).build().check()
     assert list(look(table, "train").columns) == ["age", "place"]
 
@@ -132,7 +132,7 @@ def test_image_folders(listed: bool, tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (4, 4), (i, i, i)).save(path)
         rows.append([f"{label}/{i}.png", label, i % 3])
-    (root / "cat" / "8.png").write_text("no picture")
+    (root / "cat" / "8.png").write_text("no image")
     if listed:
         with (root / "metadata.csv").open("w", newline="") as opened:
             csv.writer(opened).writerows([["path", "label", "attribute"], *rows])
@@ -162,8 +162,8 @@ def test_arrays() -> None:
         assert np.array_equal(got, values[table.split[split].numpy()])
     wide = Arrays(**from_arrays(np.zeros((ROWS, 257)), label).options).build()
     assert look(wide, "train").columns == {}
-    pictures = Arrays(**from_arrays(np.zeros((ROWS, 3, 4, 4), np.uint8), label).options).build()
-    assert look(pictures, "test").columns == {} and look(pictures, "test").image_shape == (3, 4, 4)
+    images = Arrays(**from_arrays(np.zeros((ROWS, 3, 4, 4), np.uint8), label).options).build()
+    assert look(images, "test").columns == {} and look(images, "test").image_shape == (3, 4, 4)
 
 
 def test_digits() -> None:
@@ -175,7 +175,7 @@ def test_digits() -> None:
 
 
 @pytest.mark.parametrize("source", [Waterbirds, CelebA])
-def test_published_pictures(source: type[Waterbirds | CelebA], layouts: ModuleType, tmp_path: Path) -> None:
+def test_published_images(source: type[Waterbirds | CelebA], layouts: ModuleType, tmp_path: Path) -> None:
     getattr(layouts, source.__name__.lower())(tmp_path)
     table = source(root=str(tmp_path), size=16).build().check()
     for split in SPLITS:
@@ -203,7 +203,7 @@ def test_comments(layouts: ModuleType, tmp_path: Path) -> None:
 
 
 def test_an_encoder_changes_the_inputs_alone(file: Path) -> None:
-    table = Table(str(file), "mood", path="picture", size=4, on_bad_rows="skip").build()
+    table = Table(str(file), "mood", path="image", size=4, on_bad_rows="skip").build()
     encoded = replace(table, inputs=EncodedStore(torch.randn(ROWS, 5), table.inputs, {"name": "some"}))
     before, after = table.view_inputs("test"), look(encoded, "test")
     rows = torch.arange(after.num_rows)

@@ -145,7 +145,7 @@ class TestEveryNetwork:
 
 @pytest.mark.parametrize("name", ["ConvNet", "ResNet20", "ResNet18", "Timm"])
 @pytest.mark.parametrize(("info", "shown"), [(VECTORS, r"shape \(7,\)"), (TOKENS, "texts of 9 tokens")])
-def test_networks_of_pictures_refuse_other_inputs(name: str, info: DataInfo, shown: str) -> None:
+def test_networks_of_images_refuse_other_inputs(name: str, info: DataInfo, shown: str) -> None:
     with pytest.raises(InputError, match=f"network {name} takes .*{shown}"):
         resolve("network", name, NETWORKS)(info)
 
@@ -208,7 +208,7 @@ def test_impossible_convnets_are_refused(options: dict[str, Any], expected: str)
 
 
 def count_products(network: nn.Module, inputs: torch.Tensor) -> int:
-    """Multiply-adds of all convolutions and linear layers for one picture."""
+    """Multiply-adds of all convolutions and linear layers for one image."""
     total = 0
 
     def add(layer: nn.Module, _: Any, output: torch.Tensor) -> None:

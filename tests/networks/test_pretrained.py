@@ -37,12 +37,12 @@ def torch_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_standardize_takes_the_statistics_of_imagenet_by_default() -> None:
     layer = Standardize()
-    pictures = torch.rand(2, 3, 4, 4, dtype=torch.float64)
+    images = torch.rand(2, 3, 4, 4, dtype=torch.float64)
     from torchvision.transforms.functional import normalize
 
-    expected = normalize(pictures, [0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
-    torch.testing.assert_close(layer.double()(pictures), expected)
-    grey = pictures[:, :1]
+    expected = normalize(images, [0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+    torch.testing.assert_close(layer.double()(images), expected)
+    grey = images[:, :1]
     torch.testing.assert_close(layer(grey), layer(grey.expand(-1, 3, -1, -1)))
 
 
@@ -56,8 +56,8 @@ class TestResNetWeights:
         network = ResNet18(INFO, weights="imagenet").eval()
         assert network.facts == {"stem": "imagenet", "weights": "imagenet"}
         trunk.fc = nn.Identity()
-        pictures = torch.rand(2, 3, 32, 32)
-        torch.testing.assert_close(network.features(pictures), trunk(Standardize()(pictures)))
+        images = torch.rand(2, 3, 32, 32)
+        torch.testing.assert_close(network.features(images), trunk(Standardize()(images)))
 
     def test_are_asked_for_by_file_and_place_when_offline(self, torch_home: Path) -> None:
         with pytest.raises(InputError) as caught:
@@ -84,7 +84,7 @@ class TestResNetWeights:
         with pytest.raises(InputError, match="holds no weights of ResNet18"):
             ResNet18(INFO, weights="imagenet")
 
-    def test_take_pictures_of_three_channels_or_one(self) -> None:
+    def test_take_images_of_three_channels_or_one(self) -> None:
         with pytest.raises(InputError, match="3 channels or 1, not 4"):
             ResNet18(DataInfo(num_labels=2, num_rows=1, input_shape=(4, 32, 32)), weights="imagenet")
 
@@ -95,7 +95,7 @@ def test_the_stem_goes_by_the_size(size: int, stem: Any, chosen: str) -> None:
     assert network.facts["stem"] == chosen
 
 
-def test_the_stem_for_small_pictures_keeps_their_size() -> None:
+def test_the_stem_for_small_images_keeps_their_size() -> None:
     places = {}
     for stem in ("cifar", "imagenet"):
         trunk: Any = ResNet18(INFO, stem=stem).features[-1]  # type: ignore[arg-type]
@@ -121,10 +121,10 @@ class TestTimm:
         trunk = timm.create_model("test_resnet", num_classes=7).eval()
         save_file(trunk.state_dict(), tmp_path / "weights.safetensors")
         network = Timm(INFO, model="test_resnet", weights=str(tmp_path / "weights.safetensors")).eval()
-        pictures = torch.rand(2, 3, 32, 32)
+        images = torch.rand(2, 3, 32, 32)
         mean, std = trunk.pretrained_cfg["mean"], trunk.pretrained_cfg["std"]
-        expected = trunk.forward_head(trunk.forward_features(Standardize(mean, std)(pictures)), pre_logits=True)
-        torch.testing.assert_close(network.features(pictures), expected)
+        expected = trunk.forward_head(trunk.forward_features(Standardize(mean, std)(images)), pre_logits=True)
+        torch.testing.assert_close(network.features(images), expected)
         with without_pretrained_weights():
             Timm(INFO, model="test_resnet", weights="gone.safetensors")
 
@@ -155,7 +155,7 @@ class TestTimm:
         ):
             Timm(INFO, model="test_resnet", weights="pretrained")
 
-    def test_refuses_pictures_that_the_network_does_not_take(self) -> None:
+    def test_refuses_images_that_the_network_does_not_take(self) -> None:
         with pytest.raises(InputError, match="timm's test_vit"):
             Timm(DataInfo(num_labels=2, num_rows=1, input_shape=(3, 20, 20)), model="test_vit")
 

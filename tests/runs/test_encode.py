@@ -63,7 +63,7 @@ def test_every_row_becomes_its_features(cache: Path, digits: DataTable) -> None:
     torch.testing.assert_close(table.inputs.fetch(rows), expected, rtol=1e-4, atol=1e-5)
     assert table.inputs.input_shape == (6,) and len(table.inputs) == len(digits.inputs)
     assert torch.equal(table.label, digits.label) and table.split == digits.split
-    pictures, original = table.inputs.pictures(rows), digits.inputs.pictures(rows)
+    pictures, original = table.inputs.images(rows), digits.inputs.images(rows)
     assert pictures is not None and original is not None and torch.equal(pictures, original)
     assert "6 numbers a row" in str(table.facts["inputs"])
     table.check()
@@ -153,7 +153,7 @@ def test_a_run_trains_a_head_and_predicts_from_pictures(method: str, cache: Path
     model, table = load(run), Digits().build()
     assert model.evaluate("test")["average"] == pytest.approx(report["test"]["average"])
     rows = table.split["test"]
-    pictures = table.inputs.pictures(rows)
+    pictures = table.inputs.images(rows)
     assert pictures is not None
     names = np.asarray(table.label_names)[table.label[rows].numpy()]
     assert (model.predict(pictures) == names).mean() == pytest.approx(report["test"]["average"], abs=0.003)

@@ -25,7 +25,7 @@ def model(digits_run: Path) -> TrainedRun:
 @pytest.fixture(scope="module")
 def pictures() -> np.ndarray:
     table = Digits().build()
-    found = table.inputs.pictures(table.split["test"][::99])
+    found = table.inputs.images(table.split["test"][::99])
     assert found is not None
     return found.numpy()
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from logit_correction.config import Rule
-from logit_correction.data.table import Scoring
+from logit_correction.data.scoring import Scoring
 from logit_correction.training.selection import (
     LABELS_READ,
     Selected,

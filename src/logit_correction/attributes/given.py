@@ -11,7 +11,7 @@ from torch import Tensor
 
 from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder, counted_correlation
 from logit_correction.correlation import Correlation
-from logit_correction.data.frames import read_frame, texts_of
+from logit_correction.data.tabular_io import read_frame, texts_of
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.networks.base import weights_follow
 from logit_correction.types import DataInfo, NetworkFactory, TrainingRows

@@ -103,7 +103,7 @@ def _write(grid: Benchmark, out: Path, options: Namespace) -> None:
     from logit_correction.benchmark import find, history, results, slug
     from logit_correction.benchmark.figures import figures
     from logit_correction.benchmark.tables import latex, markdown
-    from logit_correction.evaluation.files import replacing
+    from logit_correction.files import replacing
     from logit_correction.runs.folder import write_text
 
     found = find(grid, out, options.also)

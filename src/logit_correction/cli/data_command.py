@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
     check_parent(options.out)
     table = _source(options.name, rest).build()
     sheet = _sheet(table, options.split, options.rows)
-    from logit_correction.evaluation.files import replacing
+    from logit_correction.files import replacing
 
     with replacing(options.out) as temporary:
         sheet.save(temporary, "PNG", optimize=True)
@@ -89,7 +89,7 @@ def _sheet(table: DataTable, split: str, per_cell: int) -> Any:
     from logit_correction.render.contact_sheet import contact_sheet
 
     rows = table.split[split]
-    if len(rows) == 0 or table.inputs.pictures(rows[:1]) is None:
+    if len(rows) == 0 or table.inputs.images(rows[:1]) is None:
         what = "has no rows" if len(rows) == 0 else "holds no pictures, so there is nothing to look at"
         raise InputError(f"the {split} split {what}: take another split or source")
     labels = list(table.label_names)[:LIMIT]
@@ -111,6 +111,6 @@ def _columns(table: DataTable, rows: Tensor, columns: int, per_cell: int) -> lis
 
 
 def _pictures(table: DataTable, rows: Tensor) -> Tensor:
-    found = table.inputs.pictures(rows)
+    found = table.inputs.images(rows)
     assert found is not None  # the caller has looked
     return found

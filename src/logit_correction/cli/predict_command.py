@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 def predicted(model: TrainedRun, inputs: Sequence[Path]) -> tuple[str, list[list[str]]]:
     """Return what the first column names, and a row of the CSV for every new input, in their order."""
-    from logit_correction.data.frames import is_table
+    from logit_correction.data.tabular_io import is_table
 
     parts: list[tuple[list[str], NDArray[np.float32]]] = []
     header = "path"
@@ -75,7 +75,7 @@ def expand(inputs: Sequence[Path]) -> list[Path]:
     Raises:
         InputError: If something is missing, a folder holds no pictures, or a CSV's files leave its folder.
     """
-    from logit_correction.data.new_pictures import SUFFIXES
+    from logit_correction.data.image_io import SUFFIXES
     from logit_correction.errors import InputError
 
     found: list[Path] = []
@@ -129,7 +129,7 @@ def _write(out: Path | None, rows: list[list[str]]) -> None:
     if out is None:
         csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
         return
-    from logit_correction.evaluation.files import replacing
+    from logit_correction.files import replacing
 
     with replacing(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)

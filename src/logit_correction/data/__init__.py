@@ -34,11 +34,11 @@ SOURCES: dict[str, tuple[str, str]] = {
     ),
     "ImageFolder": (
         "logit_correction.data.image_folder.ImageFolder",
-        "your own pictures: a folder per label, or a metadata.csv",
+        "your own images: a folder per label, or a metadata.csv",
     ),
     "Table": (
         "logit_correction.data.table_file.Table",
-        "your own CSV or Parquet file: texts, picture files or feature columns",
+        "your own CSV or Parquet file: texts, image files or feature columns",
     ),
     "Planted": (
         "logit_correction.data.planted.Planted",

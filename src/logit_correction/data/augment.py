@@ -1,4 +1,4 @@
-"""Random changes of training pictures, each drawn from a seed alone."""
+"""Random changes of training images, each drawn from a seed alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from logit_correction.errors import InputError
 
 AugmentationName = Literal["none", "crop-flip", "resized-crop-flip"]
 
-#: Pixels of black border that crop-flip may shift a picture into, as published for CIFAR-10 and BiasedFFHQ.
+#: Pixels of black border that crop-flip may shift an image into, as published for CIFAR-10 and BiasedFFHQ.
 PADDING = 4
 
 #: Smallest share of the area that resized-crop-flip keeps, as published for Waterbirds and CelebA.
@@ -20,40 +20,34 @@ LEAST_AREA = 0.7
 
 
 class Augmentation(Protocol):
-    """Changes one picture (C, H, W) of unsigned bytes; the same seed always changes it in the same way.
+    """Changes one image (C, H, W) of unsigned bytes; the same seed always changes it in the same way.
 
-    It is sent to the processes that read pictures, so it must be picklable.
+    It is sent to the processes that read images, so it must be picklable.
     """
 
-    def __call__(self, picture: Tensor, seed: int) -> Tensor:
-        """Return the changed picture, of the same shape, as unsigned bytes."""
-        ...
+    def __call__(self, image: Tensor, seed: int) -> Tensor:
+        """Return the changed image, of the same shape, as unsigned bytes."""
 
 
 @runtime_checkable
-class BatchedAugmentation(Protocol):
+class BatchedAugmentation(Augmentation, Protocol):
     """An augmentation that can also change a whole batch at once, on the batch's device."""
 
-    def __call__(self, picture: Tensor, seed: int) -> Tensor:
-        """Return the changed picture, of the same shape, as unsigned bytes."""
-        ...
-
-    def batch(self, pictures: Tensor, seeds: Tensor) -> Tensor:
-        """Return the changed pictures (B, C, H, W); row i is what ``self(pictures[i], int(seeds[i]))`` gives."""
-        ...
+    def batch(self, images: Tensor, seeds: Tensor) -> Tensor:
+        """Return the changed images (B, C, H, W); row i is what ``self(images[i], int(seeds[i]))`` gives."""
 
 
 def named_augmentation(name: AugmentationName, size: int | tuple[int, int]) -> Augmentation | None:
     """Return the augmentation of a published recipe.
 
-    - ``none``: pictures as they are.
+    - ``none``: images as they are.
     - ``crop-flip``: shifted by up to 4 pixels into a black border, and mirrored half of the time.
     - ``resized-crop-flip``: a part of 70 to 100 % of the area, width to height between 3:4 and 4:3, resized to the
       whole, and mirrored half of the time.
 
     Args:
         name: The recipe.
-        size: Height and width of the pictures, or one number for both.
+        size: Height and width of the images, or one number for both.
 
     Raises:
         InputError: If there is no such recipe.
@@ -83,39 +77,39 @@ class CropFlip:
     padding: int = PADDING
     mirror: bool = True
 
-    def __call__(self, picture: Tensor, seed: int) -> Tensor:
-        """Change one picture (C, H, W)."""
-        return self.batch(picture[None], torch.tensor([seed]))[0]
+    def __call__(self, image: Tensor, seed: int) -> Tensor:
+        """Change one image (C, H, W)."""
+        return self.batch(image[None], torch.tensor([seed]))[0]
 
-    def batch(self, pictures: Tensor, seeds: Tensor) -> Tensor:
-        """Change pictures (B, C, H, W) by seeds (B,) on the same device."""
-        count, channels, height, width = pictures.shape
+    def batch(self, images: Tensor, seeds: Tensor) -> Tensor:
+        """Change images (B, C, H, W) by seeds (B,) on the same device."""
+        count, channels, height, width = images.shape
         places = 2 * self.padding + 1
         top, left = mixed_seeds(seeds, 1) % places, mixed_seeds(seeds, 2) % places
         flip = (mixed_seeds(seeds, 3) % 2).bool()[:, None] & self.mirror
-        device = pictures.device
+        device = images.device
         rows = torch.arange(height, device=device) + top[:, None]
         across = torch.arange(width, device=device)
         columns = torch.where(flip, width - 1 - across, across) + left[:, None]
-        padded = torch.nn.functional.pad(pictures, (self.padding,) * 4)
+        padded = torch.nn.functional.pad(images, (self.padding,) * 4)
         flat = (rows[:, :, None] * (width + 2 * self.padding) + columns[:, None, :]).reshape(count, 1, -1)
-        return padded.flatten(2).gather(2, flat.expand(-1, channels, -1)).reshape(pictures.shape)
+        return padded.flatten(2).gather(2, flat.expand(-1, channels, -1)).reshape(images.shape)
 
 
 @dataclass(frozen=True)
 class ResizedCropFlip:
-    """A part of 70 to 100 % of the picture, resized to the whole, and mirrored half of the time.
+    """A part of 70 to 100 % of the image, resized to the whole, and mirrored half of the time.
 
     Attributes:
-        height: Of the pictures.
-        width: Of the pictures.
+        height: Of the images.
+        width: Of the images.
     """
 
     height: int
     width: int
 
-    def __call__(self, picture: Tensor, seed: int) -> Tensor:
-        """Change one picture (C, H, W)."""
+    def __call__(self, image: Tensor, seed: int) -> Tensor:
+        """Change one image (C, H, W)."""
         from torchvision.transforms import v2
 
         steps = [v2.RandomResizedCrop((self.height, self.width), scale=(LEAST_AREA, 1.0)), v2.RandomHorizontalFlip()]
@@ -123,7 +117,7 @@ class ResizedCropFlip:
         # devices would disturb whatever else draws from them.
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
-            changed: Tensor = v2.Compose(steps)(picture)
+            changed: Tensor = v2.Compose(steps)(image)
         return changed
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,21 +12,22 @@ from torch import Tensor
 from logit_correction.correlation import Correlation
 from logit_correction.data import bias, published
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.cache import cache_folder, digest
-from logit_correction.data.cifar10_pictures import CLASSES, SIZE, Cifar10, ensure_cifar10, read_cifar10
-from logit_correction.data.conflict_folders import check_conflict_folders, read_conflict_folders
+from logit_correction.data.cache import cache_folder, digest, verified_array
+from logit_correction.data.cifar10_images import CLASSES, SIZE, Cifar10, ensure_cifar10, read_cifar10
+from logit_correction.data.conflict_folders import read_conflict_folders
 from logit_correction.data.corruptions import FAMILIES, RECIPE, check_name, check_severity, corrupt_all
-from logit_correction.data.memory import available_cores
-from logit_correction.data.new_pictures import read_pictures
-from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.image_files import image_store
+from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataSource, DataTable
-from logit_correction.data.verified_arrays import verified_array
+from logit_correction.data.threads import available_cores
 from logit_correction.seeds import make_generator
 from logit_correction.types import InputError
 
 
 class CorruptedCIFAR10(DataSource):
     """CIFAR-10 with ten corruptions: 45,000 train, 5,000 valid, 10,000 test; corruptions uniform in the test."""
+
+    image_size = (SIZE, SIZE)
 
     def __init__(
         self,
@@ -50,12 +50,12 @@ class CorruptedCIFAR10(DataSource):
             corruptions: ``type0`` or ``type1``, the published families, or a list of names.
             correlation: one-to-one, many-to-one, many-to-many, or a table such as [[0], [1], ...].
             valid: ``biased`` validates on data as biased as training, ``balanced`` on uniform corruptions.
-            augment: Random changes of training pictures: ``none``, ``crop-flip`` or ``resized-crop-flip``.
+            augment: Random changes of training images: ``none``, ``crop-flip`` or ``resized-crop-flip``.
             seed: Seed of the split, the attributes and the corruptions.
             root: Folder that holds ``cifar-10-batches-py``, ``cifar10-images.tar.gz`` or train/<class> and
                 test/<class>; by default LOGIT_CORRECTION_DATA, else ``~/.cache/logit_correction``.
             download: Let torchvision download CIFAR-10 where it is not found.
-            published: Folder of the published pictures, which holds 0.5pct, 1pct, ... and test; these are then read
+            published: Folder of the published images, which holds 0.5pct, 1pct, ... and test; these are then read
                 as they are, and of the options only ``minority_ratio`` and ``augment`` count.
         """
         self.minority_ratio = bias.check_ratio("minority_ratio", minority_ratio)
@@ -70,36 +70,26 @@ class CorruptedCIFAR10(DataSource):
         self.names = self.names[: self.correlation.num_attributes]
         self.valid_ratio = bias.valid_ratio(valid, minority_ratio)
         self.augmentation = named_augmentation(augment, SIZE)
-        self.corruptions, self.valid, self.augment, self.seed, self.download = (
-            corruptions,
-            valid,
-            augment,
-            seed,
-            download,
-        )
-        self.root, self.published = root, published
+        self.corruptions, self.valid, self.augment, self.seed = corruptions, valid, augment, seed
+        self.root, self.download, self.published = root, download, published
 
     def ensure_files(self) -> None:
         """Look for CIFAR-10 or the published folders, and let torchvision download CIFAR-10 where it is not there."""
         if self.published is None:
             ensure_cifar10(published.data_folder(self.root), self.download)
         else:
-            check_conflict_folders(Path(self.published), self._pct)
-
-    @property
-    def _pct(self) -> str:
-        return f"{100 * self.minority_ratio:g}pct"
+            self._published_parts(Path(self.published))
 
     def build(self) -> DataTable:
-        """Read CIFAR-10 and corrupt it, or read the published pictures."""
+        """Read CIFAR-10 and corrupt it, or read the published images."""
         if self.published is not None:
             return self._read_published(Path(self.published))
         cifar = read_cifar10(published.data_folder(self.root), self.download)
         label = torch.from_numpy(cifar.label)
         split, attribute = self._attributes(label, cifar.num_train)
-        pictures, checksum = self._corrupted(cifar, attribute)
+        images, checksum = self._corrupted(cifar, attribute)
         return DataTable(
-            inputs=ArrayStore(torch.from_numpy(pictures)),
+            inputs=ArrayStore(torch.from_numpy(images)),
             label=label,
             attribute=attribute,
             split=split,
@@ -111,7 +101,7 @@ class CorruptedCIFAR10(DataSource):
         )
 
     def _attributes(self, label: Tensor, num_train: int) -> tuple[dict[str, Tensor], Tensor]:
-        """Split off a tenth of the training part and draw the corruption of every picture."""
+        """Split off a tenth of the training part and draw the corruption of every image."""
         generator = make_generator(self.seed, "corrupted-cifar10")
         order = torch.randperm(num_train, generator=generator)
         kept = num_train - num_train // 10
@@ -129,24 +119,16 @@ class CorruptedCIFAR10(DataSource):
         return split, attribute
 
     def _corrupted(self, cifar: Cifar10, attribute: Tensor) -> tuple[NDArray[np.uint8], str]:
-        """Return the corrupted pictures and their checksum, from the cache folder if they were made before."""
+        """Return the corrupted images and their checksum, from the cache folder if they were made before."""
         import PIL
         import scipy
 
         chosen = attribute.numpy().astype(np.int64)
-        parts: list[str | bytes | int] = [
-            RECIPE,
-            cifar.checksum,
-            self.severity,
-            self.seed,
-            *self.names,
-            chosen.tobytes(),
-        ]
-        # Other versions may round otherwise here and there.
-        parts += [np.__version__, scipy.__version__, PIL.__version__]
+        parts = [RECIPE, cifar.checksum, self.severity, self.seed, *self.names]
+        versions = [np.__version__, scipy.__version__, PIL.__version__]  # others may round otherwise here and there
         return verified_array(
-            cache_folder() / "corrupted-cifar10" / f"{digest(parts)}.npy",
-            lambda: corrupt_all(cifar.pictures, chosen, self.names, self.severity, self.seed, available_cores()),
+            cache_folder() / "corrupted-cifar10" / f"{digest([*map(str, parts), chosen.tobytes(), *versions])}.npy",
+            lambda: corrupt_all(cifar.images, chosen, self.names, self.severity, self.seed, available_cores()),
         )
 
     def _facts(self, cifar: Cifar10, checksum: str) -> dict[str, object]:
@@ -159,19 +141,37 @@ class CorruptedCIFAR10(DataSource):
             "correlation": self.correlation.kind,
             "validation": self.valid,
             "data seed": self.seed,
-            "test": "each picture once, corruption uniform",
+            "test": "each image once, corruption uniform",
             "augmentation": self.augment,
-            "checksum of the pictures": checksum[:16],
+            "checksum of the images": checksum[:16],
         }
         if "Frost" in self.names:
             facts["frost"] = "computed texture in place of the photographs of CIFAR-10-C"
         return facts
 
+    def _published_parts(self, folder: Path) -> tuple[Path, list[str]]:
+        """Return the folder that holds everything, and the four folders in it, if they are there.
+
+        Raises:
+            InputError: If one is not.
+        """
+        pct = f"{100 * self.minority_ratio:g}pct"
+        base = folder.parent if folder.name == pct and (folder / "align").is_dir() else folder
+        parts = [f"{pct}/align", f"{pct}/conflict", f"{pct}/valid", "test"]
+        for part in parts:
+            if not (base / part).is_dir():
+                raise InputError(
+                    f"{base / part} does not exist: name by --data.published the folder that holds "
+                    f"{' and '.join(parts)}; the number before pct is 100 times --data.minority_ratio"
+                )
+        return base, parts
+
     def _read_published(self, folder: Path) -> DataTable:
-        pct = self._pct
-        read = read_conflict_folders(folder, pct, len(CLASSES), SIZE)
+        base, parts = self._published_parts(folder)
+        source = f"published Corrupted CIFAR-10, {parts[0].removesuffix('/align')}"
+        read = read_conflict_folders(base, parts, len(CLASSES))
         return DataTable(
-            inputs=read.inputs,
+            inputs=image_store(read.paths, size=SIZE, names=read.names),
             label=read.label,
             attribute=read.attribute,
             split=read.split,
@@ -179,15 +179,11 @@ class CorruptedCIFAR10(DataSource):
             # The files number their corruptions and do not name them.
             attribute_names=[f"corruption {value}" for value in range(len(CLASSES))],
             correlation=Correlation.one_to_one(len(CLASSES)),
-            facts={"source": f"published Corrupted CIFAR-10, {pct}", "augmentation": self.augment},
+            facts={"source": source, "augmentation": self.augment},
             augment=self.augmentation,
             row_names=read.names,
-            ordered=False,  # aligned pictures come first, and names tell the attribute: files are for no view
+            ordered=False,  # aligned images come first, and names tell the attribute: files are for no view
         )
-
-    def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read picture files, resized to 32x32."""
-        return self.as_store(read_pictures(paths, (SIZE, SIZE)))
 
 
 def _checked_names(corruptions: str | list[str]) -> list[str]:

@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data import published, text
-from logit_correction.data.frames import check_columns, read_frame, row_names
+from logit_correction.data import published
 from logit_correction.data.problems import Problems
+from logit_correction.data.scoring import Scoring
 from logit_correction.data.stores import InputStore
-from logit_correction.data.table import DataSource, DataTable, Scoring
-from logit_correction.types import InputError
+from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.tabular_io import check_columns, read_frame, row_names
+from logit_correction.data.text import TextForm
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,10 +62,7 @@ class CivilComments(DataSource):
             max_tokens: Longer comments are cut; 300 is what WILDS takes.
             num_words: Number of places of hashed words.
         """
-        for name, value in (("max_tokens", max_tokens), ("num_words", num_words)):
-            if value < 1:
-                raise InputError(f"{name} is {value}, but must be at least 1")
-        self.root, self.tokenizer, self.max_tokens, self.num_words = root, tokenizer, max_tokens, num_words
+        self.root, self.form = root, TextForm(tokenizer, max_tokens, num_words)
 
     def ensure_files(self) -> None:
         """Look for the file."""
@@ -79,13 +77,13 @@ class CivilComments(DataSource):
         """Read the comments."""
         folder = self._folder()
         columns = [_TEXT, "split", "toxicity", *IDENTITIES, "identity_any"]
-        frame = published.read_csv(folder / _FILE, columns)
-        problems = Problems(str(folder / _FILE), [f"row {row}" for row in range(len(frame))])
+        frame = read_frame(folder / _FILE, columns, "get it again")
+        problems = Problems(str(folder / _FILE), row_names(folder / _FILE, len(frame)))
         split = published.codes(frame["split"], {"train": 0, "val": 1, "test": 2}, problems)
         label = _present(frame["toxicity"], problems, required=True).long()
         mentioned = torch.stack([_present(frame[name], problems) for name in IDENTITIES], dim=1)
         anybody = _present(frame["identity_any"], problems).long()
-        published.settle(problems, _FILE)
+        problems.raise_if_any("error", published.get_again(_FILE))
         texts = frame[_TEXT].tolist()
         table = DataTable(
             inputs=self.read_values(texts),
@@ -96,7 +94,7 @@ class CivilComments(DataSource):
             attribute_names=["nobody mentioned", "somebody mentioned"],
             facts={
                 "source": "CivilComments, WILDS v1.0",
-                "texts": self._form(),
+                "texts": str(self.form),
                 "figures": "16 overlapping groups: label and mentioned group of people",
             },
             scoring=_scoring(label, mentioned),
@@ -119,16 +117,7 @@ class CivilComments(DataSource):
 
     def read_values(self, values: Any) -> InputStore:
         """Take a list of comments."""
-        texts = [str(value) for value in values]
-        if self.tokenizer is not None:
-            return text.tokenize(texts, self.tokenizer, self.max_tokens)
-        return text.hashed_words(texts, self.num_words)
-
-    def _form(self) -> str:
-        """Say in what form texts are given to the network."""
-        if self.tokenizer is None:
-            return f"hashed words, {self.num_words} places"
-        return f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"
+        return self.form.store([str(value) for value in values])
 
 
 def _present(values: pd.Series[str], problems: Problems, required: bool = False) -> Tensor:

@@ -1,11 +1,12 @@
-"""Colouring grey pictures: the shortcut of Colored MNIST and of the embedded digits."""
+"""Colouring grey images: the shortcut of Colored MNIST and of the embedded digits."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from logit_correction.correlation import Correlation
+from logit_correction.data import bias
+from logit_correction.data.table import DataSource
 from logit_correction.types import InputError
 
 #: Mean colours of the attribute values: those of the published Colored MNIST benchmark, so that figures compare,
@@ -66,15 +67,29 @@ def jittered_colors(attribute: Tensor, severity: int, generator: torch.Generator
     return (mean + noise).clamp_(0, 1)
 
 
-def shortcut_facts(
-    minority_ratio: float, severity: int, correlation: Correlation, valid: str, seed: int
-) -> dict[str, object]:
-    """Return what a reader of a result must know of how the pictures were coloured."""
-    return {
-        "minority ratio": minority_ratio,
-        "colour jitter (standard deviation)": JITTER[severity - 1],
-        "correlation": correlation.kind,
-        "shortcut": "spread over the picture",
-        "validation": valid,
-        "data seed": seed,
-    }
+class ColoredDigits(DataSource):
+    """Digits of which each goes with a colour in training; how many do not, and how pure the colours are."""
+
+    def __init__(
+        self, minority_ratio: float, severity: int, correlation: list[list[int]] | str, valid: str, seed: int
+    ) -> None:
+        """Check the options; those who inherit say what they mean."""
+        self.minority_ratio = bias.check_ratio("minority_ratio", minority_ratio)
+        self.severity = check_severity(severity)
+        self.correlation = bias.named_correlation(correlation, 10)
+        self.valid_ratio = bias.valid_ratio(valid, minority_ratio)
+        self.valid, self.seed = valid, seed
+        self.color_names = color_names(self.correlation.num_attributes)
+
+    def facts(self, source: str, **more: object) -> dict[str, object]:
+        """Return what a reader of a result must know of how the digits were coloured."""
+        return {
+            "source": source,
+            "minority ratio": self.minority_ratio,
+            "colour jitter (standard deviation)": JITTER[self.severity - 1],
+            "correlation": self.correlation.kind,
+            "shortcut": "spread over the image",
+            "validation": self.valid,
+            "data seed": self.seed,
+            **more,
+        }

@@ -1,4 +1,4 @@
-"""The folders in which Corrupted CIFAR-10 is published: {pct}/align, {pct}/conflict, {pct}/valid and test."""
+"""Folders {pct}/align, {pct}/conflict, a validation one and test, of files that end in ``_<label>_<attribute>``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from logit_correction.data.new_pictures import SUFFIXES
-from logit_correction.data.picture_files import picture_store
+from logit_correction.data.image_io import image_files_in
 from logit_correction.data.problems import Problems
-from logit_correction.data.stores import InputStore
+from logit_correction.data.published import rows_of_splits
 from logit_correction.errors import InputError
 
 _NAME = re.compile(r"_(\d+)_(\d+)\.[A-Za-z]+$")
@@ -24,75 +23,50 @@ class ConflictFolders:
     """What the folders hold.
 
     Attributes:
-        inputs: The M pictures.
+        paths: The M images.
+        names: M names of files, within the folder of all.
         label: (M,) long.
         attribute: (M,) long.
         split: train (align and conflict), valid and test.
-        names: M file names.
+        counts: Images of each of the four folders.
     """
 
-    inputs: InputStore
+    paths: list[Path]
+    names: list[str]
     label: Tensor
     attribute: Tensor
     split: dict[str, Tensor]
-    names: Sequence[str]
+    counts: list[int]
 
 
-def check_conflict_folders(folder: Path, pct: str) -> tuple[Path, list[str]]:
-    """Return the folder that holds everything, and the four folders in it, if they are there.
-
-    Raises:
-        InputError: If one is not.
-    """
-    base = folder.parent if folder.name == pct and (folder / "align").is_dir() else folder
-    parts = [f"{pct}/align", f"{pct}/conflict", f"{pct}/valid", "test"]
-    for part in parts:
-        if not (base / part).is_dir():
-            raise _missing(base / part, "does not exist", parts)
-    return base, parts
-
-
-def _missing(place: Path, what: str, parts: Sequence[str]) -> InputError:
-    return InputError(
-        f"{place} {what}: name by --data.published the folder that holds {' and '.join(parts)}; the number before pct "
-        "is 100 times --data.minority_ratio"
-    )
-
-
-def read_conflict_folders(folder: Path, pct: str, num_values: int, size: int) -> ConflictFolders:
-    """Read pictures whose names end in ``_<label>_<attribute>``.
+def read_conflict_folders(base: Path, parts: Sequence[str], num_values: int) -> ConflictFolders:
+    """Find the images and read their names.
 
     Args:
-        folder: Holds ``pct`` and ``test``; or ``pct`` itself, beside which ``test`` lies.
-        pct: Such as ``0.5pct``.
+        base: The folder of all.
+        parts: Four folders in it: where the attribute goes with the label, where it conflicts, valid and test.
         num_values: Labels and attributes are 0..num_values - 1.
-        size: Pictures are resized to it.
 
     Raises:
-        InputError: If a folder is missing or empty, a name does not fit, or a picture cannot be read.
+        InputError: If a folder holds no images or a name does not fit.
     """
-    base, parts = check_conflict_folders(folder, pct)
-    found = []
-    for part in parts:
-        paths = sorted(p for p in (base / part).rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
-        if not paths:
-            raise _missing(base / part, "holds no pictures", parts)
-        found.append(paths)
-    all_paths = [path for paths in found for path in paths]
-    names = [path.relative_to(base).as_posix() for path in all_paths]
+    found = [image_files_in(base / part) for part in parts]
+    counts = [len(files) for files in found]
+    if 0 in counts:
+        raise InputError(f"{base / parts[counts.index(0)]} holds no images: get it again")
+    paths = [path for files in found for path in files]
+    names = [path.relative_to(base).as_posix() for path in paths]
     problems = Problems(str(base), names)
     values = torch.zeros((len(names), 2), dtype=torch.long)
     for row, name in enumerate(names):
         match = _NAME.search(name)
-        if match is None or max(int(match[1]), int(match[2])) >= num_values:
+        label, attribute = (int(match[1]), int(match[2])) if match else (num_values, num_values)
+        if max(label, attribute) >= num_values:
             problems.add(row, f"its name does not end in _<label>_<attribute>, each 0 to {num_values - 1}")
-            continue
-        values[row] = torch.tensor([int(match[1]), int(match[2])])
-        if row < len(found[0]) + len(found[1]) and (match[1] == match[2]) != (row < len(found[0])):
+        elif row < counts[0] + counts[1] and (label == attribute) != (row < counts[0]):
             problems.add(row, "lies in the folder of the other kind: align holds equal numbers, conflict others")
-    if problems:
-        raise InputError(f"{base}: {problems}: mend the names, or leave these pictures out")
-    part_of = torch.tensor([0, 0, 1, 2]).repeat_interleave(torch.tensor([len(paths) for paths in found]))
-    split = {name: (part_of == i).nonzero().flatten() for i, name in enumerate(("train", "valid", "test"))}
-    inputs = picture_store(all_paths, size=size, names=names)
-    return ConflictFolders(inputs, values[:, 0], values[:, 1], split, names)
+        else:
+            values[row, 0], values[row, 1] = label, attribute
+    problems.raise_if_any("error", "fix the names, or leave these images out")
+    split = rows_of_splits(torch.tensor([0, 0, 1, 2]).repeat_interleave(torch.tensor(counts)))
+    return ConflictFolders(paths, names, values[:, 0], values[:, 1], split, counts)

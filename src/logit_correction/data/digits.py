@@ -1,27 +1,28 @@
-"""Digits: scikit-learn's bundled handwritten digits, coloured like Colored MNIST. Real pictures, no download."""
+"""Digits: scikit-learn's bundled handwritten digits, coloured like Colored MNIST. Real images, no download."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import torch
 
-from logit_correction.data import bias, colors
-from logit_correction.data.new_pictures import read_pictures
-from logit_correction.data.stores import ColoredStore, InputStore
-from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data import bias
+from logit_correction.data.colors import ColoredDigits, jittered_colors
+from logit_correction.data.glyphs import small_digits
+from logit_correction.data.splits import consecutive_splits
+from logit_correction.data.stores import ColoredStore
+from logit_correction.data.table import DataTable
 from logit_correction.seeds import make_generator
 
 NUM_VALID, NUM_TEST = 200, 400
 
 
-class Digits(DataSource):
+class Digits(ColoredDigits):
     """1,797 real 8x8 handwritten digits in ten colours; 1,197 train, 200 valid, 400 test.
 
     In training the colour goes with the digit in all but ``minority_ratio`` of the rows. Every test digit is
     shown in each colour once, so each of the groups holds about forty different test digits.
     """
+
+    image_size = (8, 8)
 
     def __init__(
         self,
@@ -40,20 +41,11 @@ class Digits(DataSource):
             valid: ``biased`` validates on data as biased as training, ``balanced`` on uniform colours.
             seed: Seed of the split, the colours and the jitter.
         """
-        self.minority_ratio = bias.check_ratio("minority_ratio", minority_ratio)
-        self.severity = colors.check_severity(severity)
-        self.correlation = bias.named_correlation(correlation, 10)
-        self.valid_ratio = bias.valid_ratio(valid, minority_ratio)
-        self.valid, self.seed = valid, seed
-        self._names = colors.color_names(self.correlation.num_attributes)
+        super().__init__(minority_ratio, severity, correlation, valid, seed)
 
     def build(self) -> DataTable:
         """Colour the digits."""
-        from sklearn.datasets import load_digits
-
-        raw = load_digits()
-        glyphs = torch.tensor(raw.images * (255 / 16)).round().to(torch.uint8)
-        digit = torch.tensor(raw.target)
+        glyphs, digit = small_digits()
         generator = make_generator(self.seed, "digits")
         order = torch.randperm(len(digit), generator=generator)
         held_out = NUM_VALID + NUM_TEST
@@ -61,8 +53,6 @@ class Digits(DataSource):
         num_colors = self.correlation.num_attributes
         glyph_of_row = torch.cat([train, valid, test.repeat_interleave(num_colors)])
         label = digit[glyph_of_row]
-        ends = [0, len(train), len(train) + len(valid), len(glyph_of_row)]
-        split = {name: torch.arange(ends[i], ends[i + 1]) for i, name in enumerate(("train", "valid", "test"))}
         attribute = torch.cat(
             [
                 bias.draw_attributes(digit[train], self.correlation, self.minority_ratio, generator),
@@ -70,26 +60,18 @@ class Digits(DataSource):
                 torch.arange(num_colors).repeat(len(test)),
             ]
         )
-        color = colors.jittered_colors(attribute, self.severity, generator)
+        color = jittered_colors(attribute, self.severity, generator)
         return DataTable(
             inputs=ColoredStore(glyphs, glyph_of_row, color),
             label=label,
             attribute=attribute,
-            split=split,
+            split=consecutive_splits(len(train), len(valid), num_colors * len(test)),
             label_names=[str(i) for i in range(10)],
-            attribute_names=self._names,
+            attribute_names=self.color_names,
             correlation=self.correlation,
-            facts=self._facts(),
+            facts=self.facts(
+                "scikit-learn's bundled handwritten digits (8x8), coloured here",
+                test="every test digit in each colour once",
+                **{"input range": "[0, 1]"},
+            ),
         )
-
-    def _facts(self) -> dict[str, object]:
-        return {
-            "source": "scikit-learn's bundled handwritten digits (8x8), coloured here",
-            **colors.shortcut_facts(self.minority_ratio, self.severity, self.correlation, self.valid, self.seed),
-            "test": "every test digit in each colour once",
-            "input range": "[0, 1]",
-        }
-
-    def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read picture files, resized to 8x8."""
-        return self.as_store(read_pictures(paths, (8, 8)))

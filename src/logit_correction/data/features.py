@@ -68,20 +68,18 @@ def to_vectors(frame: pd.DataFrame, columns: Sequence[Column], problems: Problem
 
     A category that no training row has is all zeros. What is no number is noted in ``problems`` and 0.
     """
-    parts: list[NDArray[np.float32]] = []
+    parts, plain = [], plain_columns(frame, columns)
     for column in columns:
         name = str(column["name"])
-        values = frame[name]
         if "mean" in column:
-            numbers = (_numbers(values) - column["mean"]) / column["std"]
+            numbers = (plain[name] - column["mean"]) / column["std"]
             bad = ~np.isfinite(numbers)
             if problems is not None:
-                _note(problems, name, values, bad)
-            parts.append(np.where(bad, 0, numbers)[:, None].astype(np.float32))
+                _note(problems, name, frame[name], bad)
+            parts.append(np.where(bad, 0, numbers)[:, None])
         else:
-            known = np.asarray(column["categories"], dtype=object)
-            parts.append((_texts(values)[:, None] == known[None, :]).astype(np.float32))
-    return torch.from_numpy(np.concatenate(parts, axis=1))
+            parts.append(plain[name][:, None] == np.asarray(column["categories"], dtype=object))
+    return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
 
 
 def plain_columns(frame: pd.DataFrame, columns: Sequence[Column]) -> dict[str, NDArray[Any]]:
@@ -89,16 +87,9 @@ def plain_columns(frame: pd.DataFrame, columns: Sequence[Column]) -> dict[str, N
 
     Numbers are floats, NaN where there is none or an infinite one; names are texts, empty where there is none.
     """
-    plain: dict[str, NDArray[Any]] = {}
-    for column in columns:
-        name = str(column["name"])
-        values = frame[name]
-        if "categories" in column:
-            plain[name] = _texts(values)
-        else:
-            numbers = _numbers(values)
-            plain[name] = np.where(np.isfinite(numbers), numbers, np.nan)
-    return plain
+    names = [(str(column["name"]), "categories" in column) for column in columns]
+    plain = {name: _texts(frame[name]) if texts else _numbers(frame[name]) for name, texts in names}
+    return {name: np.where(np.isinf(v), np.nan, v) if v.dtype.kind == "f" else v for name, v in plain.items()}
 
 
 def _note(problems: Problems, name: str, values: pd.Series, bad: NDArray[np.bool_]) -> None:
@@ -106,23 +97,6 @@ def _note(problems: Problems, name: str, values: pd.Series, bad: NDArray[np.bool
         text = _texts(values.iloc[[row]])[0]
         what = f"holds {text!r}, which is no finite number" if text else "is empty"
         problems.add(row, f"column {name!r} {what}")
-
-
-def vector_names(columns: Sequence[Column]) -> list[str]:
-    """Return the name of each of the F numbers.
-
-    >>> vector_names([{"name": "age", "mean": 40.0, "std": 9.0}, {"name": "sex", "categories": ["f", "m"]}])
-    ['age', 'sex=f', 'sex=m']
-    """
-    return [
-        name
-        for column in columns
-        for name in (
-            [f"{column['name']}={value}" for value in column["categories"]]
-            if "categories" in column
-            else [column["name"]]
-        )
-    ]
 
 
 def is_numeric(values: pd.Series) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,12 @@ from torch import Tensor
 from logit_correction.config import Choice
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, made_once
-from logit_correction.data.frames import as_text
-from logit_correction.data.new_pictures import read_pictures
 from logit_correction.data.problems import OnBadRows, Problems
-from logit_correction.data.rows import RawRows, table_of
+from logit_correction.data.records import Records, build_table
 from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.tabular_io import as_text
 from logit_correction.types import InputError
 
 #: Features of which each is a column that can be looked at alone; of more, one says little.
@@ -45,7 +43,7 @@ class Arrays(DataSource):
 
         Args:
             file: ``.npz`` with ``inputs`` and ``label``, and ``attribute`` and ``split`` if there are such.
-            augment: Random changes of training pictures: none, crop-flip (small pictures), resized-crop-flip.
+            augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
             valid_fraction: Fraction of each label's rows for validation, where no split is given.
             test_fraction: Fraction of each label's rows for the test, where no split is given.
             seed: Seed of the split, apart from the run's.
@@ -65,7 +63,7 @@ class Arrays(DataSource):
             for row in np.flatnonzero(~finite).tolist():
                 problems.add(row, "its input holds NaN or infinity")
             inputs = np.where(finite.reshape(-1, *([1] * (inputs.ndim - 1))), inputs, 0).astype(np.float32)
-        raw = RawRows(
+        raw = Records(
             "the arrays",
             names,
             [as_text(value) for value in arrays["label"].tolist()],
@@ -75,7 +73,7 @@ class Arrays(DataSource):
         )
         augment = named_augmentation(self.augment, inputs.shape[2:]) if inputs.ndim == 4 else None
         store = ArrayStore(torch.from_numpy(inputs))
-        table = table_of(raw, problems, lambda: store, self.splitting, self.on_bad_rows, augment)
+        table = build_table(raw, problems, lambda: store, self.splitting, self.on_bad_rows, augment)
         if inputs.ndim != 2 or inputs.shape[1] > MOST_COLUMNS:
             return table
         return replace(table, columns={str(i): inputs[:, i] for i in range(inputs.shape[1])})
@@ -91,12 +89,12 @@ class Arrays(DataSource):
         return checked_arrays(arrays)
 
     def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read picture files, resized to the pictures of training."""
-        if not self.shape:
-            self.shape = tuple(self._read()["inputs"].shape[1:])
-        if len(self.shape) != 3 or self.shape[0] != 3:
-            raise InputError(f"this model takes arrays of shape {self.shape}, not picture files")
-        return self.as_store(read_pictures(paths, (self.shape[1], self.shape[2])))
+        """Read image files, resized to the images of training."""
+        shape = self.shape = self.shape or self._read()["inputs"].shape[1:]
+        if len(shape) != 3 or shape[0] != 3:
+            raise InputError(f"this model takes arrays of shape {shape}, not image files")
+        self.image_size = (shape[1], shape[2])
+        return super().read_new(paths)
 
 
 def _known(values: NDArray[Any]) -> list[str | None]:
@@ -117,10 +115,10 @@ def checked_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]
     if inputs.ndim not in (2, 4) or not len(inputs) or inputs.dtype.kind not in "uifb":
         raise InputError(
             f"inputs have shape {inputs.shape} and type {inputs.dtype}, but must be numbers: (rows, features), or "
-            "(rows, channels, height, width) for pictures"
+            "(rows, channels, height, width) for images"
         )
     if inputs.ndim == 4 and inputs.shape[1] not in (1, 3):
-        raise InputError(f"pictures have shape {inputs.shape}, but must be (rows, channels, height, width): transpose")
+        raise InputError(f"images have shape {inputs.shape}, but must be (rows, channels, height, width): transpose")
     for name in ("label", "attribute", "split"):
         if name in arrays and arrays[name].shape != (len(inputs),):
             raise InputError(f"{name} has shape {arrays[name].shape}, but must be ({len(inputs)},), one for each input")
@@ -144,7 +142,7 @@ def from_arrays(
     The arrays are saved to one file named by its content, so that a run can go on, be judged again and be repeated.
 
     Args:
-        inputs: Features (n, F); or pictures (n, C, H, W), unsigned bytes or floats in [0, 1].
+        inputs: Features (n, F); or images (n, C, H, W), unsigned bytes or floats in [0, 1].
         label: (n,) names or whole numbers.
         attribute: (n,) names or whole numbers, None or -1 where unknown; leave it out where none is known.
         split: (n,) train, valid or test; drawn label by label where it is left out.
@@ -165,18 +163,12 @@ def from_arrays(
     if split is not None:
         arrays["split"] = _plain(split)
     arrays = checked_arrays(arrays)
-    parts = [part for name in sorted(arrays) for part in _signature(name, arrays[name])]
+    parts: list[str | bytes] = []
+    for name, values in sorted(arrays.items()):
+        parts += [name, f"{values.dtype} {values.shape}", np.ascontiguousarray(values).tobytes()]
     target = (cache_folder() / "arrays" if folder is None else Path(folder)) / f"{digest(parts)}.npz"
-    made_once(target, partial(_save, arrays=arrays))
+    made_once(target, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
     return Choice("Arrays", {"file": str(target), **options})
-
-
-def _save(file: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    np.savez(file, **arrays)  # type: ignore[arg-type]
-
-
-def _signature(name: str, values: NDArray[Any]) -> tuple[str, str, bytes]:
-    return name, f"{values.dtype} {values.shape}", np.ascontiguousarray(values).tobytes()
 
 
 def _array(values: ArrayLike | Tensor) -> NDArray[Any]:
@@ -210,14 +202,10 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
         options.setdefault("split", "split")
     content = frame.to_parquet(index=False)
     target = (cache_folder() / "tables" if folder is None else Path(folder)) / f"{digest([content])}.parquet"
-    made_once(target, lambda temporary: _write(temporary, content))
+    made_once(target, lambda file: file.write_bytes(content))
     if "path" in options:
         options.setdefault("root", str(Path.cwd()))
     return Choice("Table", {"file": str(target), "label": label, **options})
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
 
 
 def _frame_of(rows: Any) -> tuple[Any, bool]:

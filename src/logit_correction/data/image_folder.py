@@ -1,20 +1,19 @@
-"""ImageFolder: a user's own pictures, in a folder per label or listed in a metadata.csv."""
+"""ImageFolder: a user's own images, in a folder per label or listed in a metadata.csv."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.frames import place_in, read_frame, row_names, texts_of
-from logit_correction.data.new_pictures import SUFFIXES, Fit, read_pictures
-from logit_correction.data.picture_files import picture_store
-from logit_correction.data.problems import OnBadRows, Problems, listed
-from logit_correction.data.rows import RawRows, rows_of_frame, table_of
+from logit_correction.data.image_files import image_store
+from logit_correction.data.image_io import SUFFIXES, Fit
+from logit_correction.data.problems import OnBadRows, Problems, format_faults
+from logit_correction.data.records import Records, build_table, records_of_frame
 from logit_correction.data.splits import Splitting, split_name
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.tabular_io import files_within, read_frame, row_names, texts_of
 from logit_correction.types import InputError
 
 #: Columns of a metadata.csv that may hold the files' names, the first that is there.
@@ -22,7 +21,7 @@ FILE_COLUMNS = ("path", "file", "filename", "file_name", "image", "img_filename"
 
 
 class ImageFolder(DataSource):
-    """Your own pictures: ``root/LABEL/*.jpg``, ``root/{train,valid,test}/LABEL/*.jpg``, or a metadata.csv."""
+    """Your own images: ``root/LABEL/*.jpg``, ``root/{train,valid,test}/LABEL/*.jpg``, or a metadata.csv."""
 
     def __init__(
         self,
@@ -40,23 +39,23 @@ class ImageFolder(DataSource):
         on_bad_rows: OnBadRows = "error",
         memory_limit: float | None = None,
     ) -> None:
-        """Choose the folder and how pictures are read.
+        """Choose the folder and how images are read.
 
         Args:
             root: The folder. A metadata.csv in it is taken for what it says; without one, subfolders are labels.
-            metadata: CSV or Parquet file of one row a picture, beside ``metadata.csv`` in the folder.
+            metadata: CSV or Parquet file of one row an image, beside ``metadata.csv`` in the folder.
             label: Its column of labels.
             split: Its column of splits; ``split`` if there is such a column.
             attribute: Its columns of attributes; ``attribute`` if there is such a column. Several make one attribute
                 of their combinations.
-            size: Height and width that pictures are resized to.
+            size: Height and width that images are resized to.
             fit: ``crop`` keeps the proportions and takes the middle, ``stretch`` changes the proportions.
-            augment: Random changes of training pictures: none, crop-flip (small pictures), resized-crop-flip.
+            augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
             valid_fraction: Fraction of each label's rows for validation, where no split is given.
             test_fraction: Fraction of each label's rows for the test, where no split is given.
             seed: Seed of the split, apart from the run's.
             on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
-            memory_limit: GiB of pictures that may stay in memory; more are streamed from a file in the cache. By
+            memory_limit: GiB of images that may stay in memory; more are streamed from a file in the cache. By
                 default LOGIT_CORRECTION_MEMORY, else half of the free memory.
         """
         if size < 1:
@@ -65,13 +64,14 @@ class ImageFolder(DataSource):
         self.label, self.split = label, split
         self.attributes = None if attribute is None else [attribute] if isinstance(attribute, str) else attribute
         self.size, self.fit, self.memory_limit, self.on_bad_rows = size, fit, memory_limit, on_bad_rows
+        self.image_size = (size, size)
         self.splitting = Splitting(valid_fraction, test_fraction, seed)
         self.augment = named_augmentation(augment, size)
 
     def build(self) -> DataTable:
-        """Find the pictures, check them, and read them or what was kept of them."""
+        """Find the images, check them, and read them or what was kept of them."""
         if not self.root.is_dir():
-            raise InputError(f"--data.root {self.root} is no folder: give the folder that holds the pictures")
+            raise InputError(f"--data.root {self.root} is no folder: give the folder that holds the images")
         metadata = self.root / "metadata.csv" if self.metadata is None else self.metadata
         listed_rows = self.metadata is not None or metadata.is_file()
         if listed_rows:
@@ -80,23 +80,17 @@ class ImageFolder(DataSource):
             raw, paths, problems = self._found()
 
         def store() -> InputStore:
-            return picture_store(
-                paths,
-                size=self.size,
-                problems=problems,
-                on_bad_rows=self.on_bad_rows,
-                fit=self.fit,
-                memory_limit=self.memory_limit,
-            )
+            rule = self.on_bad_rows
+            return image_store(paths, self.size, problems, rule, fit=self.fit, memory_limit=self.memory_limit)
 
         raw.facts = {
-            "source": f"the pictures of {self.root.resolve().name}",
-            "pictures": f"resized to {self.size}x{self.size}, {'middle' if self.fit == 'crop' else 'stretched'}",
+            "source": f"the images of {self.root.resolve().name}",
+            "images": f"resized to {self.size}x{self.size}, {'middle' if self.fit == 'crop' else 'stretched'}",
         }
-        table = table_of(raw, problems, store, self.splitting, self.on_bad_rows, self.augment)
+        table = build_table(raw, problems, store, self.splitting, self.on_bad_rows, self.augment)
         return replace(table, files=paths, ordered=listed_rows)  # folders are read label by label
 
-    def _listed(self, metadata: Path) -> tuple[RawRows, list[Path], Problems]:
+    def _listed(self, metadata: Path) -> tuple[Records, list[Path], Problems]:
         """Read the rows of a metadata.csv."""
         frame = read_frame(metadata)
         column = next((name for name in FILE_COLUMNS if name in frame.columns), None)
@@ -105,15 +99,10 @@ class ImageFolder(DataSource):
         split = self.split or ("split" if "split" in frame.columns else None)
         attributes = self.attributes or (["attribute"] if "attribute" in frame.columns else [])
         names = row_names(metadata, len(frame))
-        raw = rows_of_frame(frame, str(metadata), names, self.label, split, attributes)
-        problems, paths = Problems(str(metadata), names), []
-        texts = texts_of(frame, column)
-        for row, name in enumerate(texts):
-            path, fault = (self.root, f"column {column!r} is empty") if name is None else place_in(self.root, name)
-            paths.append(path)
-            if fault is not None:
-                problems.add(row, fault)
-        raw.keys, raw.shown = paths, [name or "" for name in texts]
+        raw = records_of_frame(frame, str(metadata), names, self.label, split, attributes)
+        problems, files = Problems(str(metadata), names), texts_of(frame, column)
+        paths = files_within(self.root, files, problems, column)
+        raw.keys, raw.shown = paths, [name or "" for name in files]
         return raw, paths, problems
 
     def _label_folders(self) -> list[tuple[Path, str | None]]:
@@ -132,36 +121,32 @@ class ImageFolder(DataSource):
             labels = [(folder, None) for folder in folders]
         if len({folder.name for folder, _ in labels}) < 2:
             raise InputError(
-                f"{self.root} must hold a folder of pictures for each of at least two labels, or a metadata.csv; it "
+                f"{self.root} must hold a folder of images for each of at least two labels, or a metadata.csv; it "
                 f"holds {', '.join(folder.name for folder in folders[:10]) or 'no folder'}"
             )
         return labels
 
-    def _found(self) -> tuple[RawRows, list[Path], Problems]:
-        """Find the pictures of a folder per label."""
+    def _found(self) -> tuple[Records, list[Path], Problems]:
+        """Find the images of a folder per label."""
         notes: list[str] = []
         found: list[tuple[Path, str, str | None]] = []
         for folder, split in self._label_folders():
             files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
             own = [path for path in files if path.suffix.lower() in SUFFIXES]
             if not own:
-                notes.append(f"{folder} holds no picture ({', '.join(SUFFIXES)})")
+                notes.append(f"{folder} holds no image ({', '.join(SUFFIXES)})")
             other = [str(path) for path in files if path.suffix.lower() not in SUFFIXES]
             if other:
-                what = "1 file is no picture" if len(other) == 1 else f"{len(other):,} files are no pictures"
-                notes.append(f"{what} by name and left out: {listed(other)}")
+                what = "1 file is no image" if len(other) == 1 else f"{len(other):,} files are no images"
+                notes.append(f"{what} by name and left out: {format_faults(other)}")
             found += [(path, folder.name, split) for path in own]
         if not found:
-            raise InputError(f"{self.root} holds no pictures ({', '.join(SUFFIXES)})")
+            raise InputError(f"{self.root} holds no images ({', '.join(SUFFIXES)})")
         paths, labels, splits = (list(column) for column in zip(*found, strict=True))
         shown = [path.relative_to(self.root).as_posix() for path in paths]
         given = None if splits[0] is None else splits
-        raw = RawRows(str(self.root), shown, labels, given, shown=shown, notes=notes)
+        raw = Records(str(self.root), shown, labels, given, shown=shown, notes=notes)
         return raw, paths, Problems(str(self.root), shown)
-
-    def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read picture files as those of training were read."""
-        return self.as_store(read_pictures(paths, (self.size, self.size), self.fit))
 
 
 def _visible_folders(folder: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from logit_correction.data.augment import BatchedAugmentation
 from logit_correction.data.memory import fits_device
 from logit_correction.data.reading import BatchReader, choose_workers, place_seeds
-from logit_correction.data.stores import ArrayStore, InputStore, holds_bytes, is_streamed, row_bytes
+from logit_correction.data.stores import ArrayStore, InputStore, StreamedStore, holds_bytes, row_bytes
 from logit_correction.data.table import DataTable
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import Batch, InputError, Inputs
@@ -37,7 +37,7 @@ class BatchLoader:
     uninterrupted one would have seen, and any epoch can be entered in the middle. So does what an augmentation draws
     at each place of the order: the number of processes that read changes nothing.
 
-    Resident inputs lie on the device, or, if they would take more than half of its free memory, beside it. Pictures
+    Resident inputs lie on the device, or, if they would take more than half of its free memory, beside it. Images
     that are streamed, and those that are augmented one by one, are read ahead. Only a split that is shuffled is
     augmented.
     """
@@ -83,13 +83,8 @@ class BatchLoader:
                 "method that does not need them"
             )
         rows = table.split[split]
-        self.device, self.rank, self.world_size, self.seed, self.shuffle = (
-            device,
-            rank,
-            world_size,
-            seed,
-            shuffle,
-        )
+        self.device, self.rank, self.world_size = device, rank, world_size
+        self.seed, self.shuffle = seed, shuffle
         self.share = batch_size // world_size
         self.augment = table.augment if shuffle else None
         self._place_inputs(table.inputs, torch.device(device))
@@ -118,7 +113,7 @@ class BatchLoader:
         too_large = (
             isinstance(store, ArrayStore) and not store.lies_on(device) and not fits_device(store.nbytes, device)
         )
-        apart = is_streamed(store) or one_by_one or too_large
+        apart = isinstance(store, StreamedStore) or one_by_one or too_large
         self.source = store if apart else None
         self.inputs = store if apart else store.to(device)
         self.as_bytes = self.augment is not None or holds_bytes(store)
@@ -139,7 +134,7 @@ class BatchLoader:
             if read is not None:
                 inputs = self._on_device(next(read), start, end, seed)
             elif self.augment is not None:
-                inputs = self._on_device(self._pictures(index), start, end, seed)
+                inputs = self._on_device(self._images(index), start, end, seed)
             else:
                 inputs = self.inputs.fetch(self.rows.index_select(0, index))
             attribute = None if self.attribute is None else self.attribute.index_select(0, index)
@@ -151,11 +146,11 @@ class BatchLoader:
         reader = BatchReader(self.source, self.rows.cpu()[order], places, one_by_one, seed, self.as_bytes)
         return reader.read(first_step, self.workers, pin=torch.device(self.device).type == "cuda")
 
-    def _pictures(self, index: Tensor) -> Tensor:
-        pictures = self.inputs.pictures(self.rows.index_select(0, index))
-        if pictures is None:
-            raise InputError("only pictures can be augmented: take augment none, or no augmentation in the table")
-        return pictures
+    def _images(self, index: Tensor) -> Tensor:
+        images = self.inputs.images(self.rows.index_select(0, index))
+        if images is None:
+            raise InputError("only images can be augmented: take augment none, or no augmentation in the table")
+        return images
 
     def _on_device(self, read: Inputs, start: int, end: int, seed: int) -> Inputs:
         """Bring what was read to the device and to the floats that the network takes."""

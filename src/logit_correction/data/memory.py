@@ -1,4 +1,4 @@
-"""How much memory inputs may take, the one rule between resident and streamed, and how many cores there are."""
+"""How much memory inputs may take: the one rule between resident and streamed."""
 
 from __future__ import annotations
 
@@ -56,8 +56,3 @@ def fits_device(num_bytes: int, device: torch.device) -> bool:
     if device.type != "cuda":
         return True
     return num_bytes <= SHARE * torch.cuda.mem_get_info(device)[0]
-
-
-def available_cores() -> int:
-    """Return the processor cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,23 +12,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
-from logit_correction.data import bias, colors, features, published
-from logit_correction.data.cifar10_pictures import CLASSES, SIZE, ensure_cifar10, read_cifar10
-from logit_correction.data.new_pictures import read_pictures
-from logit_correction.data.planted_sets import SETS, glyphs, image_marks, people, reviews
-from logit_correction.data.planted_sets.names import checked_labels, mark_names, numbered
+from logit_correction.data import bias, colors, features, glyphs, published
+from logit_correction.data.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
+from logit_correction.data.planted_sets import SETS, checked_labels, image_marks, mark_names, people, reviews
 from logit_correction.data.planted_sets.rows import Rows, draw_rows, drawn_labels, even_marks
 from logit_correction.data.stores import ArrayStore, ColoredStore, InputStore
 from logit_correction.data.table import UNKNOWN, DataSource, DataTable
-from logit_correction.data.text import hashed_words
+from logit_correction.data.text import beginning, hashed_words
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.seeds import derive_seed, make_generator
 
 #: Rows of the test where all rows are generated.
 NUM_TEST = 2_000
-
-#: Height and width of digits.
-DIGIT_SIZES = {"digits": 8, "mnist": 28}
 
 
 def planted_sets() -> dict[str, str]:
@@ -88,6 +81,9 @@ class Planted(DataSource):
         if size is not None and (self.chosen.kind != "photos" or size < 8):
             raise InputError(f"size is {size}, but only photos can be resized, to 8 pixels or more: leave it out")
         self.size = size or SIZE
+        sides = {"photos": self.size, "digits": 8, "mnist": 28}
+        side = sides.get(self.chosen.kind)
+        self.image_size = None if side is None else (side, side)
         self.rows = self.chosen.rows if rows is None else rows
         if self.rows is not None and self.rows < 1:
             raise InputError(f"rows is {rows}, but must be at least 1")
@@ -117,11 +113,9 @@ class Planted(DataSource):
 
     def _photos(self) -> DataTable:
         cifar = read_cifar10(published.data_folder(self.root), self.download)
-        label = numbered(torch.from_numpy(cifar.label), [CLASSES.index(name) for name in self.labels])
-        rows = self._rows(label, torch.arange(len(label)) >= cifar.num_train)
-        label = label[rows.example]
-        attribute = self._marks_of(label, rows.split)
-        images = image_marks.resized(cifar.pictures[rows.example.numpy()], self.size)
+        label = _numbered(torch.from_numpy(cifar.label), [CLASSES.index(name) for name in self.labels])
+        rows, label, attribute = self._drawn(label, torch.arange(len(label)) >= cifar.num_train)
+        images = image_marks.resized(cifar.images[rows.example.numpy()], self.size)
         if self.chosen.mark is not None:
             images = image_marks.mark_images(
                 self.chosen.mark, images, attribute.numpy(), len(self.marks), self._draw("look")
@@ -133,34 +127,28 @@ class Planted(DataSource):
             glyph, digit = glyphs.small_digits()
             source, test_part = "scikit-learn's bundled handwritten digits (8x8)", None
         else:
-            source = "MNIST"
-            glyph, digit, test_part = glyphs.read_mnist(published.data_folder(self.root), self.download)
-        label = numbered(digit, [int(name) for name in self.labels])
-        rows = self._rows(label, test_part)
-        label = label[rows.example]
-        attribute = self._marks_of(label, rows.split)
+            glyph, digit = glyphs.read_mnist(published.data_folder(self.root), self.download)
+            source, test_part = "MNIST", torch.arange(len(digit)) >= glyphs.NUM_TRAIN
+        label = _numbered(digit, [int(name) for name in self.labels])
+        rows, label, attribute = self._drawn(label, test_part)
         look = make_generator(self.seed, "planted", "look")
         color = colors.jittered_colors(attribute, 4, look) if self.marks else torch.ones(len(label), 3)
         return self._table(ColoredStore(glyph, rows.example, color), label, attribute, rows.split, source)
 
     def _texts(self) -> DataTable:
         example_label, test_part = drawn_labels(self.rows or 0, len(self.labels), len(self.marks) or None, NUM_TEST)
-        rows = self._rows(example_label, test_part)
-        label = example_label[rows.example]
-        attribute = self._marks_of(label, rows.split)
+        rows, label, attribute = self._drawn(example_label, test_part)
         sentiment = [self.labels[y] for y in label.tolist()]
         topics = attribute.tolist() if self.chosen.mark == "topic" else None
         texts = reviews.write_reviews(sentiment, topics, Random(derive_seed(self.seed, "planted", "texts", "rows")))
         if self.chosen.mark == "signature":
             texts = reviews.signed(texts, attribute.tolist())
         table = self._table(hashed_words(texts), label, attribute, rows.split, "reviews, generated here")
-        return replace(table, texts=texts, row_names=[reviews.beginning(text) for text in texts])
+        return replace(table, texts=texts, row_names=[beginning(text, 80) for text in texts])
 
     def _people(self) -> DataTable:
         example_label, test_part = drawn_labels(self.rows or 0, 2, len(self.marks) or None, NUM_TEST)
-        rows = self._rows(example_label, test_part)
-        label = example_label[rows.example]
-        attribute = self._marks_of(label, rows.split)
+        rows, label, attribute = self._drawn(example_label, test_part)
         columns = people.draw_people(label.numpy(), self._draw("rows"))
         if self.chosen.mark is not None:
             columns["form_version"] = np.array(people.FORM_VERSIONS, dtype=object)[attribute.numpy()]
@@ -170,10 +158,7 @@ class Planted(DataSource):
         from sklearn.datasets import load_breast_cancer, load_wine
 
         raw = load_wine() if self.chosen.kind == "wine" else load_breast_cancer()
-        example_label = torch.tensor(raw.target).long()
-        rows = self._rows(example_label, None)
-        label = example_label[rows.example]
-        attribute = self._marks_of(label, rows.split)
+        rows, label, attribute = self._drawn(torch.tensor(raw.target).long(), None)
         values = raw.data[rows.example.numpy()]
         columns = {str(name): values[:, i] for i, name in enumerate(raw.feature_names)}
         if self.chosen.mark is not None:
@@ -181,10 +166,15 @@ class Planted(DataSource):
             columns["scanner_kv"] = (kilovolts + self._draw("look").normal(0, 2, len(label))).round(1)
         return self._of_columns(columns, label, attribute, rows.split, f"scikit-learn's {self.chosen.kind} data")
 
-    def _rows(self, label: Tensor, test_part: Tensor | None) -> Rows:
-        """Draw rows in the same way for all sets of a kind, so that a set, its control and plain data differ little."""
+    def _drawn(self, example_label: Tensor, test_part: Tensor | None) -> tuple[Rows, Tensor, Tensor]:
+        """Draw rows, their labels and their marks.
+
+        All sets of a kind draw in the same way, so that a set, its control and plain data differ little.
+        """
         generator = make_generator(self.seed, "planted", self.chosen.kind, "rows")
-        return draw_rows(label, test_part, self.rows, len(self.marks) or None, generator)
+        rows = draw_rows(example_label, test_part, self.rows, len(self.marks) or None, generator)
+        label = example_label[rows.example]
+        return rows, label, self._marks_of(label, rows.split)
 
     def _draw(self, purpose: str) -> np.random.Generator:
         return np.random.default_rng(derive_seed(self.seed, "planted", self.chosen.kind, purpose))
@@ -242,9 +232,9 @@ class Planted(DataSource):
             facts |= {"planted": f"{self.chosen.mark} ({pairs})", "minority ratio": self.minority_ratio}
         return facts | {"test": "each pair of label and mark equally frequent", "data seed": self.seed}
 
-    def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read new image files in the size of the set's images."""
-        if self.chosen.kind not in ("photos", *DIGIT_SIZES):
-            return super().read_new(paths)
-        size = DIGIT_SIZES.get(self.chosen.kind, self.size)
-        return self.as_store(read_pictures(paths, (size, size)))
+
+def _numbered(values: Tensor, kept: list[int]) -> Tensor:
+    """Number the values (P,) by their place among ``kept``; -1 where they are not kept."""
+    places = torch.full((int(values.max()) + 1,), -1)
+    places[torch.tensor(kept)] = torch.arange(len(kept))
+    return places[values]

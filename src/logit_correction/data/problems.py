@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from logit_correction.data.stores import InputStore, always_finite
+from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError
 
 OnBadRows = Literal["error", "skip"]
@@ -21,10 +21,10 @@ class Problems:
 
     >>> problems = Problems("birds.csv", ["line 2", "line 3"])
     >>> problems.add(1, "'b.png' is missing")
-    >>> problems.settle("error")
+    >>> problems.raise_if_any("error")
     Traceback (most recent call last):
     ...
-    logit_correction.errors.InputError: birds.csv: 1 row is bad: line 3: 'b.png' is missing; mend it, or leave such
+    logit_correction.errors.InputError: birds.csv: 1 row is bad: line 3: 'b.png' is missing; fix it, or leave such
     rows out by --data.on_bad_rows skip
     """
 
@@ -57,12 +57,12 @@ class Problems:
         good[list(self._faults)] = False
         return good
 
-    def settle(self, on_bad_rows: OnBadRows, hint: str = "") -> tuple[str, ...]:
+    def raise_if_any(self, on_bad_rows: OnBadRows, hint: str = "") -> tuple[str, ...]:
         """Return what to tell of rows left out, nothing if all are good.
 
         Args:
             on_bad_rows: error or skip.
-            hint: How to mend it; by default also that rows can be skipped.
+            hint: How to fix it; by default also that rows can be skipped.
 
         Raises:
             InputError: If there are bad rows and they are not to be skipped, or no good ones.
@@ -73,7 +73,7 @@ class Problems:
         what = "1 row is bad" if count == 1 else f"{count:,} rows are bad"
         if on_bad_rows == "error":
             them = "it, or leave such rows" if count == 1 else "them, or leave them"
-            hint = hint or f"mend {them} out by --data.on_bad_rows skip"
+            hint = hint or f"fix {them} out by --data.on_bad_rows skip"
             raise InputError(f"{self.place}: {what}: {self}; {hint}")
         if count == len(self.rows):
             raise InputError(f"{self.place}: {what}, so none is left: {self}")
@@ -82,13 +82,13 @@ class Problems:
 
     def __str__(self) -> str:
         """Name the first ten."""
-        return listed([f"{self.rows[row]}: {fault}" for row, fault in sorted(self._faults.items())])
+        return format_faults([f"{self.rows[row]}: {fault}" for row, fault in sorted(self._faults.items())])
 
 
-def listed(faults: list[str]) -> str:
+def format_faults(faults: list[str]) -> str:
     """Join the first ten faults, and say how many more there are.
 
-    >>> listed([f"row {i}" for i in range(12)])
+    >>> format_faults([f"row {i}" for i in range(12)])
     'row 0; row 1; row 2; row 3; row 4; row 5; row 6; row 7; row 8; row 9; and 2 more'
     """
     more = [f"and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []
@@ -101,7 +101,7 @@ def check_finite(inputs: InputStore, chunk: int = 4096) -> None:
     Raises:
         InputError: Names the first row that is not.
     """
-    if always_finite(inputs):
+    if getattr(inputs, "always_finite", False):
         return
     for start in range(0, len(inputs), chunk):
         fetched = inputs.fetch(torch.arange(start, min(start + chunk, len(inputs))))
@@ -109,4 +109,4 @@ def check_finite(inputs: InputStore, chunk: int = 4096) -> None:
             finite = torch.isfinite(part).reshape(len(part), -1).all(1)
             if not bool(finite.all()):
                 row = start + int((~finite).nonzero()[0])
-                raise InputError(f"the input of row {row} holds NaN or infinity: mend or remove the row")
+                raise InputError(f"the input of row {row} holds NaN or infinity: fix or remove the row")

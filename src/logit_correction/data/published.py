@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import shlex
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.new_pictures import Fit
-from logit_correction.data.picture_files import picture_store
+from logit_correction.data.augment import AugmentationName, named_augmentation
+from logit_correction.data.image_files import image_store
 from logit_correction.data.problems import Problems
 from logit_correction.data.stores import InputStore
-from logit_correction.data.table import SPLITS, DataTable
+from logit_correction.data.table import SPLITS, DataSource, DataTable
 from logit_correction.types import InputError
 
 if TYPE_CHECKING:
@@ -78,42 +79,6 @@ def fetch_command(archive: str, place: Path) -> str:
     return f"mkdir -p {folder} && curl -L {archive} | tar xz -C {folder}"
 
 
-def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """Read columns of a CSV as text, exactly as they are written.
-
-    Raises:
-        InputError: If the file cannot be read, lacks a column or has no rows.
-    """
-    import pandas as pd
-
-    try:
-        header = pd.read_csv(path, nrows=0).columns
-        lacking = [name for name in columns if name not in header]
-        if lacking:
-            raise InputError(
-                f"{path} has no column {', '.join(lacking)}, only {', '.join(map(str, header[:20]))}: "
-                "it is not the file of this data set, or it is damaged: get it again"
-            )
-        frame = pd.read_csv(path, usecols=list(columns), dtype=str, keep_default_na=False)
-    except InputError:
-        raise
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as CSV ({reason_of(error)}): get it again") from error
-    if frame.empty:
-        raise InputError(f"{path} has no rows: get it again")
-    return frame.fillna("")  # a line that ends too early
-
-
-def reason_of(error: Exception) -> str:
-    """Return what pandas found wrong with a file, without the words that every such message begins with."""
-    return str(error).rpartition("error: ")[2].strip()
-
-
-def lines_of(frame: pd.DataFrame, first: int = 2) -> list[str]:
-    """Return what the rows of a file are called in messages; the first row lies in line ``first``."""
-    return [f"line {number}" for number in range(first, first + len(frame))]
-
-
 def codes(values: pd.Series[str], meaning: Mapping[str, int], problems: Problems) -> Tensor:
     """Turn the texts of a column into numbers; a text without a meaning is a problem of its row, and becomes 0.
 
@@ -124,44 +89,6 @@ def codes(values: pd.Series[str], meaning: Mapping[str, int], problems: Problems
     for row in np.flatnonzero(found.isna().to_numpy()).tolist():
         problems.add(row, f"{values.name} is {values.iloc[row]!r}, but must be {' or '.join(meaning)}")
     return torch.from_numpy(found.fillna(0).to_numpy(dtype=np.int64, copy=True))
-
-
-def contained(root: Path, names: Sequence[str], problems: Problems) -> list[Path]:
-    """Return the files below ``root`` that ``names`` stand for; a name that leaves it is a problem of its row."""
-    paths = []
-    for row, name in enumerate(names):
-        parts = PurePosixPath(name.replace("\\", "/")).parts
-        if not parts or "\0" in name or ".." in parts or parts[0] == "/" or ":" in parts[0]:
-            problems.add(row, f"{name!r} is no file below {root}" if parts else "names no file")
-            paths.append(root)
-        else:
-            paths.append(root.joinpath(*parts))
-    return paths
-
-
-def settle(problems: Problems, what: str) -> None:
-    """Return if there are no problems.
-
-    Raises:
-        InputError: Names the first ten, and says to get ``what`` again.
-    """
-    if len(problems):
-        count = "1 row is bad" if len(problems) == 1 else f"{len(problems):,} rows are bad"
-        raise InputError(f"{problems.place}: {count}: {problems}: get {what} again, or mend it")
-
-
-def read_pictures_of(
-    name: str, place: Path, paths: Sequence[Path], rows: list[str], size: int, fit: Fit = "stretch"
-) -> InputStore:
-    """Read the pictures of a published data set, (3, size, size) each.
-
-    Raises:
-        InputError: Names the first ten files that are missing or damaged.
-    """
-    problems = Problems(str(place), rows)
-    store = picture_store(paths, size=size, names=rows, problems=problems, fit=fit)
-    settle(problems, f"the pictures of {name}")
-    return store
 
 
 def rows_of_splits(split: Tensor) -> dict[str, Tensor]:
@@ -197,12 +124,36 @@ def _shown(counts: Counts) -> str:
     return " | ".join(", ".join(f"{count:,}" for count in row) for row in counts)
 
 
-def check_size(size: int) -> int:
-    """Return ``size`` if pictures can have it.
+def get_again(what: str) -> str:
+    """Return how to fix files of a published data set."""
+    return f"get {what} again, or fix it"
 
-    Raises:
-        InputError: Otherwise.
-    """
-    if not 8 <= size <= 1024:
-        raise InputError(f"size is {size}, but must lie in 8..1024: pixels of a side")
-    return size
+
+class PublishedImages(DataSource):
+    """A published data set of image files."""
+
+    def __init__(self, root: str | None, size: int, augment: AugmentationName) -> None:
+        """Check the options; those who inherit say what they mean."""
+        if not 8 <= size <= 1024:
+            raise InputError(f"size is {size}, but must lie in 8..1024: pixels of a side")
+        self.root, self.size, self.image_size, self.augment = root, size, (size, size), augment
+        self._augmentation = named_augmentation(augment, size)
+
+    @abstractmethod
+    def _folder(self) -> Path:
+        """Return the folder that holds the files."""
+
+    def ensure_files(self) -> None:
+        """Look for the files."""
+        self._folder()
+
+    def _store(self, place: Path, paths: Sequence[Path], names: Sequence[str]) -> InputStore:
+        """Read the images, (3, size, size) each.
+
+        Raises:
+            InputError: Names the first ten files that are missing or damaged.
+        """
+        problems = Problems(str(place), list(names))
+        store = image_store(paths, size=self.size, problems=problems, fit=self.fit)
+        problems.raise_if_any("error", get_again(f"the images of {type(self).__name__}"))
+        return store

@@ -1,4 +1,4 @@
-"""Reading and changing pictures beside the training step, in processes of their own."""
+"""Reading and changing images beside the training step, in processes of their own."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from logit_correction.data.augment import Augmentation, mixed_seeds
-from logit_correction.data.memory import available_cores
 from logit_correction.data.stores import InputStore
+from logit_correction.data.threads import available_cores
 from logit_correction.types import Inputs
 
 #: Fewer rows an epoch than this are read in the process that trains: starting others would take longer.
@@ -24,15 +24,15 @@ AHEAD = 2
 
 @dataclass
 class BatchReader(Dataset[Inputs]):
-    """The inputs of each step, on the CPU: unsigned bytes where the store holds pictures, else what it gives.
+    """The inputs of each step, on the CPU: unsigned bytes where the store holds images, else what it gives.
 
     Attributes:
         store: The inputs.
         rows: (steps' rows) long, the row of the store at every place of the epoch.
         places: For each step, its first place and the place after its last.
-        augment: Changes each picture; its seed is that of the place in the epoch.
+        augment: Changes each image; its seed is that of the place in the epoch.
         seed: Seed of the epoch.
-        pictures: Whether to read pictures rather than inputs.
+        images: Whether to read images rather than inputs.
     """
 
     store: InputStore
@@ -40,7 +40,7 @@ class BatchReader(Dataset[Inputs]):
     places: list[tuple[int, int]]
     augment: Augmentation | None
     seed: int
-    pictures: bool
+    images: bool
 
     def __len__(self) -> int:
         """Return the number of steps."""
@@ -50,13 +50,13 @@ class BatchReader(Dataset[Inputs]):
         """Read the inputs of a step."""
         start, end = self.places[step]
         rows = self.rows[start:end]
-        pictures = self.store.pictures(rows) if self.pictures else None
-        if pictures is None:
+        images = self.store.images(rows) if self.images else None
+        if images is None:
             return self.store.fetch(rows)
         if self.augment is None:
-            return pictures
+            return images
         seeds = place_seeds(self.seed, start, end).tolist()
-        return torch.stack([self.augment(one, seed) for one, seed in zip(pictures, seeds, strict=True)])
+        return torch.stack([self.augment(one, seed) for one, seed in zip(images, seeds, strict=True)])
 
     def read(self, first_step: int, workers: int, pin: bool) -> Iterator[Inputs]:
         """Yield the inputs of each step from ``first_step`` on.

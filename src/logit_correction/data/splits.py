@@ -55,6 +55,12 @@ def split_name(value: str) -> str | None:
     return ALIASES.get(value.strip().lower())
 
 
+def consecutive_splits(*sizes: int) -> dict[str, Tensor]:
+    """Return the rows of train, valid and test where they follow each other, each of a given size."""
+    parts = torch.arange(sum(sizes)).split(sizes)
+    return dict(zip(("train", "valid", "test"), parts, strict=True))
+
+
 def make_splits(
     label: Tensor, given: Sequence[str | None] | None, label_names: Sequence[str], splitting: Splitting
 ) -> tuple[dict[str, Tensor], str]:

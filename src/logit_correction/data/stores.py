@@ -19,38 +19,24 @@ class InputStore(Protocol):
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        ...
 
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one input."""
-        ...
 
     def fetch(self, rows: Tensor) -> Inputs:
         """Return the inputs of ``rows`` (B,), as the network takes them, on the store's device."""
-        ...
 
-    def pictures(self, rows: Tensor) -> Tensor | None:
-        """Return ``rows`` as uint8 pictures (B, C, H, W) for a person to look at, or None."""
-        ...
+    def images(self, rows: Tensor) -> Tensor | None:
+        """Return ``rows`` as uint8 images (B, C, H, W) for a person to look at; None unless a store says otherwise."""
+        return None
 
     def to(self, device: torch.device | str) -> InputStore:
         """Return a store whose tensors lie on ``device``."""
-        ...
-
-
-def always_finite(store: InputStore) -> bool:
-    """Return whether no input of a store can be NaN, so that none needs to be looked at."""
-    return bool(getattr(store, "always_finite", False))
-
-
-def is_streamed(store: InputStore) -> bool:
-    """Return whether a store reads its inputs from a file for every batch."""
-    return isinstance(store, StreamedStore)
 
 
 def holds_bytes(store: InputStore) -> bool:
-    """Return whether a store's pictures are what it gives but for the scale, so that a quarter is to be moved."""
+    """Return whether a store's images are what it gives but for the scale, so that a quarter is to be moved."""
     return isinstance(store, StreamedStore) or (isinstance(store, ArrayStore) and store.values.dtype == torch.uint8)
 
 
@@ -65,12 +51,12 @@ def holds_tokens(store: InputStore) -> bool:
 
 
 def place_of(store: InputStore) -> str | None:
-    """Say where the inputs lie and by which rule, for pictures that were read from files; else None."""
+    """Say where the inputs lie and by which rule, for images that were read from files; else None."""
     return getattr(store, "place", None)
 
 
 class ArrayStore:
-    """Feature vectors (M, F) or pictures (M, C, H, W), resident in memory.
+    """Feature vectors (M, F) or images (M, C, H, W), resident in memory.
 
     Unsigned bytes are divided by 255 when a batch is fetched; floats are given as they are.
     """
@@ -101,8 +87,8 @@ class ArrayStore:
         batch = self.values.index_select(0, rows).float()
         return batch if self._factor == 1 else batch.mul_(self._factor)
 
-    def pictures(self, rows: Tensor) -> Tensor | None:
-        """Return ``rows`` as uint8 pictures, or None where the values are no pictures."""
+    def images(self, rows: Tensor) -> Tensor | None:
+        """Return ``rows`` as uint8 images, or None where the values are no images."""
         if self.values.dim() != 4:
             return None
         batch = self.values[rows]
@@ -127,37 +113,18 @@ class ArrayStore:
 
 
 class StreamedStore:
-    """Pictures in a file of bytes, (P, C, H, W) as NumPy saves them, of which each batch is read anew.
-
-    Row m of the store is row ``row_of[m]`` of the file.
-    """
+    """Images in a file of bytes, (M, C, H, W) as NumPy saves them, of which each batch is read anew."""
 
     always_finite = True
 
-    def __init__(
-        self,
-        file: Path,
-        scale: float = 1.0,
-        row_of: Tensor | None = None,
-        place: str | None = None,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        """Open the file.
-
-        Args:
-            file: ``.npy`` of unsigned bytes.
-            scale: Multiplies the pixels, which lie in [0, 1] before.
-            row_of: (M,) long; by default every row of the file in order.
-            place: Tells why the pictures are streamed.
-            device: Where batches are put.
-        """
-        self.file, self.scale, self.place, self.device = Path(file), scale, place, device
+    def __init__(self, file: Path, place: str | None = None, device: torch.device | str = "cpu") -> None:
+        """Open the file, ``.npy`` of unsigned bytes; ``place`` tells why it is streamed, batches go to ``device``."""
+        self.file, self.place, self.device = Path(file), place, device
         self._values = np.load(self.file, mmap_mode="r")
-        self.row_of = torch.arange(len(self._values)) if row_of is None else row_of
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        return len(self.row_of)
+        return len(self._values)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -166,11 +133,11 @@ class StreamedStore:
 
     def fetch(self, rows: Tensor) -> Tensor:
         """Return the inputs of ``rows`` as float32."""
-        return self.pictures(rows).to(self.device).float().mul_(self.scale / 255)
+        return self.images(rows).to(self.device).float().mul_(1 / 255)
 
-    def pictures(self, rows: Tensor) -> Tensor:
-        """Read ``rows`` as uint8 pictures, on the CPU."""
-        batch = torch.from_numpy(self._values[self.row_of[rows.cpu()].numpy()])
+    def images(self, rows: Tensor) -> Tensor:
+        """Read ``rows`` as uint8 images, on the CPU."""
+        batch = torch.from_numpy(self._values[rows.cpu().numpy()])
         # What was read stays in the operating system's cache but not in this process, which would otherwise come to
         # hold the whole file.
         release = getattr(getattr(self._values, "_mmap", None), "madvise", None)
@@ -180,7 +147,7 @@ class StreamedStore:
 
     def to(self, device: torch.device | str) -> StreamedStore:
         """Return a store that puts batches on ``device``."""
-        return StreamedStore(self.file, self.scale, self.row_of, self.place, device)
+        return StreamedStore(self.file, self.place, device)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the open file out; another process opens it anew."""
@@ -220,13 +187,13 @@ class ColoredStore:
         return (3, *self.glyphs.shape[1:])
 
     def fetch(self, rows: Tensor) -> Tensor:
-        """Return the coloured pictures of ``rows``, (B, 3, H, W) float32."""
+        """Return the coloured images of ``rows``, (B, 3, H, W) float32."""
         # index_select copies whole rows, where plain indexing goes byte by byte: 5 us instead of 100.
         grey = self.glyphs.index_select(0, self.glyph_of_row.index_select(0, rows)).float()
         return grey[:, None] * self._factor.index_select(0, rows)[:, :, None, None]
 
-    def pictures(self, rows: Tensor) -> Tensor:
-        """Return the coloured pictures of ``rows`` as uint8, whatever the scale."""
+    def images(self, rows: Tensor) -> Tensor:
+        """Return the coloured images of ``rows`` as uint8, whatever the scale."""
         grey = self.glyphs[self.glyph_of_row[rows]].float()
         return (grey[:, None] * self.color[rows][:, :, None, None]).round().to(torch.uint8)
 

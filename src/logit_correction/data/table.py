@@ -14,7 +14,9 @@ from torch import Tensor
 
 from logit_correction.correlation import Correlation
 from logit_correction.data.augment import Augmentation
+from logit_correction.data.image_io import Fit, read_images
 from logit_correction.data.problems import check_finite
+from logit_correction.data.scoring import Scoring
 from logit_correction.data.stores import ArrayStore, InputStore, holds_tokens
 from logit_correction.types import DataInfo, InputError
 from logit_correction.views.base import ViewInputs
@@ -23,40 +25,6 @@ from logit_correction.views.base import ViewInputs
 UNKNOWN = -1
 
 SPLITS = ("train", "valid", "test")
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """The groups to judge on where they are not label x attribute: they may overlap and leave rows out.
-
-    Attributes:
-        membership: (M, G) bool, which row of the table belongs to which group.
-        label_names: G names, the label of each group.
-        attribute_names: G names, what else the rows of a group have in common.
-    """
-
-    membership: Tensor
-    label_names: Sequence[str]
-    attribute_names: Sequence[str]
-
-    def __post_init__(self) -> None:
-        """Check the shapes.
-
-        Raises:
-            InputError: If the membership is not (M, G) bool, or there are not G names.
-        """
-        if self.membership.dim() != 2 or self.membership.dtype != torch.bool:
-            raise InputError("the membership of scoring groups must be a (rows, groups) tensor of bools")
-        if not self.membership.shape[1] == len(self.label_names) == len(self.attribute_names):
-            raise InputError(
-                f"there are {self.membership.shape[1]} scoring groups, but {len(self.label_names)} names of labels and "
-                f"{len(self.attribute_names)} of attributes: name each group by both"
-            )
-
-    @property
-    def names(self) -> list[tuple[str, str]]:
-        """Label and attribute of each group."""
-        return list(zip(map(str, self.label_names), map(str, self.attribute_names), strict=True))
 
 
 @dataclass(frozen=True)
@@ -74,7 +42,7 @@ class DataTable:
         facts: What a reader of a result must know of the data (sizes, seeds, jitter, scaling, source).
         scoring: Groups to judge on, where they are not label x attribute.
         notes: What a user should be told of the data, such as counts that differ from the published ones.
-        augment: Changes the pictures of training batches; evaluation sees them as they are.
+        augment: Changes the images of training batches; evaluation sees them as they are.
         row_names: M names for people: a file, the beginning of a text; None where rows are only numbered.
         preparation: What the training rows determine and new inputs need (means, vocabularies), as plain values;
             kept with the run and given to ``DataSource.prepare`` before new inputs are read.
@@ -106,12 +74,12 @@ class DataTable:
 
     def view_inputs(self, split: str = "train") -> ViewInputs:
         """Return the rows of ``split``, in its order, as views may look at them: without labels and attributes."""
-        rows, fetch, pictures = self.split[split], self.inputs.fetch, self.inputs.pictures
+        rows, fetch, images = self.split[split], self.inputs.fetch, self.inputs.images
         position, places = rows.numpy(), rows.tolist()
         return ViewInputs(
             num_rows=len(rows),
             inputs=lambda chosen: fetch(rows[chosen]),
-            images=lambda chosen: pictures(rows[chosen]),
+            images=lambda chosen: images(rows[chosen]),
             texts=None if self.texts is None else [self.texts[row] for row in places],
             columns={name: values[position] for name, values in self.columns.items()},
             files=None if self.files is None else [self.files[row] for row in places],
@@ -155,7 +123,7 @@ class DataTable:
         """Return the table itself if it can be trained on.
 
         Raises:
-            InputError: Says what is wrong and how to mend it: an empty split, labels that are not 0..L-1, only
+            InputError: Says what is wrong and how to fix it: an empty split, labels that are not 0..L-1, only
                 one label in training, or inputs that are not finite.
         """
         for name in SPLITS:
@@ -201,11 +169,15 @@ class DataSource(ABC):
 
     Attributes:
         scale: What inputs, bytes brought to [0, 1] before, are multiplied by.
+        image_size: Height and width of its images; None where it takes no image files.
+        fit: How an image of other proportions is brought to this size.
         reads_tables: Whether new rows come as a CSV or Parquet file with the columns of training.
         takes_texts: Whether the texts that ``read_values`` is given are inputs, rather than names of files.
     """
 
     scale: float = 1.0
+    image_size: tuple[int, int] | None = None
+    fit: Fit = "stretch"
     reads_tables: bool = False
     takes_texts: bool = False
 
@@ -214,7 +186,7 @@ class DataSource(ABC):
         """Read or make the data.
 
         Raises:
-            InputError: If a file is missing or damaged; the message names it and says how to mend it.
+            InputError: If a file is missing or damaged; the message names it and says how to fix it.
         """
 
     def ensure_files(self) -> None:  # noqa: B027  (most sources have no files of a known place)
@@ -232,12 +204,14 @@ class DataSource(ABC):
         """
 
     def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read new picture files in the form that this source's networks take.
+        """Read new image files in the form that this source's networks take.
 
         Raises:
             InputError: If the source cannot read new files or a file is damaged.
         """
-        raise InputError(f"{type(self).__name__} cannot read new files")
+        if self.image_size is None:
+            raise InputError(f"{type(self).__name__} cannot read new files")
+        return self.as_store(read_images(paths, self.image_size, self.fit))
 
     def read_table(self, file: Path) -> tuple[str, list[str], InputStore]:
         """Read new rows from a CSV or Parquet file.
@@ -256,7 +230,7 @@ class DataSource(ABC):
         Raises:
             InputError: If the source cannot take such rows or they do not fit.
         """
-        raise InputError(f"{type(self).__name__} takes picture files or arrays, not {type(values).__name__}")
+        raise InputError(f"{type(self).__name__} takes image files or arrays, not {type(values).__name__}")
 
     def as_store(self, values: Tensor) -> InputStore:
         """Return new inputs (n, *input_shape) in the form that this source's networks take."""

@@ -1,4 +1,4 @@
-"""Table: a user's own CSV or Parquet file of texts, picture files or feature columns."""
+"""Table: a user's own CSV or Parquet file of texts, image files or feature columns."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.frames import check_columns, read_frame, row_names
-from logit_correction.data.new_pictures import Fit, read_pictures
+from logit_correction.data.image_io import Fit
 from logit_correction.data.problems import OnBadRows, Problems
-from logit_correction.data.rows import rows_of_frame, table_of
+from logit_correction.data.records import build_table, records_of_frame
 from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
-from logit_correction.data.table_inputs import MEND, Features, InputColumns, PictureFiles, Texts
+from logit_correction.data.table_inputs import FIX, Features, ImageFiles, InputColumns, Texts
+from logit_correction.data.tabular_io import check_columns, read_frame, row_names
+from logit_correction.data.text import TextForm
 from logit_correction.types import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Table(DataSource):
-    """Your own CSV or Parquet file, one row an example: a text, a picture file, or columns of features."""
+    """Your own CSV or Parquet file, one row an example: a text, an image file, or columns of features."""
 
     reads_tables = True
 
@@ -57,7 +58,7 @@ class Table(DataSource):
             file: CSV (commas, semicolons or tabs) or Parquet.
             label: Column of labels, names or numbers.
             text: Column of texts.
-            path: Column of picture files.
+            path: Column of image files.
             features: Columns of features, or * for all that have no other part. Numbers are standardised by the
                 training rows; a column of names becomes one number, 0 or 1, for each name.
             split: Column that says train, valid or test; splits that it does not give are drawn, label by label.
@@ -67,38 +68,40 @@ class Table(DataSource):
                 are counted.
             max_tokens: Tokens of a text that are read.
             num_words: Length of the vector of counted words.
-            root: Folder of the picture files, by default that of the table; they may not leave it.
-            size: Height and width that pictures are resized to.
-            fit: ``crop`` keeps a picture's proportions and takes the middle, ``stretch`` changes the proportions.
-            augment: Random changes of training pictures: none, crop-flip (small pictures), resized-crop-flip.
+            root: Folder of the image files, by default that of the table; they may not leave it.
+            size: Height and width that images are resized to.
+            fit: ``crop`` keeps an image's proportions and takes the middle, ``stretch`` changes the proportions.
+            augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
             valid_fraction: Fraction of each label's rows for validation, where no split is given.
             test_fraction: Fraction of each label's rows for the test, where no split is given.
             seed: Seed of the split, apart from the run's.
             on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
             keep_duplicates: Take rows that repeat others; by default they are bad rows.
-            memory_limit: GiB of pictures that may stay in memory; see ImageFolder.
+            memory_limit: GiB of images that may stay in memory; see ImageFolder.
         """
         given = [name for name, value in (("text", text), ("path", path), ("features", features)) if value]
         if len(given) != 1:
             what = " and ".join(given) if given else "none"
             raise InputError(
-                "give one of --data.text (a column of texts), --data.path (of picture files) and --data.features "
+                "give one of --data.text (a column of texts), --data.path (of image files) and --data.features "
                 f"(columns of numbers, or *); given: {what}"
             )
         if tokenizer is not None and text is None:
             raise InputError("--data.tokenizer is for texts: give --data.text, or leave it out")
-        if size < 1 or num_words < 1:
-            raise InputError("--data.size and --data.num_words must be at least 1")
+        if size < 1:
+            raise InputError(f"--data.size is {size}, but must be at least 1")
+        form = TextForm(tokenizer, max_tokens, num_words)
         self.file, self.label, self.split = Path(file).expanduser(), label, split
         self.attributes = [attribute] if isinstance(attribute, str) else attribute or []
         self.splitting, self.on_bad_rows = Splitting(valid_fraction, test_fraction, seed), on_bad_rows
         self.keep_duplicates, self.augment = keep_duplicates, named_augmentation(augment, size) if path else None
         self.inputs: InputColumns
         if text:
-            self.inputs, self.takes_texts = Texts(text, tokenizer, max_tokens, num_words), True
+            self.inputs, self.takes_texts = Texts(text, form), True
         elif path:
             folder = self.file.parent if root is None else Path(root).expanduser()
-            self.inputs = PictureFiles(path, folder, (size, size), fit, memory_limit)
+            self.inputs = ImageFiles(path, folder, (size, size), fit, memory_limit)
+            self.image_size, self.fit = (size, size), fit
         else:
             own = [label, *self.attributes, *([split] if split else [])]
             self.inputs = Features([features] if isinstance(features, str) else features or [], own)
@@ -107,7 +110,7 @@ class Table(DataSource):
         """Read the file, check its rows, and make the inputs."""
         frame = read_frame(self.file)
         place, names = str(self.file), row_names(self.file, len(frame))
-        raw = rows_of_frame(frame, place, names, self.label, self.split, self.attributes)
+        raw = records_of_frame(frame, place, names, self.label, self.split, self.attributes)
         check_columns(frame, place, self.inputs.columns(frame))
         raw.facts = {"source": f"the rows of {self.file.name}", **self.inputs.facts()}
         raw.shown = self.inputs.shown(frame, names)
@@ -117,7 +120,7 @@ class Table(DataSource):
             raw.notes.append("the column 'split' is not used: give --data.split split to use it")
         problems = Problems(place, names)
         self.inputs.note_faults(frame, problems)
-        table = table_of(
+        table = build_table(
             raw,
             problems,
             lambda: self.inputs.store(frame, problems, self.on_bad_rows),
@@ -142,7 +145,7 @@ class Table(DataSource):
         """
         frame = read_frame(file)
         store = self._new(frame, file)
-        if isinstance(self.inputs, PictureFiles):
+        if isinstance(self.inputs, ImageFiles):
             return "path", self.inputs.shown(frame, []), store
         return "row", [name.removeprefix("row ") for name in row_names(file, len(frame))], store
 
@@ -163,17 +166,17 @@ class Table(DataSource):
         check_columns(frame, place, self.inputs.columns(frame))
         problems = Problems(place, row_names(file, len(frame)))
         store = self.inputs.new(frame, problems, None if file is None else file.parent)
-        problems.settle("error", hint=MEND)
+        problems.raise_if_any("error", hint=FIX)
         return store
 
     def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read picture files as those of training were read."""
-        if not isinstance(self.inputs, PictureFiles):
+        """Read image files as those of training were read."""
+        if not isinstance(self.inputs, ImageFiles):
             what = "texts" if isinstance(self.inputs, Texts) else "rows of features"
             raise InputError(
-                f"this model takes {what}, not picture files: give a CSV or Parquet file with the columns of training"
+                f"this model takes {what}, not image files: give a CSV or Parquet file with the columns of training"
             )
-        return self.as_store(read_pictures(paths, self.inputs.size, self.inputs.fit))
+        return super().read_new(paths)
 
     def as_store(self, values: Tensor) -> InputStore:
         """Return new inputs in the form that the networks take; numbers are standardised as in training."""

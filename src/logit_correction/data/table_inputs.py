@@ -1,4 +1,4 @@
-"""What the columns of a table may hold for a network: texts, picture files, or features."""
+"""What the columns of a table may hold for a network: texts, image files, or features."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from logit_correction.data import features
-from logit_correction.data.frames import place_in, texts_of
-from logit_correction.data.new_pictures import Fit
-from logit_correction.data.picture_files import picture_store
+from logit_correction.data.image_files import image_store
+from logit_correction.data.image_io import Fit
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
-from logit_correction.data.text import hashed_words, tokenize
+from logit_correction.data.tabular_io import files_within, texts_of
+from logit_correction.data.text import TextForm, beginning
 from logit_correction.types import InputError
 
 if TYPE_CHECKING:
@@ -27,16 +27,18 @@ if TYPE_CHECKING:
 #: So many characters of a text are shown on the report page.
 SHOWN = 160
 
-#: How to mend new rows: those of training may be skipped, of new ones each is to be answered.
-MEND = "mend or remove them"
+#: How to fix new rows: those of training may be skipped, of new ones each is to be answered.
+FIX = "fix or remove them"
 
 
 class InputColumns(ABC):
     """The columns of a table that a network's inputs are made of."""
 
-    @abstractmethod
+    column = ""
+
     def columns(self, frame: pd.DataFrame) -> list[str]:
         """Return the names of the columns; they may not be there."""
+        return [self.column]
 
     @abstractmethod
     def note_faults(self, frame: pd.DataFrame, problems: Problems) -> None:
@@ -80,13 +82,9 @@ class InputColumns(ABC):
 class Texts(InputColumns):
     """A column of texts: tokens for a language model, or counted words."""
 
-    def __init__(self, column: str, tokenizer: str | None, max_tokens: int, num_words: int) -> None:
+    def __init__(self, column: str, form: TextForm) -> None:
         """Choose the column and how its texts are read."""
-        self.column, self.tokenizer, self.max_tokens, self.num_words = column, tokenizer, max_tokens, num_words
-
-    def columns(self, frame: pd.DataFrame) -> list[str]:
-        """Return the column."""
-        return [self.column]
+        self.column, self.form = column, form
 
     def note_faults(self, frame: pd.DataFrame, problems: Problems) -> None:
         """Note empty texts."""
@@ -96,94 +94,78 @@ class Texts(InputColumns):
 
     def store(self, frame: pd.DataFrame, problems: Problems, on_bad_rows: OnBadRows) -> InputStore:
         """Read the texts."""
-        problems.settle(on_bad_rows)
-        texts = [text or "" for text in texts_of(frame, self.column)]
-        if self.tokenizer is None:
-            return hashed_words(texts, self.num_words)
-        return tokenize(texts, self.tokenizer, self.max_tokens)
+        problems.raise_if_any(on_bad_rows)
+        return self.form.store(self._texts(frame))
 
     def new(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> InputStore:
         """Read new texts."""
         self.note_faults(frame, problems)
-        problems.settle("error", hint=MEND)
+        problems.raise_if_any("error", hint=FIX)
         return self.store(frame, problems, "error")
 
     def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
         """Return the table with its texts."""
-        return replace(table, texts=[text or "" for text in texts_of(frame, self.column)])
+        return replace(table, texts=self._texts(frame))
 
     def facts(self) -> dict[str, object]:
         """Tell how the texts were read."""
-        if self.tokenizer is None:
-            return {"texts": f"counted words, hashed to {self.num_words:,} places"}
-        return {"texts": f"the first {self.max_tokens} tokens by {self.tokenizer}"}
+        return {"texts": str(self.form)}
 
     def shown(self, frame: pd.DataFrame, names: list[str]) -> list[str]:
         """Return the beginnings of the texts."""
-        texts = (" ".join((text or "").split()) for text in texts_of(frame, self.column))
-        return [text if len(text) <= SHOWN else text[:SHOWN].rstrip() + " …" for text in texts]
+        return [beginning(text, SHOWN) for text in self._texts(frame)]
+
+    def _texts(self, frame: pd.DataFrame) -> list[str]:
+        return [text or "" for text in texts_of(frame, self.column)]
 
 
-class PictureFiles(InputColumns):
-    """A column of picture files."""
+class ImageFiles(InputColumns):
+    """A column of image files."""
 
     def __init__(
         self, column: str, root: Path, size: tuple[int, int], fit: Fit, memory_limit: float | None = None
     ) -> None:
-        """Choose the column, the folder that files may not leave, and how pictures are read."""
+        """Choose the column, the folder that files may not leave, and how images are read."""
         self.column, self.root, self.size, self.fit, self.memory_limit = column, root, size, fit, memory_limit
-
-    def columns(self, frame: pd.DataFrame) -> list[str]:
-        """Return the column."""
-        return [self.column]
 
     def note_faults(self, frame: pd.DataFrame, problems: Problems) -> None:
         """Note files that are missing or leave the folder."""
         self._paths(frame, problems, self.root)
 
     def store(self, frame: pd.DataFrame, problems: Problems, on_bad_rows: OnBadRows) -> InputStore:
-        """Read the pictures, or what was kept of them."""
-        paths = self._paths(frame, problems, self.root)
-        return picture_store(
-            paths,
-            size=self.size,
-            fit=self.fit,
-            problems=problems,
-            on_bad_rows=on_bad_rows,
-            memory_limit=self.memory_limit,
-        )
+        """Read the images, or what was kept of them."""
+        return self._read(self._paths(frame, problems, self.root), problems, on_bad_rows)
 
     def new(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> InputStore:
-        """Read new pictures; of a file they lie in its folder."""
+        """Read new images; of a file they lie in its folder."""
         paths = self._paths(frame, problems, self.root if folder is None else folder)
-        problems.settle("error", hint=MEND)
-        return picture_store(paths, size=self.size, fit=self.fit, problems=problems, memory_limit=self.memory_limit)
+        problems.raise_if_any("error", hint=FIX)
+        return self._read(paths, problems, "error")
+
+    def _read(self, paths: Sequence[Path], problems: Problems, on_bad_rows: OnBadRows) -> InputStore:
+        return image_store(
+            paths, self.size, fit=self.fit, problems=problems, on_bad_rows=on_bad_rows, memory_limit=self.memory_limit
+        )
 
     def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
         """Return the table with its files; rows that name none belong to no split."""
         return replace(table, files=[self.root / (name or "") for name in texts_of(frame, self.column)])
 
     def facts(self) -> dict[str, object]:
-        """Tell how the pictures were read."""
+        """Tell how the images were read."""
         how = "middle" if self.fit == "crop" else "stretched"
-        return {"pictures": f"resized to {self.size[0]}x{self.size[1]}, {how}"}
+        return {"images": f"resized to {self.size[0]}x{self.size[1]}, {how}"}
 
     def shown(self, frame: pd.DataFrame, names: list[str]) -> list[str]:
         """Return the files' names."""
         return [text or "" for text in texts_of(frame, self.column)]
 
     def keys(self, frame: pd.DataFrame, without: str | None) -> Sequence[Hashable]:
-        """Return the files: the same picture twice is a row twice, whatever else is written beside it."""
+        """Return the files: the same image twice is a row twice, whatever else is written beside it."""
         return [name or ("no file", row) for row, name in enumerate(texts_of(frame, self.column))]
 
     def _paths(self, frame: pd.DataFrame, problems: Problems, root: Path) -> list[Path]:
-        paths = []
-        for row, name in enumerate(texts_of(frame, self.column)):
-            path, fault = (root, f"column {self.column!r} is empty") if name is None else place_in(root, name)
-            paths.append(path)
-            if fault is not None:
-                problems.add(row, fault)
-        return paths
+        return files_within(root, texts_of(frame, self.column), problems, self.column)
 
 
 class Features(InputColumns):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,14 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.cache import cache_folder, digest, made_once
+from logit_correction.data.stores import InputStore
 from logit_correction.types import InputError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
+
+#: What a language model takes of a text.
+TOKENS = ("input_ids", "attention_mask")
 
 #: Distinct words of one text that count, the heaviest ones.
 MOST_WORDS = 512
@@ -24,7 +28,7 @@ MOST_WORDS = 512
 LENGTH = 16.0
 
 
-class TokenStore:
+class TokenStore(InputStore):
     """Tokens of texts, (M, T) whole numbers by name (``input_ids``, ``attention_mask``), resident in memory."""
 
     always_finite = True
@@ -51,15 +55,12 @@ class TokenStore:
         """Return the tokens of ``rows``, (B, T) long by name."""
         return {name: values.index_select(0, rows).long() for name, values in self.tokens.items()}
 
-    def pictures(self, rows: Tensor) -> None:
-        """Texts are no pictures."""
-
     def to(self, device: torch.device | str) -> TokenStore:
         """Return the store on ``device``."""
         return TokenStore({name: values.to(device) for name, values in self.tokens.items()})
 
 
-class WordStore:
+class WordStore(InputStore):
     """Bags of hashed words: for each text the places of its words among F and their weights, (M, W) each.
 
     A batch is written out as (B, F) when it is fetched; in memory a text takes as much as its words.
@@ -92,12 +93,56 @@ class WordStore:
         written = torch.zeros(len(rows), self.num_features, device=weight.device)
         return written.scatter_add_(1, self.place_of_word.index_select(0, rows).long(), weight)
 
-    def pictures(self, rows: Tensor) -> None:
-        """Texts are no pictures."""
-
     def to(self, device: torch.device | str) -> WordStore:
         """Return the store on ``device``."""
         return WordStore(self.place_of_word.to(device), self.weight.to(device), self.num_features)
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """In which form a network takes texts.
+
+    Attributes:
+        tokenizer: Name or folder of a language model's tokenizer; None counts hashed words.
+        max_tokens: Longer texts are cut.
+        num_words: Number of places of hashed words.
+    """
+
+    tokenizer: str | None
+    max_tokens: int
+    num_words: int
+
+    def __post_init__(self) -> None:
+        """Check the sizes.
+
+        Raises:
+            InputError: If one is not positive.
+        """
+        for name in ("max_tokens", "num_words"):
+            if getattr(self, name) < 1:
+                raise InputError(f"--data.{name} is {getattr(self, name)}, but must be at least 1")
+
+    def store(self, texts: Sequence[str]) -> InputStore:
+        """Bring texts into the form."""
+        if self.tokenizer is None:
+            return hashed_words(texts, self.num_words)
+        return tokenize(texts, self.tokenizer, self.max_tokens)
+
+    def __str__(self) -> str:
+        """Describe the form."""
+        if self.tokenizer is None:
+            return f"counted words, hashed to {self.num_words:,} places"
+        return f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"
+
+
+def beginning(text: str, length: int) -> str:
+    """Return the beginning of a text in one line, to name its row.
+
+    >>> beginning("a film  about cats", 8)
+    'a film a …'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= length else line[:length].rstrip() + " …"
 
 
 def hashed_words(texts: Sequence[str], num_features: int = 4096) -> WordStore:
@@ -140,11 +185,16 @@ def tokenize(texts: Sequence[str], tokenizer: str, max_tokens: int, cache: Path 
     Raises:
         InputError: If transformers is not installed or the tokenizer cannot be loaded.
     """
-    if max_tokens < 1:
-        raise InputError(f"max_tokens is {max_tokens}, but must be at least 1")
     folder = cache_folder() / "tokens" if cache is None else cache
     file = folder / f"{digest([_identity(tokenizer), max_tokens, *texts])}.npz"
-    made_once(file, partial(_write_tokens, texts=texts, tokenizer=tokenizer, max_tokens=max_tokens))
+
+    def write(path: Path) -> None:
+        options = {"padding": "longest", "truncation": True, "max_length": max_tokens, "return_tensors": "np"}
+        encoded = _load_tokenizer(tokenizer)(list(texts), **options)
+        tokens: dict[str, Any] = {name: np.asarray(encoded[name], np.int32) for name in TOKENS}
+        np.savez(path, **tokens)
+
+    made_once(file, write)
     with np.load(file) as kept:
         return TokenStore({name: torch.from_numpy(kept[name]) for name in kept.files})
 
@@ -156,16 +206,6 @@ def _identity(tokenizer: str) -> str:
         return tokenizer
     stamps = [f"{path.name} {path.stat().st_mtime_ns}" for path in sorted(folder.iterdir())]
     return digest([str(folder.resolve()), *stamps])
-
-
-def _write_tokens(file: Path, texts: Sequence[str], tokenizer: str, max_tokens: int) -> None:
-    encoded = _load_tokenizer(tokenizer)(
-        list(texts), padding="longest", truncation=True, max_length=max_tokens, return_tensors="np"
-    )
-    arrays: dict[str, NDArray[np.int32]] = {
-        name: np.asarray(encoded[name], dtype=np.int32) for name in ("input_ids", "attention_mask")
-    }
-    np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def _load_tokenizer(tokenizer: str) -> Any:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from logit_correction.correlation import Correlation
 from logit_correction.data import published
-from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.new_pictures import read_pictures
+from logit_correction.data.augment import AugmentationName
 from logit_correction.data.problems import Problems
-from logit_correction.data.stores import InputStore
-from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.published import PublishedImages
+from logit_correction.data.table import DataTable
+from logit_correction.data.tabular_io import files_within, read_frame, row_names
 
 #: Rows per label (landbird, waterbird) and attribute (land, water).
 COUNTS: dict[str, published.Counts] = {
@@ -25,24 +24,19 @@ _ARCHIVE = "https://nlp.stanford.edu/data/dro/waterbird_complete95_forest2water2
 _COLUMNS = ("img_filename", "y", "split", "place")
 
 
-class Waterbirds(DataSource):
+class Waterbirds(PublishedImages):
     """Waterbirds: 4,795 train, 1,199 valid, 5,794 test; the background goes with the bird in 95 % of training."""
 
     def __init__(self, root: str | None = None, size: int = 224, augment: AugmentationName = "none") -> None:
-        """Choose the place of the files and the form of the pictures.
+        """Choose the place of the files and the form of the images.
 
         Args:
             root: Folder that holds ``metadata.csv``, or the folder ``waterbird_complete95_forest2water2`` with it; by
                 default LOGIT_CORRECTION_DATA, else ``~/.cache/logit_correction``.
-            size: Height and width that pictures are resized to.
-            augment: Random changes of training pictures: ``none``, ``crop-flip`` or ``resized-crop-flip``.
+            size: Height and width that images are resized to.
+            augment: Random changes of training images: ``none``, ``crop-flip`` or ``resized-crop-flip``.
         """
-        self.root, self.size, self.augment = root, published.check_size(size), augment
-        self._augmentation = named_augmentation(augment, size)
-
-    def ensure_files(self) -> None:
-        """Look for the files."""
-        self._folder()
+        super().__init__(root, size, augment)
 
     def _folder(self) -> Path:
         base = published.data_folder(self.root)
@@ -50,18 +44,18 @@ class Waterbirds(DataSource):
         return published.find_folder("Waterbirds", self.root, _FOLDERS, ["metadata.csv"], source)
 
     def build(self) -> DataTable:
-        """Read ``metadata.csv`` and the pictures that it names."""
+        """Read ``metadata.csv`` and the images that it names."""
         folder = self._folder()
-        frame = published.read_csv(folder / "metadata.csv", _COLUMNS)
-        problems = Problems(str(folder / "metadata.csv"), published.lines_of(frame))
+        frame = read_frame(folder / "metadata.csv", _COLUMNS, "get it again")
+        problems = Problems(str(folder / "metadata.csv"), row_names(folder / "metadata.csv", len(frame)))
         two = {"0": 0, "1": 1}
         label, place = (published.codes(frame[name], two, problems) for name in ("y", "place"))
         split = published.codes(frame["split"], {"0": 0, "1": 1, "2": 2}, problems)
         names = frame["img_filename"].tolist()
-        paths = published.contained(folder, names, problems)
-        published.settle(problems, "metadata.csv")
+        paths = files_within(folder, names, problems, "img_filename", look=False)
+        problems.raise_if_any("error", published.get_again("metadata.csv"))
         table = DataTable(
-            inputs=published.read_pictures_of("Waterbirds", folder, paths, names, self.size),
+            inputs=self._store(folder, paths, names),
             label=label,
             attribute=place,
             split=published.rows_of_splits(split),
@@ -70,7 +64,7 @@ class Waterbirds(DataSource):
             correlation=Correlation.one_to_one(2),
             facts={
                 "source": "Waterbirds (waterbird_complete95_forest2water2)",
-                "pictures": f"resized to {self.size} x {self.size}",
+                "images": f"resized to {self.size} x {self.size}",
                 "usual figures": "worst group, and the average with groups weighted as in training",
             },
             augment=self._augmentation,
@@ -78,7 +72,3 @@ class Waterbirds(DataSource):
             files=paths,
         )
         return published.with_count_note(table, "Waterbirds", COUNTS)
-
-    def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read picture files."""
-        return self.as_store(read_pictures(paths, (self.size, self.size)))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.evaluation.files import replacing
+from logit_correction.files import replacing
 from logit_correction.types import InputError
 
 Array: TypeAlias = NDArray[Any]

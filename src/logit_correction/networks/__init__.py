@@ -10,7 +10,7 @@ NETWORKS: dict[str, tuple[str, str]] = {
     ),
     "ConvNet": (
         "logit_correction.networks.convnet.ConvNet",
-        "small convolutional network for pictures of 28 to 64 pixels, quick on a processor",
+        "small convolutional network for images of 28 to 64 pixels, quick on a processor",
     ),
     "Linear": (
         "logit_correction.networks.linear.Linear",
@@ -18,7 +18,7 @@ NETWORKS: dict[str, tuple[str, str]] = {
     ),
     "ResNet20": (
         "logit_correction.networks.resnet20.ResNet20",
-        "small residual network for pictures of 32 pixels, as in its paper",
+        "small residual network for images of 32 pixels, as in its paper",
     ),
     "ResNet18": (
         "logit_correction.networks.resnet.ResNet18",
@@ -30,7 +30,7 @@ NETWORKS: dict[str, tuple[str, str]] = {
     ),
     "Timm": (
         "logit_correction.networks.timm_network.Timm",
-        "any picture network of timm by name (extra timm)",
+        "any image network of timm by name (extra timm)",
     ),
     "TextClassifier": (
         "logit_correction.networks.text_classifier.TextClassifier",

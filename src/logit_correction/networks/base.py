@@ -36,8 +36,8 @@ class Network(nn.Module):
         return logits
 
 
-def check_pictures(info: DataInfo, network: str) -> tuple[int, int, int]:
-    """Return channels, height and width of the pictures that the data holds.
+def check_images(info: DataInfo, network: str) -> tuple[int, int, int]:
+    """Return channels, height and width of the images that the data holds.
 
     Raises:
         InputError: If it holds something else.
@@ -45,7 +45,7 @@ def check_pictures(info: DataInfo, network: str) -> tuple[int, int, int]:
     refuse_tokens(info, network)
     if len(info.input_shape) != 3:
         raise InputError(
-            f"network {network} takes pictures (channels, height, width), but the inputs are of shape "
+            f"network {network} takes images (channels, height, width), but the inputs are of shape "
             f"{tuple(info.input_shape)}: take a network for vectors, such as MLP or Linear"
         )
     channels, height, width = info.input_shape

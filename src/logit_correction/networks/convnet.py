@@ -1,4 +1,4 @@
-"""A small convolutional network for pictures of 28 to 64 pixels, quick enough for a processor."""
+"""A small convolutional network for images of 28 to 64 pixels, quick enough for a processor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import nn
 
-from logit_correction.networks.base import Network, check_pictures
+from logit_correction.networks.base import Network, check_images
 from logit_correction.types import DataInfo, InputError
 
 Norm = Literal["batch", "group", "none"]
@@ -16,7 +16,7 @@ Norm = Literal["batch", "group", "none"]
 class ConvNet(Network):
     """Blocks of 3x3 convolutions with ReLU, each halving the size, and a fully connected layer at the end.
 
-    The default does 2.2 million multiply-adds for a picture of 28x28 pixels.
+    The default does 2.2 million multiply-adds for an image of 28x28 pixels.
 
     >>> import torch
     >>> info = DataInfo(num_labels=10, num_rows=1, input_shape=(3, 28, 28))
@@ -42,24 +42,22 @@ class ConvNet(Network):
             convolutions: Convolutions of each block.
             hidden: Width of the fully connected layer with ReLU, the features; 0 takes the average of the last block's
                 pixels instead, which needs more convolutions to tell shapes.
-            norm: What follows each convolution: ``group`` normalises the channels of each picture by itself, in
+            norm: What follows each convolution: ``group`` normalises the channels of each image by itself, in
                 training as in prediction; ``batch`` over the batch in training and by running statistics in
                 prediction; ``none`` leaves values as they are.
             dropout: Probability with which a feature is left out in training, in [0, 1).
 
         Raises:
-            InputError: If the inputs are no pictures or too small for the blocks, or an option is out of range.
+            InputError: If the inputs are no images or too small for the blocks, or an option is out of range.
         """
         super().__init__()
-        height, width = check_pictures(info, "ConvNet")[1:]
+        height, width = check_images(info, "ConvNet")[1:]
         if not channels or any(number < 1 for number in channels) or convolutions < 1:
             raise InputError(f"channels {list(channels)} and convolutions {convolutions} must be positive")
         if hidden < 0:
             raise InputError(f"hidden is {hidden}, but must not be negative")
         if min(height, width) < 2 ** len(channels):
-            raise InputError(
-                f"pictures of {height}x{width} are too small for {len(channels)} blocks: give less channels"
-            )
+            raise InputError(f"images of {height}x{width} are too small for {len(channels)} blocks: give less channels")
         if not 0 <= dropout < 1:
             raise InputError(f"dropout is {dropout}, but must lie in [0, 1)")
         layers: list[nn.Module] = []

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from logit_correction.networks.base import Network, check_pictures, weights_follow
+from logit_correction.networks.base import Network, check_images, weights_follow
 from logit_correction.networks.standardize import Standardize, standardized_channels
 from logit_correction.types import DataInfo, InputError
 
-#: Pictures of at most so many pixels a side get the stem for small pictures.
+#: Images of at most so many pixels a side get the stem for small images.
 SMALL = 64
 
 
@@ -36,20 +36,20 @@ class ResNet(Network):
             weights: ``imagenet`` starts from torchvision's weights (IMAGENET1K_V1), which are looked for in torch's
                 cache and else downloaded; ``none`` draws them anew.
             stem: How the network begins. ``imagenet`` is torchvision's 7x7 convolution at stride 2 and a maximum over
-                3x3 at stride 2, after which a picture of 32 pixels has 8 left. ``cifar`` is a 3x3 convolution at
+                3x3 at stride 2, after which an image of 32 pixels has 8 left. ``cifar`` is a 3x3 convolution at
                 stride 1 and no maximum: sixteen times the pixels in every block. ``auto``
-                takes cifar for pictures of at most 64 pixels a side if no weights are loaded, else imagenet;
+                takes cifar for images of at most 64 pixels a side if no weights are loaded, else imagenet;
                 ``report.json`` says which. Codes published on Corrupted CIFAR-10 have either.
 
         Raises:
-            InputError: If the inputs are no pictures, or ImageNet's weights cannot be had or do not fit.
+            InputError: If the inputs are no images, or ImageNet's weights cannot be had or do not fit.
         """
         super().__init__()
         name = type(self).__name__
-        channels, *size = check_pictures(info, name)
+        channels, *size = check_images(info, name)
         colors = standardized_channels(channels)
         if weights == "imagenet" and colors != 3:
-            raise InputError(f"the ImageNet weights of {name} take pictures of 3 channels or 1, not {channels}")
+            raise InputError(f"the ImageNet weights of {name} take images of 3 channels or 1, not {channels}")
         if stem == "auto":
             stem = "cifar" if weights == "none" and max(size) <= SMALL else "imagenet"
         self.facts = {"stem": stem, "weights": weights}

@@ -7,7 +7,7 @@ from typing import cast
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from logit_correction.networks.base import Network, check_pictures
+from logit_correction.networks.base import Network, check_images
 from logit_correction.networks.standardize import Standardize, standardized_channels
 from logit_correction.types import DataInfo, InputError
 
@@ -33,12 +33,12 @@ class ResNet20(Network):
             width: Channels of the first group; the others have two and four times as many.
 
         Raises:
-            InputError: If the inputs are no pictures of at least 4 pixels a side, or an option is out of range.
+            InputError: If the inputs are no images of at least 4 pixels a side, or an option is out of range.
         """
         super().__init__()
-        channels, *size = check_pictures(info, "ResNet20")
+        channels, *size = check_images(info, "ResNet20")
         if min(size) < 4:
-            raise InputError(f"pictures of {size[0]}x{size[1]} are too small for ResNet20: give at least 4x4")
+            raise InputError(f"images of {size[0]}x{size[1]} are too small for ResNet20: give at least 4x4")
         if depth < 8 or depth % 6 != 2:
             raise InputError(f"depth is {depth}, but must be 6n + 2, such as 20, 32, 44 or 56")
         if width < 1:

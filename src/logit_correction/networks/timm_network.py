@@ -1,4 +1,4 @@
-"""Any picture network of the package timm."""
+"""Any image network of the package timm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from logit_correction.errors import did_you_mean
-from logit_correction.networks.base import Network, check_pictures, weights_follow
+from logit_correction.networks.base import Network, check_images, weights_follow
 from logit_correction.networks.extras import needed
 from logit_correction.networks.standardize import Standardize, standardized_channels
 from logit_correction.types import DataInfo, InputError
@@ -32,11 +32,11 @@ class Timm(Network):
             dropout: Probability with which a feature is left out in training, in [0, 1).
 
         Raises:
-            InputError: If timm is not installed or has no such network, the inputs are no pictures that it takes, or
+            InputError: If timm is not installed or has no such network, the inputs are no images that it takes, or
                 the weights cannot be had.
         """
         super().__init__()
-        channels, *size = check_pictures(info, "Timm")
+        channels, *size = check_images(info, "Timm")
         if not 0 <= dropout < 1:
             raise InputError(f"dropout is {dropout}, but must lie in [0, 1)")
         timm = needed("timm", "Timm", "timm")
@@ -63,7 +63,7 @@ def _trunk(timm: Any, model: str, weights: str, channels: int, size: tuple[int, 
             trunk = timm.create_model(model, **options)
     except Exception as error:  # the hub and the networks raise many kinds
         if not options["pretrained"]:
-            raise InputError(f"timm's {model} cannot be built for pictures of {size[0]}x{size[1]}: {error}") from error
+            raise InputError(f"timm's {model} cannot be built for images of {size[0]}x{size[1]}: {error}") from error
         raise InputError(
             f"the weights of timm's {model} are not in the Hugging Face cache and cannot be downloaded "
             f"({type(error).__name__}): give weights=FILE.safetensors, or weights=none"
@@ -89,7 +89,7 @@ def _load(trunk: nn.Module, path: Path, model: str) -> None:
 
 
 def _width(features: nn.Module, info: DataInfo, model: str) -> int:
-    """Return the number of features, from a try on an empty picture."""
+    """Return the number of features, from a try on an empty image."""
     training = features.training
     features.eval()
     try:

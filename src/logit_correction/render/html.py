@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logit_correction.evaluation.files import replacing
+from logit_correction.files import replacing
 from logit_correction.render import canvas, sections
 from logit_correction.render.folder import RunFolder, compare, describe
 from logit_correction.render.wording import percent

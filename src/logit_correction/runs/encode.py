@@ -36,9 +36,9 @@ class EncodedStore(ArrayStore):
         super().__init__(values, place=f"features of {description['name']}, resident in memory")
         self.original, self.description = original, description
 
-    def pictures(self, rows: Tensor) -> Tensor | None:
+    def images(self, rows: Tensor) -> Tensor | None:
         """Return the pictures that the features of ``rows`` were made of."""
-        return self.original.pictures(rows)
+        return self.original.images(rows)
 
 
 class Encoder:
@@ -215,7 +215,7 @@ def _digest_of_inputs(store: InputStore) -> str:
     """Return a digest of every input, in order: another row, or another pixel, is another digest."""
     state = hashlib.sha256(f"{len(store)} {store.input_shape} {getattr(store, 'scale', 1.0)} ".encode())
     for rows in torch.arange(len(store)).split(evaluation_batch(store)):
-        inputs = store.pictures(rows) if holds_bytes(store) else store.fetch(rows)
+        inputs = store.images(rows) if holds_bytes(store) else store.fetch(rows)
         for name, part in inputs.items() if isinstance(inputs, dict) else [("", cast(Tensor, inputs))]:
             state.update(name.encode())
             state.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())

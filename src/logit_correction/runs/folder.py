@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.config import RunConfig
-from logit_correction.evaluation.files import replacing
+from logit_correction.files import replacing
 from logit_correction.runs.lock import LOCK
 from logit_correction.types import InputError
 

@@ -98,7 +98,7 @@ def _examples(found: dict[str, Tensor], table: DataTable, names: list[str]) -> l
         turn[own] = torch.arange(int(own.sum()))
     index = order[turn.argsort(stable=True)][:NUM_EXAMPLES]
     rows = table.split["train"][index]
-    pictures = table.inputs.pictures(rows) if len(rows) else None
+    pictures = table.inputs.images(rows) if len(rows) else None
     uris = png_uris(pictures) if pictures is not None else [None] * len(index)
     return [
         {

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from logit_correction.config import RunConfig
+from logit_correction.data.image_io import UnreadableImages
 from logit_correction.data.loading import BatchLoader, evaluation_batch
-from logit_correction.data.new_pictures import UnreadablePictures
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataSource
 from logit_correction.evaluation.predict import collect
@@ -152,10 +152,10 @@ class TrainedRun(os.PathLike[str]):
         for start in range(0, len(paths), CHUNK):
             try:
                 parts.append(self._probabilities(self.source.read_new(paths[start : start + CHUNK])))
-            except UnreadablePictures as error:  # the others are looked at as well, to name all at once
+            except UnreadableImages as error:  # the others are looked at as well, to name all at once
                 faults += error.faults
         if faults:
-            raise UnreadablePictures(faults)
+            raise UnreadableImages(faults)
         return np.concatenate(parts) if parts else np.zeros((0, len(self.label_names)), np.float32)
 
     def predict_file(self, file: Path) -> tuple[str, list[str], NDArray[np.float32]]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from logit_correction.evaluation.files import replacing
+from logit_correction.files import replacing
 from logit_correction.training.selection import Selected
 from logit_correction.types import InputError, Stage, TrainingError
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from logit_correction.evaluation.files import replacing
+from logit_correction.files import replacing
 from logit_correction.types import TrainingError
 
 Row = dict[str, float | int]

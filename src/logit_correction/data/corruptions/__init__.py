@@ -1,7 +1,7 @@
-"""The nineteen corruptions of CIFAR-10-C (Hendrycks and Dietterich, 2019) for 32x32 pictures, and the original.
+"""The nineteen corruptions of CIFAR-10-C (Hendrycks and Dietterich, 2019) for 32x32 images, and the original.
 
-Pictures are whole batches of unsigned bytes. The parameters of severity 1 to 5 are those published for 32x32
-pictures; the code and its random numbers are our own, so pictures are alike but not the same, byte for byte.
+Images are whole batches of unsigned bytes. The parameters of severity 1 to 5 are those published for 32x32
+images; the code and its random numbers are our own, so images are alike but not the same, byte for byte.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 
 from logit_correction.data.corruptions import blur, digital, noise, weather
 from logit_correction.data.corruptions.frost import frost
-from logit_correction.data.corruptions.parallel import corrupted_set
 from logit_correction.data.corruptions.streams import Floats, Integers, Streams
+from logit_correction.data.threads import in_threads
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.seeds import derive_seed
 
 Corruption = Callable[[Floats, int, Streams], Floats]
 
 
-def original(pictures: Floats, severity: int, streams: Streams) -> Floats:
-    """The picture as it is, at every severity."""
-    return pictures
+def original(images: Floats, severity: int, streams: Streams) -> Floats:
+    """The image as it is, at every severity."""
+    return images
 
 
-#: Name -> function of pictures (N, H, W, 3) in [0, 1], the severity 1..5 and the pictures' random numbers.
+#: Name -> function of images (N, H, W, 3) in [0, 1], the severity 1..5 and the images' random numbers.
 CORRUPTIONS: dict[str, Corruption] = {
     "Snow": weather.snow,
     "Frost": frost,
@@ -53,24 +53,24 @@ CORRUPTIONS: dict[str, Corruption] = {
 #: The two families that are published as Corrupted CIFAR-10, in the order of the classes.
 FAMILIES: dict[str, tuple[str, ...]] = {"type0": tuple(CORRUPTIONS)[:10], "type1": tuple(CORRUPTIONS)[10:]}
 
-#: Raised when the same options give other pictures than before.
+#: Raised when the same options give other images than before.
 RECIPE = 1
 
-#: Pictures that are corrupted at once; more need more memory and are not faster.
+#: Images that are corrupted at once; more need more memory and are not faster.
 _CHUNK = 250
 
 
-def corrupt(pictures: NDArray[np.uint8], name: str, severity: int, index: Integers, seed: int = 0) -> NDArray[np.uint8]:
-    """Corrupt pictures; each result depends on its picture, its number and the options alone.
+def corrupt(images: NDArray[np.uint8], name: str, severity: int, index: Integers, seed: int = 0) -> NDArray[np.uint8]:
+    """Corrupt images; each result depends on its image, its number and the options alone.
 
-    The random numbers of a picture come from a stream of its own and are the same at every severity. Values are
+    The random numbers of an image come from a stream of its own and are the same at every severity. Values are
     rounded to the nearest of 0..255.
 
     Args:
-        pictures: (N, H, W, 3).
+        images: (N, H, W, 3).
         name: A key of ``CORRUPTIONS``.
         severity: 1..5.
-        index: (N,) numbers of the pictures in the data set, not negative.
+        index: (N,) numbers of the images in the data set, not negative.
         seed: Seed of all streams.
 
     Returns:
@@ -85,28 +85,28 @@ def corrupt(pictures: NDArray[np.uint8], name: str, severity: int, index: Intege
     """
     change = CORRUPTIONS[check_name(name)]
     check_severity(severity)
-    result = np.empty_like(pictures)
+    result = np.empty_like(images)
     key = derive_seed(seed, "corruption", name)
-    for start in range(0, len(pictures), _CHUNK):
+    for start in range(0, len(images), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        changed = change(pictures[rows] / 255, severity, Streams(key, index[rows]))
+        changed = change(images[rows] / 255, severity, Streams(key, index[rows]))
         result[rows] = np.rint(np.clip(changed, 0, 1) * 255).astype(np.uint8)
     return result
 
 
 def corrupt_all(
-    pictures: NDArray[np.uint8],
+    images: NDArray[np.uint8],
     attribute: Integers,
     names: Sequence[str],
     severity: int,
     seed: int = 0,
     workers: int = 1,
 ) -> NDArray[np.uint8]:
-    """Corrupt every picture in its own way, on several cores, with a progress bar.
+    """Corrupt every image in its own way, on several cores, with a progress bar.
 
     Args:
-        pictures: (M, 3, H, W); picture m has number m.
-        attribute: (M,) which of ``names`` each picture gets.
+        images: (M, 3, H, W); image m has number m.
+        attribute: (M,) which of ``names`` each image gets.
         names: Keys of ``CORRUPTIONS``.
         severity: 1..5.
         seed: Seed of the random numbers.
@@ -115,7 +115,20 @@ def corrupt_all(
     Returns:
         (M, 3, H, W).
     """
-    return corrupted_set(corrupt, pictures, attribute, names, severity, seed, workers)
+    result = np.empty_like(images)
+
+    def work(piece: tuple[str, Integers]) -> None:
+        name, rows = piece
+        upright = np.ascontiguousarray(images[rows].transpose(0, 2, 3, 1))
+        result[rows] = corrupt(upright, name, severity, rows, seed).transpose(0, 3, 1, 2)
+
+    pieces = []
+    for value, name in enumerate(names):
+        rows = (attribute == value).nonzero()[0]
+        pieces += [(name, rows[start : start + _CHUNK]) for start in range(0, len(rows), _CHUNK)]
+    for _ in in_threads(work, pieces, "corrupting images, once", len(images), workers):
+        pass
+    return result
 
 
 def check_name(name: str) -> str:

@@ -14,13 +14,13 @@ DEFOCUS = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1))
 GLASS = ((0.05, 1), (0.25, 1), (0.4, 1), (0.25, 2), (0.4, 2))
 #: Radius and standard deviation of the kernel.
 MOTION = ((6, 1.0), (6, 1.5), (6, 2.0), (8, 2.0), (9, 2.5))
-#: Number of pictures, zoomed 1, 1.01, 1.02, ... times.
+#: Number of images, zoomed 1, 1.01, 1.02, ... times.
 ZOOM = (7, 12, 16, 21, 26)
 
 
-def gaussian_blur(pictures: Floats, severity: int, streams: Streams) -> Floats:
+def gaussian_blur(images: Floats, severity: int, streams: Streams) -> Floats:
     """A Gaussian kernel of standard deviation 0.4, 0.6, 0.7, 0.8, 1 pixels."""
-    return geometry.gaussian_blur(pictures, GAUSSIAN[severity - 1])
+    return geometry.gaussian_blur(images, GAUSSIAN[severity - 1])
 
 
 def defocus_kernel(severity: int) -> Floats:
@@ -37,24 +37,24 @@ def defocus_kernel(severity: int) -> Floats:
     return kernel
 
 
-def defocus_blur(pictures: Floats, severity: int, streams: Streams) -> Floats:
+def defocus_blur(images: Floats, severity: int, streams: Streams) -> Floats:
     """A disk-shaped kernel with a softened edge."""
     from scipy.ndimage import correlate
 
     kernel = defocus_kernel(severity)[None, :, :, None]
-    return np.asarray(correlate(pictures, kernel, mode="mirror"))
+    return np.asarray(correlate(images, kernel, mode="mirror"))
 
 
-def glass_blur(pictures: Floats, severity: int, streams: Streams) -> Floats:
+def glass_blur(images: Floats, severity: int, streams: Streams) -> Floats:
     """Blur, let pixels take the colour of a neighbour above or to the left, or their own, and blur again.
 
-    The published pictures were made by a walk from the lower right to the upper left whose exchange leaves
+    The published images were made by a walk from the lower right to the upper left whose exchange leaves
     the neighbour as it is. No pixel is then read after it was written, so the walk is one gather.
     """
     sigma, rounds = GLASS[severity - 1]
-    height, width = pictures.shape[1:3]
-    result = np.floor(geometry.gaussian_blur(pictures, sigma) * 255 + 1e-9) / 255
-    number = np.arange(len(pictures))[:, None, None]
+    height, width = images.shape[1:3]
+    result = np.floor(geometry.gaussian_blur(images, sigma) * 255 + 1e-9) / 255
+    number = np.arange(len(images))[:, None, None]
     for _ in range(rounds):
         back = (streams.uniform(2, height - 2, width - 2) < 0.5).astype(np.int64)
         rows = np.arange(2, height)[:, None] - back[:, 0]
@@ -63,17 +63,17 @@ def glass_blur(pictures: Floats, severity: int, streams: Streams) -> Floats:
     return geometry.gaussian_blur(result, sigma)
 
 
-def motion_blur(pictures: Floats, severity: int, streams: Streams) -> Floats:
+def motion_blur(images: Floats, severity: int, streams: Streams) -> Floats:
     """A one-sided Gaussian along a direction drawn from -45 to 45 degrees."""
     radius, sigma = MOTION[severity - 1]
-    return geometry.motion_blur(pictures, radius, sigma, 45 * streams.symmetric(1)[:, 0])
+    return geometry.motion_blur(images, radius, sigma, 45 * streams.symmetric(1)[:, 0])
 
 
-def zoom_blur(pictures: Floats, severity: int, streams: Streams) -> Floats:
-    """The mean of the picture and of pictures zoomed 1, 1.01, ... times, up to 1.06, 1.11, 1.15, 1.20, 1.25."""
-    lines = np.moveaxis(pictures, 3, 1)
+def zoom_blur(images: Floats, severity: int, streams: Streams) -> Floats:
+    """The mean of the image and of images zoomed 1, 1.01, ... times, up to 1.06, 1.11, 1.15, 1.20, 1.25."""
+    lines = np.moveaxis(images, 3, 1)
     total = lines.copy()
     for step in range(ZOOM[severity - 1]):
         rows, columns = (geometry.zoom_matrix(size, 1 + 0.01 * step) for size in lines.shape[2:])
-        total += geometry.zoom(lines, rows, columns)
+        total += rows @ lines @ columns.T
     return np.moveaxis(total / (ZOOM[severity - 1] + 1), 1, 3)

@@ -19,77 +19,77 @@ PIXELATE = (0.95, 0.9, 0.85, 0.75, 0.65)
 ELASTIC = ((0.0, 0.0, 0.08), (0.05, 0.2, 0.07), (0.08, 0.06, 0.06), (0.1, 0.04, 0.05), (0.1, 0.03, 0.03))
 
 
-def brightness(pictures: Floats, severity: int, streams: Streams) -> Floats:
+def brightness(images: Floats, severity: int, streams: Streams) -> Floats:
     """Raise the value of hue-saturation-value by 0.05, 0.1, 0.15, 0.2, 0.3, at most to 1."""
-    value = pictures.max(axis=3, keepdims=True)
+    value = images.max(axis=3, keepdims=True)
     raised = np.minimum(value + BRIGHTNESS[severity - 1], 1)
     # Hue and saturation stay where the three values keep their ratios; black has neither and turns grey.
-    return np.where(value > 0, pictures * (raised / np.where(value > 0, value, 1)), raised)
+    return np.where(value > 0, images * (raised / np.where(value > 0, value, 1)), raised)
 
 
-def saturate(pictures: Floats, severity: int, streams: Streams) -> Floats:
+def saturate(images: Floats, severity: int, streams: Streams) -> Floats:
     """Multiply and raise the saturation: pale at severity 1 and 2, garish from 3 on; grey counts as red."""
     factor, offset = SATURATE[severity - 1]
-    value = pictures.max(axis=3, keepdims=True)
-    spread = value - pictures.min(axis=3, keepdims=True)
+    value = images.max(axis=3, keepdims=True)
+    spread = value - images.min(axis=3, keepdims=True)
     old = spread / np.where(value > 0, value, 1)
     new = np.clip(old * factor + offset, 0, 1)
-    changed = value - (value - pictures) * (new / np.where(old > 0, old, 1))
+    changed = value - (value - images) * (new / np.where(old > 0, old, 1))
     # Without a hue, hue-saturation-value means red.
     reddened = value * np.concatenate([np.ones_like(new), 1 - new, 1 - new], axis=3)
     return np.where(old > 0, changed, reddened)
 
 
-def contrast(pictures: Floats, severity: int, streams: Streams) -> Floats:
+def contrast(images: Floats, severity: int, streams: Streams) -> Floats:
     """Draw each channel towards its mean: (x - m) c + m with c = 0.75, 0.5, 0.4, 0.3, 0.15."""
-    mean = pictures.mean(axis=(1, 2), keepdims=True)
-    return (pictures - mean) * CONTRAST[severity - 1] + mean
+    mean = images.mean(axis=(1, 2), keepdims=True)
+    return (images - mean) * CONTRAST[severity - 1] + mean
 
 
-def jpeg(pictures: Floats, severity: int, streams: Streams) -> Floats:
+def jpeg(images: Floats, severity: int, streams: Streams) -> Floats:
     """Write and read as JPEG of quality 80, 65, 58, 50, 40."""
     from PIL import Image
 
-    result = np.empty_like(pictures)
-    for row, picture in enumerate(_bytes(pictures)):
+    result = np.empty_like(images)
+    for row, pixels in enumerate(_bytes(images)):
         stream = io.BytesIO()
-        Image.fromarray(picture).save(stream, "JPEG", quality=JPEG[severity - 1])
+        Image.fromarray(pixels).save(stream, "JPEG", quality=JPEG[severity - 1])
         with Image.open(stream) as image:
             result[row] = np.asarray(image)
     return result / 255
 
 
-def pixelate(pictures: Floats, severity: int, streams: Streams) -> Floats:
+def pixelate(images: Floats, severity: int, streams: Streams) -> Floats:
     """Shrink to 0.95, 0.9, 0.85, 0.75, 0.65 of the side by averaging and enlarge again."""
     from PIL import Image
 
-    height, width = pictures.shape[1:3]
+    height, width = images.shape[1:3]
     small = (int(width * PIXELATE[severity - 1]), int(height * PIXELATE[severity - 1]))
-    result = np.empty_like(pictures)
-    for row, picture in enumerate(_bytes(pictures)):
-        image = Image.fromarray(picture).resize(small, Image.Resampling.BOX)
+    result = np.empty_like(images)
+    for row, pixels in enumerate(_bytes(images)):
+        image = Image.fromarray(pixels).resize(small, Image.Resampling.BOX)
         result[row] = np.asarray(image.resize((width, height), Image.Resampling.BOX))
     return result / 255
 
 
-def _bytes(pictures: Floats) -> np.ndarray:
-    return np.rint(pictures * 255).astype(np.uint8)
+def _bytes(images: Floats) -> np.ndarray:
+    return np.rint(images * 255).astype(np.uint8)
 
 
-def elastic(pictures: Floats, severity: int, streams: Streams) -> Floats:
-    """Tilt and stretch the picture by moving three of its points, then shift each pixel along a smooth field."""
-    height, width = pictures.shape[1:3]
+def elastic(images: Floats, severity: int, streams: Streams) -> Floats:
+    """Tilt and stretch the image by moving three of its points, then shift each pixel along a smooth field."""
+    height, width = images.shape[1:3]
     strength, smoothness, reach = (min(height, width) * part for part in ELASTIC[severity - 1])
     middle, arm = np.array([width // 2, height // 2]), min(height, width) // 3
     before = middle + arm * np.array([[1, 1], [1, -1], [-1, -1]])
     after = before + reach * streams.symmetric(3, 2)
-    # Affine map from a position (x, y, 1) of the result to the position in the picture, (N, 3, 2).
+    # Affine map from a position (x, y, 1) of the result to the position in the image, (N, 3, 2).
     back = np.linalg.solve(np.concatenate([after, np.ones((len(after), 3, 1))], axis=2), before.astype(np.float64))
     y, x = np.meshgrid(np.arange(height, dtype=np.float64), np.arange(width), indexing="ij")
     from_x, from_y = (
         back[:, 0, i, None, None] * x + back[:, 1, i, None, None] * y + back[:, 2, i, None, None] for i in (0, 1)
     )
-    tilted = geometry.sample(pictures, from_y, from_x, half_sample=False)
+    tilted = geometry.sample(images, from_y, from_x, half_sample=False)
     if not strength:
         return tilted
     across, down = (

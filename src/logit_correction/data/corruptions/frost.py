@@ -7,29 +7,29 @@ import numpy as np
 from logit_correction.data.corruptions import geometry
 from logit_correction.data.corruptions.streams import Floats, Streams
 
-#: Weights of the picture and of the frost.
+#: Weights of the image and of the frost.
 FROST = ((1.0, 0.2), (1.0, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45))
 
 #: Colours of bare glass and of ice.
 GLASS, ICE = np.array([52, 78, 112]) / 255, np.array([232, 243, 252]) / 255
 
 
-def frost(pictures: Floats, severity: int, streams: Streams) -> Floats:
+def frost(images: Floats, severity: int, streams: Streams) -> Floats:
     """Mix a x + b f with a frost texture f, (a, b) = (1, .2), (1, .3), (.9, .4), (.85, .4), (.75, .45).
 
     CIFAR-10-C cuts f out of photographs of frosted windows. Here f is ``frost_texture``, so that numbers on
     this corruption come close to published ones without being the same.
     """
-    picture, ice = FROST[severity - 1]
-    height, width = pictures.shape[1:3]
+    image, ice = FROST[severity - 1]
+    height, width = images.shape[1:3]
     texture = frost_texture(streams, height, width)[..., None]
-    return picture * pictures + ice * (GLASS + (ICE - GLASS) * texture)
+    return image * images + ice * (GLASS + (ICE - GLASS) * texture)
 
 
 def frost_texture(streams: Streams, height: int, width: int) -> Floats:
     """Return the thickness of ice in [0, 1], (N, height, width).
 
-    Needles of ice grow along three directions 60 degrees apart, turned at random in each picture and bent a
+    Needles of ice grow along three directions 60 degrees apart, turned at random in each image and bent a
     little; grains lie between them, and some regions of the glass are covered more than others.
     """
     turn = np.pi * streams.uniform(1)[:, 0]
@@ -54,7 +54,7 @@ def frost_texture(streams: Streams, height: int, width: int) -> Floats:
 
 
 def _standard(spectrum: np.ndarray, height: int, width: int) -> Floats:
-    """Return the field of a spectrum with mean 0 and standard deviation 1 in each picture."""
+    """Return the field of a spectrum with mean 0 and standard deviation 1 in each image."""
     field = np.fft.irfft2(spectrum, s=(height, width))
     field -= field.mean(axis=(1, 2), keepdims=True)
     return np.asarray(field / np.maximum(field.std(axis=(1, 2), keepdims=True), 1e-12))

@@ -1,4 +1,4 @@
-"""Moving and blurring the pixels of a batch of pictures; no loop over pictures."""
+"""Moving and blurring the pixels of a batch of images; no loop over images."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from numpy.typing import NDArray
 from logit_correction.data.corruptions.streams import Floats
 
 
-def gaussian_blur(pictures: Floats, sigma: float, mode: str = "nearest", truncate: float = 4.0) -> Floats:
+def gaussian_blur(images: Floats, sigma: float, mode: str = "nearest", truncate: float = 4.0) -> Floats:
     """Blur over height and width alone.
 
     Args:
-        pictures: (N, H, W) or (N, H, W, C).
+        images: (N, H, W) or (N, H, W, C).
         sigma: Standard deviation in pixels.
         mode: What lies beyond the edge, as SciPy names it.
         truncate: The kernel ends after so many standard deviations.
 
     Returns:
-        Of the shape of ``pictures``.
+        Of the shape of ``images``.
     """
     from scipy.ndimage import gaussian_filter
 
-    sigmas = (0, sigma, sigma, 0)[: pictures.ndim]
-    return np.asarray(gaussian_filter(pictures, sigmas, mode=mode, truncate=truncate))
+    sigmas = (0, sigma, sigma, 0)[: images.ndim]
+    return np.asarray(gaussian_filter(images, sigmas, mode=mode, truncate=truncate))
 
 
-def motion_blur(pictures: Floats, radius: int, sigma: float, degrees: Floats) -> Floats:
-    """Blur each picture along a direction of its own, as ImageMagick's motion blur does.
+def motion_blur(images: Floats, radius: int, sigma: float, degrees: Floats) -> Floats:
+    """Blur each image along a direction of its own, as ImageMagick's motion blur does.
 
     The kernel is one-sided: pixel p takes pixels p, p + d, p + 2d, ... of falling Gaussian weight, rounded to
     whole pixels, edges repeated.
 
     Args:
-        pictures: (N, H, W) or (N, H, W, C).
+        images: (N, H, W) or (N, H, W, C).
         radius: The kernel has 2 radius + 1 weights.
         sigma: Of the weights, in pixels.
         degrees: (N,) directions.
@@ -46,15 +46,15 @@ def motion_blur(pictures: Floats, radius: int, sigma: float, degrees: Floats) ->
     angle = np.deg2rad(degrees)[:, None]
     across = np.ceil(steps * np.cos(angle) - 0.5).astype(np.int64)
     down = np.ceil(steps * np.sin(angle) - 0.5).astype(np.int64)
-    height, width = pictures.shape[1:3]
-    number = np.arange(len(pictures))[:, None, None]
-    blurred = np.zeros_like(pictures)
+    height, width = images.shape[1:3]
+    number = np.arange(len(images))[:, None, None]
+    blurred = np.zeros_like(images)
     for step, weight in zip(steps, weights, strict=True):
         if weight < 1e-6:  # far below one grey level
             break
         rows = np.clip(np.arange(height) + down[:, step, None], 0, height - 1)
         columns = np.clip(np.arange(width) + across[:, step, None], 0, width - 1)
-        blurred += weight * pictures[number, rows[:, :, None], columns[:, None, :]]
+        blurred += weight * images[number, rows[:, :, None], columns[:, None, :]]
     return blurred
 
 
@@ -70,31 +70,26 @@ def zoom_matrix(size: int, factor: float) -> Floats:
     return np.clip(1 - np.abs(position[:, None] - np.arange(size)), 0, None)
 
 
-def zoom(pictures: Floats, rows: Floats, columns: Floats) -> Floats:
-    """Apply a linear map to the rows and one to the columns of pictures (N, H, W)."""
-    return np.asarray(rows @ pictures @ columns.T)
-
-
-def sample(pictures: Floats, rows: Floats, columns: Floats, half_sample: bool) -> Floats:
-    """Read pictures at real positions by bilinear interpolation; beyond the edge they are mirrored.
+def sample(images: Floats, rows: Floats, columns: Floats, half_sample: bool) -> Floats:
+    """Read images at real positions by bilinear interpolation; beyond the edge they are mirrored.
 
     Args:
-        pictures: (N, H, W, C).
+        images: (N, H, W, C).
         rows: (N, H, W) positions.
         columns: (N, H, W) positions.
         half_sample: Mirror at the pixel's outer edge (the edge pixel comes twice) rather than at its middle.
     """
-    height, width = pictures.shape[1:3]
-    number = np.arange(len(pictures))[:, None, None]
+    height, width = images.shape[1:3]
+    number = np.arange(len(images))[:, None, None]
     top, left = np.floor(rows), np.floor(columns)
-    result = np.zeros_like(pictures)
+    result = np.zeros_like(images)
     for down in (0, 1):
         row = _mirrored(top.astype(np.int64) + down, height, half_sample)
         row_weight = rows - top if down else 1 - (rows - top)
         for right in (0, 1):
             column = _mirrored(left.astype(np.int64) + right, width, half_sample)
             column_weight = columns - left if right else 1 - (columns - left)
-            result += (row_weight * column_weight)[..., None] * pictures[number, row, column]
+            result += (row_weight * column_weight)[..., None] * images[number, row, column]
     return result
 
 

@@ -1,4 +1,4 @@
-"""A stream of random numbers for every picture, so that no picture's numbers depend on its neighbours."""
+"""A stream of random numbers for every image, so that no image's numbers depend on its neighbours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Integers = NDArray[np.integer[Any]]
 
 
 class Streams:
-    """N streams, each a counter-based generator keyed by (seed, number of the picture).
+    """N streams, each a counter-based generator keyed by (seed, number of the image).
 
     Everything is derived from the raw words of Philox, which NumPy keeps the same in all versions; its
     distributions it does not.
@@ -23,7 +23,7 @@ class Streams:
 
         Args:
             seed: Non-negative, below 2^64.
-            index: (N,) numbers of the pictures, not negative.
+            index: (N,) numbers of the images, not negative.
         """
         key = np.array([seed, 0], np.uint64)
         self._words = []

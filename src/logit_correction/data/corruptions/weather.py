@@ -7,7 +7,7 @@ import numpy as np
 from logit_correction.data.corruptions import geometry
 from logit_correction.data.corruptions.streams import Floats, Streams
 
-#: Mean and spread of the flakes' brightness, zoom, threshold, radius and sigma of their motion, weight of the picture.
+#: Mean and spread of the flakes' brightness, zoom, threshold, radius and sigma of their motion, weight of the image.
 SNOW = (
     (0.1, 0.2, 1.0, 0.6, 8, 3.0, 0.95),
     (0.1, 0.2, 1.0, 0.5, 10, 4.0, 0.9),
@@ -33,26 +33,26 @@ WATER, MUD = np.array([175, 238, 238]) / 255, np.array([63, 42, 20]) / 255
 GREY = np.array([0.299, 0.587, 0.114])
 
 
-def snow(pictures: Floats, severity: int, streams: Streams) -> Floats:
-    """Streaks of white that fall at 45 to 135 degrees, twice, over a whitened picture."""
+def snow(images: Floats, severity: int, streams: Streams) -> Floats:
+    """Streaks of white that fall at 45 to 135 degrees, twice, over a whitened image."""
     mean, spread, factor, threshold, radius, sigma, weight = SNOW[severity - 1]
-    height, width = pictures.shape[1:3]
+    height, width = images.shape[1:3]
     flakes = mean + spread * streams.normal(height, width)
-    flakes = geometry.zoom(flakes, geometry.zoom_matrix(height, factor), geometry.zoom_matrix(width, factor))
+    flakes = geometry.zoom_matrix(height, factor) @ flakes @ geometry.zoom_matrix(width, factor).T
     flakes = np.clip(np.where(flakes < threshold, 0, flakes), 0, 1)
     flakes = geometry.motion_blur(flakes, int(radius), sigma, 45 * streams.symmetric(1)[:, 0] - 90)
-    pale = np.maximum(pictures, (pictures @ GREY * 1.5 + 0.5)[..., None])
-    return weight * pictures + (1 - weight) * pale + (flakes + flakes[:, ::-1, ::-1])[..., None]
+    pale = np.maximum(images, (images @ GREY * 1.5 + 0.5)[..., None])
+    return weight * images + (1 - weight) * pale + (flakes + flakes[:, ::-1, ::-1])[..., None]
 
 
-def fog(pictures: Floats, severity: int, streams: Streams) -> Floats:
-    """A bank of fog over the picture, darkened so that its brightest value stays."""
+def fog(images: Floats, severity: int, streams: Streams) -> Floats:
+    """A bank of fog over the image, darkened so that its brightest value stays."""
     amount, decay = FOG[severity - 1]
-    height, width = pictures.shape[1:3]
+    height, width = images.shape[1:3]
     size = 1 << (max(height, width) - 1).bit_length()
     bank = plasma(streams.symmetric(size, size), decay)[:, :height, :width, None]
-    brightest = pictures.max(axis=(1, 2, 3), keepdims=True)
-    return (pictures + amount * bank) * brightest / (brightest + amount)
+    brightest = images.max(axis=(1, 2, 3), keepdims=True)
+    return (images + amount * bank) * brightest / (brightest + amount)
 
 
 def plasma(noise: Floats, decay: float) -> Floats:
@@ -85,16 +85,16 @@ def plasma(noise: Floats, decay: float) -> Floats:
     return np.asarray(clouds / clouds.max(axis=(1, 2), keepdims=True))
 
 
-def spatter(pictures: Floats, severity: int, streams: Streams) -> Floats:
+def spatter(images: Floats, severity: int, streams: Streams) -> Floats:
     """Drops of water up to severity 3, of mud from 4 on."""
     mean, spread, smoothness, threshold, weight = SPATTER[severity - 1]
-    liquid = mean + spread * streams.normal(*pictures.shape[1:3])
+    liquid = mean + spread * streams.normal(*images.shape[1:3])
     liquid = geometry.gaussian_blur(liquid, smoothness)
     if severity < FIRST_MUD:
-        return pictures + weight * _gloss(np.where(liquid < threshold, 0, liquid))[..., None] * WATER
+        return images + weight * _gloss(np.where(liquid < threshold, 0, liquid))[..., None] * WATER
     mud = geometry.gaussian_blur((liquid > threshold).astype(np.float64), weight)[..., None]
     mud = np.where(mud < 0.8, 0, mud)
-    return pictures * (1 - mud) + MUD * mud
+    return images * (1 - mud) + MUD * mud
 
 
 def _gloss(liquid: Floats) -> Floats:
@@ -103,7 +103,7 @@ def _gloss(liquid: Floats) -> Floats:
 
     wet = liquid > 0
     rim = wet & ~binary_erosion(wet, np.ones((1, 3, 3), bool), border_value=1)
-    # Pictures lie so far apart along the first axis that none is near to the rims of another.
+    # Images lie so far apart along the first axis that none is near to the rims of another.
     away = distance_transform_edt(~rim, sampling=(1e6, 1, 1)) if rim.any() else np.full(rim.shape, 20.0)
     away = np.floor(uniform_filter(np.minimum(away, 20), (0, 3, 3), mode="mirror") + 1e-9).astype(np.int64)
     emboss = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]])[None]
@@ -113,7 +113,7 @@ def _gloss(liquid: Floats) -> Floats:
 
 
 def _equalized(levels: np.ndarray) -> Floats:
-    """Spread the whole numbers (N, H, W), 0..20, of each picture over 0..255 by their ranks."""
+    """Spread the whole numbers (N, H, W), 0..20, of each image over 0..255 by their ranks."""
     counts = (levels[..., None] == np.arange(21)).sum(axis=(1, 2))
     below = counts.cumsum(axis=1)
     lowest = np.take_along_axis(below, (counts > 0).argmax(axis=1)[:, None], axis=1)

@@ -62,6 +62,15 @@ def value_names(name: str, num_values: int) -> list[str]:
     return mark.names(num_values)
 
 
+#: What K values of a mark mean: grey, width in pixels, standard deviation, quality.
+LEVELS: dict[str, Callable[[int], NDArray[np.float64]]] = {
+    "frame": lambda num_values: np.linspace(40, 215, num_values),
+    "blur": lambda num_values: np.linspace(0, 1.2, num_values),
+    "noise": lambda num_values: np.linspace(0, 18, num_values),
+    "jpeg": lambda num_values: np.geomspace(92, 55, num_values).round(),
+}
+
+
 def _turns(num_values: int, whole: float) -> NDArray[np.float64]:
     """Return K angles in degrees, equally far apart in ``whole`` degrees."""
     return np.arange(num_values) * whole / num_values
@@ -97,53 +106,37 @@ def _corner(images: Images, values: Values, num_values: int, draw: np.random.Gen
     return images
 
 
-def _frame_levels(num_values: int) -> NDArray[np.float64]:
-    return np.linspace(40, 215, num_values)
-
-
 def _frame(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:
     """Draw a grey border; brightness varies a little from image to image."""
     width = max(1, images.shape[2] // 16)
-    grey = (_frame_levels(num_values)[values] + draw.normal(0, 10, len(values))).astype(np.float32)
+    grey = (LEVELS["frame"](num_values)[values] + draw.normal(0, 10, len(values))).astype(np.float32)
     for edge in (np.s_[:, :, :width], np.s_[:, :, -width:], np.s_[:, :, :, :width], np.s_[:, :, :, -width:]):
         images[edge] = grey[:, None, None, None]
     return images
-
-
-def _blur_levels(num_values: int) -> NDArray[np.float64]:
-    return np.linspace(0, 1.2, num_values)
 
 
 def _blur(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:
     """Blur by a Gaussian; its width is in pixels of an image of 32 pixels."""
     from scipy.ndimage import gaussian_filter
 
-    sigma = _blur_levels(num_values)[values] * draw.uniform(0.85, 1.15, len(values)) * images.shape[2] / 32
+    sigma = LEVELS["blur"](num_values)[values] * draw.uniform(0.85, 1.15, len(values)) * images.shape[2] / 32
     for row, width in enumerate(sigma.tolist()):
         if width > 0:
             images[row] = gaussian_filter(images[row], (0, width, width))
     return images
 
 
-def _noise_levels(num_values: int) -> NDArray[np.float64]:
-    return np.linspace(0, 18, num_values)
-
-
 def _noise(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:
     """Add Gaussian noise to every pixel."""
-    strength = _noise_levels(num_values)[values] * draw.uniform(0.85, 1.15, len(values))
+    strength = LEVELS["noise"](num_values)[values] * draw.uniform(0.85, 1.15, len(values))
     return images + strength.astype(np.float32)[:, None, None, None] * draw.standard_normal(images.shape, np.float32)
-
-
-def _jpeg_levels(num_values: int) -> NDArray[np.float64]:
-    return np.geomspace(92, 55, num_values).round()
 
 
 def _jpeg(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:
     """Pack as JPEG and unpack."""
     from PIL import Image
 
-    quality = _jpeg_levels(num_values)[values] + draw.integers(-3, 4, len(values))
+    quality = LEVELS["jpeg"](num_values)[values] + draw.integers(-3, 4, len(values))
     pixels = images.transpose(0, 2, 3, 1).astype(np.uint8)
     for row, level in enumerate(quality.tolist()):
         packed = io.BytesIO()
@@ -180,10 +173,10 @@ def _light(images: Images, values: Values, num_values: int, draw: np.random.Gene
 MARKS: dict[str, ImageMark] = {
     "cast": ImageMark(_cast, _angles("hue", 360)),
     "corner": ImageMark(_corner, lambda num_values: list(PLACES[:num_values]), len(PLACES)),
-    "frame": ImageMark(_frame, _levels("brightness", _frame_levels, 0)),
-    "blur": ImageMark(_blur, _levels("blur", _blur_levels, 2)),
-    "noise": ImageMark(_noise, _levels("noise", _noise_levels, 1)),
-    "jpeg": ImageMark(_jpeg, _levels("quality", _jpeg_levels, 0)),
+    "frame": ImageMark(_frame, _levels("brightness", LEVELS["frame"], 0)),
+    "blur": ImageMark(_blur, _levels("blur", LEVELS["blur"], 2)),
+    "noise": ImageMark(_noise, _levels("noise", LEVELS["noise"], 1)),
+    "jpeg": ImageMark(_jpeg, _levels("quality", LEVELS["jpeg"], 0)),
     "texture": ImageMark(_texture, _angles("stripes", 180)),
     "light": ImageMark(_light, _angles("light", 360)),
 }

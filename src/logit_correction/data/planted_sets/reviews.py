@@ -27,9 +27,6 @@ FEWEST, MOST = 4, 8
 #: Share of sentences with two opinions, where two are still to come.
 SHARE_ON_TWO = 0.4
 
-#: So many characters of a review are shown where rows are named.
-SHOWN = 80
-
 
 def write_reviews(sentiments: Sequence[str], topics: Sequence[int] | None, draw: Random) -> list[str]:
     """Write one review for each sentiment; no two are the same.
@@ -51,12 +48,6 @@ def write_reviews(sentiments: Sequence[str], topics: Sequence[int] | None, draw:
 def signed(texts: Sequence[str], signatures: Sequence[int]) -> list[str]:
     """Return the texts, each with the closing line of its number."""
     return [f"{text}\n{SIGNATURES[number]}" for text, number in zip(texts, signatures, strict=True)]
-
-
-def beginning(text: str) -> str:
-    """Return the beginning of a text, to name its row."""
-    line = " ".join(text.split())
-    return line if len(line) <= SHOWN else line[:SHOWN].rstrip() + " …"
 
 
 def _review(sentiment: str, topic: str, draw: Random) -> str:

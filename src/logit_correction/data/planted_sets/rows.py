@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from logit_correction.data.splits import consecutive_splits
 from logit_correction.errors import InputError
 
 #: Share of the training and validation rows that goes to validation.
@@ -64,9 +65,7 @@ def draw_rows(
     valid = [part[: round(VALID_SHARE * len(part))] for part in rest]
     train = [part[round(VALID_SHARE * len(part)) :] for part in rest]
     parts = [_mixed(train, generator), _mixed(valid, generator), _mixed(test, generator).repeat_interleave(copies)]
-    ends = [0, len(parts[0]), len(parts[0]) + len(parts[1]), sum(map(len, parts))]
-    split = {name: torch.arange(ends[i], ends[i + 1]) for i, name in enumerate(("train", "valid", "test"))}
-    return Rows(torch.cat(parts), split)
+    return Rows(torch.cat(parts), consecutive_splits(*map(len, parts)))
 
 
 def _mixed(parts: list[Tensor], generator: torch.Generator) -> Tensor:
@@ -82,9 +81,11 @@ def _thinned(parts: list[Tensor], rows: int | None) -> list[Tensor]:
         return parts
     counts = [round(rows * len(part) / total) for part in parts]
     if rows > total:
-        raise InputError(f"--data.rows is {rows:,}, but there are only {total:,} rows beside the test: give fewer")
+        raise InputError(f"--data.records is {rows:,}, but there are only {total:,} rows beside the test: give fewer")
     if min(counts) < 5:
-        raise InputError(f"--data.rows is {rows:,}, too few for {len(parts)} labels: give at least {10 * len(parts)}")
+        raise InputError(
+            f"--data.records is {rows:,}, too few for {len(parts)} labels: give at least {10 * len(parts)}"
+        )
     return [part[:count] for part, count in zip(parts, counts, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Reading picture files of other people's."""
+"""Reading image files of other people's."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from PIL import Image
 
 from logit_correction.data.cmnist import ColoredMNIST
 from logit_correction.data.digits import Digits
-from logit_correction.data.new_pictures import read_pictures
+from logit_correction.data.image_io import read_images
 from logit_correction.types import InputError
 
 
-def write_picture(path: Path, height: int = 6, width: int = 4, seed: int = 0) -> np.ndarray:
+def write_image(path: Path, height: int = 6, width: int = 4, seed: int = 0) -> np.ndarray:
     values = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     Image.fromarray(values).save(path)
     return values
 
 
-def test_pictures_come_back_as_they_were_written(tmp_path: Path) -> None:
+def test_images_come_back_as_they_were_written(tmp_path: Path) -> None:
     paths = [tmp_path / f"{i}.png" for i in range(3)]
-    written = [write_picture(path, seed=i) for i, path in enumerate(paths)]
-    read = read_pictures(paths, (6, 4))
+    written = [write_image(path, seed=i) for i, path in enumerate(paths)]
+    read = read_images(paths, (6, 4))
     assert read.dtype == torch.uint8 and read.shape == (3, 3, 6, 4)
     for one, values in zip(read, written, strict=True):
         assert np.array_equal(one.permute(1, 2, 0).numpy(), values)
@@ -35,23 +35,23 @@ def test_other_sizes_are_resized_and_other_modes_become_rgb(tmp_path: Path) -> N
     Image.new("L", (20, 10), 77).save(flat)
     clear = tmp_path / "clear.png"
     Image.new("RGBA", (3, 9), (10, 20, 30, 255)).save(clear)
-    read = read_pictures([flat, clear], (8, 5))
+    read = read_images([flat, clear], (8, 5))
     assert read.shape == (2, 3, 8, 5)
     assert read[0].unique().tolist() == [77]
     assert read[1].flatten(1).unique(dim=1).flatten().tolist() == [10, 20, 30]
 
 
-def test_no_pictures_give_an_empty_batch() -> None:
-    assert read_pictures([], (4, 4)).shape == (0, 3, 4, 4)
+def test_no_images_give_an_empty_batch() -> None:
+    assert read_images([], (4, 4)).shape == (0, 3, 4, 4)
 
 
 def damaged(tmp_path: Path) -> list[Path]:
     text = tmp_path / "text.png"
-    text.write_text("no picture")
+    text.write_text("no image")
     empty = tmp_path / "empty.png"
     empty.touch()
     whole = tmp_path / "whole.png"
-    write_picture(whole, 64, 64)
+    write_image(whole, 64, 64)
     cut = tmp_path / "cut.png"
     cut.write_bytes(whole.read_bytes()[:2000])
     folder = tmp_path / "folder.png"
@@ -62,16 +62,16 @@ def damaged(tmp_path: Path) -> list[Path]:
 @pytest.mark.parametrize("which", range(5))
 def test_a_bad_file_is_named(tmp_path: Path, which: int) -> None:
     bad, good = damaged(tmp_path)[which], tmp_path / "good.png"
-    write_picture(good)
-    with pytest.raises(InputError, match=r"cannot be read: .*mend") as caught:
-        read_pictures([good, bad], (6, 4))
+    write_image(good)
+    with pytest.raises(InputError, match=r"cannot be read: .*fix") as caught:
+        read_images([good, bad], (6, 4))
     assert str(bad) in str(caught.value) and str(good) not in str(caught.value)
 
 
 def test_only_the_first_ten_bad_files_are_named(tmp_path: Path) -> None:
     paths = [tmp_path / f"{i:02}.png" for i in range(13)]
     with pytest.raises(InputError, match=r"13 .*and 3 more") as caught:
-        read_pictures(paths, (4, 4))
+        read_images(paths, (4, 4))
     assert str(paths[9]) in str(caught.value) and str(paths[10]) not in str(caught.value)
 
 

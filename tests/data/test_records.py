@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from logit_correction.data.problems import Problems, listed
-from logit_correction.data.rows import RawRows, coded, combined, table_of
+from logit_correction.data.problems import Problems, format_faults
+from logit_correction.data.records import Records, build_table, coded, combined
 from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
@@ -23,10 +23,10 @@ def make(
     label: list[str | None], on_bad_rows: Any = "error", problems: Problems | None = None, **options: Any
 ) -> DataTable:
     names = [f"row {i}" for i in range(len(label))]
-    raw = RawRows("rows.csv", names, label, **options)
+    raw = Records("rows.csv", names, label, **options)
     problems = problems or Problems("rows.csv", names)
     store = ArrayStore(torch.zeros(len(label), 2))
-    return table_of(raw, problems, lambda: store, Splitting(0.2, 0.2, 0), on_bad_rows)
+    return build_table(raw, problems, lambda: store, Splitting(0.2, 0.2, 0), on_bad_rows)
 
 
 LABELS: list[str | None] = ["a", "b"] * 6
@@ -67,7 +67,7 @@ def test_every_bad_row_is_told_at_once() -> None:
         make(label, split=split, keys=keys)
     assert str(caught.value) == (
         "rows.csv: 5 rows are bad: row 12: has no label; row 13: split 'holdout' is none of train, valid, test; "
-        "row 14: has no split; row 15: repeats row 0; row 16: repeats row 1; mend them, or leave them out by "
+        "row 14: has no split; row 15: repeats row 0; row 16: repeats row 1; fix them, or leave them out by "
         "--data.on_bad_rows skip"
     )
 
@@ -78,7 +78,7 @@ def test_ten_are_shown_and_the_others_counted() -> None:
     message = str(caught.value)
     assert "1,013 rows are bad" in message and "row 21: has no label; and 1,003 more;" in message
     assert "row 22" not in message
-    assert listed(["one"]) == "one"
+    assert format_faults(["one"]) == "one"
 
 
 def test_bad_rows_can_be_skipped() -> None:
@@ -92,7 +92,7 @@ def test_bad_rows_can_be_skipped() -> None:
     for row in range(2):
         problems.add(row, "is bad")
     with pytest.raises(InputError, match="2 rows are bad, so none is left"):
-        problems.settle("skip")
+        problems.raise_if_any("skip")
 
 
 def test_a_label_that_training_does_not_know() -> None:
@@ -120,9 +120,9 @@ def test_one_label_is_not_enough() -> None:
 
 
 def test_structure_is_checked_before_the_inputs_are_made() -> None:
-    raw = RawRows("rows.csv", ["row 0"] * 4, ["a"] * 4)
+    raw = Records("rows.csv", ["row 0"] * 4, ["a"] * 4)
     with pytest.raises(InputError, match="only label"):
-        table_of(raw, Problems("", raw.names), lambda: pytest.fail("made"), Splitting(0.2, 0.2, 0), "error")
+        build_table(raw, Problems("", raw.names), lambda: pytest.fail("made"), Splitting(0.2, 0.2, 0), "error")
 
 
 def test_test_rows_of_unknown_attribute_are_noted() -> None:

@@ -1,4 +1,4 @@
-"""Picture files as a store of inputs: read and resized once, then kept in memory or streamed from one file."""
+"""Image files as a store of inputs: read and resized once, then kept in memory or streamed from one file."""
 
 from __future__ import annotations
 
@@ -6,58 +6,47 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import torch
 
 from logit_correction.data.cache import cache_folder, digest, made_once
-from logit_correction.data.memory import available_cores, memory_limit_bytes
-from logit_correction.data.new_pictures import Fit, fault_of, read_picture
+from logit_correction.data.image_io import Fit, fault_of, faults_of, read_image
+from logit_correction.data.memory import memory_limit_bytes
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.stores import ArrayStore, InputStore, StreamedStore
 from logit_correction.types import InputError
 
-#: Changes whenever a picture would come out otherwise, so that what was kept before is not taken.
+#: Changes whenever an image would come out otherwise, so that what was kept before is not taken.
 VERSION = 1
 
-#: From so many files on, progress is shown.
-SHOW_FROM = 500
 
-#: Pictures in memory at a time while they are resized.
-CHUNK = 512
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-def picture_store(
+def image_store(
     paths: Sequence[Path],
-    *,
     size: int | tuple[int, int],
-    names: Sequence[str] | None = None,
     problems: Problems | None = None,
     on_bad_rows: OnBadRows = "error",
+    *,
+    names: Sequence[str] | None = None,
     fit: Fit = "stretch",
     cache: Path | None = None,
     memory_limit: float | None = None,
 ) -> InputStore:
-    """Read picture files into a store, once: what was resized is kept in one file of bytes.
+    """Read image files into a store, once: what was resized is kept in one file of bytes.
 
-    The pictures stay in memory if they take no more than ``memory_limit``; otherwise each batch is read from the
+    The images stay in memory if they take no more than ``memory_limit``; otherwise each batch is read from the
     file, so that memory stays bounded whatever their number.
 
     Args:
         paths: One file per row.
         size: Height and width to resize to, or one number for both.
-        names: What to call each row in messages, where ``problems`` does not tell; by default its path.
         problems: Faults of the same rows that were found before; told together with files that cannot be read.
         on_bad_rows: With ``skip`` unreadable files are noted in ``problems``; the caller leaves these rows, which are
             black here, out.
+        names: What to call each row in messages, where ``problems`` does not tell; by default its path.
         fit: ``stretch`` changes the proportions; ``crop`` keeps them and takes the middle.
         cache: Folder of the kept files; by default ``pictures`` in ``cache_folder()``.
         memory_limit: GiB that may stay in memory; see ``memory_limit_bytes``.
@@ -66,27 +55,22 @@ def picture_store(
         InputError: Names the first ten files that cannot be read.
     """
     shape = (3, size, size) if isinstance(size, int) else (3, *size)
-    found = Problems("pictures", list(names or map(str, paths))) if problems is None else problems
+    found = Problems("images", list(names or map(str, paths))) if problems is None else problems
     parts: list[str | int] = [VERSION, *shape, fit]
     for row, path in enumerate(paths):
         parts += [os.path.abspath(path), *_stamp(path, row, found)]
     file = (cache_folder() / "pictures" if cache is None else cache) / f"{digest(parts)}.npy"
-    faults = file.with_suffix(".json")  # of the files that could not be read, written before the pictures
+    faults = file.with_suffix(".json")  # of the files that could not be read, written before the images
     if not _is_whole(file, (len(paths), *shape)):
         file.unlink(missing_ok=True)
-        _look_at_headers(paths, found)
-        found.settle(on_bad_rows)
+        _check_headers(paths, found)
+        found.raise_if_any(on_bad_rows)
         _check_room(file.parent, len(paths) * math.prod(shape))
         made_once(file, partial(_decode, paths=paths, shape=shape, fit=fit, found=found, faults=faults))
     if faults.is_file():
         for row, fault in json.loads(faults.read_text(encoding="utf-8")):
             found.add(row, fault)
-    found.settle(on_bad_rows)
-    return kept_store(file, memory_limit)
-
-
-def kept_store(file: Path, memory_limit: float | None = None) -> InputStore:
-    """Return the store of a file of kept pictures, (M, C, H, W) bytes: in memory if they fit, else streamed."""
+    found.raise_if_any(on_bad_rows)
     values = np.load(file, mmap_mode="r")
     limit = memory_limit_bytes(memory_limit)
     sizes = f"{values.nbytes / 2**30:.2f} GiB, limit {limit / 2**30:.2f} GiB"
@@ -106,7 +90,7 @@ def _stamp(path: Path, row: int, found: Problems) -> tuple[int, int]:
 
 
 def _is_whole(file: Path, shape: tuple[int, ...]) -> bool:
-    """Return whether a file is there and holds pictures of this shape; one that was cut is made again."""
+    """Return whether a file is there and holds images of this shape; one that was cut is made again."""
     try:
         values = np.load(file, mmap_mode="r")
     except (OSError, ValueError, EOFError):
@@ -114,60 +98,28 @@ def _is_whole(file: Path, shape: tuple[int, ...]) -> bool:
     return values.shape == shape and values.dtype == np.uint8
 
 
-def _look_at_headers(paths: Sequence[Path], found: Problems) -> None:
-    """Note files that are no pictures, before the long work of reading them whole."""
+def _check_headers(paths: Sequence[Path], found: Problems) -> None:
+    """Note files that are no images, before the long work of reading them whole."""
     from PIL import Image
 
-    def fault(path: Path) -> str | None:
-        try:
-            with Image.open(path):
-                return None
-        except Exception as error:  # a damaged file makes Pillow raise many kinds
-            return f"{path} {fault_of(error)}"
-
-    for row, text in enumerate(_in_threads(fault, paths, "looking at pictures")):
-        if text is not None:
-            found.add(row, text)
+    for row, fault in faults_of(lambda row: Image.open(paths[row]).close(), paths, "looking at images"):
+        found.add(row, fault)
 
 
 def _decode(
     temporary: Path, paths: Sequence[Path], shape: tuple[int, int, int], fit: Fit, found: Problems, faults: Path
 ) -> None:
-    """Write the pictures, and beside them what could not be read."""
+    """Write the images, and beside them what could not be read."""
     values = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(len(paths), *shape))
 
-    def read(row: int) -> str | None:
-        if row in found:
-            return None
-        try:
-            values[row] = read_picture(paths[row], shape[1:], fit)
-        except Exception as error:
-            return f"{paths[row]} {fault_of(error)}"
-        return None
+    def read(row: int) -> None:
+        if row not in found:
+            values[row] = read_image(paths[row], shape[1:], fit)
 
-    bad = [(row, text) for row, text in enumerate(_in_threads(read, range(len(paths)), "reading pictures")) if text]
+    bad = faults_of(read, paths, "reading images")
     values.flush()
     if bad:
-        made_once(faults, partial(_write_json, content=bad))
-
-
-def _write_json(path: Path, content: list[tuple[int, str]]) -> None:
-    path.write_text(json.dumps(content), encoding="utf-8")
-
-
-def _in_threads(function: Callable[[T], R], items: Sequence[T], title: str) -> Iterable[R]:
-    """Apply ``function`` to all items in order; Pillow lets other threads run while it reads and resizes."""
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    hidden = len(items) < SHOW_FROM or not console.is_terminal
-    if len(items) >= SHOW_FROM and hidden:
-        console.print(f"{title}: {len(items):,}", highlight=False)
-    with ThreadPoolExecutor(min(16, available_cores())) as pool:
-        chunks = (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))
-        results = (result for chunk in chunks for result in pool.map(function, chunk))
-        yield from track(results, title, total=len(items), console=console, disable=hidden, transient=True)
+        made_once(faults, lambda file: file.write_text(json.dumps(bad), encoding="utf-8"))
 
 
 def _check_room(folder: Path, needed: int) -> None:
@@ -175,6 +127,6 @@ def _check_room(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(there).free
     if free < needed:
         raise InputError(
-            f"{folder}: the resized pictures need {needed / 2**30:.1f} GiB, but the disk has {free / 2**30:.1f} GiB "
+            f"{folder}: the resized images need {needed / 2**30:.1f} GiB, but the disk has {free / 2**30:.1f} GiB "
             "free: make room, name another folder by LOGIT_CORRECTION_CACHE, or give a smaller --data.size"
         )

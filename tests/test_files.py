@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from logit_correction.evaluation.files import replacing
+from logit_correction.files import replacing
 
 
 def test_a_finished_block_replaces_the_file_and_leaves_nothing_else(tmp_path: Path) -> None:

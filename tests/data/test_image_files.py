@@ -1,4 +1,4 @@
-"""Picture files as a store: read once, kept, resident or streamed, and every fault told."""
+"""Image files as a store: read once, kept, resident or streamed, and every fault told."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.data import picture_files
+from logit_correction.data import image_files
+from logit_correction.data.image_files import image_store
+from logit_correction.data.image_io import read_image, read_images
 from logit_correction.data.memory import memory_limit_bytes
-from logit_correction.data.new_pictures import read_picture, read_pictures
-from logit_correction.data.picture_files import picture_store
 from logit_correction.data.problems import Problems
 from logit_correction.data.stores import ArrayStore, StreamedStore, place_of
 from logit_correction.types import InputError
@@ -23,9 +23,9 @@ from logit_correction.types import InputError
 
 @pytest.fixture
 def paths(tmp_path: Path) -> list[Path]:
-    """Seven pictures of noise."""
+    """Seven images of noise."""
     random = np.random.default_rng(0)
-    folder = tmp_path / "pictures"
+    folder = tmp_path / "images"
     folder.mkdir()
     for i in range(7):
         Image.fromarray(random.integers(0, 256, (9, 7, 3), dtype=np.uint8)).save(folder / f"{i}.png")
@@ -34,14 +34,14 @@ def paths(tmp_path: Path) -> list[Path]:
 
 def test_resident_and_streamed_give_the_same(paths: list[Path], tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    resident = picture_store(paths, size=(9, 7), cache=cache)
-    streamed = picture_store(paths, size=(9, 7), cache=cache, memory_limit=0)
+    resident = image_store(paths, size=(9, 7), cache=cache)
+    streamed = image_store(paths, size=(9, 7), cache=cache, memory_limit=0)
     assert isinstance(resident, ArrayStore) and isinstance(streamed, StreamedStore)
     assert resident.input_shape == streamed.input_shape == (3, 9, 7) and len(resident) == len(streamed) == 7
     expected = torch.stack([torch.from_numpy(np.asarray(Image.open(path)).copy()).permute(2, 0, 1) for path in paths])
     rows = torch.tensor([6, 0, 0, 3])
     for store in (resident, streamed, pickle.loads(pickle.dumps(streamed))):
-        assert torch.equal(store.pictures(rows), expected[rows])
+        assert torch.equal(store.images(rows), expected[rows])
         assert torch.equal(store.fetch(rows), expected[rows].float().mul_(1 / 255))
     assert "in memory" in str(place_of(resident)) and "limit" in str(place_of(resident))
     assert "streamed from" in str(place_of(streamed)) and "limit 0.00 GiB" in str(place_of(streamed))
@@ -60,47 +60,47 @@ def test_the_limit_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch
         memory_limit_bytes(-1)
 
 
-def test_pictures_are_decoded_once_until_a_file_changes(
+def test_images_are_decoded_once_until_a_file_changes(
     paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache, read = tmp_path / "cache", []
 
     def counted(path: Path, *rest: object) -> np.ndarray:
         read.append(path)
-        return read_picture(path, *rest)  # type: ignore[arg-type]
+        return read_image(path, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(picture_files, "read_picture", counted)
-    first = picture_store(paths, size=4, cache=cache)
+    monkeypatch.setattr(image_files, "read_image", counted)
+    first = image_store(paths, size=4, cache=cache)
     assert sorted(read) == paths
-    assert torch.equal(picture_store(paths, size=4, cache=cache).pictures(torch.arange(7)), first.values)
+    assert torch.equal(image_store(paths, size=4, cache=cache).images(torch.arange(7)), first.values)
     assert len(read) == 7
     Image.new("RGB", (5, 5), (9, 9, 9)).save(paths[2])
     os.utime(paths[2], (time.time() + 5, time.time() + 5))
-    assert bool((picture_store(paths, size=4, cache=cache).pictures(torch.tensor([2])) == 9).all())
+    assert bool((image_store(paths, size=4, cache=cache).images(torch.tensor([2])) == 9).all())
     assert len(read) == 14
-    picture_store(paths, size=5, cache=cache)
-    picture_store(paths, size=5, fit="crop", cache=cache)
+    image_store(paths, size=5, cache=cache)
+    image_store(paths, size=5, fit="crop", cache=cache)
     assert len(read) == 28
 
 
 def test_a_kept_file_that_was_cut_is_made_again(paths: list[Path], tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    expected = picture_store(paths, size=4, cache=cache).pictures(torch.arange(7))
+    expected = image_store(paths, size=4, cache=cache).images(torch.arange(7))
     (kept,) = cache.iterdir()
     for content in (kept.read_bytes()[:-10], b"", b"something else"):
         kept.write_bytes(content)
-        assert torch.equal(picture_store(paths, size=4, cache=cache).pictures(torch.arange(7)), expected)
+        assert torch.equal(image_store(paths, size=4, cache=cache).images(torch.arange(7)), expected)
 
 
 def test_all_unreadable_files_are_named(paths: list[Path], tmp_path: Path) -> None:
-    paths[1].write_bytes(b"no picture")
+    paths[1].write_bytes(b"no image")
     paths[2].write_bytes(b"")
     paths[4].unlink()
     with pytest.raises(InputError) as caught:
-        picture_store(paths, size=4, cache=tmp_path / "cache")
+        image_store(paths, size=4, cache=tmp_path / "cache")
     message = str(caught.value)
     assert "3 rows are bad" in message and "4.png is missing" in message
-    assert "1.png is no picture that Pillow can read" in message and "2.png" in message and "3.png" not in message
+    assert "1.png is no image that Pillow can read" in message and "2.png" in message and "3.png" not in message
     assert not (tmp_path / "cache").exists()  # told before the long work
 
 
@@ -110,50 +110,50 @@ def test_files_damaged_in_the_middle_are_named_too_and_can_be_skipped(paths: lis
     cache = tmp_path / "cache"
     for _ in range(2):  # the second time from what was kept
         with pytest.raises(InputError, match=r"1 row is bad: .*3\.png cannot be read"):
-            picture_store(paths, size=4, cache=cache)
+            image_store(paths, size=4, cache=cache)
     problems = Problems("here", [f"row {i}" for i in range(7)])
     problems.add(5, "has no label")
-    store = picture_store(paths, size=4, problems=problems, on_bad_rows="skip", cache=cache)
+    store = image_store(paths, size=4, problems=problems, on_bad_rows="skip", cache=cache)
     assert problems.good.tolist() == [True, True, True, False, True, False, True]
-    assert int(store.pictures(torch.tensor([3])).sum()) == 0
-    assert torch.equal(store.pictures(torch.tensor([6])), read_pictures(paths[6:], (4, 4)))
+    assert int(store.images(torch.tensor([3])).sum()) == 0
+    assert torch.equal(store.images(torch.tensor([6])), read_images(paths[6:], (4, 4)))
 
 
-def test_kinds_of_pictures(tmp_path: Path) -> None:
+def test_kinds_of_images(tmp_path: Path) -> None:
     deep = np.linspace(0, 65_535, 64, dtype=np.uint16).reshape(8, 8)
     Image.fromarray(deep).save(tmp_path / "deep.png")
-    assert np.array_equal(read_picture(tmp_path / "deep.png", (8, 8))[1], (deep >> 8).astype(np.uint8))
+    assert np.array_equal(read_image(tmp_path / "deep.png", (8, 8))[1], (deep >> 8).astype(np.uint8))
     turned = Image.new("RGB", (8, 4), (250, 0, 0))
     turned.paste((0, 0, 250), (0, 0, 4, 4))
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was held upright: turn by a quarter to the right
     turned.save(tmp_path / "turned.jpg", exif=exif, quality=100, subsampling=0)
-    upright = read_picture(tmp_path / "turned.jpg", (8, 4))
+    upright = read_image(tmp_path / "turned.jpg", (8, 4))
     assert upright[2, :3].min() > 200 and upright[0, 5:].min() > 200  # blue above, red below
     Image.new("L", (3, 3), 77).save(tmp_path / "grey.gif")
-    assert np.unique(read_picture(tmp_path / "grey.gif", (2, 2))).tolist() == [77]
+    assert np.unique(read_image(tmp_path / "grey.gif", (2, 2))).tolist() == [77]
 
 
 def test_fit(tmp_path: Path) -> None:
     wide = np.zeros((10, 30, 3), np.uint8)
     wide[:, 10:20] = 200
     Image.fromarray(wide).save(tmp_path / "wide.png")
-    assert read_picture(tmp_path / "wide.png", (10, 10), "crop").min() == 200
-    stretched = read_picture(tmp_path / "wide.png", (10, 10), "stretch")
+    assert read_image(tmp_path / "wide.png", (10, 10), "crop").min() == 200
+    stretched = read_image(tmp_path / "wide.png", (10, 10), "stretch")
     assert stretched[:, :, 0].max() == 0 and stretched[:, :, 5].min() > 190
 
 
 def test_large_jpegs_are_shrunk_well(tmp_path: Path) -> None:
     """Decoding at a part of the size may not change what a person sees."""
     y, x = np.mgrid[:512, :512]
-    picture = np.stack([x // 2, y // 2, (x + y) // 4], axis=2).astype(np.uint8)
-    Image.fromarray(picture).save(tmp_path / "large.jpg", quality=98, subsampling=0)
-    small = read_picture(tmp_path / "large.jpg", (32, 32)).astype(int)
-    expected = np.asarray(Image.fromarray(picture).resize((32, 32), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
+    image = np.stack([x // 2, y // 2, (x + y) // 4], axis=2).astype(np.uint8)
+    Image.fromarray(image).save(tmp_path / "large.jpg", quality=98, subsampling=0)
+    small = read_image(tmp_path / "large.jpg", (32, 32)).astype(int)
+    expected = np.asarray(Image.fromarray(image).resize((32, 32), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
     assert np.abs(small - expected).max() <= 6
 
 
 def test_no_room_on_the_disk(paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(picture_files.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})())
-    with pytest.raises(InputError, match=r"the resized pictures need 0\.0 GiB"):
-        picture_store(paths, size=4, cache=tmp_path / "cache")
+    monkeypatch.setattr(image_files.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})())
+    with pytest.raises(InputError, match=r"the resized images need 0\.0 GiB"):
+        image_store(paths, size=4, cache=tmp_path / "cache")

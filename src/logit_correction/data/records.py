@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.augment import Augmentation
-from logit_correction.data.frames import check_columns, texts_of
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.splits import Splitting, make_splits, split_name
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.data.tabular_io import check_columns, texts_of
 from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ MOST_ATTRIBUTES = 1000
 
 
 @dataclass
-class RawRows:
+class Records:
     """Rows as they were found, with everything still a text.
 
     Attributes:
@@ -52,16 +52,16 @@ class RawRows:
     notes: list[str] = field(default_factory=list)
 
 
-def rows_of_frame(
+def records_of_frame(
     frame: pd.DataFrame, place: str, names: list[str], label: str, split: str | None, attributes: Sequence[str]
-) -> RawRows:
+) -> Records:
     """Take label, split and attributes out of a table.
 
     Raises:
         InputError: If a column is missing.
     """
     check_columns(frame, place, [label, *([split] if split else []), *attributes])
-    return RawRows(
+    return Records(
         place=place,
         names=names,
         label=texts_of(frame, label),
@@ -70,8 +70,8 @@ def rows_of_frame(
     )
 
 
-def table_of(
-    raw: RawRows,
+def build_table(
+    raw: Records,
     problems: Problems,
     inputs: Callable[[], InputStore],
     splitting: Splitting,
@@ -89,7 +89,7 @@ def table_of(
         inputs: Makes the store of all rows, bad ones too, and may add to ``problems``; called when all else is checked.
         splitting: How to draw the splits that are not given.
         on_bad_rows: error or skip.
-        augment: For the training pictures.
+        augment: For the training images.
 
     Raises:
         InputError: If rows are bad and not to be skipped, or labels or splits cannot be trained on.
@@ -99,7 +99,7 @@ def table_of(
     if on_bad_rows == "skip" or not len(problems):  # else the rows are told first, together with unreadable files
         _labels_and_splits(raw, given, problems, splitting)
     store = inputs()
-    notes = problems.settle(on_bad_rows)
+    notes = problems.raise_if_any(on_bad_rows)
     label, label_names, split, how = _labels_and_splits(raw, given, problems, splitting)
     attribute, attribute_names = combined(raw.attributes, problems.good)
     if len(attribute_names) > MOST_ATTRIBUTES:
@@ -129,9 +129,8 @@ def coded(values: Sequence[str | None], good: Tensor) -> tuple[Tensor, list[str]
     (tensor([ 1,  0, -1,  1]), ['9', '10'])
     """
     kept = [value if usable else None for value, usable in zip(values, good.tolist(), strict=True)]
-    names = sorted({value for value in kept if value is not None}, key=_sort_key)
-    if not all(_is_number(name) for name in names):
-        names = sorted(names)
+    found = {value for value in kept if value is not None}
+    names = sorted(found, key=(lambda name: (float(name), name)) if all(map(_is_number, found)) else None)
     number = {name: i for i, name in enumerate(names)}
     return torch.tensor([-1 if value is None else number[value] for value in kept], dtype=torch.long), names
 
@@ -162,10 +161,6 @@ def combined(attributes: dict[str, list[str | None]], good: Tensor) -> tuple[Ten
     return attribute, names
 
 
-def _sort_key(value: str) -> tuple[float, str]:
-    return (float(value) if _is_number(value) else 0.0, value)
-
-
 def _is_number(value: str) -> bool:
     try:
         return math.isfinite(float(value))
@@ -173,7 +168,7 @@ def _is_number(value: str) -> bool:
         return False
 
 
-def _check_rows(raw: RawRows, given: list[str | None] | None, problems: Problems) -> None:
+def _check_rows(raw: Records, given: list[str | None] | None, problems: Problems) -> None:
     """Note labels and splits that are missing or wrong, repeated rows, and labels that training does not know."""
     seen: dict[Hashable, int] = {}
     for row, label in enumerate(raw.label):
@@ -197,7 +192,7 @@ def _check_rows(raw: RawRows, given: list[str | None] | None, problems: Problems
 
 
 def _labels_and_splits(
-    raw: RawRows, given: list[str | None] | None, problems: Problems, splitting: Splitting
+    raw: Records, given: list[str | None] | None, problems: Problems, splitting: Splitting
 ) -> tuple[Tensor, list[str], dict[str, Tensor], str]:
     label, names = coded(raw.label, problems.good)
     if len(names) < 2:

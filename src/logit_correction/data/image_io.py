@@ -1,0 +1,137 @@
+"""Reading image files, by threads, with everything that is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from logit_correction.data.problems import format_faults
+from logit_correction.data.threads import in_threads
+from logit_correction.types import InputError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+
+#: ``stretch`` changes the proportions; ``crop`` keeps them and takes the middle.
+Fit = Literal["stretch", "crop"]
+
+
+def image_files_in(folder: Path) -> list[Path]:
+    """Return the image files in a folder and the folders below it, in order."""
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+
+
+def read_image(path: Path, size: tuple[int, int], fit: Fit = "stretch") -> NDArray[np.uint8]:
+    """Read one image file as RGB, upright, resized to ``size`` (height, width).
+
+    Returns:
+        (3, height, width).
+
+    Raises:
+        Exception: Whatever Pillow raises on a damaged file; SyntaxError is among it.
+    """
+    from PIL import Image, ImageOps
+
+    box = (size[1], size[0])
+    with Image.open(path) as file:
+        # JPEG can be decoded at a half, a quarter or an eighth of its size, which takes a fraction of the time; twice
+        # the size that is asked for is kept, so that the resizing below still has something to average over.
+        file.draft("RGB", (2 * box[0], 2 * box[1]))
+        image = _eight_bits(ImageOps.exif_transpose(file)).convert("RGB")
+    if image.size != box:
+        if fit == "crop":
+            image = ImageOps.fit(image, box, Image.Resampling.BILINEAR)
+        else:
+            image = image.resize(box, Image.Resampling.BILINEAR)
+    return np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
+
+
+def _eight_bits(image: Image) -> Image:
+    """Bring grey images of sixteen bits to eight; Pillow would clip them."""
+    from PIL import Image
+
+    if not image.mode.startswith("I"):
+        return image
+    values: NDArray[Any] = np.asarray(image).astype(np.int64)
+    return Image.fromarray((values.clip(0, 65_535) >> 8).astype(np.uint8))
+
+
+def fault_of(error: Exception) -> str:
+    """Return in a few words why an image could not be read."""
+    from PIL import UnidentifiedImageError
+
+    if isinstance(error, FileNotFoundError):
+        return "is missing"
+    if isinstance(error, UnidentifiedImageError):
+        return "is no image that Pillow can read"
+    return f"cannot be read ({' '.join(str(error).split()) or type(error).__name__})"
+
+
+def faults_of(read: Callable[[int], object], names: Sequence[object], title: str = "") -> list[tuple[int, str]]:
+    """Call ``read`` with the number of every image, by threads, and gather what goes wrong.
+
+    Args:
+        read: Reads one image; may raise anything, as Pillow does on damaged files.
+        names: What to call each image.
+        title: What is being done, shown where there are many; without one nothing is.
+
+    Returns:
+        The numbers of the images that cannot be read, each with its name and its fault.
+    """
+
+    def fault(row: int) -> str | None:
+        try:
+            read(row)
+        except Exception as error:  # SyntaxError is among them
+            return f"{names[row]} {fault_of(error)}"
+        return None
+
+    return [(row, text) for row, text in enumerate(in_threads(fault, range(len(names)), title)) if text]
+
+
+class UnreadableImages(InputError):
+    """Names the first ten image files that cannot be read.
+
+    Attributes:
+        faults: Every file with what is wrong with it.
+    """
+
+    def __init__(self, faults: list[str]) -> None:
+        """Make the message."""
+        self.faults = faults
+        count = "an image" if len(faults) == 1 else f"{len(faults)} images"
+        super().__init__(f"{count} cannot be read: {format_faults(faults)}: fix or leave out")
+
+
+def read_images(paths: Sequence[Path], size: tuple[int, int], fit: Fit = "stretch") -> Tensor:
+    """Read image files as RGB, resized to ``size``.
+
+    Args:
+        paths: Image files.
+        size: (height, width).
+        fit: How an image of other proportions is brought to ``size``.
+
+    Returns:
+        (len(paths), 3, height, width) uint8.
+
+    Raises:
+        UnreadableImages: Names the first ten files that cannot be read.
+    """
+    images = torch.zeros((len(paths), 3, *size), dtype=torch.uint8)
+    values = images.numpy()
+
+    def read(row: int) -> None:
+        values[row] = read_image(paths[row], size, fit)
+
+    faults = faults_of(read, paths)
+    if faults:
+        raise UnreadableImages([text for _, text in faults])
+    return images

@@ -1,0 +1,144 @@
+"""Reading tables, CSV or Parquet, and columns of them as texts."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from logit_correction.data.problems import Problems
+from logit_correction.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PARQUET = (".parquet", ".pq")
+SUFFIXES = (".csv", ".tsv", *PARQUET)
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a file is a table by its name."""
+    return path.suffix.lower() in SUFFIXES
+
+
+def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = "fix it", **layout: Any) -> pd.DataFrame:
+    """Read a CSV (separated by commas, semicolons or tabs, as its first line shows) or a Parquet file.
+
+    Everything in a CSV is read as text: a label 007 stays 007, and "NA" is a text and not a gap.
+
+    Args:
+        file: The file.
+        columns: Read these alone; by default all.
+        fix: What to do with a file that cannot be read.
+        **layout: Of a CSV of another layout, as ``pandas.read_csv`` takes it.
+
+    Raises:
+        InputError: If the file is missing, damaged or empty, or has not these columns.
+    """
+    if not file.is_file():
+        what = "is a folder" if file.is_dir() else "does not exist"
+        raise InputError(f"{file} {what}: give a CSV or Parquet file")
+    try:
+        frame = _parse(file, columns, fix, layout)
+    except InputError:
+        raise
+    except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
+        reason = " ".join(str(error).rpartition("error: ")[2].split())
+        raise InputError(f"{file} cannot be read as a table ({reason}): {fix}") from error
+    if not len(frame):
+        raise InputError(f"{file} has no rows")
+    frame.columns = [str(name).strip() for name in frame.columns]
+    return frame
+
+
+def _parse(file: Path, columns: Sequence[str] | None, fix: str, layout: dict[str, Any]) -> pd.DataFrame:
+    import pandas as pd
+
+    if file.suffix.lower() in PARQUET:
+        return pd.read_parquet(file)
+    if "sep" not in layout:
+        with file.open(encoding="utf-8-sig", newline="") as opened:
+            layout = layout | {"sep": max(",;\t", key=opened.readline().count)}
+    layout = layout | {"dtype": str, "keep_default_na": False, "encoding": "utf-8-sig", "index_col": False}
+    if columns is not None:
+        check_columns(pd.read_csv(file, nrows=0, **layout), str(file), columns, fix)
+        layout["usecols"] = list(columns)
+    return pd.read_csv(file, **layout).fillna("")  # a line may end too early
+
+
+def row_names(file: Path | None, count: int, header: int = 1) -> list[str]:
+    """Return what messages call the rows: in a CSV as a spreadsheet numbers them, behind ``header`` rows.
+
+    >>> row_names(Path("a.csv"), 2), row_names(Path("a.parquet"), 2)
+    (['row 2', 'row 3'], ['row 0', 'row 1'])
+    """
+    first = header + 1 if file is not None and file.suffix.lower() not in PARQUET else 0
+    return [f"row {first + i}" for i in range(count)]
+
+
+def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str], fix: str = "") -> None:
+    """Return if a table has these columns, each once; ``fix`` says what to do if not.
+
+    Raises:
+        InputError: Names the columns that are missing and those that are there.
+    """
+    columns = list(frame.columns)
+    missing = [f"{name!r}{did_you_mean(name, columns)}" for name in dict.fromkeys(wanted) if name not in columns]
+    if missing:
+        few = ", ".join(columns[:20]) + (f" and {len(columns) - 20} more" if len(columns) > 20 else "")
+        raise InputError(f"{place} has no column {', '.join(missing)}: it has {few}{fix and ': ' + fix}")
+    twice = sorted({name for name in wanted if columns.count(name) > 1})
+    if twice:
+        raise InputError(f"{place} has more than one column {', '.join(twice)}: rename all but one")
+
+
+def texts_of(frame: pd.DataFrame, column: str) -> list[str | None]:
+    """Return a column as texts without blanks around them, None where there is nothing; 3.0 is "3"."""
+    return [as_text(value) for value in frame[column].tolist()]
+
+
+def as_text(value: Any) -> str | None:
+    """Return a value as a text, None where there is none.
+
+    >>> as_text(3.0), as_text(" cat "), as_text(float("nan")), as_text(" ")
+    ('3', 'cat', None, None)
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = "" if type(value).__name__ in ("NAType", "NaTType") else str(value).strip()
+    return text or None
+
+
+def files_within(
+    root: Path, names: Sequence[str | None], problems: Problems, column: str = "", look: bool = True
+) -> list[Path]:
+    """Return the files that the rows of a table name; a name that leaves ``root`` is a problem of its row.
+
+    Args:
+        root: The folder.
+        names: M names, None or empty where there is none.
+        problems: Problems of the M rows, more are added.
+        column: What names the files, for messages.
+        look: Whether to look at each file: it must be there, and no link may lead out of ``root``.
+
+    Returns:
+        M paths, ``root`` itself for bad names.
+    """
+    whole = os.path.realpath if look else os.path.abspath
+    base, paths = whole(root), []
+    for row, name in enumerate(names):
+        path, fault = root / (name or ""), ""
+        if not name:
+            fault = f"column {column!r} is empty"
+        elif "\0" in name or not Path(whole(path)).is_relative_to(base):
+            fault = f"{name!r} lies outside of {root}"
+        elif look and not os.path.isfile(path):
+            fault = f"{name!r} is missing in {root}"
+        if fault:
+            problems.add(row, fault)
+        paths.append(root if fault else path)
+    return paths
