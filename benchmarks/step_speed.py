@@ -63,7 +63,7 @@ STEPS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 def load_table(root: str | None) -> tuple[DataTable, str]:
-    """Colored MNIST, or random pictures of its shape where there is no MNIST; and which of the two."""
+    """Colored MNIST, or random images of its shape where there is no MNIST; and which of the two."""
     folder = root or os.environ.get("LOGIT_CORRECTION_DATA", "")
     if folder and mnist_present(Path(folder)):
         return ColoredMNIST(root=folder, download=False).build(), f"MNIST from {folder}"
@@ -71,7 +71,7 @@ def load_table(root: str | None) -> tuple[DataTable, str]:
     glyphs = torch.randint(0, 256, (70_000, 28, 28), generator=generator, dtype=torch.uint8)
     label = torch.randint(0, 10, (70_000,), generator=generator)
     store = ColoredStore(glyphs, torch.arange(70_000), torch.rand(10, 3, generator=generator)[label])
-    return make_table(store, label, NUM_TRAIN, 5_000), "no MNIST found: random pictures of the same shape"
+    return make_table(store, label, NUM_TRAIN, 5_000), "no MNIST found: random images of the same shape"
 
 
 def make_table(store: ArrayStore | ColoredStore, label: torch.Tensor, train: int, valid: int) -> DataTable:

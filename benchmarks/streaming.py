@@ -1,6 +1,6 @@
-"""Pictures that do not fit into memory: how much memory a run takes, and how long it waits for data.
+"""Images that do not fit into memory: how much memory a run takes, and how long it waits for data.
 
-    python benchmarks/streaming.py --pictures 4000 --limit 0.1
+    python benchmarks/streaming.py --images 4000 --limit 0.1
 
 draws JPEG files, reads them into a kept file that is larger than the memory limit (GiB), walks through an epoch of it,
 and trains ResNet-18 at 224 pixels for a few steps. Linux only: it reads /proc.
@@ -29,7 +29,7 @@ from logit_correction.data.table import DataTable
 
 
 def draw_files(root: Path, count: int, side: int) -> None:
-    """Write smooth JPEG pictures of two labels."""
+    """Write smooth JPEG images of two labels."""
 
     def draw(number: int) -> None:
         coarse = np.random.default_rng(number).integers(0, 256, (9, 9, 3), dtype=np.uint8)
@@ -77,7 +77,7 @@ def memory_of_an_epoch(table: DataTable, batch_size: int, workers: int) -> dict[
             most.append(resident_mib() - before)
     seconds, half = time.perf_counter() - started, len(most) // 2
     return {
-        "pictures a second": loader.num_rows / seconds,
+        "images a second": loader.num_rows / seconds,
         "MiB beyond the start, first half of the epoch": max(most[:half]),
         "MiB beyond the start, second half": max(most[half:]),
     }
@@ -109,7 +109,7 @@ def waiting(table: DataTable, batch_size: int, workers: int, steps: int) -> dict
 def main() -> None:
     """Draw, read, walk, train, and print the figures as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pictures", type=int, default=4000)
+    parser.add_argument("--images", type=int, default=4000)
     parser.add_argument("--side", type=int, default=500, help="pixels of the files' sides")
     parser.add_argument("--limit", type=float, default=0.1, help="GiB that may stay in memory")
     parser.add_argument("--batch_size", type=int, default=32)
@@ -119,16 +119,16 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["LOGIT_CORRECTION_CACHE"] = f"{folder}/cache"
-        draw_files(Path(folder) / "files", options.pictures, options.side)
+        draw_files(Path(folder) / "files", options.images, options.side)
         source = ImageFolder(f"{folder}/files", memory_limit=options.limit, augment=options.augment)
         before, started = resident_mib(), time.perf_counter()
         table = source.build()
         seconds = time.perf_counter() - started
-        assert isinstance(table.inputs, StreamedStore), "raise --pictures or lower --limit"
+        assert isinstance(table.inputs, StreamedStore), "raise --images or lower --limit"
         figures: dict[str, object] = {
             "inputs": place_of(table.inputs),
             "reading": {
-                "files a second": options.pictures / seconds,
+                "files a second": options.images / seconds,
                 "MiB beyond the start, afterwards": resident_mib() - before,
             },
         }

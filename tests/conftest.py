@@ -27,7 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 def biased_table(
     correlation: Correlation | None = None,
     *,
-    pictures: bool = False,
+    images: bool = False,
     train: int = 48,
     valid: int = 20,
     test: int = 20,
@@ -46,12 +46,12 @@ def biased_table(
     anything = torch.randint(num_attributes, (total,), generator=generator)
     free = (torch.rand(total, generator=generator) < 0.1) | (torch.arange(total) >= train)
     attribute = torch.where(free, anything, aligned)
-    shape = (3, 4, 4) if pictures else (12,)
+    shape = (3, 4, 4) if images else (12,)
     values = 0.2 * torch.randn((total, *shape), generator=generator)
     flat = values.view(total, -1)
     flat[torch.arange(total), label] += 1.0
     flat[torch.arange(total), num_labels + attribute] += 2.0
-    if pictures:
+    if images:
         values = ((0.2 + 0.35 * values).clamp(0, 1) * 255).round().to(torch.uint8)
     ends = [0, train, train + valid, total]
     return DataTable(

@@ -53,7 +53,7 @@ class TrainingConfig:
         compile: Compile the networks with torch.compile: slow to start, pays in long runs on a GPU.
         deterministic: Ask CUDA for reproducible kernels.
         threads: Processor threads of each process; 0 leaves it to torch. Small networks are fastest with 1.
-        workers: Processes that read and augment pictures ahead of each process that trains; -1 chooses, and starts none
+        workers: Processes that read and augment images ahead of each process that trains; -1 chooses, and starts none
             for what is resident and not augmented one by one.
         log_every: Steps between two lines of metrics.csv.
         tensorboard: Also write TensorBoard events into the run folder.

@@ -1,4 +1,4 @@
-"""The errors that tell a user what to mend. Imports nothing heavy: reading a command line needs no torch."""
+"""The errors that tell a user what to fix. Imports nothing heavy: reading a command line needs no torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 
 class InputError(ValueError):
-    """Something the user gave is wrong; the message names it and says how to mend it.
+    """Something the user gave is wrong; the message names it and says how to fix it.
 
     The command line prints the message without a traceback and ends with exit status 2.
     """

@@ -26,7 +26,7 @@ __all__ = [
     "TrainingRows",
 ]
 
-#: A batch of inputs: pictures (B, C, H, W), feature vectors (B, F), or a dict of (B, T) token tensors.
+#: A batch of inputs: images (B, C, H, W), feature vectors (B, F), or a dict of (B, T) token tensors.
 Inputs: TypeAlias = Tensor | dict[str, Tensor]
 
 #: Builds a fresh network with freshly drawn weights each time it is called.
@@ -38,7 +38,7 @@ class Batch:
     """The rows that one training step sees.
 
     Attributes:
-        inputs: Pictures (B, C, H, W), features (B, F), or a dict of (B, T) token tensors.
+        inputs: Images (B, C, H, W), features (B, F), or a dict of (B, T) token tensors.
         label: (B,) long, 0..L-1.
         index: (B,) long, the row of the training table, 0..N-1.
         attribute: (B,) long, 0..K-1; None unless the method declares ``needs_attributes``.

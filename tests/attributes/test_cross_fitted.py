@@ -229,7 +229,7 @@ def test_heads_on_a_view_tell_the_planted_attribute(make_table, prepared, all_ro
 
 
 def test_a_view_sees_neither_labels_nor_attributes_and_several_stand_side_by_side(make_table, attached) -> None:
-    table = make_table(pictures=True, train=60)
+    table = make_table(images=True, train=60)
     one, both = (attached(CrossFitted(view=view, rounds=0), table) for view in ("colour", ["colour", "border"]))
     one.finish(None)
     both.finish(None)

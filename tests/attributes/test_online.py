@@ -135,9 +135,9 @@ def test_the_epoch_fraction_counts_for_freezing_and_so_does_the_head_start(table
             assert found.loss.requires_grad is trained
 
 
-@pytest.mark.parametrize("pictures", [True, False], ids=["images", "features"])
-def test_what_is_hidden_from_the_biased_network_while_it_trains(pictures: bool, make_table, attached) -> None:
-    table = make_table(pictures=pictures, train=480)
+@pytest.mark.parametrize("images", [True, False], ids=["images", "features"])
+def test_what_is_hidden_from_the_biased_network_while_it_trains(images: bool, make_table, attached) -> None:
+    table = make_table(images=images, train=480)
     estimator = attached(Online(input_dropout=0.75), table)
     shown = watched(estimator)
     batch = some(table, 480)
@@ -146,7 +146,7 @@ def test_what_is_hidden_from_the_biased_network_while_it_trains(pictures: bool, 
     (trained_on,), (estimated_from,) = ([one for one, learns in shown if learns is flag] for flag in (True, False))
     kept = trained_on != 0
     torch.testing.assert_close(trained_on, torch.where(kept, batch.inputs * 4, 0))
-    places = kept[:, :1] if pictures else kept
+    places = kept[:, :1] if images else kept
     assert torch.equal(places.expand_as(kept), kept)  # a pixel is hidden in all channels or in none
     spread = (0.25 * 0.75 / places.numel()) ** 0.5
     assert abs(float(places.double().mean()) - 0.25) < 5 * spread
@@ -165,7 +165,7 @@ def test_nothing_is_hidden_any_more_from_a_biased_network_that_has_learned(table
 
 
 def test_pooling_hides_what_is_fine(make_table, attached) -> None:
-    table = make_table(pictures=True)
+    table = make_table(images=True)
     estimator = attached(Online(pooling=1), table)
     shown = watched(estimator)
     estimator(some(table), 0.0, StepRandomness(0))

@@ -91,14 +91,14 @@ def test_nothing_is_drawn_of_nothing() -> None:
 
 
 @pytest.mark.parametrize("figure", ["accuracy", "bars", "curves", "margins", {"kind": "margins", "over": "end"}])
-def test_svg_is_the_same_every_time_and_png_a_picture(figure: Any) -> None:
+def test_svg_is_the_same_every_time_and_png_a_image(figure: Any) -> None:
     first, second = (figures(benchmark(figure), frame(), history())[0] for _ in range(2))
     assert first == second
     root = ElementTree.fromstring(first.svg)
     assert root.tag.endswith("svg") and "A <grid> & more" in root.attrib["aria-label"]
     assert "ERM, mixed" in first.svg
-    with Image.open(io.BytesIO(first.png)) as picture:
-        assert picture.format == "PNG" and min(picture.size) > 200
+    with Image.open(io.BytesIO(first.png)) as image:
+        assert image.format == "PNG" and min(image.size) > 200
 
 
 def test_accuracy_is_mean_and_deviation_of_the_runs_own_rule(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def tree(folder: Path) -> dict[str, bytes | None]:
     return {str(path): path.read_bytes() if path.is_file() else None for path in paths}
 
 
-# Words of the command line, and words that the message must have: the thing, and the mend.
+# Words of the command line, and words that the message must have: the thing, and the fix.
 REFUSED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "no data": (("--method", "LC", "--out", "x"), ("--data is missing", "logit-correction list")),
     "no method": (("--data", "Digits", "--out", "x"), ("--method is missing", "logit-correction list")),

@@ -1,4 +1,4 @@
-"""``data preview``: a sheet of every source that has pictures, and what is refused."""
+"""``data preview``: a sheet of every source that has images, and what is refused."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_options_reach_the_source_and_the_sheet(tmp_path: Path, command: Any) ->
     assert sizes["nine"][0][0] < width
 
 
-def test_pictures_without_attributes_are_shown_by_label(tmp_path: Path, command: Any) -> None:
+def test_images_without_attributes_are_shown_by_label(tmp_path: Path, command: Any) -> None:
     (tmp_path / "pets").mkdir()
     for label, color in (("cat", (200, 0, 0)), ("dog", (0, 0, 200))):
         (tmp_path / "pets" / label).mkdir()
@@ -72,7 +72,7 @@ def test_pictures_without_attributes_are_shown_by_label(tmp_path: Path, command:
         (("preview", "Digits", "--out", "x.png", "--data.sed", "1"), ("--data.sed", "did you mean --data.seed?")),
         (("preview", "Digits", "--out", "x.png", "--data.seed", "one"), ("--data.seed is 'one'", "whole number")),
         (("preview", "Digits", "--out", "x.png", "--data.severity", "9"), ("severity is 9",)),
-        (("preview", "my_parts.Points", "--out", "x.png"), ("holds no pictures",)),
+        (("preview", "my_parts.Points", "--out", "x.png"), ("holds no images",)),
     ],
 )
 def test_wrong_words_are_refused(

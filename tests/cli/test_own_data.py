@@ -1,4 +1,4 @@
-"""A user's own pictures and texts, without attributes: one command each from nothing to a model, a page, a CSV."""
+"""A user's own images and texts, without attributes: one command each from nothing to a model, a page, a CSV."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def photos(tmp_path: Path) -> Path:
     random = np.random.default_rng(0)
     for i in range(90):
         label = ("across", "down")[i % 2]
-        picture = random.integers(0, 60, (12, 16, 3), dtype=np.uint8)
-        picture[:, :, (i % 2 + (i % 11 == 0)) % 2] += 120
+        image = random.integers(0, 60, (12, 16, 3), dtype=np.uint8)
+        image[:, :, (i % 2 + (i % 11 == 0)) % 2] += 120
         if label == "across":
-            picture[5:8] = 250
+            image[5:8] = 250
         else:
-            picture[:, 7:10] = 250
+            image[:, 7:10] = 250
         (tmp_path / "photos" / label).mkdir(parents=True, exist_ok=True)
-        Image.fromarray(picture).save(tmp_path / "photos" / label / f"{i:02}.png")
+        Image.fromarray(image).save(tmp_path / "photos" / label / f"{i:02}.png")
     return tmp_path / "photos"
 
 
@@ -54,7 +54,7 @@ def reviews(tmp_path: Path) -> Path:
     return tmp_path / "reviews.csv"
 
 
-def test_a_folder_of_pictures(command: Any, photos: Path, tmp_path: Path) -> None:
+def test_a_folder_of_images(command: Any, photos: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     data = ("--data", "ImageFolder", "--data.root", photos, "--data.size", "12")
     trained = command("train", *data, "--method", "LC", "--method.attributes", "Online", *QUICK, "--out", run)
@@ -137,7 +137,7 @@ def test_partly_known_attributes(command: Any, tmp_path: Path, reviews: Path) ->
 
 
 @pytest.mark.parametrize("workers", ["0", "1"])
-def test_streamed_pictures_train_as_resident_ones_do(workers: str, command: Any, photos: Path, tmp_path: Path) -> None:
+def test_streamed_images_train_as_resident_ones_do(workers: str, command: Any, photos: Path, tmp_path: Path) -> None:
     data = ("--data", "ImageFolder", "--data.root", photos, "--data.size", "12", "--data.augment", "crop-flip")
     words = ("train", *data, "--method", "ERM", "--epochs", "2", "--batch_size", "32", "--threads", "1")
     assert command(*words, "--out", tmp_path / "resident").status == 0
@@ -158,7 +158,7 @@ def test_damaged_data_end_with_one_message_and_leave_nothing(
     text, path = ("--data.text", "review"), ("--data.path", "path", "--data.root", photos)
     number = ("--data.features", "length")
     if kind == "unreadable":
-        (photos / "across" / "00.png").write_bytes(b"no picture")
+        (photos / "across" / "00.png").write_bytes(b"no image")
     if kind in ("missing", "outside"):
         files.loc[4, "path"] = {"missing": "across/gone.png", "outside": "../photos/../reviews.csv"}[kind]
     if kind == "repeated":
@@ -174,8 +174,8 @@ def test_damaged_data_end_with_one_message_and_leave_nothing(
         frame.loc[3, "verdict"] = "new"
     frame.to_csv(reviews, index=False)
     files.to_csv(tmp_path / "files.csv", index=False)
-    picture = kind in ("unreadable", "missing", "outside")
-    options = path if picture else number if kind == "nan" else ("--data.text", "reviews") if kind == "column" else text
+    image = kind in ("unreadable", "missing", "outside")
+    options = path if image else number if kind == "nan" else ("--data.text", "reviews") if kind == "column" else text
     expected = {
         "unreadable": "row 2: ",
         "missing": "row 6: 'across/gone.png' is missing in",
@@ -187,14 +187,14 @@ def test_damaged_data_end_with_one_message_and_leave_nothing(
         "few": "labels with too few rows to split (rows per label: new 1)",
         "column": "no column 'reviews' (did you mean review?)",
     }[kind]
-    file = tmp_path / "files.csv" if picture else reviews
+    file = tmp_path / "files.csv" if image else reviews
     words = ("train", "--data", "Table", "--data.file", file, "--data.label", "verdict", *options, "--method", "ERM")
     message = command(*words, *QUICK, "--out", tmp_path / "run").error()
     assert expected in message and str(file) in message
     assert not (tmp_path / "run").exists()
     if kind in ("few", "column"):
         return
-    if picture:
+    if image:
         words += ("--data.size", "8")
     skipped = command(
         *words, *QUICK, "--data.on_bad_rows", "skip", "--data.keep_duplicates", "false", "--out", tmp_path / "run"

@@ -19,8 +19,8 @@ ROWS = 24
 
 
 @pytest.fixture(scope="module")
-def pictures() -> np.ndarray:
-    """Some pictures of the test split, (n, 3, 8, 8) uint8."""
+def images() -> np.ndarray:
+    """Some images of the test split, (n, 3, 8, 8) uint8."""
     table = Digits(minority_ratio=0.05).build()
     found = table.inputs.images(table.split["test"][::167][:ROWS])
     assert found is not None
@@ -28,14 +28,14 @@ def pictures() -> np.ndarray:
 
 
 @pytest.fixture
-def folder(pictures: np.ndarray, tmp_path: Path) -> Path:
+def folder(images: np.ndarray, tmp_path: Path) -> Path:
     """A folder with them as PNG files, some of them deeper."""
-    root = tmp_path / "pictures"
+    root = tmp_path / "images"
     (root / "deep").mkdir(parents=True)
-    for i, picture in enumerate(pictures):
-        image = Image.fromarray(picture.transpose(1, 2, 0))
+    for i, image in enumerate(images):
+        image = Image.fromarray(image.transpose(1, 2, 0))
         image.save(root / ("deep" if i % 3 == 0 else "") / f"{i:02}.png")
-    (root / "notes.txt").write_text("no picture")
+    (root / "notes.txt").write_text("no image")
     return root
 
 
@@ -48,7 +48,7 @@ def table(text: str) -> pd.DataFrame:
 
 
 def test_files_are_predicted_as_the_model_does(
-    command: Any, finished: dict[str, Path], folder: Path, pictures: np.ndarray
+    command: Any, finished: dict[str, Path], folder: Path, images: np.ndarray
 ) -> None:
     outcome = command("predict", finished["LC"], *paths_of(folder))
     assert (outcome.status, outcome.err) == (0, "")
@@ -56,12 +56,12 @@ def test_files_are_predicted_as_the_model_does(
     assert list(shown.columns) == ["path", "label", *(f"probability_{digit}" for digit in range(10))]
     assert shown["path"].tolist() == [str(path) for path in paths_of(folder)]
     model = load(finished["LC"])
-    expected = model.predict_proba(pictures)
+    expected = model.predict_proba(images)
     np.testing.assert_allclose(shown.iloc[:, 2:].to_numpy(), expected, atol=1e-5)
-    assert shown["label"].tolist() == model.predict(pictures).tolist()
+    assert shown["label"].tolist() == model.predict(images).tolist()
 
 
-def test_pictures_are_predicted_as_they_were_in_the_test(command: Any, finished: dict[str, Path], folder: Path) -> None:
+def test_images_are_predicted_as_they_were_in_the_test(command: Any, finished: dict[str, Path], folder: Path) -> None:
     rows = pd.read_parquet(finished["LC"] / "predictions.parquet")
     expected = rows["prediction"].to_numpy()[::167][:ROWS]
     shown = table(command("predict", finished["LC"], *paths_of(folder)).out)
@@ -69,7 +69,7 @@ def test_pictures_are_predicted_as_they_were_in_the_test(command: Any, finished:
     assert agreement >= 0.9  # a file has 8 bits a channel, the test's colours have more
 
 
-def test_folder_is_searched_for_pictures(command: Any, finished: dict[str, Path], folder: Path) -> None:
+def test_folder_is_searched_for_images(command: Any, finished: dict[str, Path], folder: Path) -> None:
     shown = table(command("predict", finished["ERM"], folder).out)
     assert shown["path"].tolist() == [str(path) for path in sorted(folder.rglob("*.png"))]
     assert np.allclose(shown.iloc[:, 2:].sum(axis=1), 1, atol=1e-4)
@@ -99,10 +99,10 @@ def test_out_is_written_at_once_or_not_at_all(
     (folder / "99.png").write_bytes(b"\x89PNG\r\n\x1a\n damaged")
     assert "99.png" in command("predict", finished["ERM"], folder, "--out", out).error()
     assert out.read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.csv", "pictures"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.csv", "images"]
 
 
-def test_other_sizes_and_kinds_of_pictures(command: Any, finished: dict[str, Path], tmp_path: Path) -> None:
+def test_other_sizes_and_kinds_of_images(command: Any, finished: dict[str, Path], tmp_path: Path) -> None:
     Image.new("L", (31, 17), 200).save(tmp_path / "grey.jpg")
     Image.new("RGBA", (8, 8), (10, 200, 30, 128)).save(tmp_path / "clear.PNG")
     Image.new("P", (5, 5)).save(tmp_path / "palette.gif")
@@ -149,12 +149,12 @@ def test_csv_without_a_column_of_files(command: Any, finished: dict[str, Path], 
     "content",
     [
         b"",
-        b"no picture",
+        b"no image",
         b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR",
         b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x08\x00\x00\x00\x08\x08\x02\x00\x00\x00Km)\xdc\x00\x00",
     ],
 )
-def test_damaged_pictures_are_named(content: bytes, command: Any, finished: dict[str, Path], folder: Path) -> None:
+def test_damaged_images_are_named(content: bytes, command: Any, finished: dict[str, Path], folder: Path) -> None:
     for name in ("97.png", "98.png"):
         (folder / name).write_bytes(content)
     message = command("predict", finished["ERM"], folder).error()
@@ -166,14 +166,14 @@ def test_missing_inputs_are_refused(command: Any, finished: dict[str, Path], fol
     assert "INPUT is missing" in command("predict", finished["ERM"]).error()
     assert "no.png does not exist" in command("predict", finished["ERM"], "no.png").error()
     (tmp_path / "empty").mkdir()
-    assert "holds no pictures" in command("predict", finished["ERM"], tmp_path / "empty").error()
+    assert "holds no images" in command("predict", finished["ERM"], tmp_path / "empty").error()
     assert "an image cannot be read" in command("predict", finished["ERM"], folder / "notes.txt").error()
     out = tmp_path / "nowhere" / "answers.csv"
     assert "its folder does not exist" in command("predict", finished["ERM"], folder, "--out", out).error()
     assert "is a folder" in command("predict", finished["ERM"], folder, "--out", tmp_path).error()
 
 
-def test_a_source_without_pictures_says_so(command: Any, tmp_path: Path, folder: Path) -> None:
+def test_a_source_without_images_says_so(command: Any, tmp_path: Path, folder: Path) -> None:
     words = ("--data", "my_parts.Points", "--method", "ERM", "--epochs", "1", "--threads", "1")
     assert command("train", *words, "--out", tmp_path / "run").status == 0
     assert "Points cannot read new files" in command("predict", tmp_path / "run", folder).error()

@@ -27,15 +27,15 @@ QUICK = (
     "--device",
     "cpu",
 )
-PICTURES = {"Waterbirds": "waterbirds", "CelebA": "celeba", "BiasedFFHQ": "bffhq"}
-OPTIONS = {name: ("--data.size", "16") for name in PICTURES} | {"CivilComments": ("--data.num_words", "256")}
+IMAGES = {"Waterbirds": "waterbirds", "CelebA": "celeba", "BiasedFFHQ": "bffhq"}
+OPTIONS = {name: ("--data.size", "16") for name in IMAGES} | {"CivilComments": ("--data.num_words", "256")}
 METHODS = {"ERM": (), "LC": ("--method.attributes", "Online"), "GroupDRO": ()}
 
 
 @pytest.fixture
 def root(layouts: ModuleType, tmp_path: Path) -> Path:
     """A folder with all data sets."""
-    for name in (*PICTURES.values(), "civilcomments"):
+    for name in (*IMAGES.values(), "civilcomments"):
         getattr(layouts, name)(tmp_path / "data")
     return tmp_path / "data"
 
@@ -79,8 +79,8 @@ def test_comments_train_a_language_model(
     assert json.loads((tmp_path / "run" / "report.json").read_text())["test"]["worst_group"] is not None
 
 
-@pytest.mark.parametrize("data", PICTURES)
-def test_augmented_pictures_train_a_convolutional_network(data: str, root: Path, tmp_path: Path, command: Any) -> None:
+@pytest.mark.parametrize("data", IMAGES)
+def test_augmented_images_train_a_convolutional_network(data: str, root: Path, tmp_path: Path, command: Any) -> None:
     outcome = command(
         *("train", "--data", data, "--data.root", root, "--data.size", "16", "--data.augment", "resized-crop-flip"),
         *("--network", "ConvNet", "--network.channels", "[4,4]", "--method", "LC", *METHODS["LC"], "--epochs", "1"),
@@ -118,7 +118,7 @@ def test_the_rule_selects_by_the_sixteen_groups(root: Path, tmp_path: Path, comm
     assert metrics["valid_group_balanced"].dropna().iloc[-1] == pytest.approx(figures["group_balanced"])
 
 
-def test_predict_reads_new_pictures(root: Path, tmp_path: Path, command: Any) -> None:
+def test_predict_reads_new_images(root: Path, tmp_path: Path, command: Any) -> None:
     run = tmp_path / "run"
     assert command(*words("BiasedFFHQ", root, run)).status == 0
     outcome = command("predict", run, root / "bffhq" / "test")
@@ -220,18 +220,18 @@ def test_a_table_that_is_none_is_refused(
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\x89PNG damaged"])
-@pytest.mark.parametrize("data", PICTURES)
-def test_pictures_that_cannot_be_read_are_named(
+@pytest.mark.parametrize("data", IMAGES)
+def test_images_that_cannot_be_read_are_named(
     data: str, content: bytes | None, root: Path, tmp_path: Path, command: Any
 ) -> None:
     paths = sorted(path for path in root.rglob("*") if path.suffix in (".jpg", ".png"))
-    mine = [path for path in paths if path.is_relative_to(next(root.glob(f"{PICTURES[data][:5]}*")))][:2]
+    mine = [path for path in paths if path.is_relative_to(next(root.glob(f"{IMAGES[data][:5]}*")))][:2]
     for path in mine:
         path.unlink()
         if content is not None:
             path.write_bytes(content)
     outcome = command(*words(data, root, tmp_path / "run"))
-    if data == "BiasedFFHQ" and content is None:  # its pictures are found by looking, so none is missing
+    if data == "BiasedFFHQ" and content is None:  # its images are found by looking, so none is missing
         assert outcome.status == 0
         return
     message = outcome.error()

@@ -387,7 +387,7 @@ def test_names_of_the_user_cannot_break_what_is_shown(command: Any, tmp_path: Pa
     from my_parts import HOSTILE_LABELS, HOSTILE_VALUES
 
     run = tmp_path / "<b>run</b> [red]"
-    words = ("--data.hostile", "true", "--data.pictures", "true", *LC, "--epochs", "4")
+    words = ("--data.hostile", "true", "--data.images", "true", *LC, "--epochs", "4")
     outcome = command("train", *POINTS, *words, "--out", run)
     assert outcome.status == 0, outcome.err
     assert all(name in outcome.err for name in HOSTILE_LABELS)
@@ -400,7 +400,7 @@ def test_names_of_the_user_cannot_break_what_is_shown(command: Any, tmp_path: Pa
     shown = command("evaluate", run)
     assert shown.status == 0 and all(name in shown.out for name in HOSTILE_LABELS)
     files = [path for path in run.glob("*.json")]
-    assert command("predict", run, *files).error()  # no picture, but no crash either
+    assert command("predict", run, *files).error()  # no image, but no crash either
     rows = list(csv.reader((run / "metrics.csv").open()))
     assert all(len(row) == len(rows[0]) for row in rows)
 

@@ -33,7 +33,7 @@ from logit_correction.training.fit import Fit
 from logit_correction.types import Batch, Step, TrainingRows
 
 SOURCES: dict[str, dict[str, Any]] = {
-    "images": {"pictures": True},
+    "images": {"images": True},
     "features": {"correlation": Correlation.one_to_one(4)},
     "fewer attributes than labels": {"correlation": Correlation.from_table([[0], [0], [1]])},
     "several attributes for a label": {"correlation": Correlation.from_table([[0, 1], [2], [3, 4]])},

@@ -146,7 +146,7 @@ ELSEWHERE = {
 
 SOURCES: dict[str, Options] = {
     PLAIN: {},
-    IMAGES: {"pictures": True},
+    IMAGES: {"images": True},
     KNOWN: {"correlation": Correlation.from_table([[0], [0], [1]])},
     SEVERAL: {"correlation": Correlation.from_table([[0, 1], [2], [3, 4]])},
 }

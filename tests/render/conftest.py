@@ -14,7 +14,7 @@ import torch
 
 from logit_correction.correlation import Correlation
 from logit_correction.evaluation import GroupReport, Predictions
-from logit_correction.render.pictures import png_uris
+from logit_correction.render.image_uris import png_uris
 
 DIGITS = [str(i) for i in range(10)]
 COLORS = ["red", "orange", "yellow", "lime", "green", "cyan", "azure", "blue", "violet", "rose"]
@@ -127,13 +127,13 @@ def colored_run(
     diagnostics: dict[str, Any] = {}
     if method == "LC":
         estimated = true * np.exp(draw.normal(0, 0.4, (10, 10)))
-        pictures = png_uris(torch.from_numpy(draw.integers(0, 255, (12, 3, 28, 28)).astype(np.uint8)))
+        images = png_uris(torch.from_numpy(draw.integers(0, 255, (12, 3, 28, 28)).astype(np.uint8)))
         examples = [
             {
                 "index": 11 * i, "label": DIGITS[i % 10], "estimated_attribute": COLORS[(i + 3) % 10],
-                "attribute": COLORS[(i + 3 + (i % 4 == 0)) % 10], "picture": picture,
+                "attribute": COLORS[(i + 3 + (i % 4 == 0)) % 10], "picture": image,
             }
-            for i, picture in enumerate(pictures)
+            for i, image in enumerate(images)
         ]  # fmt: skip
         diagnostics = {
             "group_prior": {
@@ -172,7 +172,7 @@ def birds_run(
     data = {
         "name": "Waterbirds",
         "options": {"root": "/data"},
-        "facts": {"pictures": "224 x 224"},
+        "facts": {"images": "224 x 224"},
         "counts": {"train": [[3498, 184], [56, 1057]], "valid": [[467, 466], [133, 133]], "test": sizes},
     }
     correlation = Correlation.one_to_one(2) if correlated and attribute_names else None

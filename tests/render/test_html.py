@@ -124,8 +124,8 @@ def test_the_verdict_comes_before_everything_else(colored: Make, tmp_path: Path)
 
 def test_user_text_is_shown_and_never_run(birds: Make, tmp_path: Path) -> None:
     examples = [
-        {"index": i, "label": NASTY, "estimated_attribute": NASTY, "attribute": NASTY[i:], "picture": picture}
-        for i, picture in enumerate(["javascript:alert(1)", "https://evil/x.png"])
+        {"index": i, "label": NASTY, "estimated_attribute": NASTY, "attribute": NASTY[i:], "picture": image}
+        for i, image in enumerate(["javascript:alert(1)", "https://evil/x.png"])
     ]
     folder = birds(
         tmp_path / "run <b> & 'q'",

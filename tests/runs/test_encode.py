@@ -63,8 +63,8 @@ def test_every_row_becomes_its_features(cache: Path, digits: DataTable) -> None:
     torch.testing.assert_close(table.inputs.fetch(rows), expected, rtol=1e-4, atol=1e-5)
     assert table.inputs.input_shape == (6,) and len(table.inputs) == len(digits.inputs)
     assert torch.equal(table.label, digits.label) and table.split == digits.split
-    pictures, original = table.inputs.images(rows), digits.inputs.images(rows)
-    assert pictures is not None and original is not None and torch.equal(pictures, original)
+    images, original = table.inputs.images(rows), digits.inputs.images(rows)
+    assert images is not None and original is not None and torch.equal(images, original)
     assert "6 numbers a row" in str(table.facts["inputs"])
     table.check()
 
@@ -138,7 +138,7 @@ def test_an_augmentation_is_left_out_and_that_is_said(cache: Path, digits: DataT
 
 
 @pytest.mark.parametrize("method", ["ERM", "LC"])
-def test_a_run_trains_a_head_and_predicts_from_pictures(method: str, cache: Path, tmp_path: Path) -> None:
+def test_a_run_trains_a_head_and_predicts_from_images(method: str, cache: Path, tmp_path: Path) -> None:
     online = {"name": "Online", "head_start_epochs": 1, "epochs": 1}
     options = {"attributes": online} if method == "LC" else {}
     training = TrainingConfig(epochs=2, batch_size=128, threads=1)
@@ -153,11 +153,11 @@ def test_a_run_trains_a_head_and_predicts_from_pictures(method: str, cache: Path
     model, table = load(run), Digits().build()
     assert model.evaluate("test")["average"] == pytest.approx(report["test"]["average"])
     rows = table.split["test"]
-    pictures = table.inputs.images(rows)
-    assert pictures is not None
+    images = table.inputs.images(rows)
+    assert images is not None
     names = np.asarray(table.label_names)[table.label[rows].numpy()]
-    assert (model.predict(pictures) == names).mean() == pytest.approx(report["test"]["average"], abs=0.003)
-    assert model.predict_proba(pictures[:0]).shape == (0, 10)
+    assert (model.predict(images) == names).mean() == pytest.approx(report["test"]["average"], abs=0.003)
+    assert model.predict_proba(images[:0]).shape == (0, 10)
     with pytest.raises(InputError, match=r"must be \(n, 3, 8, 8\)"):
         model.predict(np.zeros((2, 6), np.float32))
 

@@ -139,17 +139,17 @@ class TestFromRun:
         chosen = complete(config(Choice("FromRun", {"run": str(digits_run)})))
         network: Any = build_algorithm(chosen, Digits().build().info).network
         old: Any = load(digits_run).algorithm.network
-        pictures = torch.rand(3, 3, 8, 8)
-        assert network.training and torch.equal(network(pictures), old(pictures))
+        images = torch.rand(3, 3, 8, 8)
+        assert network.training and torch.equal(network(images), old(images))
 
     def test_gets_a_new_head_for_other_labels(self, digits_run: Path) -> None:
         info = dataclasses.replace(Digits().build().info, num_labels=4, label_names=tuple("abcd"))
         chosen = complete(config(Choice("FromRun", {"run": str(digits_run)})))
         network: Any = build_algorithm(chosen, info).network
         old: Any = load(digits_run).algorithm.network
-        pictures = torch.rand(3, 3, 8, 8)
-        assert network(pictures).shape == (3, 4)
-        assert torch.equal(network.features(pictures), old.features(pictures))
+        images = torch.rand(3, 3, 8, 8)
+        assert network(images).shape == (3, 4)
+        assert torch.equal(network.features(images), old.features(images))
 
     def test_refuses_other_inputs(self, digits_run: Path) -> None:
         info = dataclasses.replace(Digits().build().info, input_shape=(3, 9, 9))

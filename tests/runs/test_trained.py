@@ -23,32 +23,32 @@ def model(digits_run: Path) -> TrainedRun:
 
 
 @pytest.fixture(scope="module")
-def pictures() -> np.ndarray:
+def images() -> np.ndarray:
     table = Digits().build()
     found = table.inputs.images(table.split["test"][::99])
     assert found is not None
     return found.numpy()
 
 
-def test_probabilities_of_arrays_and_tensors(model: TrainedRun, pictures: np.ndarray) -> None:
-    probability = model.predict_proba(pictures)
-    assert probability.shape == (len(pictures), 10) and probability.dtype == np.float32
+def test_probabilities_of_arrays_and_tensors(model: TrainedRun, images: np.ndarray) -> None:
+    probability = model.predict_proba(images)
+    assert probability.shape == (len(images), 10) and probability.dtype == np.float32
     np.testing.assert_allclose(probability.sum(axis=1), 1, atol=1e-5)
     for same in (
-        torch.from_numpy(pictures),
-        torch.from_numpy(pictures).float() / 255,
-        pictures.astype(np.float64) / 255,
-        np.asfortranarray(pictures),
+        torch.from_numpy(images),
+        torch.from_numpy(images).float() / 255,
+        images.astype(np.float64) / 255,
+        np.asfortranarray(images),
     ):
         np.testing.assert_allclose(model.predict_proba(same), probability, atol=1e-5)
 
 
-def test_flipped_and_read_only_arrays(model: TrainedRun, pictures: np.ndarray) -> None:
-    flipped = pictures[..., ::-1]
+def test_flipped_and_read_only_arrays(model: TrainedRun, images: np.ndarray) -> None:
+    flipped = images[..., ::-1]
     np.testing.assert_allclose(model.predict_proba(flipped), model.predict_proba(flipped.copy()))
-    frozen = pictures.copy()
+    frozen = images.copy()
     frozen.setflags(write=False)
-    np.testing.assert_allclose(model.predict_proba(frozen), model.predict_proba(pictures))
+    np.testing.assert_allclose(model.predict_proba(frozen), model.predict_proba(images))
     assert not frozen.flags.writeable
 
 
@@ -60,17 +60,17 @@ def test_rows_of_the_test_split_have_the_stored_logits(digits_run: Path, model: 
     np.testing.assert_allclose(model.predict_proba(inputs), expected, atol=1e-5)
 
 
-def test_labels_are_names_of_the_most_probable(model: TrainedRun, pictures: np.ndarray) -> None:
-    names = np.asarray(model.label_names)[model.predict_proba(pictures).argmax(axis=1)]
-    assert model.predict(pictures).tolist() == names.tolist()
+def test_labels_are_names_of_the_most_probable(model: TrainedRun, images: np.ndarray) -> None:
+    names = np.asarray(model.label_names)[model.predict_proba(images).argmax(axis=1)]
+    assert model.predict(images).tolist() == names.tolist()
     assert model.label_names == [str(digit) for digit in range(10)]
 
 
-def test_files_by_any_kind_of_name(model: TrainedRun, pictures: np.ndarray, tmp_path: Path) -> None:
+def test_files_by_any_kind_of_name(model: TrainedRun, images: np.ndarray, tmp_path: Path) -> None:
     paths = [tmp_path / f"{i}.png" for i in range(4)]
-    for path, picture in zip(paths, pictures, strict=False):
-        Image.fromarray(picture.transpose(1, 2, 0)).save(path)
-    expected = model.predict_proba(pictures[:4])
+    for path, image in zip(paths, images, strict=False):
+        Image.fromarray(image.transpose(1, 2, 0)).save(path)
+    expected = model.predict_proba(images[:4])
     names = [str(path) for path in paths]
     for given in (paths, names, tuple(paths), np.array(names), np.array(paths), pd.Series(names)):
         np.testing.assert_allclose(model.predict_proba(given), expected, atol=1e-6)
@@ -84,8 +84,8 @@ def test_nothing_gives_nothing(model: TrainedRun) -> None:
         assert model.predict(nothing).shape == (0,)
 
 
-def test_many_rows_are_predicted_in_parts(model: TrainedRun, pictures: np.ndarray) -> None:
-    many = np.resize(pictures, (2345, 3, 8, 8))
+def test_many_rows_are_predicted_in_parts(model: TrainedRun, images: np.ndarray) -> None:
+    many = np.resize(images, (2345, 3, 8, 8))
     probability = model.predict_proba(many)
     np.testing.assert_allclose(probability[-7:], model.predict_proba(many[-7:]), atol=1e-6)
 
@@ -96,8 +96,8 @@ def test_other_shapes_are_refused(shape: tuple[int, ...], model: TrainedRun) -> 
         model.predict_proba(np.zeros(shape, np.uint8))
 
 
-def test_values_that_are_no_pictures_are_refused(model: TrainedRun, pictures: np.ndarray) -> None:
-    broken = pictures / 255
+def test_values_that_are_no_images_are_refused(model: TrainedRun, images: np.ndarray) -> None:
+    broken = images / 255
     broken[3, 1, 2, 2] = np.nan
     with pytest.raises(InputError, match="NaN"):
         model.predict_proba(broken)
@@ -105,7 +105,7 @@ def test_values_that_are_no_pictures_are_refused(model: TrainedRun, pictures: np
     with pytest.raises(InputError, match="infinity"):
         model.predict_proba(torch.from_numpy(broken))
     with pytest.raises(InputError, match="unsigned bytes or floats"):
-        model.predict_proba(pictures.astype(np.int64))  # 0..255 or 0..1? nobody can tell
+        model.predict_proba(images.astype(np.int64))  # 0..255 or 0..1? nobody can tell
     with pytest.raises(InputError, match="give a list"):
         model.predict("picture.png")
 
@@ -126,12 +126,12 @@ def test_evaluate_gives_the_block_of_the_report(digits_run: Path, model: Trained
     assert model.evaluate("valid")["count"] == 200
 
 
-def test_predicting_leaves_the_run_as_it_was(digits_run: Path, pictures: np.ndarray) -> None:
+def test_predicting_leaves_the_run_as_it_was(digits_run: Path, images: np.ndarray) -> None:
     before = {path: path.read_bytes() for path in Path(digits_run).iterdir()}
     model = load(str(digits_run))
-    first = model.predict_proba(pictures)
+    first = model.predict_proba(images)
     model.evaluate("valid")
-    np.testing.assert_array_equal(model.predict_proba(pictures), first)
+    np.testing.assert_array_equal(model.predict_proba(images), first)
     assert {path: path.read_bytes() for path in Path(digits_run).iterdir()} == before
     assert not model.algorithm.training
 

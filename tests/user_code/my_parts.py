@@ -26,21 +26,21 @@ HOSTILE_VALUES = ["<img src=x onerror=alert(1)>", "</style><svg onload=alert(2)>
 
 
 class Points(DataSource):
-    """Three labels, three attribute values, small pictures or twelve numbers a row."""
+    """Three labels, three attribute values, small images or twelve numbers a row."""
 
     def __init__(
-        self, fault: str = "", pictures: bool = False, hostile: bool = False, known: bool = True, seed: int = 0
+        self, fault: str = "", images: bool = False, hostile: bool = False, known: bool = True, seed: int = 0
     ) -> None:
         """Choose what is wrong with the data.
 
         Args:
             fault: Empty, or what to break: nan, one-label, bad-label, no-valid, missing-label.
-            pictures: Pictures instead of numbers.
+            images: Images instead of numbers.
             hostile: Names that must not be taken for markup.
             known: Whether the attributes are known.
             seed: Seed of the rows.
         """
-        self.fault, self.pictures, self.hostile, self.known, self.seed = fault, pictures, hostile, known, seed
+        self.fault, self.images, self.hostile, self.known, self.seed = fault, images, hostile, known, seed
 
     def build(self) -> DataTable:
         """Draw the rows."""
@@ -58,7 +58,7 @@ class Points(DataSource):
             label[:90] = 1
         if self.fault == "missing-label":
             label[:90] = torch.arange(90) % 2
-        if self.pictures:
+        if self.images:
             values = (values.sigmoid() * 255).to(torch.uint8).reshape(150, 3, 2, 2)
         if not self.known:
             attribute = torch.full_like(attribute, UNKNOWN)

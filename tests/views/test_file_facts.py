@@ -26,7 +26,7 @@ def facts(files: list[Path], position: list[int] | None = None) -> Tensor:
     return found
 
 
-def picture(path: Path, size: tuple[int, int] = (40, 20), **options: object) -> Path:
+def image(path: Path, size: tuple[int, int] = (40, 20), **options: object) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
     Image.fromarray(pixels).save(path, **options)  # type: ignore[arg-type]
@@ -40,7 +40,7 @@ def exif(make: str, time: str) -> Image.Exif:
 
 
 def test_size_shape_and_format(tmp_path: Path) -> None:
-    jpeg, png = picture(tmp_path / "a.jpg"), picture(tmp_path / "b.png")
+    jpeg, png = image(tmp_path / "a.jpg"), image(tmp_path / "b.png")
     found = facts([jpeg, png])
     assert found[0, SIZE].expm1().round() == jpeg.stat().st_size
     torch.testing.assert_close(found[:, WIDTH : ASPECT + 1].exp(), torch.tensor([[40.0, 20.0, 2.0]]).expand(2, 3))
@@ -48,22 +48,22 @@ def test_size_shape_and_format(tmp_path: Path) -> None:
 
 
 def test_coarser_quantisation_has_greater_sums_and_other_formats_none(tmp_path: Path) -> None:
-    files = [picture(tmp_path / f"{q}.jpg", quality=q) for q in (95, 60, 20)] + [picture(tmp_path / "a.png")]
+    files = [image(tmp_path / f"{q}.jpg", quality=q) for q in (95, 60, 20)] + [image(tmp_path / "a.png")]
     sums = facts(files)[:, FIRST_TABLE : FIRST_TABLE + 2]
     assert (sums[1:3] > sums[:2]).all()
     assert (sums[3] == 0).all()
-    with Image.open(files[1]) as image:
-        wanted = sum(image.quantization[0])  # type: ignore[attr-defined]
+    with Image.open(files[1]) as opened:
+        wanted = sum(opened.quantization[0])  # type: ignore[attr-defined]
     torch.testing.assert_close(sums[1, 0].expm1(), torch.tensor(float(wanted)), rtol=1e-4, atol=0)
 
 
 def test_camera_and_hour(tmp_path: Path) -> None:
     files = [
-        picture(tmp_path / "a.jpg", exif=exif("Leica", "2024:01:02 06:30:00")),
-        picture(tmp_path / "b.jpg", exif=exif("Leica", "2024:01:02 18:00:00")),
-        picture(tmp_path / "c.jpg", exif=exif("Canon", "no date")),
-        picture(tmp_path / "d.png", exif=exif("Leica", "2020:01:02 06:59:00")),
-        picture(tmp_path / "e.png"),
+        image(tmp_path / "a.jpg", exif=exif("Leica", "2024:01:02 06:30:00")),
+        image(tmp_path / "b.jpg", exif=exif("Leica", "2024:01:02 18:00:00")),
+        image(tmp_path / "c.jpg", exif=exif("Canon", "no date")),
+        image(tmp_path / "d.png", exif=exif("Leica", "2020:01:02 06:59:00")),
+        image(tmp_path / "e.png"),
     ]
     found = facts(files)
     torch.testing.assert_close(
@@ -75,7 +75,7 @@ def test_camera_and_hour(tmp_path: Path) -> None:
 
 
 def test_headers_alone_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = [picture(tmp_path / "a.png"), picture(tmp_path / "b.jpg", exif=exif("Leica", ""))]
+    files = [image(tmp_path / "a.png"), image(tmp_path / "b.jpg", exif=exif("Leica", ""))]
 
     def decode(self: Image.Image) -> None:
         raise AssertionError("decoded")
@@ -86,8 +86,8 @@ def test_headers_alone_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_folder_of_the_file_is_left_out_and_the_one_above_is_not(tmp_path: Path) -> None:
-    cat, dog = picture(tmp_path / "north" / "cat" / "1.jpg"), picture(tmp_path / "north" / "dog" / "1.jpg")
-    south = picture(tmp_path / "south" / "cat" / "1.jpg")
+    cat, dog = image(tmp_path / "north" / "cat" / "1.jpg"), image(tmp_path / "north" / "dog" / "1.jpg")
+    south = image(tmp_path / "south" / "cat" / "1.jpg")
     found = facts([cat, dog, south])
     assert torch.equal(found[0], found[1])
     assert not torch.equal(found[0, FOLDER], found[2, FOLDER])
@@ -95,7 +95,7 @@ def test_the_folder_of_the_file_is_left_out_and_the_one_above_is_not(tmp_path: P
 
 def test_unreadable_files_are_zero_inside(tmp_path: Path) -> None:
     (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 not an image")
-    cut = picture(tmp_path / "cut.png")
+    cut = image(tmp_path / "cut.png")
     cut.write_bytes(cut.read_bytes()[:20])
     found = facts([tmp_path / "broken.jpg", tmp_path / "missing.jpg", cut])
     assert (found[:, : EXTENSION.start] == 0).all()
@@ -103,7 +103,7 @@ def test_unreadable_files_are_zero_inside(tmp_path: Path) -> None:
 
 
 def test_order_is_scaled_and_waves_have_period_one(tmp_path: Path) -> None:
-    file = picture(tmp_path / "a.png")
+    file = image(tmp_path / "a.png")
     found = facts([file] * 3, position=[0, 50, 200])[:, ORDER]
     torch.testing.assert_close(found[:, 0], torch.tensor([0, 0.25, 1]))
     torch.testing.assert_close(found[1], torch.tensor([0.25, 1, 0, 0, 0, -1, 1]), atol=1e-6, rtol=0)

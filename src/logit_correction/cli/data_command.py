@@ -23,10 +23,10 @@ def main(arguments: list[str]) -> int:
     parser = Parser("data", "Look at a data source before training: a contact sheet, label by attribute, as PNG.")
     parser.add_argument("action", choices=["preview"], metavar="preview", help="write a contact sheet")
     parser.add_argument("name", metavar="NAME", help="data source, as `logit-correction list data` names it")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE.png", help="picture to write")
-    parser.add_argument("--rows", type=int, default=2, metavar="N", help="pictures of each group; 2 by default")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.png", help="image to write")
+    parser.add_argument("--rows", type=int, default=2, metavar="N", help="images of each group; 2 by default")
     parser.add_argument(
-        "--split", choices=["train", "valid", "test"], default="test", help="whose pictures; test by default"
+        "--split", choices=["train", "valid", "test"], default="test", help="whose images; test by default"
     )
     parser.epilog = "Options of the source are given as --data.NAME VALUE, as to `train`."
     options, rest = parser.parse_known_args(arguments)
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
 
     with replacing(options.out) as temporary:
         sheet.save(temporary, "PNG", optimize=True)
-    print(f"{options.out}: {options.split} pictures of {options.name}, label by attribute")
+    print(f"{options.out}: {options.split} images of {options.name}, label by attribute")
     return 0
 
 
@@ -81,16 +81,16 @@ def _with_root(arguments: list[str]) -> list[str]:
 
 
 def _sheet(table: DataTable, split: str, per_cell: int) -> Any:
-    """Draw the first pictures of each group, or of each label where attributes are unknown.
+    """Draw the first images of each group, or of each label where attributes are unknown.
 
     Raises:
-        InputError: If the inputs are no pictures, or the split is empty.
+        InputError: If the inputs are no images, or the split is empty.
     """
     from logit_correction.render.contact_sheet import contact_sheet
 
     rows = table.split[split]
     if len(rows) == 0 or table.inputs.images(rows[:1]) is None:
-        what = "has no rows" if len(rows) == 0 else "holds no pictures, so there is nothing to look at"
+        what = "has no rows" if len(rows) == 0 else "holds no images, so there is nothing to look at"
         raise InputError(f"the {split} split {what}: take another split or source")
     labels = list(table.label_names)[:LIMIT]
     if not table.has_attributes(split):
@@ -102,15 +102,15 @@ def _sheet(table: DataTable, split: str, per_cell: int) -> Any:
     for y in range(len(labels)):
         mine = rows[table.label[rows] == y]
         groups = [mine[table.attribute[mine] == a][:per_cell] for a in range(len(attributes))]
-        cells.append([_pictures(table, group) for group in groups])
+        cells.append([_images(table, group) for group in groups])
     return contact_sheet(cells, labels, attributes, per_cell)
 
 
 def _columns(table: DataTable, rows: Tensor, columns: int, per_cell: int) -> list[Tensor]:
-    return [_pictures(table, rows[i * per_cell : (i + 1) * per_cell]) for i in range(columns)]
+    return [_images(table, rows[i * per_cell : (i + 1) * per_cell]) for i in range(columns)]
 
 
-def _pictures(table: DataTable, rows: Tensor) -> Tensor:
+def _images(table: DataTable, rows: Tensor) -> Tensor:
     found = table.inputs.images(rows)
     assert found is not None  # the caller has looked
     return found

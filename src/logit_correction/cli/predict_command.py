@@ -73,7 +73,7 @@ def expand(inputs: Sequence[Path]) -> list[Path]:
     """Return the files that files, folders and CSVs stand for.
 
     Raises:
-        InputError: If something is missing, a folder holds no pictures, or a CSV's files leave its folder.
+        InputError: If something is missing, a folder holds no images, or a CSV's files leave its folder.
     """
     from logit_correction.data.image_io import SUFFIXES
     from logit_correction.errors import InputError
@@ -81,10 +81,10 @@ def expand(inputs: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in inputs:
         if path.is_dir():
-            pictures = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
-            if not pictures:
-                raise InputError(f"{path} holds no pictures ({', '.join(SUFFIXES)})")
-            found += pictures
+            images = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+            if not images:
+                raise InputError(f"{path} holds no images ({', '.join(SUFFIXES)})")
+            found += images
         elif not path.is_file():
             raise InputError(f"{path} does not exist: give files, folders or a CSV")
         elif path.suffix.lower() == ".csv":

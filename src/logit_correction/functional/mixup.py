@@ -218,7 +218,7 @@ def group_mixup(
     """Mix rows, and their group priors alike, with rows of the same label (eq. 13, Algorithm 1).
 
     Args:
-        inputs: (B, ...) floating-point pictures or features.
+        inputs: (B, ...) floating-point images or features.
         prior: (B, L), P(., a_x) of each row.
         label: (B,) long, 0..L-1; the labels stay as they are.
         minority: (B,) bool, rows taken for bias-conflicting.

@@ -72,7 +72,7 @@ def draw(width: float, height: float, description: str, paint: Callable[[Axes], 
 
 
 def draw_png(width: float, height: float, description: str, paint: Callable[[Axes], None], dpi: int = 200) -> bytes:
-    """Return the figure that ``draw`` returns as a PNG picture."""
+    """Return the figure that ``draw`` returns as a PNG image."""
     return _saved(width, height, description, paint, "png", dpi)
 
 

@@ -1,4 +1,4 @@
-"""A contact sheet: small pictures in a grid with names, as one PNG."""
+"""A contact sheet: small images in a grid with names, as one PNG."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-#: Longer side of a picture on the sheet: smaller ones are enlarged by a whole factor, larger ones shrunk.
+#: Longer side of a image on the sheet: smaller ones are enlarged by a whole factor, larger ones shrunk.
 SIDE = 64
 
 _GAP, _FONT = 4, 12
@@ -20,25 +20,25 @@ _PAPER, _INK, _EMPTY = (255, 255, 255), (29, 36, 48), (233, 235, 238)
 def contact_sheet(
     cells: Sequence[Sequence[Tensor]], row_names: Sequence[str], column_names: Sequence[str], per_cell: int
 ) -> Image:
-    """Draw pictures in named rows and columns; a cell with too few pictures is filled up with grey.
+    """Draw images in named rows and columns; a cell with too few images is filled up with grey.
 
     Args:
         cells: For each row and column (n, C, H, W) uint8, n at most ``per_cell``; one or three channels.
         row_names: One name per row.
         column_names: One name per column.
-        per_cell: Pictures of a cell, one below the other.
+        per_cell: Images of a cell, one below the other.
 
     Returns:
         A Pillow image.
 
     Raises:
-        ValueError: If the pictures are no grey or colour pictures of unsigned bytes.
+        ValueError: If the images are no grey or colour images of unsigned bytes.
     """
     from PIL import Image, ImageDraw, ImageFont
 
     example = next(cell for row in cells for cell in row if len(cell))
     if example.shape[1] not in (1, 3) or str(example.dtype) != "torch.uint8":
-        raise ValueError(f"pictures must be uint8 (n, 1 or 3, H, W), but are {example.dtype} {tuple(example.shape)}")
+        raise ValueError(f"images must be uint8 (n, 1 or 3, H, W), but are {example.dtype} {tuple(example.shape)}")
     font = ImageFont.load_default(_FONT)
     width, height = _shown_size(example.shape[3], example.shape[2])
     cell_width = max(width + _GAP, *(_length(font, name) + 2 * _GAP for name in column_names))
@@ -70,14 +70,14 @@ def _shown_size(width: int, height: int) -> tuple[int, int]:
     return max(1, width * SIDE // longest), max(1, height * SIDE // longest)
 
 
-def _scaled(picture: Tensor, size: tuple[int, int]) -> Image:
+def _scaled(image: Tensor, size: tuple[int, int]) -> Image:
     from PIL import Image
 
-    values = picture.cpu().permute(1, 2, 0).numpy()
-    image = Image.fromarray(values if values.shape[2] == 3 else values[:, :, 0]).convert("RGB")
+    values = image.cpu().permute(1, 2, 0).numpy()
+    drawn = Image.fromarray(values if values.shape[2] == 3 else values[:, :, 0]).convert("RGB")
     # Enlarged pixels stay squares, so that one sees what the network sees.
-    enlarged = size[0] >= image.width
-    return image.resize(size, Image.Resampling.NEAREST if enlarged else Image.Resampling.BOX)
+    enlarged = size[0] >= drawn.width
+    return drawn.resize(size, Image.Resampling.NEAREST if enlarged else Image.Resampling.BOX)
 
 
 def _length(font: Any, name: str) -> int:

@@ -11,7 +11,7 @@ import pandas as pd
 from logit_correction.render.evidence import block, found_shortcut, source_of, views_of
 from logit_correction.render.facts import environment, labels_read, run_facts, train_counts
 from logit_correction.render.folder import Comparison, Series
-from logit_correction.render.pictures import checked_uri, picture_width
+from logit_correction.render.image_uris import checked_uri, image_width
 from logit_correction.render.plots import curves, group_bars, group_heatmaps, label_shares, prior_heatmaps
 from logit_correction.render.tables import describe_selection
 from logit_correction.render.verdict import verdict
@@ -19,7 +19,7 @@ from logit_correction.render.wording import is_missing, percent, spaced
 
 #: Up to so many groups are drawn as bars, more as a heat map.
 _MOST_BARS = 12
-_MOST_PICTURES = 24
+_MOST_IMAGES = 24
 
 #: Pairs of entries of the test block whose distance tells of a shortcut, and what each of them means.
 _GAPS = (
@@ -193,11 +193,9 @@ def _minority(series: Series) -> dict[str, Any] | None:
     if not found:
         return None
     examples = []
-    for example in (found.get("examples") or [])[:_MOST_PICTURES]:
+    for example in (found.get("examples") or [])[:_MOST_IMAGES]:
         uri = checked_uri(example.get("picture"))
-        examples.append(
-            {"name": None, **example, "picture": uri, "small": uri is not None and picture_width(uri) < 100}
-        )
+        examples.append({"name": None, **example, "picture": uri, "small": uri is not None and image_width(uri) < 100})
     data = report["data"]
     total = (data.get("rows") or {}).get("train") or int(np.sum(data.get("counts", {}).get("train") or 0)) or None
     values = data.get("attribute_names") or ()

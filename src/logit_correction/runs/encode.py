@@ -29,7 +29,7 @@ FULL_PRECISION_BYTES = 4 * 2**30
 
 
 class EncodedStore(ArrayStore):
-    """Features (M, F) in memory, and the store that they were made of, for whoever wants to see the pictures."""
+    """Features (M, F) in memory, and the store that they were made of, which still has the images."""
 
     def __init__(self, values: Tensor, original: InputStore, description: dict[str, Any]) -> None:
         """Keep the parts; ``description`` is what ``report.json`` says of the encoder."""
@@ -37,7 +37,7 @@ class EncodedStore(ArrayStore):
         self.original, self.description = original, description
 
     def images(self, rows: Tensor) -> Tensor | None:
-        """Return the pictures that the features of ``rows`` were made of."""
+        """Return the images that the features of ``rows`` were made of."""
         return self.original.images(rows)
 
 
@@ -106,7 +106,7 @@ def encode_table(table: DataTable, config: RunConfig, display: Display | None = 
     """Return ``table`` with every row's inputs replaced by the features of the run's encoder.
 
     They are kept in the cache folder under a digest of the encoder, its weights and the inputs, so that a second run on
-    the same inputs, with whatever labels, splits or method, starts at once. An augmentation is left out: each picture
+    the same inputs, with whatever labels, splits or method, starts at once. An augmentation is left out: each image
     is encoded once, as it is.
 
     Raises:
@@ -127,7 +127,7 @@ def encode_table(table: DataTable, config: RunConfig, display: Display | None = 
     facts = {**table.facts, "inputs": f"features of {encoder.name}, frozen: {values.shape[1]} numbers a row"}
     notes = table.notes
     if table.augment is not None:
-        notes = (*notes, f"the encoder {encoder.name} sees every picture once, without the augmentation asked for")
+        notes = (*notes, f"the encoder {encoder.name} sees every image once, without the augmentation asked for")
     inputs = EncodedStore(values, table.inputs, description)
     return replace(table, inputs=inputs, facts=facts, notes=notes, augment=None)
 

@@ -13,7 +13,7 @@ from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.online import Online
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.methods.base import Algorithm
-from logit_correction.render.pictures import png_uris
+from logit_correction.render.image_uris import png_uris
 from logit_correction.runs.summary import attribute_names_of
 
 #: So many rows are shown.
@@ -98,8 +98,8 @@ def _examples(found: dict[str, Tensor], table: DataTable, names: list[str]) -> l
         turn[own] = torch.arange(int(own.sum()))
     index = order[turn.argsort(stable=True)][:NUM_EXAMPLES]
     rows = table.split["train"][index]
-    pictures = table.inputs.images(rows) if len(rows) else None
-    uris = png_uris(pictures) if pictures is not None else [None] * len(index)
+    images = table.inputs.images(rows) if len(rows) else None
+    uris = png_uris(images) if images is not None else [None] * len(index)
     return [
         {
             "index": int(i),

@@ -66,9 +66,9 @@ def store_of(inputs: NewInputs, source: DataSource, info: DataInfo) -> InputStor
         shown = ", ".join(map(str, shape))
         raise InputError(f"inputs have shape {tuple(values.shape)}, but must be (n, {shown})")
     if len(shape) == 3 and values.dtype != torch.uint8 and not values.is_floating_point():
-        raise InputError(f"pictures have type {values.dtype}, but must be unsigned bytes or floats in [0, 1]")
+        raise InputError(f"images have type {values.dtype}, but must be unsigned bytes or floats in [0, 1]")
     if values.is_floating_point() and not bool(torch.isfinite(values).all()):
-        raise InputError("the inputs hold NaN or infinity: mend or remove those rows")
+        raise InputError("the inputs hold NaN or infinity: fix or remove those rows")
     return source.as_store(values)
 
 

@@ -34,7 +34,7 @@ from logit_correction.runs.parts import complete_parts
 from logit_correction.training import checkpoint
 from logit_correction.types import DataInfo, InputError
 
-#: Picture files in memory at a time.
+#: Image files in memory at a time.
 CHUNK = 512
 
 #: The splits that a run can be judged on.
@@ -136,7 +136,7 @@ class TrainedRun(os.PathLike[str]):
         """Return the probability of every label.
 
         Args:
-            inputs: What the data source takes. Names of picture files; an array (n, *input_shape), for pictures
+            inputs: What the data source takes. Names of image files; an array (n, *input_shape), for images
                 unsigned bytes or floats in [0, 1]; for a ``Table`` also a data frame or a mapping with the columns of
                 training, or, of texts, a list of texts.
 
