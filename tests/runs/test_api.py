@@ -53,7 +53,8 @@ def test_plain_names_make_the_run_that_a_config_makes(digits: TrainedRun, tmp_pa
 
 def test_the_default_method_is_lc_and_a_preset_brings_its_own() -> None:
     data = {"name": "Planted", "set": "column", "rows": 200}
-    assert train(data, **SHORT).report["method"] == "LC"
+    run = train(data, **SHORT)
+    assert run.report["method"] == "LC" and run.report["evidence"]["sentence"] in run._repr_html_()
     staged = train(data, preset="staged", **SHORT)
     assert staged.config.method.options["attributes"]["name"] == "CrossFitted"
 
@@ -101,7 +102,9 @@ def test_groups_are_a_frame_and_notebooks_show_tables(digits: TrainedRun) -> Non
     groups = digits.groups
     assert len(groups) == 100 and groups["count"].sum() == digits.report["test"]["count"]
     page = digits._repr_html_()
-    assert page.count("<table") == 2 and "ERM" in page
+    assert page.count("<table") == 2 and "ERM" in page and "20 least accurate of 100 groups" in page
+    least = groups["accuracy"].min()
+    assert f"{100 * least:.1f}".removesuffix(".0") in page
     assert "ERM on Digits" in repr(digits)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from logit_correction.render.evidence import answer, sentence_of
 from logit_correction.render.wording import is_missing, listing, percent, plain, spaced
 
 if TYPE_CHECKING:
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
 #: Columns of accuracies, fractions in the frame and per cent wherever it is shown.
 ACCURACIES = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority")
+
+#: Groups that a notebook shows.
+MOST_GROUPS = 20
 
 _COLUMNS = ("method", "epochs", "seed", *ACCURACIES, "selection")
 _HEADINGS = {"group_balanced": "Group-balanced", "worst_group": "Worst group", "worst_class": "Worst label"}
@@ -57,18 +62,28 @@ def groups_table(report: dict[str, Any]) -> pd.DataFrame:
 
 
 def run_as_html(report: dict[str, Any]) -> str:
-    """Return the figures and groups of one run as tables of HTML, all text escaped.
+    """Return the figures of one run, what it found and its least accurate groups as HTML, all text escaped.
 
     Args:
         report: Content of a ``report.json``.
     """
-    parts = []
-    for frame in (comparison_table([report]), groups_table(report)[["label", "attribute", "count", "accuracy"]]):
-        shown = frame.dropna(axis="columns", how="all")
-        for name in shown.columns.intersection([*ACCURACIES, "accuracy"]):
-            shown = shown.assign(**{name: shown[name].map(percent)})
-        parts.append(shown.to_html(index=False, escape=True, border=0))
+    groups = groups_table(report).sort_values("accuracy")
+    parts = [_as_html(comparison_table([report]))]
+    evidence = report.get("evidence")
+    if evidence:
+        parts.append(f"<p>{escape(answer(evidence))}. {escape(sentence_of(evidence))}</p>")
+    parts.append(_as_html(groups.head(MOST_GROUPS)[["label", "attribute", "count", "accuracy"]]))
+    if len(groups) > MOST_GROUPS:
+        parts.append(f"<p>the {MOST_GROUPS} least accurate of {len(groups)} groups; all are in <code>groups</code></p>")
     return "\n".join(parts)
+
+
+def _as_html(frame: pd.DataFrame) -> str:
+    """Return a frame as a table of HTML, accuracies in per cent, without columns that hold nothing."""
+    shown = frame.dropna(axis="columns", how="all")
+    for name in shown.columns.intersection([*ACCURACIES, "accuracy"]):
+        shown = shown.assign(**{name: [percent(value, 1) for value in shown[name]]})
+    return shown.rename(columns=spaced).to_html(index=False, escape=True, border=0)
 
 
 def describe_selection(selection: dict[str, Any]) -> str:
