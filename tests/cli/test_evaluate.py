@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
+
+from logit_correction import load
 
 
 def close(one: Any, other: Any) -> bool:
@@ -71,3 +74,40 @@ def test_selected_weights_are_those_of_the_checkpoint(command: Any, tmp_path: Pa
     assert report["selection"]["epoch"] < 6  # else the test would not tell the two apart
     assert close(json.loads(command("evaluate", run, "--json").out), report["test"])
     assert not close(report["other_selections"][0]["test"], report["test"])
+
+
+def test_new_labelled_images_in_folders_and_in_a_table(command: Any, finished: dict[str, Path], tmp_path: Path) -> None:
+    run = load(finished["ERM"])
+    table = run.source.build()
+    rows = table.split["test"][:40]
+    names = []
+    for number, (row, image) in enumerate(zip(rows.tolist(), table.inputs.images(rows), strict=True)):
+        label = str(table.label_names[int(table.label[row])])
+        (tmp_path / "new" / label).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(tmp_path / "new" / label / f"{number:03}.png")
+        names.append(f"new/{label}/{number:03}.png,{label},{'odd' if number % 2 else 'even'}")
+    by_label = json.loads(command("evaluate", finished["ERM"], "--on", tmp_path / "new", "--json").out)
+    assert by_label["count"] == 40 and by_label["worst_group"] is None and 0 < by_label["average"] < 1
+    (tmp_path / "new.csv").write_text("\n".join(["path,label,hint", *names]) + "\n")
+    words = ("evaluate", finished["ERM"], "--on", tmp_path / "new.csv", "--attribute", "hint")
+    by_group = json.loads(command(*words, "--json").out)
+    assert by_group["average"] == by_label["average"]
+    assert {group["attribute"] for group in by_group["groups"]} == {"even", "odd"}
+    assert sum(group["count"] for group in by_group["groups"]) == 40
+    assert "odd" in command(*words).out
+
+
+def test_new_rows_that_do_not_fit_are_told(command: Any, finished: dict[str, Path], tmp_path: Path) -> None:
+    run = finished["ERM"]
+    assert "give --on FOLDER|CSV too" in command("evaluate", run, "--attribute", "hint").error()
+    assert "leave one of them out" in command("evaluate", run, "--on", tmp_path, "--split", "valid").error()
+    assert "does not exist" in command("evaluate", run, "--on", tmp_path / "no.csv").error()
+    assert "holds no folders" in command("evaluate", run, "--on", tmp_path).error()
+    (tmp_path / "7").mkdir()
+    assert "7 holds no images" in command("evaluate", run, "--on", tmp_path).error()
+    Image.new("RGB", (8, 8)).save(tmp_path / "7" / "a.png")
+    assert "a folder has no columns" in command("evaluate", run, "--on", tmp_path, "--attribute", "hint").error()
+    (tmp_path / "list.csv").write_text("path,label\n7/a.png,seven\n")
+    message = command("evaluate", run, "--on", tmp_path / "list.csv").error()
+    assert "row 0: the label 'seven' is none of the run's: 0, 1" in message
+    assert "no column 'kind'" in command("evaluate", run, "--on", tmp_path / "list.csv", "--label", "kind").error()

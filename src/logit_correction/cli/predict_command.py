@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from logit_correction.runs import TrainedRun
 
-#: Columns of a CSV that may hold the files' names, the first that is there.
-FILE_COLUMNS = ("path", "file", "filename", "image")
-
 
 def main(arguments: list[str]) -> int:
     """Predict new files and write a CSV."""
@@ -31,7 +28,7 @@ def main(arguments: list[str]) -> int:
         type=Path,
         nargs="+",
         metavar="INPUT",
-        help=f"files, folders, or a CSV with a column {', '.join(FILE_COLUMNS)} of files beside it; for a run on "
+        help="files, folders, or a CSV with a column path, file, filename or image of files beside it; for a run on "
         "Table a CSV or Parquet file with its columns",
     )
     parser.add_argument("--out", type=Path, help="CSV to write; standard output by default")
@@ -50,12 +47,13 @@ def main(arguments: list[str]) -> int:
 def predicted(model: TrainedRun, inputs: Sequence[Path]) -> tuple[str, list[list[str]]]:
     """Return what the first column names, and a row of the CSV for every new input, in their order."""
     from logit_correction.data.tabular_io import is_table
+    from logit_correction.runs.new_files import image_files
 
     parts: list[tuple[list[str], NDArray[np.float32]]] = []
     header = "path"
     for tables, group in groupby(inputs, lambda path: model.source.reads_tables and is_table(path)):
         if not tables:
-            files = expand(list(group))
+            files = image_files(list(group))
             parts.append(([str(file) for file in files], model.predict_proba(files)))
             continue
         for file in group:
@@ -67,62 +65,6 @@ def predicted(model: TrainedRun, inputs: Sequence[Path]) -> tuple[str, list[list
         for names, probability in parts
         for name, row in zip(names, probability, strict=True)
     ]
-
-
-def expand(inputs: Sequence[Path]) -> list[Path]:
-    """Return the files that files, folders and CSVs stand for.
-
-    Raises:
-        InputError: If something is missing, a folder holds no images, or a CSV's files leave its folder.
-    """
-    from logit_correction.data.image_io import SUFFIXES
-    from logit_correction.errors import InputError
-
-    found: list[Path] = []
-    for path in inputs:
-        if path.is_dir():
-            images = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
-            if not images:
-                raise InputError(f"{path} holds no images ({', '.join(SUFFIXES)})")
-            found += images
-        elif not path.is_file():
-            raise InputError(f"{path} does not exist: give files, folders or a CSV")
-        elif path.suffix.lower() == ".csv":
-            found += _listed(path)
-        else:
-            found.append(path)
-    return found
-
-
-def _listed(path: Path) -> list[Path]:
-    """Return the files that a CSV names; they may not leave the CSV's folder."""
-    from logit_correction.errors import InputError
-
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            column = next((name for name in FILE_COLUMNS if name in (reader.fieldnames or [])), None)
-            if column is None:
-                raise InputError(f"{path} has no column {', '.join(FILE_COLUMNS)}: name the column of files so")
-            names = [(reader.line_num, row[column] or "") for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} cannot be read as CSV: {error}") from error
-    bad = [f"row {line}: {name!r} {fault}" for line, name in names if (fault := _fault(path.parent, name))]
-    if bad:
-        more = f" and {len(bad) - 10} more" if len(bad) > 10 else ""
-        raise InputError(f"{path}: {', '.join(bad[:10])}{more}: name files in the folder of the CSV")
-    return [path.parent / name for _, name in names]
-
-
-def _fault(folder: Path, name: str) -> str:
-    """Return what is wrong with a file that a CSV in ``folder`` names; empty if nothing is."""
-    try:
-        place = (folder / name).resolve()
-        if not place.is_relative_to(folder.resolve()):
-            return "lies outside of its folder"
-        return "" if place.is_file() else "is missing"
-    except (OSError, ValueError) as error:
-        return f"is no file name ({error})"
 
 
 def _write(out: Path | None, rows: list[list[str]]) -> None:

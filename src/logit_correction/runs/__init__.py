@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from logit_correction.runs.api import load
 from logit_correction.runs.train import train
-from logit_correction.runs.trained import TrainedRun, load
+from logit_correction.runs.trained import TrainedRun
 
 __all__ = ["TrainedRun", "load", "train"]

@@ -89,6 +89,21 @@ def train(
     return TrainedRun(folder, place=place)
 
 
+def load(run: Path | str, device: str = "cpu") -> TrainedRun:
+    """Load a finished run, its trained network too.
+
+    Args:
+        run: Folder that ``train`` wrote.
+        device: Where to predict.
+
+    Raises:
+        InputError: If the folder holds no finished run or its checkpoint is damaged.
+    """
+    loaded = TrainedRun(run, device)
+    _ = loaded.algorithm  # what is wrong with it is told here
+    return loaded
+
+
 def runs_table(runs: Sequence[TrainedRun | Path | str], other_selections: bool = False) -> pd.DataFrame:
     """Return one row for each run: method, epochs, seed, accuracies on the test split as fractions, and selection.
 

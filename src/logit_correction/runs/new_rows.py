@@ -15,6 +15,7 @@ from torch import Tensor
 from logit_correction.correlation import Correlation
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource
+from logit_correction.data.tabular_io import as_text
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import GroupReport
 from logit_correction.types import DataInfo, InputError
@@ -149,14 +150,7 @@ def _column(data: Any, given: Names, what: str) -> list[str]:
         if given not in data:
             raise InputError(f"the rows have no column {given!r}: give {what}= another column, or a list of names")
         given = data[given]
-    return [_text(value) for value in np.asarray(given, dtype=object).tolist()]
-
-
-def _text(value: Any) -> str:
-    """Return a name as the data sources write it: whole numbers without a point, "" where it is missing."""
-    if value is None or (isinstance(value, float) and np.isnan(value)):
-        return ""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return [as_text(value) or "" for value in np.asarray(given, dtype=object).tolist()]
 
 
 def _numbers(values: Sequence[str], names: Sequence[str]) -> NDArray[np.int64]:

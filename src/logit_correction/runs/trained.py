@@ -21,6 +21,7 @@ from logit_correction.data.image_io import UnreadableImages
 from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataSource
+from logit_correction.data.tabular_io import read_frame
 from logit_correction.evaluation.predict import collect
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
@@ -29,6 +30,7 @@ from logit_correction.runs import folder as files
 from logit_correction.runs import summary
 from logit_correction.runs.assemble import build_algorithm, build_source
 from logit_correction.runs.encode import EncodedStore, Encoder, check_same_weights, encode_table
+from logit_correction.runs.new_files import labelled_images
 from logit_correction.runs.new_rows import Names, NewInputs, are_files, labelled, store_of
 from logit_correction.runs.parts import complete_parts
 from logit_correction.training import checkpoint
@@ -182,13 +184,15 @@ class TrainedRun(os.PathLike[str]):
         return np.asarray(self.label_names)[self.predict_proba(inputs).argmax(1)]
 
     def evaluate(
-        self, data: str | NewInputs = "test", label: Names | None = None, attribute: Names | None = None
+        self, data: str | Path | NewInputs = "test", label: Names | None = None, attribute: Names | None = None
     ) -> dict[str, Any]:
         """Judge the run on a split of its data, read anew, or on new labelled rows.
 
         Args:
-            data: A split: ``test``, ``valid`` or ``train``. Or new rows, as ``predict_proba`` takes them.
-            label: Of new rows: n names; of a data frame also a column, by default that of training.
+            data: A split: ``test``, ``valid`` or ``train``. Or new rows, as ``predict_proba`` takes them. Or a
+                ``Path``: a folder with a folder of images for each label, or a CSV or Parquet file, with the columns of
+                training or with one of image files.
+            label: Of new rows, n names; of a data frame or a file a column, by default that of training.
             attribute: Of new rows, n names or a column, None where unknown: groups are label by attribute.
 
         Returns:
@@ -199,9 +203,14 @@ class TrainedRun(os.PathLike[str]):
         """
         if isinstance(data, str) and label is None:
             return self._evaluate_split(data)
-        column = self.config.data.options.get("label")
-        rows = labelled(data, label if label is not None else column, attribute, self.report)
-        return rows.judge(self.predict_proba(data))
+        if label is None:
+            label = self.config.data.options.get("label") or ("label" if isinstance(data, Path) else None)
+        if not isinstance(data, Path):
+            return labelled(data, label, attribute, self.report).judge(self.predict_proba(data))
+        if self.source.reads_tables and not data.is_dir():
+            return labelled(read_frame(data), label, attribute, self.report).judge(self.predict_file(data)[2])
+        rows, files, label = labelled_images(data, label, attribute)
+        return labelled(rows, label, attribute, self.report).judge(self.predict_proba(files))
 
     def _evaluate_split(self, split: str) -> dict[str, Any]:
         if split not in SPLITS:
@@ -236,18 +245,3 @@ class TrainedRun(os.PathLike[str]):
             return store
         bf16 = self.config.training.precision == "bf16-mixed"
         return ArrayStore(self._encoder.of_store(store, self.device, bf16))
-
-
-def load(run: Path | str, device: str = "cpu") -> TrainedRun:
-    """Load a finished run, its trained network too.
-
-    Args:
-        run: Folder that ``train`` wrote.
-        device: Where to predict.
-
-    Raises:
-        InputError: If the folder holds no finished run or its checkpoint is damaged.
-    """
-    loaded = TrainedRun(run, device)
-    _ = loaded.algorithm  # what is wrong with it is told here
-    return loaded
