@@ -1,0 +1,86 @@
+"""README and docs name only options that there are, with the defaults that they have."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import pytest
+
+import logit_correction
+from logit_correction.config import PARTS, TrainingConfig
+from logit_correction.registry import resolve_any
+from logit_correction.runs.parts import KINDS
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+TRAINING = {field.name: field.default for field in fields(TrainingConfig) if field.default is not MISSING}
+
+#: Options of other programs that the docs show.
+OTHERS = {"extra", "system", "site", "no", "nproc_per_node", "upgrade", "editable", "strict", "check"}
+
+#: What stands between ``--`` and an option of a component, and the kind of the component.
+COMPONENTS = {
+    "method.attributes.attributes": "attributes",
+    "method.attributes": "attributes",
+    "method.prior": "prior",
+    "method.mixing": "mixing",
+    **{part: part for part in PARTS},
+}
+
+
+def own_options() -> set[str]:
+    """The options that the commands themselves define, and those of training."""
+    folder = Path(logit_correction.__file__).parent / "cli"
+    text = "".join(path.read_text() for path in sorted(folder.glob("*.py")))
+    return set(re.findall(r'"--([a-z_]+)"', text)) | {field.name for field in fields(TrainingConfig)} | set(PARTS)
+
+
+def options_of(kind: str) -> set[str]:
+    """All options of all classes of a kind."""
+    known = KINDS[kind][1]
+    return {name for one in known for name in inspect.signature(resolve_any(kind, one, known)).parameters}
+
+
+def is_there(option: str, own: set[str]) -> bool:
+    if option in own or option in COMPONENTS or option in OTHERS:
+        return True
+    for head, kind in COMPONENTS.items():
+        name = option.removeprefix(f"{head}.")
+        if name != option and (name in options_of(kind) or name in ("name", "x")):
+            return True
+    return False
+
+
+def current_text(page: Path) -> str:
+    """A page without what is told of a former default, whose options are those of its commit."""
+    return page.read_text().partition("\n## The former default")[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_option_that_a_page_names_is_there(page: Path) -> None:
+    own = own_options()
+    words = re.findall(r"(?<![\w-])--([a-z][a-z_-]*(?:\.[a-z_]+)*)", current_text(page))
+    named = {word.replace("-", "_") for word in words}
+    assert {option for option in named if not is_there(option, own)} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_defaults_of_training_are_those_of_the_program(page: Path) -> None:
+    text = current_text(page)
+    wrong = {}
+    for name, value in re.findall(r"`--(\w+)` \((\d[\d.e-]*)\)", text):
+        if name in TRAINING and float(value) != TRAINING[name]:
+            wrong[name] = value
+    for name, rest in re.findall(r"\| `--(\w+) \w+` \|([^|]*)\|", text):
+        stated = re.search(r"`([\w-]+)` \(default\)", rest)
+        if name in TRAINING and stated and stated[1] != str(TRAINING[name]):
+            wrong[name] = stated[1]
+    assert wrong == {}
+
+
+def test_the_page_of_commands_names_every_option_of_training() -> None:
+    text = (ROOT / "docs" / "commands.md").read_text()
+    assert [field.name for field in fields(TrainingConfig) if f"--{field.name}" not in text] == []
