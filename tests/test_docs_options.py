@@ -35,7 +35,8 @@ def own_options() -> set[str]:
     """The options that the commands themselves define, and those of training."""
     folder = Path(logit_correction.__file__).parent / "cli"
     text = "".join(path.read_text() for path in sorted(folder.glob("*.py")))
-    return set(re.findall(r'"--([a-z_]+)"', text)) | {field.name for field in fields(TrainingConfig)} | set(PARTS)
+    flags = {flag.replace("-", "_") for flag in re.findall(r'"--([a-z_-]+)"', text)}
+    return flags | {field.name for field in fields(TrainingConfig)} | set(PARTS)
 
 
 def options_of(kind: str) -> set[str]:
