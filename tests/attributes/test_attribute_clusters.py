@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from logit_correction.attributes.clusters import AttributeClusters, Clusters, Weights
+from logit_correction.attributes.attribute_clusters import AttributeClusters, Weights
+from logit_correction.attributes.clusters import Clusters
 from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.correlation import Correlation
 from logit_correction.types import InputError

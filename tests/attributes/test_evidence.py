@@ -14,11 +14,9 @@ from logit_correction.attributes.evidence import (
     Signs,
     Thresholds,
     conclude,
-    information_of,
-    ratio_interval,
     signs_of,
-    told_apart,
 )
+from logit_correction.attributes.statistics import information_of, ratio_interval, told_apart
 
 CLEAR = Signs(
     view="colour",
