@@ -199,7 +199,7 @@ def test_several_processes_count_the_losses_of_the_whole_batch(monkeypatch: pyte
     whole.update(features, label, loss)
     sums: list[Tensor] = []
     for answer in (lambda value: sums.append(value) or value, lambda value: torch.stack(sums).sum(dim=0)):
-        monkeypatch.setattr("logit_correction.attributes.clusters.sum_over_processes", answer)
+        monkeypatch.setattr("logit_correction.attributes.attribute_clusters.sum_over_processes", answer)
         again = copy.deepcopy(parts)
         for clusters, share in zip(again, shares, strict=True):
             clusters.update(features[share], label[share], loss[share])
