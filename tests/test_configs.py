@@ -34,6 +34,7 @@ def test_there_is_a_recipe_for_every_pair_and_no_other_file() -> None:
     assert {path.name for path in FOLDER.iterdir()} == {f"{data}-{method}.yaml" for data, method in PAIRS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", DATA)
 def test_every_recipe_is_sound_and_names_its_source(data: str) -> None:
     for method, name in METHODS.items():
@@ -125,6 +126,7 @@ def but_for(config: RunConfig, *names: str) -> dict[str, Any]:
 COLUMNS = {"Waterbirds": "waterbirds", "CelebA": "celeba", "CivilComments": "civilcomments", "bFFHQ": "bffhq"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "columns"), [("table2", COLUMNS), ("table1-ccifar10", {"0.5": "ccifar10"})], ids=["table2", "table1"]
 )

@@ -212,7 +212,9 @@ def test_shipped_benchmarks_are_the_files_of_the_package() -> None:
     assert all(title and "\n" not in title for title in shipped().values())
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize(
+    "name", [name if name == "smoke" else pytest.param(name, marks=pytest.mark.slow) for name in shipped()]
+)
 def test_every_cell_of_a_shipped_benchmark_is_sound(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     benchmark: Benchmark = read(name)
     cells = list(benchmark.cells(tmp_path))

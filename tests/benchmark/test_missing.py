@@ -55,6 +55,7 @@ def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["table2", "ablation-bffhq", "ablation-q-waterbirds", "table1-ccifar10"])
 def test_a_shipped_table_without_data_says_so_and_shows_the_figures_of_the_paper(
     name: str, no_data: Path, command: Any, tmp_path: Path
@@ -108,6 +109,7 @@ class Said:
         pass
 
 
+@pytest.mark.slow
 def test_finished_runs_count_where_the_data_have_gone(
     no_data: Path, layouts: ModuleType, write_grid: Any, tmp_path: Path
 ) -> None:
@@ -161,12 +163,14 @@ def test_published_folders_are_found_by_a_look(no_data: Path, tmp_path: Path) ->
     source.ensure_files()
 
 
+@pytest.mark.slow
 def test_every_shipped_benchmark_can_be_asked_for_its_data(tmp_path: Path) -> None:
     for name in shipped():
         cell = next(read(name).cells(tmp_path))
         assert callable(build_source(cell.config()).ensure_files)
 
 
+@pytest.mark.slow
 def test_column_metrics_are_in_the_tables(write_grid: Any, command: Any, tmp_path: Path) -> None:
     path = write_grid(
         columns={"5": {}, "9": {"data": {"minority_ratio": 0.09}}}, metric="average", column_metrics={9: "minority"},

@@ -136,6 +136,7 @@ def test_partly_known_attributes(command: Any, tmp_path: Path, reviews: Path) ->
     assert "needs the attribute of every training row" in message and not (tmp_path / "dro").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", "1"])
 def test_streamed_images_train_as_resident_ones_do(workers: str, command: Any, photos: Path, tmp_path: Path) -> None:
     data = ("--data", "ImageFolder", "--data.root", photos, "--data.size", "12", "--data.augment", "crop-flip")

@@ -45,6 +45,7 @@ def words(data: str, root: Path, out: Path, method: str = "ERM") -> list[str]:
     return [*start, *OPTIONS[data], *QUICK]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("data", OPTIONS)
 def test_every_source_trains_and_evaluates(data: str, method: str, root: Path, tmp_path: Path, command: Any) -> None:
@@ -63,6 +64,7 @@ def test_every_source_trains_and_evaluates(data: str, method: str, root: Path, t
     assert (report["test"]["adjusted_average"] is None) == (data == "CivilComments")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "own"), [("ERM", ()), ("LC", (*METHODS["LC"], "--method.mixing.place", "features"))]
 )
@@ -79,6 +81,7 @@ def test_comments_train_a_language_model(
     assert json.loads((tmp_path / "run" / "report.json").read_text())["test"]["worst_group"] is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", IMAGES)
 def test_augmented_images_train_a_convolutional_network(data: str, root: Path, tmp_path: Path, command: Any) -> None:
     outcome = command(

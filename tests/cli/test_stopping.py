@@ -56,6 +56,7 @@ def assert_same(run: Path, other: Path) -> None:
     assert reports[0] == reports[1]
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_process_of_its_own(python: list[str], command: Any, undisturbed: Path, tmp_path: Path) -> None:
     run = tmp_path / "my run"
     environment = {**os.environ, "STOP": "SIGINT:17"}
@@ -72,6 +73,7 @@ def test_ctrl_c_in_a_process_of_its_own(python: list[str], command: Any, undistu
     assert_same(run, undisturbed)
 
 
+@pytest.mark.slow
 def test_kill_in_the_middle_of_an_epoch(command: Any, undisturbed: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     program = (
@@ -89,6 +91,7 @@ def test_kill_in_the_middle_of_an_epoch(command: Any, undisturbed: Path, tmp_pat
     assert_same(run, undisturbed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", ["SIGINT:1", "SIGTERM:10", "SIGINT:11", f"SIGINT:{STEPS}"])
 def test_stopped_at_any_step(
     stop: str, command: Any, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -103,6 +106,7 @@ def test_stopped_at_any_step(
     assert_same(run, undisturbed)
 
 
+@pytest.mark.slow
 def test_stopped_again_and_again(
     command: Any, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -347,6 +347,7 @@ def train(out: Path, method: str, *options: str) -> int:
     return main(["train", "--data", "CorruptedCIFAR10", *options, *words, *own])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ERM", "LC"])
 def test_training_from_every_layout(root: Path, tmp_path: Path, method: str) -> None:
     options = ["--data.root", str(root), "--data.minority_ratio", "0.2", "--data.download", "false"]

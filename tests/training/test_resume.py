@@ -72,6 +72,7 @@ class TwoStages(Algorithm):
         return [{"params": list(self.network.parameters()), "name": "network"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", LC_OPTIONS, ids=lambda options: str(options) or "default")
 def test_lc_interrupted_at_any_step(options: dict[str, Any], make_table, trainer, assert_ended_alike) -> None:
     table = make_table()
@@ -147,6 +148,7 @@ def test_a_run_that_died_goes_on_from_its_last_checkpoint(calls: int, make_table
     assert_ended_alike(whole, resumed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["integers", "floats"])
 def test_stages_interrupted_at_any_step(kind: str, make_table, trainer, assert_ended_alike) -> None:
     table = make_table()
