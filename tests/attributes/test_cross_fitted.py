@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from logit_correction.attributes.cross_fitted import CrossFitted, likely_attribute
+from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.heads import relabeled
+from logit_correction.attributes.view_heads import likely_attribute
 from logit_correction.correlation import Correlation
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.mlp import MLP

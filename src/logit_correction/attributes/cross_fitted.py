@@ -12,12 +12,13 @@ from torch.nn.functional import cross_entropy, log_softmax
 from logit_correction.attributes.base import AttributeEstimator, Builder, known_correlation
 from logit_correction.attributes.biased import hidden_logits, ramped_q
 from logit_correction.attributes.folds import gather_members, take_rows
-from logit_correction.attributes.heads import HeadTraining, cross_fit, relabeled, standardized
+from logit_correction.attributes.heads import HeadTraining, relabeled
+from logit_correction.attributes.view_heads import features_of, held_out_by_heads, likely_attribute
 from logit_correction.correlation import Correlation
 from logit_correction.errors import check_range
 from logit_correction.functional import GceForm, generalize
 from logit_correction.randomness import StepRandomness
-from logit_correction.seeds import derive_seed, make_generator
+from logit_correction.seeds import make_generator
 from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step, TrainingRows
 from logit_correction.views.choose import find_views
 
@@ -231,9 +232,26 @@ class CrossFitted(AttributeEstimator):
         """Estimate all rows from held-out class probabilities: of the networks, or of heads on the views."""
         label = self.rows.label
         if self.views:
-            self.row_features, few = self._look()
+            self.row_features, few = features_of(self._found, self.rows)
             linear = self._suits_linear_head(self.row_features, few)
-            self.held_out = self._held_out_by_heads(self.row_features, linear, few)
+            training = HeadTraining(
+                epochs=self.epochs,
+                learning_rate=1e-3 if self.learning_rate is None else self.learning_rate,
+                q=self.q,
+                q_ramp_up=self.q_ramp_up,
+                dropout=self.input_dropout,
+            )
+            self.held_out = held_out_by_heads(
+                self.row_features,
+                self.rows,
+                self.info.num_labels,
+                None if linear else training,
+                few=few,
+                splits=self.splits,
+                rounds=self.rounds,
+                odds=self.relabel_odds,
+                seed=self.seed,
+            )
             usual = LINEAR_ODDS if linear else HIDDEN_ODDS
         else:
             assert outputs is not None
@@ -250,16 +268,6 @@ class CrossFitted(AttributeEstimator):
                 "or leave it out"
             )
 
-    def _look(self) -> tuple[Tensor, int | None]:
-        """Return the views' features (N, F), side by side, and how many of them a head may use, if that is said."""
-        assert self.rows.view_inputs is not None
-        parts = []
-        for view in self._found:
-            self.rows.report(f"looking at {view.name}")
-            view.fit(self.rows.view_inputs)
-            parts.append(standardized(view.features(self.rows.view_inputs)))
-        return torch.cat(parts, dim=1), next((view.few for view in self._found if view.few is not None), None)
-
     def _suits_linear_head(self, features: Tensor, few: int | None) -> bool:
         """Return whether the head is a linear one; of few features it is, unless somebody said otherwise."""
         linear = self.head == "linear" or (
@@ -268,31 +276,6 @@ class CrossFitted(AttributeEstimator):
         if linear:
             self._refuse_training()
         return linear
-
-    def _held_out_by_heads(self, features: Tensor, linear: bool, few: int | None) -> Tensor:
-        """Return held-out class probabilities (N, L) by heads on the features, after all rounds."""
-        training = HeadTraining(
-            epochs=self.epochs,
-            learning_rate=1e-3 if self.learning_rate is None else self.learning_rate,
-            q=self.q,
-            q_ramp_up=self.q_ramp_up,
-            dropout=self.input_dropout,
-        )
-        label = target = self.rows.label
-        for turn in range(self.rounds + 1):
-            self.rows.report(f"estimating the attribute, round {turn + 1} of {self.rounds + 1}")
-            last = turn == self.rounds
-            found = cross_fit(
-                features,
-                target,
-                self.info.num_labels,
-                None if linear else training,
-                few=few,
-                splits=self.splits if last else 1,  # the targets of a round need be no better than that
-                seed=derive_seed(self.seed, "round", turn),
-            )
-            target = relabeled(found, label, self.relabel_odds)
-        return found
 
     def keep_features(self) -> None:
         """Keep the views' features.
@@ -316,23 +299,3 @@ class CrossFitted(AttributeEstimator):
         if self.views:
             return f"heads on {', '.join(self.views)}, cross-fitted"
         return "biased networks on the whole input, cross-fitted"
-
-
-def likely_attribute(posterior: Tensor, label: Tensor, correlation: Correlation, odds: float = 1.0) -> Tensor:
-    """Return the attribute (N,) of each row: a minority value only where it exceeds the label's own ones by ``odds``.
-
-    Args:
-        posterior: (N, K), P(a | x).
-        label: (N,) long.
-        correlation: Which values are a label's own.
-        odds: 1 is the argmax.
-
-    >>> posterior = torch.tensor([[0.75, 0.25], [0.95, 0.05]])
-    >>> likely_attribute(posterior, torch.tensor([1, 1]), Correlation.one_to_one(2), odds=10.0)
-    tensor([1, 0])
-    """
-    conflicting = correlation.minority_groups(posterior.device).index_select(0, label)
-    kept = posterior.masked_fill(conflicting, -1.0)
-    own_value, own = kept.max(dim=1)
-    other_value, other = posterior.masked_fill(~conflicting, -1.0).max(dim=1)
-    return torch.where(other_value > odds * own_value, other, own)
