@@ -91,7 +91,7 @@ def test_nothing_is_drawn_of_nothing() -> None:
 
 
 @pytest.mark.parametrize("figure", ["accuracy", "bars", "curves", "margins", {"kind": "margins", "over": "end"}])
-def test_svg_is_the_same_every_time_and_png_a_image(figure: Any) -> None:
+def test_svg_is_the_same_every_time_and_png_an_image(figure: Any) -> None:
     first, second = (figures(benchmark(figure), frame(), history())[0] for _ in range(2))
     assert first == second
     root = ElementTree.fromstring(first.svg)

@@ -10,7 +10,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-#: Longer side of a image on the sheet: smaller ones are enlarged by a whole factor, larger ones shrunk.
+#: Longer side of an image on the sheet: smaller ones are enlarged by a whole factor, larger ones shrunk.
 SIDE = 64
 
 _GAP, _FONT = 4, 12
