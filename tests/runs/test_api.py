@@ -61,7 +61,7 @@ def test_the_default_method_is_lc_and_a_preset_brings_its_own() -> None:
 
 def test_what_a_person_knows_reaches_the_search() -> None:
     data = {"name": "Planted", "set": "column", "rows": 200}
-    run = train(data, shortcut=["column:form_version"], **SHORT)
+    run = train(data, method="lc", shortcut=["column:form_version"], **SHORT)
     assert run.report["evidence"]["view"] == "column:form_version"
     with pytest.raises(InputError, match="methods that look for a shortcut"):
         train(data, method="ERM", shortcut=["column:form_version"], **SHORT)

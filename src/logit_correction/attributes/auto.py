@@ -246,6 +246,7 @@ def _ordinary(run: str, info: DataInfo) -> nn.Module:
 def _answers(network: nn.Module, rows: ViewInputs, device: torch.device) -> Tensor:
     """Return a network's class probabilities (n, L) of rows, on the CPU."""
     found = []
+    network.eval()
     with torch.no_grad():
         for chunk in rows.image_chunks():
             inputs = rows.inputs(chunk)
@@ -253,5 +254,5 @@ def _answers(network: nn.Module, rows: ViewInputs, device: torch.device) -> Tens
                 moved: Inputs = {name: value.to(device) for name, value in inputs.items()}
             else:
                 moved = inputs.to(device)
-            found.append(network.eval()(moved).float().softmax(dim=1).cpu())
+            found.append(network(moved).float().softmax(dim=1).cpu())
     return torch.cat(found)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logit_correction.cli.arguments import Parser
-from logit_correction.errors import InputError, did_you_mean, option_message
+from logit_correction.cli.arguments import Parser, parsed_options
+from logit_correction.cli.words import long_names
+from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,26 +58,9 @@ def _source(name: str, rest: list[str]) -> DataSource:
     cls = find_class("data", name)
     parser = ArgumentParser(exit_on_error=False, add_help=False, allow_abbrev=False)
     parser.add_class_arguments(cls, "data", skip=GIVEN["data"], fail_untyped=False)
-    try:
-        parsed: dict[str, Any] = parser.parse_args(_with_root(rest)).as_dict()
-    except (ArgumentError, ValueError) as error:
-        message = option_message(error)
-        unknown = message.removeprefix("unrecognized arguments: ")
-        if unknown == message:
-            raise InputError(message) from error
-        option = unknown.split()[0].split("=")[0]
-        hint = did_you_mean(option, parser._option_string_actions)
-        raise InputError(f"there is no option {option}{hint} of `data preview {name}`") from error
+    parsed = parsed_options(parser, long_names(rest, []), f" of `data preview {name}`")
     source: DataSource = cls(**parsed.get("data", {}))
     return source
-
-
-def _with_root(arguments: list[str]) -> list[str]:
-    """Turn ``--data_root`` into ``--data.root``, as `train` does."""
-    return [
-        "--data.root" + word[len("--data_root") :] if word.split("=")[0] == "--data_root" else word
-        for word in arguments
-    ]
 
 
 def _sheet(table: DataTable, split: str, per_cell: int) -> Any:

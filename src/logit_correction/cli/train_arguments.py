@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentError
+from argparse import SUPPRESS
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from logit_correction.cli.arguments import parsed_options
 from logit_correction.cli.slots import Slot, find_slots, own_options, refuse_options_of_nothing
-from logit_correction.cli.words import HABITS, long_names, spelled, taken_out, values_of
+from logit_correction.cli.words import long_names, spelled, taken_out, values_of
 from logit_correction.config import (
     PARTS,
     Choice,
@@ -17,7 +18,7 @@ from logit_correction.config import (
     read_yaml,
     with_preset,
 )
-from logit_correction.errors import InputError, did_you_mean, option_message
+from logit_correction.errors import InputError, did_you_mean
 
 USAGE = """logit-correction train --data NAME [--data.x ...] --method NAME [--method.x ...]
            [--network NAME [--network.x ...]] [--encoder NAME [--encoder.x ...]]
@@ -79,7 +80,8 @@ def parse(arguments: list[str]) -> Order:
     if wants_help:
         parser.print_help()
         raise SystemExit(0)
-    parsed = _parsed(parser, long_names(arguments, [slot.path for slot in slots]))
+    where = ": `logit-correction train --data NAME --method NAME --help` lists them"
+    parsed = parsed_options(parser, long_names(arguments, [slot.path for slot in slots]), where)
     choices: dict[str, Choice] = {slot.path: Choice(slot.name, own_options(slot, slots, parsed)) for slot in slots}
     for slot in slots:
         outer, _, name = slot.path.rpartition(".")
@@ -96,22 +98,6 @@ def parse(arguments: list[str]) -> Order:
     if not parsed["out"] and not print_config:
         raise InputError("--out is missing: give the folder to write the run into")
     return Order(config, Path(parsed["out"] or "."), parsed["resume"], parsed["seeds"], print_config)
-
-
-def _parsed(parser: Any, arguments: list[str]) -> dict[str, Any]:
-    try:
-        parsed: dict[str, Any] = parser.parse_args(arguments).as_dict()
-    except (ArgumentError, ValueError) as error:
-        message = option_message(error)
-        unknown = message.removeprefix("unrecognized arguments: ")
-        if unknown == message:
-            raise InputError(message) from error
-        name = unknown.split()[0].split("=")[0]
-        meant = HABITS.get(name)
-        hint = f" (did you mean {meant}?)" if meant else did_you_mean(name, parser._option_string_actions)
-        where = "logit-correction train --data NAME --method NAME --help"
-        raise InputError(f"there is no option {name}{hint}: `{where}` lists them") from error
-    return parsed
 
 
 def _parser(slots: list[Slot], base: dict[str, Any]) -> Any:

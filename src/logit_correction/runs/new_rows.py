@@ -126,11 +126,11 @@ def labelled(data: Any, label: Names | None, attribute: Names | None, report: Ma
     if label is None:
         raise InputError("new rows can be judged only by their labels: give label=, a list of names or a column")
     names = [str(name) for name in report["data"]["label_names"]]
-    numbers = _numbers(_column(data, label, "label"), names)
+    labels = _column(data, label, "label")
+    numbers = _numbers(labels, names)
     if (numbers < 0).any():
         row = int((numbers < 0).argmax())
-        found = _column(data, label, "label")[row]
-        raise InputError(f"row {row}: the label {found!r} is none of the run's: {', '.join(names)}")
+        raise InputError(f"row {row}: the label {labels[row]!r} is none of the run's: {', '.join(names)}")
     if attribute is None:
         return LabelledRows(numbers, names, None, (), None)
     values = _column(data, attribute, "attribute")

@@ -1,11 +1,11 @@
-"""What a run is put together from: parts and components by name, their classes, and their options, checked once."""
+"""What a run is put together from: parts and components by name, their classes, and their checked options."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -24,9 +24,6 @@ from logit_correction.registry import resolve_any
 from logit_correction.runs.networks import check_takes_info
 from logit_correction.runs.options import checked_options, plain
 from logit_correction.types import InputError
-
-if TYPE_CHECKING:
-    pass
 
 #: Constructor arguments that the run itself gives and the user does not.
 GIVEN: dict[str, set[str]] = {
@@ -70,7 +67,7 @@ def find_class(part: str, name: str) -> Callable[..., Any]:
         InputError: If there is none, or it is something else.
     """
     kind, known, base = KINDS[part]
-    found: Callable[..., Any] = resolve_any(kind, name, known)
+    found: Callable[..., Any] = resolve_any(kind, known_name(part, name), known)
     of_networks = base is nn.Module
     if isinstance(found, type):
         if not issubclass(found, base):
@@ -168,7 +165,7 @@ def with_known(method: Choice, known: Mapping[str, Sequence[str]]) -> Choice:
     cls = find_class("method", method.name)
     own = default_of(cls, "attributes") if "attributes" in components_of(cls) else None
     estimator = as_choice(method.options.get("attributes", own), "method.attributes")
-    if estimator is None or estimator.name != "Auto":
+    if estimator is None or known_name("attributes", estimator.name) != "Auto":
         raise InputError(
             f"--{next(iter(known))} is for methods that look for a shortcut: take --method LC with its default "
             "--method.attributes Auto"

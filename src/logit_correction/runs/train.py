@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from logit_correction.config import RunConfig
 from logit_correction.data.table import DataTable
 from logit_correction.methods.base import Algorithm
@@ -194,18 +196,7 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
         *warn_of_minority(minority, table.info.num_rows, algorithm.attributes),
     ]
     prior = summary.describe_prior(algorithm, table)
-    final_state, final_epoch = algorithm.state_dict(), fit.progress.epoch
-    final_state = {k: v.clone() if hasattr(v, "clone") else v for k, v in final_state.items()}
-    blocks: dict[str, dict[str, Any]] = {}
-    for rule in reversed(rules):  # the rule to report comes last and its weights stay
-        selected = fit.progress.best.get(rule)
-        algorithm.load_state_dict(final_state if selected is None else selected.state)
-        logits = fit.predict("test")
-        epoch = final_epoch if selected is None else selected.epoch
-        blocks[rule] = {
-            "selection": summary.selection_of(rule, epoch),
-            "test": summary.judge(table, "test", logits),
-        }
+    blocks, logits = _judge_selections(fit)
     files.write_text(out / files.CONFIG, config.to_yaml())
     fit.record.write(out / files.METRICS)
     summary.predictions_of(table, "test", logits).save(out / files.PREDICTIONS)
@@ -218,7 +209,7 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
         "network": summary.describe_network(config, algorithm),
         "encoder": getattr(table.inputs, "description", None),
         "seed": training.seed,
-        "epochs": final_epoch,
+        "epochs": fit.progress.epoch,
         "epochs_per_stage": fit.record.epochs_per_stage(),
         "steps": fit.progress.total_steps,
         "training": {k: v for k, v in vars(training).items() if k not in ("seed", "epochs")},
@@ -236,3 +227,23 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
         "seconds": {"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
     }
     files.write_json(out / files.REPORT, report)
+
+
+def _judge_selections(fit: Fit) -> tuple[dict[str, dict[str, Any]], Tensor]:
+    """Judge the weights of every selection rule on the test split, and leave the method with those of the first rule.
+
+    Returns:
+        Rule -> its ``selection`` and ``test`` blocks of the report; (n, L) test logits of the first rule.
+    """
+    final = {name: v.clone() if hasattr(v, "clone") else v for name, v in fit.algorithm.state_dict().items()}
+    blocks: dict[str, dict[str, Any]] = {}
+    for rule in reversed(fit.rules):  # the rule to report comes last and its weights stay
+        selected = fit.progress.best.get(rule)
+        fit.algorithm.load_state_dict(final if selected is None else selected.state)
+        logits = fit.predict("test")
+        epoch = fit.progress.epoch if selected is None else selected.epoch
+        blocks[rule] = {
+            "selection": summary.selection_of(rule, epoch),
+            "test": summary.judge(fit.table, "test", logits),
+        }
+    return blocks, logits
