@@ -15,6 +15,8 @@ _PUBLIC = {
     "TrainedRun": "logit_correction.runs",
     "from_arrays": "logit_correction.data.from_arrays",
     "from_table": "logit_correction.data.from_arrays",
+    "audit": "logit_correction.auditing.api",
+    "Audit": "logit_correction.auditing.api",
     "runs_table": "logit_correction.runs.api",
     "RunConfig": "logit_correction.config",
     "TrainingConfig": "logit_correction.config",

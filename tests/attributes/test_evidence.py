@@ -63,7 +63,7 @@ def test_without_a_row_that_conflicts_there_is_no_share_and_the_report_is_strict
     label = torch.tensor([0, 1])
     found = signs_of("colour", "the colours", 1, one_hot([0, 1]), one_hot([0, 1]), label)
     assert found.rows == 0 and math.isnan(found.follows_view)
-    content = json.loads(json.dumps(conclude([found]).to_dict(["cat", "dog"]), allow_nan=False))
+    content = json.loads(json.dumps(conclude([found], 4).to_dict(["cat", "dog"]), allow_nan=False))
     assert content["verdict"] == "cannot tell" and content["signs"][0]["follows_view"] is None
 
 
@@ -117,7 +117,7 @@ def test_rows_told_apart_are_counted_as_scipy_does_within_each_answer_of_the_vie
 
 def test_the_view_of_the_verdict_names_its_pairs_of_labels() -> None:
     several = replace(CLEAR, view="places:1,1 + places:1,4", conflicts=((0, 1, 7),))
-    content = conclude([several]).to_dict(["cat", "dog"])
+    content = conclude([several], 4).to_dict(["cat", "dog"])
     assert content["rows"] == 80 and content["conflicts"] == [{"label": "cat", "looks_like": "dog", "rows": 7}]
     assert "conflicts" not in content["signs"][0]
 
@@ -145,7 +145,7 @@ def test_pairs_of_label_and_view_are_counted_the_commonest_first() -> None:
 
 
 def test_both_signs_make_a_shortcut_and_the_sentence_has_the_figures() -> None:
-    found = conclude([CLEAR])
+    found = conclude([CLEAR], 4)
     assert (found.verdict, found.views) == ("shortcut", ["colour"])
     assert "93 %" in found.sentence and "70 %" in found.sentence and "80 rows" in found.sentence
 
@@ -164,18 +164,27 @@ def test_both_signs_make_a_shortcut_and_the_sentence_has_the_figures() -> None:
     ],
 )
 def test_one_sign_alone_is_no_shortcut(change: dict[str, float], verdict: str) -> None:
-    found = conclude([replace(CLEAR, **change)])
+    found = conclude([replace(CLEAR, **change)], 4)
     assert found.verdict == verdict and found.views == []
 
 
 def test_a_simple_summary_goes_before_rich_statistics_and_one_view_before_several() -> None:
     rich = replace(CLEAR, view="texture", breadth=2, accuracy=0.95, ratio=1.0)
     several = replace(CLEAR, view="places:1,1 + places:1,4", breadth=0, accuracy=0.94)
-    assert conclude([several, CLEAR, rich]).views == ["colour"]
-    assert conclude([several, rich]).views == ["places:1,1", "places:1,4"]
-    assert conclude([rich]).views == ["texture"]
+    assert conclude([several, CLEAR, rich], 4).views == ["colour"]
+    assert conclude([several, rich], 4).views == ["places:1,1", "places:1,4"]
+    assert conclude([rich], 4).views == ["texture"]
+
+
+def test_of_two_labels_rich_statistics_are_no_evidence() -> None:
+    rich = replace(CLEAR, view="texture", breadth=2)
+    found = conclude([rich], 2)
+    assert (found.verdict, found.views) == ("cannot tell", [])
+    assert "with 2 labels an honest difference of texture looks the same" in found.sentence
+    assert conclude([rich], 3).verdict == "shortcut"
+    assert conclude([rich, CLEAR], 2).views == ["colour"]
 
 
 def test_thresholds_are_frozen() -> None:
-    """Set on planted sets of the seeds 50 and 60 to 69; whoever moves one measures all sets anew."""
-    assert Thresholds() == Thresholds(0.92, 0.97, 0.58, 0.8, 0.12, 10)
+    """Set on planted sets of the seeds 50, 60 to 69 and 70; whoever moves one measures all sets anew."""
+    assert Thresholds() == Thresholds(0.92, 0.97, 0.58, 0.8, 0.12, 10, 3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,17 +12,16 @@ from torch.nn.functional import cross_entropy, log_softmax
 
 from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder
 from logit_correction.attributes.cross_fitted import CrossFitted
-from logit_correction.attributes.evidence import RICH, Evidence, Signs, Thresholds, conclude
+from logit_correction.attributes.evidence import RICH, Evidence, Signs, Thresholds, conclude, told
 from logit_correction.attributes.folds import gather_members, take_rows
-from logit_correction.attributes.search import Sample, looked_at
+from logit_correction.attributes.ordinary import PredictionsFile, answers, network_of_run
+from logit_correction.attributes.search import Findings, Sample, looked_at
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import check_range
-from logit_correction.networks import NETWORKS
 from logit_correction.randomness import StepRandomness
-from logit_correction.registry import resolve
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step, TrainingRows
-from logit_correction.views.base import EVERYTHING, ViewInputs
+from logit_correction.views.base import EVERYTHING
 from logit_correction.views.choose import available_views, find_views
 
 #: Parts that the rows are divided into; each is predicted by a network that was trained on the others.
@@ -34,7 +35,7 @@ class Auto(AttributeEstimator):
     """Finds out whether there is a shortcut before anything is corrected. Reads no attribute label, of any split.
 
     1. Ordinary networks, of the kind of the robust one, are trained in folds, and predict rows that they did not see;
-       or the network of a given ``run`` predicts the validation rows.
+       or the network of a given ``run`` predicts the validation rows, or ``predictions`` of any classifier are read.
     2. So do heads on each view that the data permit, narrow views first.
     3. Two signs tell: a narrow view alone predicts the label as well as the whole network, and where view and label
        disagree the ordinary network goes with the view. See ``evidence``.
@@ -55,6 +56,7 @@ class Auto(AttributeEstimator):
         rows: int | None = None,
         epochs: int | None = None,
         run: str | None = None,
+        predictions: str | None = None,
     ) -> None:
         """Choose what to look at.
 
@@ -67,6 +69,8 @@ class Auto(AttributeEstimator):
             epochs: Epochs of the ordinary networks; None takes as many as the run has.
             run: Folder of a finished run of ERM on the same data and split. Its network is then asked about the
                 validation rows, which it was not trained on, and none are trained in folds.
+            predictions: CSV or Parquet file of what any classifier says of rows that it was not trained on: training
+                rows, out of fold, or else validation rows. Columns ``row`` or ``path``, and ``probability_LABEL``.
 
         Raises:
             InputError: If an option is out of range, or a view is both.
@@ -79,22 +83,30 @@ class Auto(AttributeEstimator):
         both = set(self.shortcut) & set(self.legitimate)
         if both:
             raise InputError(f"view {sorted(both)[0]} is given both as shortcut and as legitimate: leave one out")
-        for name, of_the_search in (("views", views), ("rows", rows), ("epochs", epochs), ("run", run)):
+        answered = {"run": run, "predictions": predictions}
+        for name, of_the_search in ({"views": views, "rows": rows, "epochs": epochs} | answered).items():
             if self.shortcut and of_the_search is not None:
                 raise InputError(f"with shortcut nothing is looked for: leave {name} out")
-        if run is not None and epochs is not None:
-            raise InputError("with run no network is trained to look for a shortcut: leave epochs out")
-        self.family_names, self.most_rows, self.epochs, self.run = views, rows or MOST_ROWS, epochs, run
-        self.num_stages = 0 if self.shortcut or run is not None else 1
+        if run is not None and predictions is not None:
+            raise InputError("run and predictions both say what an ordinary classifier answers: leave one of them out")
+        given = next((name for name, value in answered.items() if value is not None), None)
+        if given is not None and epochs is not None:
+            raise InputError(f"with {given} no network is trained to look for a shortcut: leave epochs out")
+        self.family_names, self.most_rows, self.epochs = views, rows or MOST_ROWS, epochs
+        self.run, self.predictions = run, predictions
+        self.num_stages = 0 if self.shortcut or given is not None else 1
         self.networks = nn.ModuleList()
         self.thresholds = Thresholds()
+        self.findings: Findings | None = None
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         """Build the ordinary networks, if there is something to look for."""
         super().attach(build, network, info, seed)
         self._build, self._network = build, network
         if self.run is not None:
-            self.networks.append(_ordinary(self.run, info))
+            self.networks.append(network_of_run(self.run, info))
+        elif self.predictions is not None:
+            self._answered = PredictionsFile(self.predictions, info.label_names)
         elif not self.shortcut:
             self.networks.extend(build(network, f"ordinary network {fold}") for fold in range(FOLDS))
 
@@ -115,6 +127,13 @@ class Auto(AttributeEstimator):
         self.views = [view for view in usable if view.name not in never]
         if self.run is not None and (rows.held_out is None or rows.held_out.view_inputs is None):
             raise InputError("a given run is asked about validation rows: give TrainingRows.held_out, or leave run out")
+        if self.predictions is not None:
+            others = rows.held_out
+            if not len(self._answered.of(rows)[0]) and (others is None or not len(self._answered.of(others)[0])):
+                raise InputError(
+                    f"{self.predictions} tells of no training and no validation row: its column {self._answered.key} "
+                    f"names none of them"
+                )
         fold = looked_at(len(rows.label), self.most_rows, FOLDS, make_generator(self.seed, "looked at"))
         self.register_buffer("fold", fold, persistent=False)
 
@@ -166,52 +185,100 @@ class Auto(AttributeEstimator):
         if self.shortcut:
             evidence = Evidence("shortcut", list(self.shortcut), [], "a person said so")
         else:
-            sample = self._held_out_sample() if outputs is None else self._sample_in_folds(outputs)
-            evidence = conclude(self._signs(sample), self.thresholds)
+            evidence = self._search(outputs)
         self.evidence = evidence.to_dict(self.info.label_names)
         self.networks = nn.ModuleList()  # their work is done, and a checkpoint need not hold them
         self.abstained = evidence.verdict != "shortcut"
         unknown = torch.full_like(self.rows.label, UNKNOWN)
         self.settle(*(self._estimate(evidence.views) if not self.abstained else (unknown, None)))
 
-    def _sample_in_folds(self, outputs: Tensor) -> Sample:
-        """Return the rows that are looked at, each with what the network says that was not trained on it."""
-        assert self.rows.view_inputs is not None
-        rows = (self.fold >= 0).nonzero().squeeze(1).cpu()
-        network = outputs[rows]
+    def _search(self, outputs: Tensor | None) -> Evidence:
+        """Look at the rows through all views, and keep what was seen."""
+        if outputs is not None:
+            split, rows, network = "train", (self.fold >= 0).nonzero().squeeze(1).cpu(), outputs
+            network = network[rows]
+        else:
+            split, rows, network = self._given_answers()
         broadcast_from_first(network)
-        return Sample([self.rows.view_inputs.take(rows)], self.rows.label[rows], self.fold.cpu()[rows], network)
-
-    def _held_out_sample(self) -> Sample:
-        """Return training rows for heads to learn from, and the validation rows with what the run says of them."""
-        held_out = self.rows.held_out
-        assert self.rows.view_inputs is not None and held_out is not None and held_out.view_inputs is not None
-        rows, others = (self.fold >= 0).nonzero().squeeze(1).cpu(), held_out.view_inputs
-        answers = _answers(self.networks[0], others, self.fold.device)
-        broadcast_from_first(answers)
-        network = torch.cat([torch.zeros(len(rows), self.info.num_labels), answers])
-        fold = torch.full((len(network),), -1)
-        fold[len(rows) :] = 0
-        inputs = [self.rows.view_inputs.take(rows), others]
-        return Sample(inputs, torch.cat([self.rows.label[rows], held_out.label]), fold, network)
-
-    def _signs(self, sample: Sample) -> list[Signs]:
-        """Return what each view tells."""
         signs: list[Signs] = []
+        self._signs, seen = signs, {}
+        self._looked = sample = self._sample(split, rows, network)
         for is_rich in (False, True):
             # Rich views take longest, and no simple one that explains what was found gives way to them.
-            if is_rich and conclude(signs, self.thresholds).verdict == "shortcut":
+            if is_rich and conclude(signs, self.info.num_labels, self.thresholds).verdict == "shortcut":
                 break
             views = [view for view in self.views if (view.breadth >= RICH) is is_rich]
-            signs += sample.look(views, self.thresholds.sure, self.rows.report)
-        return signs
+            for sign, probability in sample.look(views, self.thresholds.sure, self.rows.report):
+                signs.append(sign)
+                seen[sign.view] = probability
+        self.findings = Findings(split, rows, network, seen)
+        return conclude(signs, self.info.num_labels, self.thresholds)
+
+    def _given_answers(self) -> tuple[str, Tensor, Tensor]:
+        """Return the split of the rows that a given classifier tells of, these rows, and what it says of them."""
+        held_out = self.rows.held_out
+        if self.run is not None:
+            assert held_out is not None and held_out.view_inputs is not None
+            found = answers(self.networks[0], held_out.view_inputs, self.fold.device)
+            return "valid", torch.arange(len(found)), found
+        rows, found = self._answered.of(self.rows)
+        if len(rows):
+            chosen = looked_at(len(rows), self.most_rows, 1, make_generator(self.seed, "looked at")) >= 0
+            return "train", rows[chosen], found[chosen]
+        assert held_out is not None
+        return ("valid", *self._answered.of(held_out))
+
+    def _sample(self, split: str, rows: Tensor, network: Tensor) -> Sample:
+        """Return the rows to judge, and beside validation rows the training rows that heads learn from."""
+        assert self.rows.view_inputs is not None
+        if split == "train":
+            fold = self.fold.cpu()[rows] if self.predictions is None else torch.arange(len(rows)) % FOLDS
+            return Sample([self.rows.view_inputs.take(rows)], self.rows.label[rows], fold, network)
+        held_out = self.rows.held_out
+        assert held_out is not None and held_out.view_inputs is not None
+        learned = (self.fold >= 0).nonzero().squeeze(1).cpu()
+        inputs = [self.rows.view_inputs.take(learned), held_out.view_inputs.take(rows)]
+        fold = torch.cat([torch.full((len(learned),), -1), torch.zeros(len(rows), dtype=torch.long)])
+        padded = torch.cat([torch.zeros(len(learned), self.info.num_labels), network])
+        return Sample(inputs, torch.cat([self.rows.label[learned], held_out.label[rows]]), fold, padded)
+
+    def check_views(self, views: Sequence[str]) -> None:
+        """Raise an ``InputError`` if one of these views does not apply to the rows."""
+        assert self.rows.view_inputs is not None
+        find_views(views, self.rows.view_inputs)
+
+    def insist(self, views: list[str]) -> None:
+        """Correct by views that a person calls a shortcut, after a search that may have concluded otherwise.
+
+        What the search saw is kept, so that the person's word stands beside its figures.
+
+        Raises:
+            InputError: If there is no such view.
+        """
+        assert self.rows.view_inputs is not None and self.findings is not None and self.evidence is not None
+        found = find_views(views, self.rows.view_inputs)
+        sign, seen = self._looked.look_together(found, self.thresholds.sure, self.rows.report)
+        self.findings = replace(self.findings, seen={**self.findings.seen, sign.view: seen})
+        signs = [sign, *(one for one in self._signs if one.view != sign.view)]
+        self.evidence = Evidence("shortcut", sign.views, signs, f"a person said so; {told(sign)}").to_dict(
+            self.info.label_names
+        )
+        self.abstained = False
+        self.settle(*self._estimate(sign.views))
 
     def _estimate(self, views: list[str]) -> tuple[Tensor, Tensor | None]:
         """Estimate the attributes of all rows by heads on the views."""
         estimator = CrossFitted(view=views)
         estimator.attach(self._build, self._network, self.info, derive_seed(self.seed, "estimate"))
         estimator.setup(self.rows)
-        return estimator.estimate_rows(None)
+        estimates = estimator.estimate_rows(None)
+        if self.findings is not None:
+            self.findings = replace(self.findings, likely=estimator.held_out)
+        else:
+            assert estimator.held_out is not None
+            nobody = torch.zeros(0, self.info.num_labels)
+            self.findings = Findings("train", torch.zeros(0, dtype=torch.long), nobody, {}, estimator.held_out)
+        return estimates
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Do without the ordinary networks where the search was over."""
@@ -226,33 +293,3 @@ class Auto(AttributeEstimator):
         if self.abstained:
             return f"nowhere: {self.evidence['sentence']}"
         return f"heads on {', '.join(self.evidence['views'])}, cross-fitted: {self.evidence['sentence']}"
-
-
-def _ordinary(run: str, info: DataInfo) -> nn.Module:
-    """Return the network of a finished run.
-
-    Raises:
-        InputError: If the run has other labels or other inputs.
-    """
-    network: nn.Module = resolve("network", "FromRun", NETWORKS)(info=info, run=run)
-    labels = network.label_names
-    if labels != tuple(info.label_names):
-        raise InputError(
-            f"the run {run} has other labels than these data: give a run of the same data, or leave it out"
-        )
-    return network.requires_grad_(False)
-
-
-def _answers(network: nn.Module, rows: ViewInputs, device: torch.device) -> Tensor:
-    """Return a network's class probabilities (n, L) of rows, on the CPU."""
-    found = []
-    network.eval()
-    with torch.no_grad():
-        for chunk in rows.image_chunks():
-            inputs = rows.inputs(chunk)
-            if isinstance(inputs, dict):
-                moved: Inputs = {name: value.to(device) for name, value in inputs.items()}
-            else:
-                moved = inputs.to(device)
-            found.append(network(moved).float().softmax(dim=1).cpu())
-    return torch.cat(found)

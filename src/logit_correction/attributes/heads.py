@@ -168,7 +168,7 @@ def held_out_logistic(features: Tensor, label: Tensor, fold: Tensor, num_labels:
     found = torch.zeros(len(label), num_labels)
     for number in fold[fold >= 0].unique().tolist():
         held_out = fold == number
-        chosen = _telling(features[~held_out], label[~held_out], num_labels, few)
+        chosen = telling_features(features[~held_out], label[~held_out], num_labels, few)
         found[held_out] = _fold_logistic(features[:, chosen], label, held_out, num_labels)
     return found
 
@@ -185,7 +185,7 @@ def _fold_logistic(features: Tensor, label: Tensor, held_out: Tensor, num_labels
     return found
 
 
-def _telling(features: Tensor, label: Tensor, num_labels: int, few: int | None) -> Tensor:
+def telling_features(features: Tensor, label: Tensor, num_labels: int, few: int | None) -> Tensor:
     """Return the columns that correlate most with each label, ``few`` of each; all without ``few``."""
     if few is None or features.shape[1] <= few * num_labels:
         return torch.arange(features.shape[1])

@@ -13,6 +13,7 @@ from logit_correction.errors import InputError, TrainingError, did_you_mean
 COMMANDS = {
     "quickstart": "train ERM and LC on the embedded digits and write a report page; under a minute",
     "train": "train one method on one data set and write a run folder",
+    "audit": "is there a shortcut in data without group labels, what is it, which rows?",
     "evaluate": "show the group table of a finished run",
     "predict": "labels and probabilities for new files, a folder or a CSV",
     "report": "one page that compares runs",

@@ -15,6 +15,7 @@ from logit_correction.render.wording import percent
 from logit_correction.types import InputError
 
 if TYPE_CHECKING:
+    from jinja2 import Template
     from markupsafe import Markup
 
 _TEMPLATE = "page.html.j2"
@@ -56,8 +57,6 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
     Raises:
         InputError: No folder is given, or one holds no finished run.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     if not run_folders:
         raise InputError("there is nothing to report: name at least one run folder")
     unique: dict[Path, Path] = {}
@@ -65,6 +64,19 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
         unique.setdefault(folder.resolve(), folder)
     runs = [RunFolder.read(folder) for folder in unique.values()]
     comparisons = compare(runs)
+    return template(_TEMPLATE).render(
+        title=describe(comparisons),
+        parts=[sections.part(comparison, several=len(comparisons) > 1) for comparison in comparisons],
+        commands=_commands(list(unique.values()), out),
+        accuracy_colors=canvas.ACCURACY_COLORS,
+        share_colors=canvas.SHARE_COLORS,
+    )
+
+
+def template(name: str) -> Template:
+    """Return a template of this folder; what it is given is escaped, and what misses is an error."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -73,13 +85,7 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "svg": inline_svg}
-    return environment.get_template(_TEMPLATE).render(
-        title=describe(comparisons),
-        parts=[sections.part(comparison, several=len(comparisons) > 1) for comparison in comparisons],
-        commands=_commands(list(unique.values()), out),
-        accuracy_colors=canvas.ACCURACY_COLORS,
-        share_colors=canvas.SHARE_COLORS,
-    )
+    return environment.get_template(name)
 
 
 def inline_svg(svg: str) -> Markup:

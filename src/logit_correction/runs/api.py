@@ -78,7 +78,7 @@ def train(
             raise InputError(f"{beside[0]} is given beside a whole RunConfig: write it into the config")
         config = data
     else:
-        config = _config({"data": data, **given}, preset, training)
+        config = config_of({"data": data, **given}, preset, training)
     known = {"shortcut": shortcut, "legitimate": legitimate}
     if any(known.values()):
         views = {name: list(names) for name, names in known.items() if names}
@@ -117,7 +117,7 @@ def runs_table(runs: Sequence[TrainedRun | Path | str], other_selections: bool =
     return comparison_table([read_report(Path(run)) for run in runs], other_selections)
 
 
-def _config(parts: Mapping[str, Part], preset: str | None, training: Mapping[str, Any]) -> RunConfig:
+def config_of(parts: Mapping[str, Part], preset: str | None, training: Mapping[str, Any]) -> RunConfig:
     """Return the config of parts and options that are given by name."""
     known = [field.name for field in fields(TrainingConfig)]
     for name in training:

@@ -71,20 +71,9 @@ def train(
         lock.check_free(out)
     if resume and files.is_finished(out):
         return _finish_again(out, page, first)
-    rules = [config.training.selection, *config.training.also_select]
-    table = build_table(build_source(config), rules)
-    if config.encoder is not None:
-        table = encode_table(table, config, display if first else None)
-    config, chosen = fitted(config, table.info)
-    config = complete(config)
-    if chosen:
-        table = replace(table, facts=table.facts | {"chosen to fit the data": "; ".join(chosen)})
-    algorithm = build_algorithm(config, table.info)
-    check_fits(algorithm, table, config.network.name)
-    check_attributes(config, algorithm, table)
-    check_watch(config.training.watch, table)
-    algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display if first else None))
-    files.check_disk(out, _needed_bytes(algorithm, table, len(set(rules))))
+    config, table, algorithm, chosen = prepare(config, display if first else None)
+    rules = {config.training.selection, *config.training.also_select}
+    files.check_disk(out, _needed_bytes(algorithm, table, len(rules)))
     files.make(out)
     if chosen and display is not None and first:  # after all that may be refused, whose message stands alone
         display.say(f"chosen to fit the data: {'; '.join(chosen)}")
@@ -93,6 +82,34 @@ def train(
         if resume and files.is_finished(out):
             return _finish_again(out, page, first)
         return _train_into(out, config, table, algorithm, resume, display, announce, page, checkpoint_seconds)
+
+
+def prepare(config: RunConfig, display: Display | None) -> tuple[RunConfig, DataTable, Algorithm, list[str]]:
+    """Read the data, fill in what the config leaves to them, and build the method; all that may be refused is.
+
+    Args:
+        config: Complete.
+        display: Told of long work.
+
+    Returns:
+        The config with nothing left open, the data, the method with its training rows, and what was chosen.
+
+    Raises:
+        InputError: Something given is wrong.
+    """
+    table = build_table(build_source(config), [config.training.selection, *config.training.also_select])
+    if config.encoder is not None:
+        table = encode_table(table, config, display)
+    config, chosen = fitted(config, table.info)
+    config = complete(config)
+    if chosen:
+        table = replace(table, facts=table.facts | {"chosen to fit the data": "; ".join(chosen)})
+    algorithm = build_algorithm(config, table.info)
+    check_fits(algorithm, table, config.network.name)
+    check_attributes(config, algorithm, table)
+    check_watch(config.training.watch, table)
+    algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display))
+    return config, table, algorithm, chosen
 
 
 def _train_into(
@@ -135,17 +152,24 @@ def _train_into(
 
 def training_rows(table: DataTable, algorithm: Algorithm, epochs: int, display: Display | None) -> TrainingRows:
     """Return what a method may look at once; attributes only if it declares that it needs them."""
-    rows, valid = table.split["train"], table.split["valid"]
-    names = table.row_names
+    train = _rows_of(table, "train")
+    return replace(
+        train,
+        attribute=table.attribute[table.split["train"]] if algorithm.needs_attributes else None,
+        epochs=epochs,
+        held_out=_rows_of(table, "valid"),
+        report=(display or Display()).say,
+    )
+
+
+def _rows_of(table: DataTable, split: str) -> TrainingRows:
+    """Return the rows of a split without attributes."""
+    rows, names = table.split[split], table.row_names
     return TrainingRows(
         label=table.label[rows],
-        attribute=table.attribute[rows] if algorithm.needs_attributes else None,
-        view_inputs=table.view_inputs("train"),
+        view_inputs=table.view_inputs(split),
         names=None if names is None else [names[row] for row in rows.tolist()],
         numbers=rows,
-        epochs=epochs,
-        held_out=TrainingRows(label=table.label[valid], view_inputs=table.view_inputs("valid"), numbers=valid),
-        report=(display or Display()).say,
     )
 
 

@@ -67,6 +67,7 @@ class Fit:
         self.valid = self.loader("valid", with_attributes=by_attribute)
         prepare(self.algorithm, self.config, self.fabric.device)
         self._layers = LayerRandomness(self.config.seed, self.fabric.global_rank, self.fabric.device)
+        self._cuda = [self.fabric.device] if self.fabric.device.type == "cuda" else []
         self._saved_at = time.monotonic()
 
     def loader(self, split: str, **options: Any) -> BatchLoader:
@@ -93,17 +94,35 @@ class Fit:
             self.algorithm.stage = self.progress.stage
             self.record.load(parts["record"])
             optimizer_state = parts["optimizer"]
-        cuda = [self.fabric.device] if self.fabric.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=cuda), stop_requests() as request:
+        with torch.random.fork_rng(devices=self._cuda), stop_requests() as request:
             while self.progress.stage < self.algorithm.num_stages:
                 self._run_stage(request, optimizer_state)
                 optimizer_state = None
                 if self.progress.stage + 1 == self.algorithm.num_stages:
                     return
-                outputs = self.predict("train", self.algorithm.collect)
-                if self.fabric.world_size > 1:  # running statistics are each process's own, the next stage is common
-                    outputs = self.fabric.broadcast(outputs)
-                self._begin_stage(self.progress.stage + 1, outputs)
+                self._begin_stage(self.progress.stage + 1, self._outputs())
+
+    def _outputs(self) -> Tensor:
+        """Return what the method collects of all training rows for its next stage."""
+        outputs = self.predict("train", self.algorithm.collect)
+        if self.fabric.world_size > 1:  # running statistics are each process's own, the next stage is common
+            outputs = self.fabric.broadcast(outputs)
+        return outputs
+
+    def prepare(self) -> None:
+        """Train what comes before the method's own stage, the attribute estimator, and no more.
+
+        Raises:
+            Interrupted: Somebody asked to stop.
+            TrainingError: The loss was not finite.
+        """
+        last = self.algorithm.num_stages - 1
+        with torch.random.fork_rng(devices=self._cuda), stop_requests() as request:
+            while self.progress.stage < last:
+                self._run_stage(request, None)
+                self._begin_stage(self.progress.stage + 1, self._outputs())
+            if self.progress.plan is None:
+                self._begin_stage(0, None)
 
     def _begin_stage(self, stage: int, outputs: Tensor | None) -> None:
         self.progress.plan = self.algorithm.begin_stage(stage, outputs)

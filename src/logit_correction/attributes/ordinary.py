@@ -1,0 +1,105 @@
+"""What an ordinary classifier says of held-out rows, where a run or another program has trained it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from logit_correction.data.tabular_io import read_frame, texts_of
+from logit_correction.errors import InputError
+from logit_correction.networks import NETWORKS
+from logit_correction.registry import resolve
+from logit_correction.types import DataInfo, Inputs, TrainingRows
+from logit_correction.views.base import ViewInputs
+
+#: What columns of class probabilities begin with; `predict` writes the first, the audit the second.
+PREFIXES = ("probability_", "p_")
+
+#: How far the probabilities of a row may be from adding up to 1.
+TOLERANCE = 0.02
+
+
+def network_of_run(run: str, info: DataInfo) -> nn.Module:
+    """Return the network of a finished run.
+
+    Raises:
+        InputError: If the run has other labels or other inputs.
+    """
+    network: nn.Module = resolve("network", "FromRun", NETWORKS)(info=info, run=run)
+    if network.label_names != tuple(info.label_names):
+        raise InputError(
+            f"the run {run} has other labels than these data: give a run of the same data, or leave it out"
+        )
+    return network.requires_grad_(False)
+
+
+@torch.no_grad()
+def answers(network: nn.Module, rows: ViewInputs, device: torch.device) -> Tensor:
+    """Return a network's class probabilities (n, L) of rows, on the CPU."""
+    found = []
+    network.eval()
+    for chunk in rows.image_chunks():
+        inputs = rows.inputs(chunk)
+        if isinstance(inputs, dict):
+            moved: Inputs = {name: value.to(device) for name, value in inputs.items()}
+        else:
+            moved = inputs.to(device)
+        found.append(network(moved).float().softmax(dim=1).cpu())
+    return torch.cat(found)
+
+
+class PredictionsFile:
+    """Class probabilities of rows from a CSV or Parquet file: of any classifier that was not trained on these rows.
+
+    A column ``row`` (the row's number in the whole data set) or ``path`` (its name) says which row it is; columns
+    ``probability_LABEL`` or ``p_LABEL``, one for each label, are what the classifier says of it.
+    """
+
+    def __init__(self, file: Path | str, label_names: tuple[str, ...]) -> None:
+        """Read the file.
+
+        Raises:
+            InputError: If a column misses, or probabilities are none.
+        """
+        self.file = Path(file).expanduser()
+        frame = read_frame(self.file)
+        keys = [name for name in ("row", "path") if name in frame.columns]
+        if not keys:
+            raise InputError(f"{self.file} has no column row or path: name each row by its number or its path")
+        self.key, names = keys[0], texts_of(frame, keys[0])
+        prefix = next((one for one in PREFIXES if f"{one}{label_names[0]}" in frame.columns), PREFIXES[0])
+        columns = [f"{prefix}{label}" for label in label_names]
+        missing = [column for column in columns if column not in frame.columns]
+        if missing:
+            raise InputError(f"{self.file} has no column {missing[0]!r}: give one {PREFIXES[0]}LABEL for each label")
+        try:
+            values = frame[columns].to_numpy(dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{self.file}: columns {PREFIXES[0]}LABEL must hold numbers ({error})") from error
+        bad = ~np.isfinite(values).all(1) | (values < 0).any(1) | (np.abs(values.sum(1) - 1) > TOLERANCE)
+        if bad.any():
+            raise InputError(
+                f"{self.file}: the probabilities of {self.key} {names[int(bad.argmax())]} do not add up to 1: give "
+                "probabilities of all labels, not scores"
+            )
+        self._of = {name: value for name, value in zip(names, values, strict=True) if name is not None}
+        if len(self._of) < len(names):
+            raise InputError(
+                f"{self.file}: column {self.key} is empty or says the same in several rows: name each once"
+            )
+
+    def of(self, rows: TrainingRows) -> tuple[Tensor, Tensor]:
+        """Return which rows the file tells of (m,) long, counted within their split, and the probabilities (m, L)."""
+        if self.key == "row":
+            numbers = torch.arange(len(rows.label)) if rows.numbers is None else rows.numbers
+            keys = [str(number) for number in numbers.tolist()]
+        elif rows.names is None:
+            raise InputError(f"{self.file} names rows by path, but the rows of these data have no names: give row")
+        else:
+            keys = [str(name) for name in rows.names]
+        known = [place for place, key in enumerate(keys) if key in self._of]
+        found = np.stack([self._of[keys[place]] for place in known]) if known else np.zeros((0, 0))
+        return torch.tensor(known, dtype=torch.long), torch.from_numpy(found).float()

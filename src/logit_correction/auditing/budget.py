@@ -1,0 +1,197 @@
+"""A label budget: which few rows a person should look at to know the accuracy on conflicting rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from logit_correction.attributes.evidence import CONFIDENCE
+from logit_correction.errors import InputError
+
+#: Where the estimated probability of a conflict is cut into strata.
+CUTS = (0.02, 0.1, 0.5, 0.9)
+
+#: Draws from the posterior of the shares.
+DRAWS = 4000
+
+#: Parameters of the prior of a stratum's share, Beta(PRIOR, PRIOR): little, so that the answers decide.
+PRIOR = 0.1
+
+#: Variance that a stratum's answers count as having at least: what the audit believes of it may be wrong.
+LEAST_VARIANCE = 0.02
+
+#: Name of the column that says which stratum a row was drawn from.
+STRATUM = "stratum"
+
+
+@dataclass(frozen=True)
+class Population:
+    """The rows whose group accuracies are asked for: those that the ordinary classifier was asked about.
+
+    Attributes:
+        row: (n,) their numbers.
+        label: (n,) numbers of labels.
+        right: (n,) whether the classifier is right.
+        score: (n,) how likely a row conflicts.
+        stratum: (n,) right or wrong by score, numbered.
+    """
+
+    row: NDArray[np.int64]
+    label: NDArray[np.int64]
+    right: NDArray[np.bool_]
+    score: NDArray[np.float64]
+    stratum: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, label_names: Sequence[str], who: str = "network") -> Population:
+        """Return the population of an audit's rows.
+
+        Raises:
+            InputError: If the classifier was asked about none.
+        """
+        asked = frame[frame[f"{who}_label"].notna()]
+        if asked.empty:
+            raise InputError("the audit asked no classifier about any row: there is no accuracy to find out")
+        label = pd.Categorical(asked["label"], categories=list(label_names)).codes.astype(np.int64)
+        right = (asked[f"{who}_label"] == asked["label"]).to_numpy(dtype=bool)
+        known = asked["score"].astype(float)
+        score = np.asarray(known.fillna(0.5), dtype=np.float64)
+        return cls.made(asked["row"].to_numpy(dtype=np.int64), label, right, score)
+
+    @classmethod
+    def made(
+        cls,
+        row: NDArray[np.int64],
+        label: NDArray[np.int64],
+        right: NDArray[np.bool_],
+        score: NDArray[np.float64],
+    ) -> Population:
+        """Return a population with its strata."""
+        part = np.searchsorted(CUTS, score, side="right")
+        stratum = right * (len(CUTS) + 1) + part
+        return cls(row, label, right, score, np.unique(stratum, return_inverse=True)[1].astype(np.int64))
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Rows of each stratum."""
+        return np.bincount(self.stratum)
+
+
+def allocation(population: Population, budget: int) -> NDArray[np.int64]:
+    """Return how many rows of each stratum a person is asked about; in each at most all.
+
+    In proportion to size times the expected spread of the answers (Neyman), so that strata of which the audit is sure
+    take few: one row after the other goes where it lowers the variance of the total most.
+    """
+    sizes = population.sizes
+    share = np.bincount(population.stratum, weights=population.score) / sizes
+    spread = sizes * np.sqrt((share * (1 - share)).clip(LEAST_VARIANCE))
+    given = np.minimum(sizes, 2)
+    while given.sum() < budget and (given < sizes).any():
+        gain = np.where(given < sizes, spread / np.sqrt(given * (given + 1.0)), -1.0)
+        given[gain.argmax()] += 1
+    return given
+
+
+def sheet(frame: pd.DataFrame, label_names: Sequence[str], budget: int, seed: int) -> pd.DataFrame:
+    """Return the rows that a person should look at, with an empty column ``attribute`` to fill in.
+
+    Args:
+        frame: The rows of an audit.
+        label_names: L names.
+        budget: How many.
+        seed: Of the draw within strata.
+
+    Raises:
+        InputError: If the budget is less than two rows a stratum.
+    """
+    population = Population.of(frame, label_names)
+    least = int(np.minimum(population.sizes, 2).sum())
+    if budget < least:
+        raise InputError(
+            f"--label-budget is {budget}, but these rows fall into {len(population.sizes)} strata of which each needs "
+            f"two rows: give at least {least}"
+        )
+    places = drawn(population, allocation(population, budget), np.random.default_rng(seed))
+    numbers = pd.DataFrame({"row": population.row[places], STRATUM: population.stratum[places]})
+    shown = [name for name in ("path", "name", "label") if name in frame]
+    found = numbers.merge(frame[["row", *shown, "attribute"]].rename(columns={"attribute": "looks_like"}), on="row")
+    found = found.assign(attribute="").sort_values("row", kind="stable")
+    return found[["row", *shown, "looks_like", "attribute", STRATUM]]
+
+
+def drawn(population: Population, given: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
+    """Return places of rows drawn at random without replacement, so many of each stratum."""
+    order = generator.permutation(len(population.row))
+    rank = pd.Series(population.stratum[order]).groupby(population.stratum[order]).cumcount().to_numpy()
+    return np.asarray(order[rank < given[population.stratum[order]]])
+
+
+def group_accuracies(
+    population: Population, places: NDArray[np.int64], conflicts: NDArray[np.bool_], seed: int = 0
+) -> dict[str, Any]:
+    """Return the accuracy on agreeing and on conflicting rows, of all labels and of each, with intervals of 90 %.
+
+    The classifier's answer is known for every row and only who conflicts is not, so what is estimated is the share of
+    conflicting rows of each stratum. The estimate weights each row by rows over answers of its stratum
+    (Horvitz-Thompson); the interval comes from the posterior of these shares, with what the audit believed as the
+    weight of one row, and counts the rows that were looked at as known.
+
+    Args:
+        population: The rows.
+        places: (m,) places of those that a person looked at.
+        conflicts: (m,) whether these conflict.
+        seed: Of the draws.
+
+    Returns:
+        ``groups``, those of all labels first (label None), and ``looked_at``, m.
+    """
+    sizes, labels = population.sizes, np.unique(population.label).tolist()
+    right = _of_stratum(population.right, population).astype(bool)
+    asked, found = _counts(population, places), _counts(population, places[conflicts])
+    believed = np.bincount(population.stratum, weights=population.score) / sizes
+    mean = np.where(asked > 0, found / asked.clip(1), believed)
+    generator = np.random.default_rng(seed)
+    share = generator.beta(found + PRIOR, asked - found + PRIOR, size=(DRAWS, len(sizes)))
+    rows, draws, of_label = {}, {}, {}
+    for label in labels:
+        own = population.label == label
+        of_label[label] = np.bincount(population.stratum[own], minlength=len(sizes))
+        mine = places[own[places]]
+        looked_at, conflicting = _counts(population, mine), _counts(population, mine[conflicts[own[places]]])
+        rows[label] = of_label[label] * mean
+        draws[label] = conflicting + generator.binomial(of_label[label] - looked_at, share)
+    groups = []
+    for label in (None, *labels):
+        chosen = labels if label is None else [label]
+        size = np.sum([of_label[one] for one in chosen], axis=0)
+        held, drawn_rows = (np.sum([part[one] for one in chosen], axis=0) for part in (rows, draws))
+        groups.append({"label": label, "conflicting": False, **_accuracy(size - held, size - drawn_rows, right)})
+        groups.append({"label": label, "conflicting": True, **_accuracy(held, drawn_rows, right)})
+    return {"groups": groups, "looked_at": len(places)}
+
+
+def _counts(population: Population, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many of the rows at these places are in each stratum."""
+    return np.bincount(population.stratum[places], minlength=len(population.sizes))
+
+
+def _accuracy(rows: NDArray[Any], drawn_rows: NDArray[Any], right: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return the accuracy on a group of which each stratum holds so many rows (S,), and its interval by draws (D, S)."""
+    total, size = drawn_rows.sum(1), float(rows.sum())
+    some = total > 0
+    accuracy = drawn_rows[some][:, right].sum(1) / total[some]
+    ends = np.quantile(accuracy, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]) if some.any() else (0.0, 1.0)
+    value = float(rows[right].sum()) / size if size > 0 else None
+    return {"rows": size, "accuracy": value, "low": float(ends[0]), "high": float(ends[1])}
+
+
+def _of_stratum(value: NDArray[Any], population: Population) -> NDArray[Any]:
+    """Return for each stratum what is common to its rows."""
+    first = np.unique(population.stratum, return_index=True)[1]
+    return np.asarray(value[first])

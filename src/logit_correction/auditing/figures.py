@@ -1,0 +1,189 @@
+"""What the rows of an audit come to: by label, by group, and what the shortcut costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from logit_correction.attributes.evidence import CHANCE, CONFIDENCE, RICH, Thresholds, percent
+from logit_correction.functional import wilson_interval
+from logit_correction.views.base import EVERYTHING
+
+#: Who is judged: column of the rows -> name.
+WHO = {"network": "ordinary classifier", "fixed": "LC"}
+
+#: Draws of a bootstrap.
+DRAWS = 1000
+
+
+def by_label(frame: pd.DataFrame, view: str | None, label_names: Sequence[str], verdict: str) -> list[dict[str, Any]]:
+    """Return for each label whether the classifier leans on the view: a verdict, figures and one plain sentence.
+
+    Args:
+        frame: The rows.
+        view: The view of the shortcut; None where there is none.
+        label_names: L names.
+        verdict: That of the whole data set.
+    """
+    thresholds = Thresholds()
+    found = []
+    for name in label_names:
+        own = frame[frame["label"] == name]
+        entry: dict[str, Any] = {"label": name, "rows": int((own["split"] == "train").sum())}
+        if view is None:
+            found.append(entry | {"verdict": verdict, "sentence": f"{name}: {verdict}"})
+            continue
+        conflicting = own[(own["split"] == "train") & own["conflicting"].eq(True)]
+        sure = own[own["sure"].eq(True)]
+        with_label = int((sure["network_label"] == name).sum())
+        with_view = int((sure["network_label"] == sure["view_label"]).sum())
+        low, high = wilson_interval(with_view, with_view + with_label, CONFIDENCE)
+        if len(sure) < thresholds.least_rows:
+            word = "cannot tell"
+            sentence = f"{name}: only {_rows(len(sure))} where {view} is sure of another label, too few to tell"
+        else:
+            word = "shortcut" if low >= thresholds.follows else "cannot tell"
+            word = "none found" if high < thresholds.follows else word
+            share = with_view / len(sure)
+            sentence = (
+                f"{name}: where {view} and label disagree, the ordinary classifier goes with {view} in "
+                f"{percent(share)} of {_rows(len(sure))}"
+            )
+        found.append(
+            entry
+            | {"verdict": word, "sentence": sentence, "conflicting_rows": len(conflicting), "sure_rows": len(sure)}
+            | {"follows_view": with_view / len(sure) if len(sure) else None}
+            | {"follows_label": with_label / len(sure) if len(sure) else None}
+            | {"follows_low": float(low), "follows_high": float(high)}
+        )
+    return found
+
+
+def groups(frame: pd.DataFrame, label_names: Sequence[str], seed: int = 0) -> list[dict[str, Any]]:
+    """Return label by what a row looks like: rows, share of the label with a bootstrap interval, and accuracies.
+
+    Args:
+        frame: The rows.
+        label_names: L names.
+        seed: Of the bootstrap.
+    """
+    train = frame[(frame["split"] == "train") & frame["attribute"].notna()]
+    if train.empty:
+        return []
+    generator, found = np.random.default_rng(seed), []
+    for label in label_names:
+        own = train[train["label"] == label]
+        counts = np.asarray([int((own["attribute"] == name).sum()) for name in label_names])
+        drawn = generator.multinomial(len(own), counts / max(1, len(own)), DRAWS) / max(1, len(own))
+        low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
+        for number, name in enumerate(label_names):
+            cell = frame[(frame["label"] == label) & (frame["attribute"] == name)]
+            entry = {"label": label, "attribute": name, "rows": int(counts[number])}
+            entry |= {"share": float(counts[number] / max(1, len(own)))}
+            entry |= {"share_low": float(low[number]), "share_high": float(high[number])}
+            found.append(entry | {who: accuracy(cell, who) for who in WHO if f"{who}_label" in frame})
+    return found
+
+
+def accuracy(rows: pd.DataFrame, who: str) -> dict[str, Any]:
+    """Return how often a classifier is right on rows that it was asked about, with an interval of 90 %."""
+    asked = rows[rows[f"{who}_label"].notna()]
+    right = int((asked[f"{who}_label"] == asked["label"]).sum())
+    low, high = wilson_interval(right, len(asked), CONFIDENCE)
+    value = right / len(asked) if len(asked) else None
+    return {"accuracy": value, "low": float(low), "high": float(high), "rows": len(asked)}
+
+
+def cost(frame: pd.DataFrame) -> dict[str, Any]:
+    """Return the accuracy of each classifier on conflicting and on agreeing rows.
+
+    Which rows conflict is estimated, with a bias that no sampling interval knows of: rows that the view is sure of are
+    the clearest, and the classifier is wrong on them most often; the others hold some that agree. So the interval of
+    the conflicting rows reaches from the lower end over the ones to the upper end over the others, whichever way round.
+    """
+    found: dict[str, Any] = {}
+    told = frame[frame["conflicting"].notna()]
+    conflicting, agreeing = told[told["conflicting"].eq(True)], told[told["conflicting"].eq(False)]
+    sure = told[told["sure"].eq(True)]
+    for who in WHO:
+        if f"{who}_label" not in frame or not frame[f"{who}_label"].notna().any():
+            continue
+        figure, clearest = accuracy(conflicting, who), accuracy(sure, who)
+        if clearest["rows"]:
+            figure["low"] = min(figure["low"], clearest["low"])
+            figure["high"] = max(figure["high"], clearest["high"])
+        found[who] = {"name": WHO[who], "conflicting": figure, "agreeing": accuracy(agreeing, who)}
+    return found
+
+
+def would_change(evidence: Mapping[str, Any]) -> str:
+    """Say what would change the verdict, in one sentence."""
+    thresholds, verdict = Thresholds(), evidence["verdict"]
+    if verdict == "shortcut":
+        names = " and ".join(evidence["views"])
+        return (
+            f"If {names} is a reason for the label rather than an accident of how the data came about, it is no "
+            f"shortcut: say so by --legitimate."
+        )
+    narrow = [one for one in evidence["signs"] if one["breadth"] < EVERYTHING]
+    if not narrow:
+        return "Inputs that can be looked at as images, texts, columns or files: of others there are no views."
+    best = max(narrow, key=lambda one: one["ratio"] or 0.0)
+    wanted = thresholds.rich_ratio if best["breadth"] >= RICH else thresholds.ratio
+    if (best["ratio"] or 0) < wanted:
+        return (
+            f"It would be called a shortcut if a narrow view alone were right nearly as often as the whole network: "
+            f"{best['view']}, the nearest, reaches {percent(best['ratio'])} of it and would need {percent(wanted)}."
+        )
+    if best["rows"] < thresholds.least_rows:
+        return (
+            f"More rows where {best['view']} and label disagree: there are {best['rows']}, and fewer than "
+            f"{thresholds.least_rows} tell nothing. A person who knows says so by --shortcut or --legitimate."
+        )
+    if (best["information"] or 0) < thresholds.information:
+        return (
+            f"It would be called a shortcut if {best['view']} alone left less of the label open: it takes away "
+            f"{percent(best['information'])} of it, and a shortcut at least {percent(thresholds.information)}."
+        )
+    if (best["follows_low"] or 0) >= thresholds.follows and (best["told_apart_low"] or 0) <= CHANCE:
+        return (
+            f"The rows where {best['view']} and label disagree may just be mislabelled: look at those in rows.csv. If "
+            "their labels are right, it is a shortcut: say so by --shortcut."
+        )
+    if (best["follows_low"] or 0) < thresholds.follows:
+        return (
+            f"It would be called a shortcut if the ordinary classifier went with {best['view']} where it disagrees with "
+            f"the label: it does in {percent(best['follows_view'])} of {_rows(best['rows'])}."
+        )
+    return f"A person's word: --shortcut if {best['view']} is an accident, --legitimate if it is a reason for the label."
+
+
+def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the one question that only a person can answer, with the views it is about; None where nothing is asked.
+
+    An honest strong feature and a shortcut look alike: both predict the label nearly as well as the whole input.
+    """
+    thresholds = Thresholds()
+    views = list(evidence["views"])
+    if not views and evidence["verdict"] == "cannot tell":
+        alike = [
+            one
+            for one in evidence["signs"]
+            if one["breadth"] < EVERYTHING
+            and (one["ratio"] or 0) >= thresholds.ratio
+            and (one["information"] or 0) >= thresholds.information
+        ]
+        views = max(alike, key=lambda one: one["accuracy"])["view"].split(" + ") if alike else []
+    if not views or not evidence["signs"]:
+        return None
+    names = " and ".join(views)
+    verb = "is" if len(views) == 1 else "are"
+    what = f"{names[0].upper()}{names[1:]} {verb} nearly enough to tell the label"
+    return {"views": views, "text": f"{what}. {verb.capitalize()} {names} a reason for the label, or an accident?"}
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row" if count == 1 else f"{count:,} rows"

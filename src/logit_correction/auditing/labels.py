@@ -1,0 +1,98 @@
+"""What a person has said of the rows of a sheet, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from logit_correction.auditing.budget import Population, group_accuracies
+from logit_correction.auditing.figures import WHO
+from logit_correction.data.tabular_io import check_columns, read_frame, texts_of
+from logit_correction.errors import InputError
+
+
+def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], seed: int) -> dict[str, Any]:
+    """Return what the answers of a person come to.
+
+    Where all answers are names of labels, a row conflicts if it is told to look like another label than its own. Of
+    names of the person's own, such as backgrounds, the commonest of each label is what goes with it, each row weighted
+    by rows over answers of its stratum.
+
+    Args:
+        frame: The rows of the audit.
+        file: The sheet, its column ``attribute`` filled in; rows left empty are left out.
+        label_names: L names.
+        seed: Of the intervals.
+
+    Returns:
+        For each classifier the accuracy on agreeing and on conflicting rows with intervals, whether these confirm a
+        shortcut, and a sentence.
+
+    Raises:
+        InputError: If the sheet tells of other rows, or too few rows are filled in.
+    """
+    answers = read_frame(file)
+    check_columns(answers, str(file), ("row", "attribute"))
+    told = pd.DataFrame({"row": texts_of(answers, "row"), "attribute": texts_of(answers, "attribute")}).dropna()
+    told = told[told["attribute"].str.strip() != ""]
+    if told["row"].duplicated().any():
+        raise InputError(f"{file}: row {told['row'][told['row'].duplicated()].iloc[0]} stands there more than once")
+    if len(told) < 2:
+        raise InputError(f"{file}: fill in the column attribute of at least two rows")
+    found: dict[str, Any] = {"file": str(file)}
+    for who in WHO:
+        if f"{who}_label" not in frame or not frame[f"{who}_label"].notna().any():
+            continue
+        population = Population.of(frame, label_names, who)
+        places = _places(population, told["row"], file)
+        conflicts = _conflicts(population, places, told["attribute"].to_numpy(dtype=object), label_names)
+        figures = group_accuracies(population, places, conflicts, seed)
+        for group in figures["groups"]:
+            group["label"] = None if group["label"] is None else str(label_names[group["label"]])
+        found[who] = figures
+    return found | _conclusion(found["network"])
+
+
+def _places(population: Population, rows: pd.Series, file: Path) -> NDArray[np.int64]:
+    """Return where the rows of the sheet stand in the population."""
+    place = {str(row): i for i, row in enumerate(population.row.tolist())}
+    unknown = [row for row in rows if row not in place]
+    if unknown:
+        raise InputError(f"{file}: row {unknown[0]} is none that the audit asked about: give the sheet that it wrote")
+    return np.asarray([place[row] for row in rows], dtype=np.int64)
+
+
+def _conflicts(
+    population: Population, places: NDArray[np.int64], answers: NDArray[Any], label_names: Sequence[str]
+) -> NDArray[np.bool_]:
+    """Return which of the rows conflict."""
+    labels = np.asarray(label_names, dtype=object)[population.label[places]]
+    if set(answers) <= set(label_names):
+        return np.asarray(answers != labels, dtype=bool)
+    asked = np.bincount(population.stratum[places], minlength=len(population.sizes))
+    weight = (population.sizes / asked.clip(1))[population.stratum[places]]
+    told = pd.DataFrame({"label": labels, "answer": answers, "weight": weight})
+    counts = told.pivot_table(index="label", columns="answer", values="weight", aggfunc="sum", fill_value=0)
+    return np.asarray(counts.idxmax(axis=1).loc[labels].to_numpy() != answers, dtype=bool)
+
+
+def _conclusion(figures: dict[str, Any]) -> dict[str, Any]:
+    """Say whether the answers confirm that the classifier fails where label and attribute disagree."""
+    agreeing, conflicting = figures["groups"][:2]
+    if conflicting["accuracy"] is None or agreeing["accuracy"] is None:
+        return {"confirmed": None, "sentence": "no row that a person looked at conflicts: nothing can be said"}
+    right = (
+        "an ordinary classifier is right in {:.0%} ({:.0%} to {:.0%}) of the conflicting rows and in {:.0%} of the others"
+    )
+    sentence = right.format(
+        conflicting["accuracy"], conflicting["low"], conflicting["high"], agreeing["accuracy"]
+    ).replace("%", " %")
+    confirmed = (
+        True if conflicting["high"] < agreeing["low"] else False if conflicting["low"] >= agreeing["low"] else None
+    )
+    return {"confirmed": confirmed, "sentence": f"by {figures['looked_at']} rows that a person looked at, {sentence}"}

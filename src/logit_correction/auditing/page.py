@@ -1,0 +1,126 @@
+"""The page of an audit: for a person who fears a shortcut, and who is no researcher."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from logit_correction.errors import InputError
+from logit_correction.files import replacing
+from logit_correction.render.evidence import block, sentence_of
+from logit_correction.render.html import template
+from logit_correction.render.image_uris import checked_uri
+from logit_correction.render.wording import listing
+
+_TEMPLATE = "audit.html.j2"
+
+#: Colours of those who are judged, as the report page has them.
+_COLOURS = {"network": "#c2571a", "fixed": "#1f6fb2"}
+
+#: What each verdict is called on top of the page.
+_HEADLINES = {
+    "shortcut": "A shortcut is likely: {views}.",
+    "none found": "No shortcut was found.",
+    "cannot tell": "It cannot be told whether there is a shortcut.",
+}
+
+
+def write_page(found: Mapping[str, Any], folder: Path, out: Path) -> None:
+    """Write the page, complete or not at all.
+
+    Args:
+        found: Content of ``audit.json``.
+        folder: Folder of the audit, for the commands.
+        out: The file.
+
+    Raises:
+        InputError: If it cannot be written.
+    """
+    page = render_page(found, folder)
+    try:
+        with replacing(out) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{out} cannot be written ({error.strerror})") from error
+
+
+def render_page(found: Mapping[str, Any], folder: Path) -> str:
+    """Return the page as text."""
+    evidence = found["evidence"]
+    views = listing([str(name) for name in found["views"]])
+    labelled = found.get("labelled")
+    headline = _HEADLINES[found["verdict"]].format(views=views)
+    if labelled and labelled["confirmed"]:
+        headline = f"A shortcut, confirmed by a person{': ' + views if views else ''}."
+    return template(_TEMPLATE).render(
+        title=f"Audit of {found['data']['name']}",
+        headline=headline,
+        sentence=sentence_of(evidence),
+        found=found,
+        views=views,
+        evidence=block("audit", {"evidence": evidence, "method_options": {}}),
+        bars=_bars(found),
+        contrasts=[_checked(one) for one in found["contrasts"]],
+        labelled=labelled,
+        commands=_commands(found, folder),
+        rows=found["data"]["rows"]["train"],
+    )
+
+
+def _bars(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return for each classifier its accuracy on conflicting and on agreeing rows."""
+    return [
+        {"who": who, "colour": _COLOURS[who], **entry}
+        for who, entry in found["cost"].items()
+        if entry["conflicting"]["accuracy"] is not None and entry["agreeing"]["accuracy"] is not None
+    ]
+
+
+def _checked(contrast: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a contrast whose images are images, and nothing that a page would load."""
+    if contrast["kind"] != "images":
+        return dict(contrast)
+    rows = []
+    for row in contrast["rows"]:
+        kinds = {
+            kind: [{**one, "image": uri} for one in row.get(kind, []) if (uri := checked_uri(one["image"]))]
+            for kind in ("agree", "conflict")
+        }
+        rows.append({**row, **kinds})
+    return {**contrast, "rows": rows}
+
+
+def _commands(found: Mapping[str, Any], folder: Path) -> list[dict[str, str]]:
+    """Return what to run next."""
+    place, question = shlex.quote(str(folder)), found["question"]
+    commands = []
+    if found["verdict"] == "shortcut":
+        commands.append(
+            {
+                "what": "Train a classifier that does not lean on it, by the attributes in rows.csv; correct that "
+                "column first where it is wrong",
+                "line": f"logit-correction train --config {place}/fix.yaml --out fixed",
+            }
+        )
+        commands.append(
+            {
+                "what": "See whether it is fixed: examine the new classifier",
+                "line": f"logit-correction audit --config {place}/fix.yaml --run fixed --out audit-of-fixed",
+            }
+        )
+    if question and found["verdict"] == "cannot tell":
+        options = " ".join(f"--shortcut {shlex.quote(str(view))}" for view in question["views"])
+        commands.append({"what": "If it is an accident", "line": f"logit-correction audit ... {options} --out DIR"})
+    if question and found["verdict"] == "shortcut":
+        options = " ".join(f"--legitimate {shlex.quote(str(view))}" for view in question["views"])
+        commands.append({"what": "If it is a reason", "line": f"logit-correction audit ... {options} --out DIR"})
+    commands.append(
+        {
+            "what": "Be surer: name the attribute of 100 chosen rows in sheet.csv, and read it back",
+            "line": f"logit-correction audit --label-budget 100 --out {place}\n"
+            f"logit-correction audit --labels {place}/sheet.csv --out {place}",
+        }
+    )
+    return commands

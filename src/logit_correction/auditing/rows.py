@@ -1,0 +1,154 @@
+"""Every row that was looked at, with all that the audit knows of it: the table behind ``rows.csv``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from logit_correction.attributes.evidence import Thresholds
+from logit_correction.attributes.search import Findings
+from logit_correction.attributes.view_heads import likely_attribute
+from logit_correction.correlation import Correlation
+from logit_correction.data.table import DataTable
+from logit_correction.data.tabular_io import read_frame
+from logit_correction.errors import InputError
+from logit_correction.files import replacing
+
+#: Odds of another label from which a validation row counts as conflicting, as of a linear head on training rows.
+ODDS = 4.0
+
+CSV, PARQUET = "rows.csv", "rows.parquet"
+
+
+def rows_frame(table: DataTable, findings: Findings, attribute: Tensor | None, view: str | None) -> pd.DataFrame:
+    """Return one row for each training row, and for each validation row where those were judged.
+
+    Args:
+        table: The data.
+        findings: What the search saw.
+        attribute: (N,) long, the label that each training row looks like; None where there is no shortcut.
+        view: The view of the shortcut, as ``findings.seen`` names it.
+
+    Returns:
+        Columns ``row`` (in the whole data set), ``path`` or ``name``, ``split``, ``label``, ``attribute`` (the label
+        that the row looks like), ``conflicting``, ``score`` (how likely it conflicts), ``view_label`` (what a head on the
+        view says), ``sure`` (it is sure of another label), ``p_LABEL`` (posterior of the attribute), ``network_label``
+        and ``network_p`` (what an ordinary network that was not trained on the row says, and its probability of the
+        row's label). Cells are empty where unknown.
+    """
+    train = _of_split(table, findings, "train", attribute, findings.likely, view)
+    if findings.split == "train":
+        return train
+    seen = None if view is None else findings.seen[view]
+    other = None
+    if seen is not None:
+        label = table.label[table.split["valid"]][findings.rows]
+        other = likely_attribute(seen, label, Correlation.one_to_one(len(table.label_names)), ODDS)
+    valid = _of_split(table, findings, "valid", other, seen, view)
+    return pd.concat([train, valid[valid["network_label"].notna()]], ignore_index=True)
+
+
+def _of_split(
+    table: DataTable, findings: Findings, split: str, attribute: Tensor | None, likely: Tensor | None, view: str | None
+) -> pd.DataFrame:
+    """Return the rows of a split; of the validation rows ``attribute`` and ``likely`` tell of the judged ones alone."""
+    rows, names = table.split[split].numpy(), np.asarray(table.label_names, dtype=object)
+    label = table.label[table.split[split]].numpy()
+    judged = findings.rows.numpy() if findings.split == split else np.zeros(0, dtype=np.int64)
+    told = np.arange(len(rows)) if split == "train" else judged
+    columns: dict[str, NDArray] = {"row": rows}
+    if table.row_names is not None:
+        key = "path" if table.files is not None else "name"
+        columns[key] = np.asarray([str(table.row_names[row]) for row in rows.tolist()], dtype=object)
+    columns["split"] = np.full(len(rows), split, dtype=object)
+    columns["label"] = names[label]
+    looks = np.full(len(rows), None, dtype=object)
+    conflicting = np.full(len(rows), None, dtype=object)
+    score = np.full(len(rows), np.nan)
+    posterior = np.full((len(rows), len(names)), np.nan)
+    if attribute is not None and likely is not None:
+        looks[told] = names[attribute.numpy()]
+        conflicting[told] = attribute.numpy() != label[told]
+        posterior[told] = (likely / likely.sum(dim=1, keepdim=True)).numpy()
+        own = posterior[told, label[told]]
+        others = posterior[told].copy()
+        others[np.arange(len(told)), label[told]] = -1
+        score[told] = others.max(1) / (others.max(1) + own + 1e-12)
+    columns |= {"attribute": looks, "conflicting": conflicting, "score": score.round(4)}
+    sure, view_label = np.full(len(rows), None, dtype=object), np.full(len(rows), None, dtype=object)
+    if view is not None and len(judged):
+        confidence, says = (value.numpy() for value in findings.seen[view].max(dim=1))
+        view_label[judged] = names[says]
+        sure[judged] = (says != label[judged]) & (confidence > Thresholds().sure)
+    columns |= {"view_label": view_label, "sure": sure}
+    columns |= {f"p_{name}": posterior[:, number].round(4) for number, name in enumerate(names)}
+    frame = pd.DataFrame(columns)
+    return with_answers(frame, "network", judged, findings.network, names, label)
+
+
+def with_answers(
+    frame: pd.DataFrame, who: str, rows: NDArray, probability: Tensor, names: NDArray, label: NDArray
+) -> pd.DataFrame:
+    """Add what a classifier says: ``WHO_label`` and ``WHO_p``, its probability of the row's own label.
+
+    Args:
+        frame: n rows.
+        who: ``network`` or ``fixed``.
+        rows: (m,) places of the rows that it was asked about.
+        probability: (m, L).
+        names: (L,) names of the labels.
+        label: (n,) each row's label.
+    """
+    says, own = np.full(len(frame), None, dtype=object), np.full(len(frame), np.nan)
+    found = probability.numpy()
+    says[rows] = names[found.argmax(1)] if len(rows) else says[rows]
+    own[rows] = found[np.arange(len(rows)), label[rows]]
+    return frame.assign(**{f"{who}_label": says, f"{who}_p": own.round(4)})
+
+
+def confident_errors(probability: Tensor, label: Tensor) -> Tensor:
+    """Return which rows look mislabelled rather than conflicting, (n,) bool.
+
+    Confident learning (Northcutt, Jiang and Chuang, 2021) on what a classifier says that was not trained on a row and
+    does not lean on the shortcut: its probability of another label reaches what it has in the mean for the rows of that
+    label. A conflicting row is no such row: there only the view is sure of the other label.
+
+    Args:
+        probability: (n, L).
+        label: (n,) long.
+
+    >>> probability = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.95, 0.05]])
+    >>> confident_errors(probability, torch.tensor([0, 0, 1, 1]))
+    tensor([False, False, False,  True])
+    """
+    num_labels = probability.shape[1]
+    of_label = torch.nn.functional.one_hot(label, num_labels).to(probability)
+    threshold = (probability * of_label).sum(dim=0) / of_label.sum(dim=0).clamp_min(1)
+    confident = probability.where(probability >= threshold, -torch.ones(()))
+    greatest, says = confident.max(dim=1)
+    return (greatest >= 0) & (says != label)
+
+
+def write_rows(frame: pd.DataFrame, out: Path) -> None:
+    """Write ``rows.csv`` and ``rows.parquet``."""
+    with replacing(out / CSV) as temporary:
+        frame.to_csv(temporary, index=False)
+    typed = frame.astype({name: "boolean" for name in frame if name in ("conflicting", "sure", "label_noise")})
+    with replacing(out / PARQUET) as temporary:
+        typed.to_parquet(temporary, index=False)
+
+
+def read_rows(folder: Path) -> pd.DataFrame:
+    """Return the rows of a finished audit.
+
+    Raises:
+        InputError: If there are none.
+    """
+    if not (folder / PARQUET).is_file():
+        raise InputError(f"{folder} holds no finished audit: it has no {PARQUET}; run `logit-correction audit` first")
+    return read_frame(folder / PARQUET)

@@ -1,0 +1,126 @@
+"""What an audit trains: ordinary networks in folds to find a shortcut, and LC in folds to see what it would bring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from logit_correction.attributes.auto import Auto
+from logit_correction.attributes.search import Findings
+from logit_correction.config import Choice, RunConfig
+from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
+from logit_correction.runs.assemble import build_algorithm, build_fabric
+from logit_correction.runs.folder import RESUME
+from logit_correction.runs.parts import complete
+from logit_correction.runs.train import prepare, training_rows
+from logit_correction.seeds import make_generator
+from logit_correction.training.display import Display
+from logit_correction.training.fit import Fit
+
+#: Parts of the training rows, each judged by an LC that was trained on the others.
+FOLDS = 3
+
+#: With more training rows than this one part is enough, and costs a third.
+MANY_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What a search came to.
+
+    Attributes:
+        config: The config with nothing left open.
+        table: The data.
+        estimator: Holds the evidence and, for a shortcut, the attribute of every training row.
+        seconds: What the search took.
+    """
+
+    config: RunConfig
+    table: DataTable
+    estimator: Auto
+    seconds: float
+
+    @property
+    def findings(self) -> Findings:
+        """What was seen of the rows, one by one."""
+        assert self.estimator.findings is not None
+        return self.estimator.findings
+
+    @property
+    def view(self) -> str | None:
+        """The views of a shortcut, joined by " + "; None where there is none."""
+        assert self.estimator.evidence is not None
+        return " + ".join(self.estimator.evidence["views"]) or None
+
+
+def search(config: RunConfig, out: Path, shortcut: Sequence[str], display: Display) -> Searched:
+    """Look for a shortcut, and estimate the attribute of all training rows where there is one.
+
+    Args:
+        config: With the method ``LC`` and the estimator ``Auto``.
+        out: Folder for what the training keeps for itself.
+        shortcut: Views that a person calls a shortcut, whatever the search concludes.
+        display: Shows progress.
+
+    Raises:
+        InputError: Something given is wrong.
+    """
+    config, table, algorithm, chosen = prepare(complete(config), display)
+    estimator = algorithm.attributes
+    if not isinstance(estimator, Auto):
+        raise InputError("an audit looks for a shortcut itself: leave --method.attributes out")
+    if shortcut:
+        estimator.check_views(shortcut)
+    if chosen:
+        display.say(f"chosen to fit the data: {'; '.join(chosen)}")
+    fit = Fit(algorithm, table, config.training, build_fabric(config.training), out / RESUME, display)
+    with display:
+        fit.prepare()
+        if shortcut:
+            estimator.insist(list(shortcut))
+    return Searched(config, table, estimator, fit.progress.seconds)
+
+
+def expected_of_lc(searched: Searched, rows_file: Path, out: Path, new_display: Callable[[], Display]) -> Tensor:
+    """Return what LC with the estimated attributes says of training rows that it was not trained on.
+
+    Args:
+        searched: A search that found a shortcut.
+        rows_file: The audit's own file of rows, from which LC takes the attributes.
+        out: Folder for what the training keeps for itself.
+        new_display: Shows the progress of one training.
+
+    Returns:
+        (N, L) class probabilities; NaN of rows that were not judged.
+    """
+    table, given = searched.table, {"name": "Given", "file": str(rows_file)}
+    config = replace(searched.config, method=Choice("LC", {"attributes": given}))
+    config = complete(replace(config, training=replace(config.training, selection="last", also_select=[])))
+    found = torch.full((len(table.split["train"]), len(table.label_names)), torch.nan)
+    for number, (learned, judged) in enumerate(_parts(len(found), config.training.seed)):
+        rows = table.split["train"]
+        part = replace(table, split={**table.split, "train": rows[learned], "test": rows[judged]})
+        display = new_display()
+        display.say(f"what LC would bring: training {number + 1}")
+        algorithm = build_algorithm(config, part.info)
+        algorithm.setup(training_rows(part, algorithm, config.training.epochs or 0, None))
+        fit = Fit(algorithm, part, config.training, build_fabric(config.training), out / RESUME, display)
+        with display:
+            fit.run()
+            found[judged] = fit.predict("test").softmax(dim=1)
+    return found
+
+
+def _parts(count: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the rows to learn from and the rows to judge of each part."""
+    order = torch.randperm(count, generator=make_generator(seed, "folds of the audit"))
+    for number in range(1 if count > MANY_ROWS else FOLDS):
+        judged = order[number::FOLDS].sort().values
+        learned = torch.ones(count, dtype=torch.bool)
+        learned[judged] = False
+        yield learned.nonzero().squeeze(1), judged

@@ -1,0 +1,137 @@
+"""``logit-correction audit``: is there a shortcut in data without group labels, what is it, which rows?"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from logit_correction.cli.arguments import Parser
+from logit_correction.cli.words import spelled, taken_out
+from logit_correction.errors import InputError
+
+#: Exit status where --fail-on names the verdict.
+FOUND = 3
+
+#: Options that `train` has and an audit has not.
+NOT_HERE = ("--method", "--preset", "--resume", "--seeds", "--biased_network", "--selection")
+
+
+def main(arguments: list[str]) -> int:
+    """Audit a data set, or go on with a finished audit."""
+    options, rest = _parsed(arguments)
+    if options.labels is not None or (options.label_budget is not None and not rest):
+        return _go_on(options, rest)
+    from logit_correction.auditing.api import audit
+    from logit_correction.cli.train_arguments import parse
+    from logit_correction.training.interrupt import Interrupted
+
+    rest, known = taken_out(spelled(rest), ("--shortcut", "--legitimate"))
+    for word in rest:
+        head = word.partition("=")[0]
+        if head.removesuffix(".name").partition(".")[0] in NOT_HERE:
+            raise InputError(
+                f"an audit takes no {head}: it trains ordinary networks, and LC to see what it would bring"
+            )
+    order = parse([*rest, "--method", "LC", "--out", str(options.out)])
+    try:
+        found = audit(
+            order.config,
+            options.out,
+            run=options.run,
+            predictions=options.predictions,
+            shortcut=known.get("shortcut", ()),
+            legitimate=known.get("legitimate", ()),
+            try_fix=options.try_fix == "true",
+            label_budget=options.label_budget,
+            progress=True,
+        )
+    except Interrupted:
+        print("stopped; an audit begins anew when it is started again", file=sys.stderr)
+        return 130
+    _show(found.summary, options)
+    return FOUND if options.fail_on is not None and found.verdict == options.fail_on else 0
+
+
+def _parsed(arguments: list[str]) -> tuple[Namespace, list[str]]:
+    parser = Parser(
+        "audit",
+        "Look for a shortcut in a data set without group labels: what it is, which rows, what it costs. Takes --data, "
+        "--network and all options that `train` takes of the data and the training, beside those below.",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write, or a finished audit")
+    parser.add_argument("--run", type=Path, metavar="RUN", help="examine this finished run, by the validation rows")
+    parser.add_argument("--predictions", type=Path, metavar="FILE", help="examine what any classifier says: a CSV or "
+                        "Parquet file with a column row or path and columns probability_LABEL, of rows held out")  # fmt: skip
+    parser.add_argument("--shortcut", action="append", metavar="VIEW", help="a view known to be a shortcut; may repeat")
+    parser.add_argument("--legitimate", action="append", metavar="VIEW", help="a view known to be none; may repeat")
+    parser.add_argument(
+        "--try-fix", "--try_fix", choices=("true", "false"), default="true", dest="try_fix",
+        help="where there is a shortcut, train LC in folds to see what it would bring (default true)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--fail-on", "--fail_on", choices=("shortcut", "cannot tell"), dest="fail_on",
+        help=f"exit with status {FOUND} on this verdict, for CI",
+    )  # fmt: skip
+    parser.add_argument(
+        "--label-budget", "--label_budget", type=int, metavar="N", dest="label_budget",
+        help="write sheet.csv, N rows whose attribute a person should name; also of a finished audit",
+    )  # fmt: skip
+    parser.add_argument("--labels", type=Path, metavar="FILE", help="read a filled-in sheet back into a finished audit")
+    parser.add_argument("--json", action="store_true", help="print audit.json")
+    options, rest = parser.parse_known_args(arguments)
+    for name in ("shortcut", "legitimate"):
+        rest += [word for view in getattr(options, name) or () for word in (f"--{name}", view)]
+    return options, rest
+
+
+def _go_on(options: Namespace, rest: list[str]) -> int:
+    """Write the sheet of a finished audit, or read it back."""
+    from logit_correction.auditing.api import SHEET, add_labels, add_sheet, read_audit
+
+    if rest:
+        raise InputError(f"--labels goes on with the audit in --out, so {rest[0]} is of no effect: leave it out")
+    if options.label_budget is not None:
+        if options.labels is not None:
+            raise InputError("--label-budget writes a sheet and --labels reads it back: give one at a time")
+        add_sheet(options.out, options.label_budget)
+        print(f"fill in the column attribute of {options.out / SHEET}, then: logit-correction audit --labels "
+              f"{options.out / SHEET} --out {options.out}")  # fmt: skip
+        return 0
+    _show(add_labels(options.out, options.labels), options)
+    verdict = read_audit(options.out)["verdict"]
+    return FOUND if options.fail_on is not None and verdict == options.fail_on else 0
+
+
+def _show(found: dict[str, Any], options: Namespace) -> None:
+    """Print the verdict, what it costs and where the page is."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from logit_correction.cli.show import percent, print_json
+    from logit_correction.render.evidence import answer, sentence_of
+
+    if options.json:
+        print_json({name: value for name, value in found.items() if name not in ("contrasts", "shown")})
+        return
+    console = Console()
+    console.print(
+        Text.assemble((answer(found["evidence"]), "bold"), f". {sentence_of(found['evidence'])}"), soft_wrap=True
+    )
+    for label in found["labels"]:
+        console.print(Text(f"  {label['sentence']}: {label['verdict']}"), soft_wrap=True)
+    for entry in found["cost"].values():
+        conflicting, agreeing = entry["conflicting"], entry["agreeing"]
+        console.print(
+            f"{entry['name']}: right in {percent(conflicting['accuracy'])} % of {conflicting['rows']:,} conflicting rows "
+            f"({percent(conflicting['low'])} to {percent(conflicting['high'])}), {percent(agreeing['accuracy'])} % of "
+            "the others",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
+    if found["labelled"]:
+        console.print(Text(found["labelled"]["sentence"]), soft_wrap=True)
+    if found["question"]:
+        console.print(Text(found["question"]["text"]), soft_wrap=True)
+    console.print(Text(found["would_change"]), soft_wrap=True)
+    console.print(f"page: {options.out / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
