@@ -44,7 +44,7 @@ class Thresholds:
             rows, where the label is easy to see, for it to cost much.
         least_rows: Fewer such rows tell nothing.
         rich_labels: With fewer labels rich statistics are no evidence: they tell two honest labels apart as well as a
-            shortcut would (of 15 pairs of kinds of photos without one, 3 looked just like it).
+            shortcut would (of 18 pairs of kinds of photos without one, 4 looked just like it).
     """
 
     ratio: float = 0.92
