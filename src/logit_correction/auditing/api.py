@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 
@@ -23,7 +24,7 @@ from logit_correction.auditing.page import write_page
 from logit_correction.auditing.rows import (
     CSV,
     PARQUET,
-    confident_errors,
+    may_be_mislabelled,
     read_rows,
     rows_frame,
     with_answers,
@@ -31,6 +32,7 @@ from logit_correction.auditing.rows import (
 )
 from logit_correction.auditing.search import Searched, expected_of_lc, search
 from logit_correction.config import Choice, RunConfig
+from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.files import replacing
 from logit_correction.runs import folder as files
@@ -119,7 +121,8 @@ def audit(
         predictions: File of what any classifier says of rows that it was not trained on; see ``Auto``.
         shortcut: Views that a person calls a shortcut; they are looked at whatever the search concludes.
         legitimate: Views that a person calls none.
-        try_fix: Where there is a shortcut, train LC in folds to see what it would bring; costs about two trainings.
+        try_fix: Where there is a shortcut, and no classifier to examine was given, train LC in folds to see what it
+            would bring; costs about two trainings.
         label_budget: Write a sheet of so many rows whose attribute a person should name.
         progress: Show progress as the command does.
         **training: Options of ``TrainingConfig``, such as ``epochs`` and ``seed``.
@@ -177,17 +180,23 @@ def _audit_into(
     attribute = None if view is None else searched.estimator.row_attribute.cpu()
     frame = rows_frame(table, searched.findings, attribute, view)
     write_rows(frame, out)
-    if view is not None:
+    files.write_text(out / files.CONFIG, replace(searched.config, method=Choice("LC")).to_yaml())
+    if attribute is not None:
         files.write_text(out / FIX, _fix_config(searched, out).to_yaml())
-        if try_fix:
+        if try_fix and run_of(searched) is None:
             fixed = expected_of_lc(searched, out / CSV, out, new_display)
-            frame = _with_fixed(frame, table.label[table.split["train"]], fixed, list(table.label_names))
+            frame = _with_fixed(frame, table, attribute, fixed)
             write_rows(frame, out)
     (out / files.RESUME).unlink(missing_ok=True)
     if label_budget is not None:
         write_sheet(out, frame, list(table.label_names), label_budget, config.training.seed)
-    found = _summary(searched, frame) | {"seconds": time.monotonic() - started}
+    found = _summary(searched, frame, bool(shortcut)) | {"seconds": time.monotonic() - started}
     _write(out, found, frame, None if table.texts is None else list(table.texts))
+
+
+def run_of(searched: Searched) -> str | None:
+    """Return the run or the file of predictions that was examined; None where the audit trained networks of its own."""
+    return searched.estimator.run or searched.estimator.predictions
 
 
 def _fix_config(searched: Searched, out: Path) -> RunConfig:
@@ -196,33 +205,31 @@ def _fix_config(searched: Searched, out: Path) -> RunConfig:
     return replace(searched.config, method=Choice("LC", {"attributes": given}))
 
 
-def _with_fixed(frame: pd.DataFrame, label: torch.Tensor, fixed: torch.Tensor, names: list[str]) -> pd.DataFrame:
+def _with_fixed(frame: pd.DataFrame, table: DataTable, attribute: torch.Tensor, fixed: torch.Tensor) -> pd.DataFrame:
     """Add what LC says of the training rows, and which of them look mislabelled by it."""
-    import numpy as np
-
+    label, names = table.label[table.split["train"]], np.asarray(table.label_names, dtype=object)
     known = (~fixed[:, 0].isnan()).nonzero().squeeze(1)
     own = np.full(len(frame), -1, dtype=np.int64)
     own[: len(label)] = label.numpy()
-    frame = with_answers(frame, "fixed", known.numpy(), fixed[known], np.asarray(names, dtype=object), own)
+    frame = with_answers(frame, "fixed", known.numpy(), fixed[known], names, own)
     noise = np.full(len(frame), None, dtype=object)
-    noise[known.numpy()] = confident_errors(fixed[known], label[known]).numpy()
+    noise[known.numpy()] = may_be_mislabelled(fixed[known], label[known], attribute[known]).numpy()
     return frame.assign(label_noise=noise)
 
 
-def _summary(searched: Searched, frame: pd.DataFrame) -> dict[str, Any]:
-    """Return the content of ``audit.json``."""
+def _summary(searched: Searched, frame: pd.DataFrame, said: bool) -> dict[str, Any]:
+    """Return the content of ``audit.json``; ``said``: a person said what the shortcut is, and is not asked again."""
     table, evidence = searched.table, searched.estimator.evidence
     assert evidence is not None
     names = [str(name) for name in table.label_names]
     train = frame[frame["split"] == "train"]
-    options = searched.config.method.options["attributes"]
-    examined = options.options if isinstance(options, Choice) else options
     return {
         "verdict": evidence["verdict"],
         "views": evidence["views"],
         "sentence": evidence["sentence"],
-        "would_change": figures.would_change(evidence),
-        "question": figures.question(evidence),
+        "leans": figures.leans(evidence),
+        "would_change": "" if said else figures.would_change(evidence),
+        "question": None if said else figures.question(evidence),
         "labels": figures.by_label(frame, searched.view, names, evidence["verdict"]),
         "groups": figures.groups(frame, names, searched.config.training.seed),
         "cost": figures.cost(frame),
@@ -234,7 +241,7 @@ def _summary(searched: Searched, frame: pd.DataFrame) -> dict[str, Any]:
             "conflicting": int(train["conflicting"].eq(True).sum()),
             "label_noise": int(train["label_noise"].eq(True).sum()) if "label_noise" in train else None,
         },
-        "examined": {name: examined.get(name) for name in ("run", "predictions") if examined.get(name)},
+        "examined": run_of(searched),
         "data": summary.describe_data(searched.config, table),
         "network": {"name": searched.config.network.name, "options": searched.config.network.options},
         "training": {"epochs": searched.config.training.epochs, "seed": searched.config.training.seed},

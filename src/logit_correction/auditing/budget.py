@@ -182,7 +182,7 @@ def _counts(population: Population, places: NDArray[np.int64]) -> NDArray[np.int
 
 
 def _accuracy(rows: NDArray[Any], drawn_rows: NDArray[Any], right: NDArray[np.bool_]) -> dict[str, Any]:
-    """Return the accuracy on a group of which each stratum holds so many rows (S,), and its interval by draws (D, S)."""
+    """Return the accuracy on a group of which each stratum holds so many rows (S,), its interval by draws (D, S)."""
     total, size = drawn_rows.sum(1), float(rows.sum())
     some = total > 0
     accuracy = drawn_rows[some][:, right].sum(1) / total[some]

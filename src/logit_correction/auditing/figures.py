@@ -119,6 +119,17 @@ def cost(frame: pd.DataFrame) -> dict[str, Any]:
     return found
 
 
+def leans(evidence: Mapping[str, Any]) -> bool | None:
+    """Return whether the classifier leans on the views of a shortcut; None where too few rows tell, or there is none."""
+    chosen = next((one for one in evidence["signs"] if one["view"].split(" + ") == list(evidence["views"])), None)
+    thresholds = Thresholds()
+    if chosen is None or chosen["rows"] < thresholds.least_rows:
+        return None
+    if chosen["follows_low"] >= thresholds.follows:
+        return True
+    return False if chosen["follows_high"] < 2 * thresholds.follows else None
+
+
 def would_change(evidence: Mapping[str, Any]) -> str:
     """Say what would change the verdict, in one sentence."""
     thresholds, verdict = Thresholds(), evidence["verdict"]
@@ -155,10 +166,12 @@ def would_change(evidence: Mapping[str, Any]) -> str:
         )
     if (best["follows_low"] or 0) < thresholds.follows:
         return (
-            f"It would be called a shortcut if the ordinary classifier went with {best['view']} where it disagrees with "
-            f"the label: it does in {percent(best['follows_view'])} of {_rows(best['rows'])}."
+            f"It would be called a shortcut if the ordinary classifier went with {best['view']} where it disagrees "
+            f"with the label: it does in {percent(best['follows_view'])} of {_rows(best['rows'])}."
         )
-    return f"A person's word: --shortcut if {best['view']} is an accident, --legitimate if it is a reason for the label."
+    return (
+        f"A person's word: --shortcut if {best['view']} is an accident, --legitimate if it is a reason for the label."
+    )
 
 
 def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:

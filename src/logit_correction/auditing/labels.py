@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from logit_correction.attributes.evidence import percent
 from logit_correction.auditing.budget import Population, group_accuracies
 from logit_correction.auditing.figures import WHO
 from logit_correction.data.tabular_io import check_columns, read_frame, texts_of
@@ -86,13 +87,13 @@ def _conclusion(figures: dict[str, Any]) -> dict[str, Any]:
     agreeing, conflicting = figures["groups"][:2]
     if conflicting["accuracy"] is None or agreeing["accuracy"] is None:
         return {"confirmed": None, "sentence": "no row that a person looked at conflicts: nothing can be said"}
-    right = (
-        "an ordinary classifier is right in {:.0%} ({:.0%} to {:.0%}) of the conflicting rows and in {:.0%} of the others"
+    ends = f"{percent(conflicting['low'])} to {percent(conflicting['high'])}"
+    sentence = (
+        f"by {figures['looked_at']} rows that a person looked at, an ordinary classifier is right in "
+        f"{percent(conflicting['accuracy'])} ({ends}) of the conflicting rows and in {percent(agreeing['accuracy'])} of "
+        "the others"
     )
-    sentence = right.format(
-        conflicting["accuracy"], conflicting["low"], conflicting["high"], agreeing["accuracy"]
-    ).replace("%", " %")
     confirmed = (
         True if conflicting["high"] < agreeing["low"] else False if conflicting["low"] >= agreeing["low"] else None
     )
-    return {"confirmed": confirmed, "sentence": f"by {figures['looked_at']} rows that a person looked at, {sentence}"}
+    return {"confirmed": confirmed, "sentence": sentence}

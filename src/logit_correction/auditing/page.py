@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from logit_correction.attributes.evidence import Thresholds
 from logit_correction.errors import InputError
 from logit_correction.files import replacing
 from logit_correction.render.evidence import block, sentence_of
@@ -24,6 +25,14 @@ _HEADLINES = {
     "shortcut": "A shortcut is likely: {views}.",
     "none found": "No shortcut was found.",
     "cannot tell": "It cannot be told whether there is a shortcut.",
+}
+
+
+#: What is said of a classifier that was given, by whether it leans on the views.
+_EXAMINED = {
+    True: "This classifier leans on {views}.",
+    False: "This classifier does not lean on {views}.",
+    None: "Too few rows tell whether this classifier leans on {views}.",
 }
 
 
@@ -52,6 +61,8 @@ def render_page(found: Mapping[str, Any], folder: Path) -> str:
     views = listing([str(name) for name in found["views"]])
     labelled = found.get("labelled")
     headline = _HEADLINES[found["verdict"]].format(views=views)
+    if found["examined"] and views:
+        headline = _EXAMINED[found["leans"]].format(views=views)
     if labelled and labelled["confirmed"]:
         headline = f"A shortcut, confirmed by a person{': ' + views if views else ''}."
     return template(_TEMPLATE).render(
@@ -64,9 +75,23 @@ def render_page(found: Mapping[str, Any], folder: Path) -> str:
         bars=_bars(found),
         contrasts=[_checked(one) for one in found["contrasts"]],
         labelled=labelled,
+        label_lines=label_lines(found["labels"]),
         commands=_commands(found, folder),
         rows=found["data"]["rows"]["train"],
     )
+
+
+def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each label of which something can be told, and one for all the others together."""
+    told = [one for one in labels if one.get("sure_rows", 0) >= Thresholds().least_rows]
+    others = [str(one["label"]) for one in labels if one not in told]
+    lines = [
+        f"{one['sentence']} ({100 * one['follows_low']:.0f} to {100 * one['follows_high']:.0f} %): {one['verdict']}"
+        for one in told
+    ]
+    if others and "sure_rows" in labels[0]:
+        lines.append(f"too few rows to tell of one label alone: {listing(others)}")
+    return lines
 
 
 def _bars(found: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -95,6 +120,7 @@ def _checked(contrast: Mapping[str, Any]) -> dict[str, Any]:
 def _commands(found: Mapping[str, Any], folder: Path) -> list[dict[str, str]]:
     """Return what to run next."""
     place, question = shlex.quote(str(folder)), found["question"]
+    again = f"logit-correction audit --config {place}/config.yaml {{options}} --out another-audit"
     commands = []
     if found["verdict"] == "shortcut":
         commands.append(
@@ -107,15 +133,15 @@ def _commands(found: Mapping[str, Any], folder: Path) -> list[dict[str, str]]:
         commands.append(
             {
                 "what": "See whether it is fixed: examine the new classifier",
-                "line": f"logit-correction audit --config {place}/fix.yaml --run fixed --out audit-of-fixed",
+                "line": again.format(options=f"--run fixed {_options('shortcut', found['views'])}"),
             }
         )
     if question and found["verdict"] == "cannot tell":
-        options = " ".join(f"--shortcut {shlex.quote(str(view))}" for view in question["views"])
-        commands.append({"what": "If it is an accident", "line": f"logit-correction audit ... {options} --out DIR"})
+        accident = again.format(options=_options("shortcut", question["views"]))
+        commands.append({"what": "If it is an accident", "line": accident})
     if question and found["verdict"] == "shortcut":
-        options = " ".join(f"--legitimate {shlex.quote(str(view))}" for view in question["views"])
-        commands.append({"what": "If it is a reason", "line": f"logit-correction audit ... {options} --out DIR"})
+        reason = again.format(options=_options("legitimate", question["views"]))
+        commands.append({"what": "If it is a reason", "line": reason})
     commands.append(
         {
             "what": "Be surer: name the attribute of 100 chosen rows in sheet.csv, and read it back",
@@ -124,3 +150,7 @@ def _commands(found: Mapping[str, Any], folder: Path) -> list[dict[str, str]]:
         }
     )
     return commands
+
+
+def _options(name: str, views: Sequence[str]) -> str:
+    return " ".join(f"--{name} {shlex.quote(str(view))}" for view in views)

@@ -35,11 +35,11 @@ def rows_frame(table: DataTable, findings: Findings, attribute: Tensor | None, v
         view: The view of the shortcut, as ``findings.seen`` names it.
 
     Returns:
-        Columns ``row`` (in the whole data set), ``path`` or ``name``, ``split``, ``label``, ``attribute`` (the label
-        that the row looks like), ``conflicting``, ``score`` (how likely it conflicts), ``view_label`` (what a head on the
-        view says), ``sure`` (it is sure of another label), ``p_LABEL`` (posterior of the attribute), ``network_label``
-        and ``network_p`` (what an ordinary network that was not trained on the row says, and its probability of the
-        row's label). Cells are empty where unknown.
+        Cells are empty where unknown. Columns: ``row`` (in the whole data set), ``path`` or ``name``, ``split``,
+        ``label``, ``attribute`` (the label that the row looks like), ``conflicting``, ``score`` (how likely it
+        conflicts), ``view_label`` (what a head on the view says), ``sure`` (it is sure of another label), ``p_LABEL``
+        (posterior of the attribute), ``network_label`` and ``network_p`` (what an ordinary network that was not trained
+        on the row says, and its probability of the row's label).
     """
     train = _of_split(table, findings, "train", attribute, findings.likely, view)
     if findings.split == "train":
@@ -111,27 +111,30 @@ def with_answers(
     return frame.assign(**{f"{who}_label": says, f"{who}_p": own.round(4)})
 
 
-def confident_errors(probability: Tensor, label: Tensor) -> Tensor:
-    """Return which rows look mislabelled rather than conflicting, (n,) bool.
+def may_be_mislabelled(probability: Tensor, label: Tensor, attribute: Tensor) -> Tensor:
+    """Return which conflicting rows may just have a wrong label, (n,) bool.
 
-    Confident learning (Northcutt, Jiang and Chuang, 2021) on what a classifier says that was not trained on a row and
-    does not lean on the shortcut: its probability of another label reaches what it has in the mean for the rows of that
-    label. A conflicting row is no such row: there only the view is sure of the other label.
+    View and label disagree in both kinds of row. But a classifier that does not lean on the shortcut sees the label in a
+    conflicting row, and in a mislabelled one the other label too. So a row is marked where that classifier is as sure
+    of what the row looks like as of the typical true row of that label; which finds about half of them. (Confident
+    learning of Northcutt, Jiang and Chuang, 2021, compares with the mean, and without a view.)
 
     Args:
-        probability: (n, L).
+        probability: (n, L), what LC says that was not trained on the row.
         label: (n,) long.
+        attribute: (n,) long, the label that the row looks like.
 
-    >>> probability = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.95, 0.05]])
-    >>> confident_errors(probability, torch.tensor([0, 0, 1, 1]))
-    tensor([False, False, False,  True])
+    >>> probability = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.95, 0.05], [0.6, 0.4]])
+    >>> may_be_mislabelled(probability, torch.tensor([0, 0, 1, 1, 1]), torch.tensor([0, 0, 1, 0, 0]))
+    tensor([False, False, False,  True, False])
     """
-    num_labels = probability.shape[1]
-    of_label = torch.nn.functional.one_hot(label, num_labels).to(probability)
-    threshold = (probability * of_label).sum(dim=0) / of_label.sum(dim=0).clamp_min(1)
-    confident = probability.where(probability >= threshold, -torch.ones(()))
-    greatest, says = confident.max(dim=1)
-    return (greatest >= 0) & (says != label)
+    typical = torch.full((probability.shape[1],), 2.0)  # no row reaches that of a label without an agreeing row
+    for value in range(probability.shape[1]):
+        agreeing = (label == value) & (attribute == value)
+        if agreeing.any():
+            typical[value] = probability[agreeing, value].median()
+    reached = probability.gather(1, attribute.unsqueeze(1)).squeeze(1) >= typical[attribute]
+    return (label != attribute) & reached
 
 
 def write_rows(frame: pd.DataFrame, out: Path) -> None:

@@ -62,8 +62,8 @@ def _parsed(arguments: list[str]) -> tuple[Namespace, list[str]]:
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write, or a finished audit")
     parser.add_argument("--run", type=Path, metavar="RUN", help="examine this finished run, by the validation rows")
-    parser.add_argument("--predictions", type=Path, metavar="FILE", help="examine what any classifier says: a CSV or "
-                        "Parquet file with a column row or path and columns probability_LABEL, of rows held out")  # fmt: skip
+    parser.add_argument("--predictions", type=Path, metavar="FILE", help="examine what any "
+                        "classifier says of rows held out: a table with row or path and probability_LABEL")  # fmt: skip
     parser.add_argument("--shortcut", action="append", metavar="VIEW", help="a view known to be a shortcut; may repeat")
     parser.add_argument("--legitimate", action="append", metavar="VIEW", help="a view known to be none; may repeat")
     parser.add_argument(
@@ -109,6 +109,7 @@ def _show(found: dict[str, Any], options: Namespace) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    from logit_correction.auditing.page import label_lines
     from logit_correction.cli.show import percent, print_json
     from logit_correction.render.evidence import answer, sentence_of
 
@@ -119,13 +120,15 @@ def _show(found: dict[str, Any], options: Namespace) -> None:
     console.print(
         Text.assemble((answer(found["evidence"]), "bold"), f". {sentence_of(found['evidence'])}"), soft_wrap=True
     )
-    for label in found["labels"]:
-        console.print(Text(f"  {label['sentence']}: {label['verdict']}"), soft_wrap=True)
+    for line in label_lines(found["labels"]):
+        console.print(Text(f"  {line}"), soft_wrap=True)
     for entry in found["cost"].values():
         conflicting, agreeing = entry["conflicting"], entry["agreeing"]
+        if not conflicting["rows"]:
+            continue
         console.print(
-            f"{entry['name']}: right in {percent(conflicting['accuracy'])} % of {conflicting['rows']:,} conflicting rows "
-            f"({percent(conflicting['low'])} to {percent(conflicting['high'])}), {percent(agreeing['accuracy'])} % of "
+            f"{entry['name']}: right in {percent(conflicting['accuracy'])} % of {conflicting['rows']:,} conflicting "
+            f"rows ({percent(conflicting['low'])} to {percent(conflicting['high'])}), {percent(agreeing['accuracy'])} % of "
             "the others",
             highlight=False, soft_wrap=True,
         )  # fmt: skip
@@ -133,5 +136,6 @@ def _show(found: dict[str, Any], options: Namespace) -> None:
         console.print(Text(found["labelled"]["sentence"]), soft_wrap=True)
     if found["question"]:
         console.print(Text(found["question"]["text"]), soft_wrap=True)
-    console.print(Text(found["would_change"]), soft_wrap=True)
+    if found["would_change"]:
+        console.print(Text(found["would_change"]), soft_wrap=True)
     console.print(f"page: {options.out / 'report.html'}", highlight=False, markup=False, soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from logit_correction.cli.arguments import parsed_options
 from logit_correction.cli.slots import Slot, find_slots, own_options, refuse_options_of_nothing
-from logit_correction.cli.words import long_names, spelled, taken_out, values_of
+from logit_correction.cli.words import long_names, spelled, taken_out, values_of, with_data_of_paths
 from logit_correction.config import (
     PARTS,
     Choice,
@@ -61,7 +61,7 @@ def parse(arguments: list[str]) -> Order:
     Raises:
         InputError: If an option is unknown, misses or has a wrong value.
     """
-    arguments = spelled(arguments)
+    arguments = with_data_of_paths(spelled(arguments))
     print_config = "--print_config" in arguments
     arguments = [argument for argument in arguments if argument != "--print_config"]  # jsonargparse has one of its own
     given = values_of(arguments, {"config": "--config", "out": "--out", "preset": "--preset"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
+from pathlib import Path
 
 from logit_correction.errors import InputError
 
@@ -81,6 +82,26 @@ def taken_out(arguments: list[str], options: Sequence[str]) -> tuple[list[str], 
         elif argument:
             rest.append(argument)
     return rest, found
+
+
+def with_data_of_paths(arguments: list[str]) -> list[str]:
+    """Return the arguments with ``--data PATH`` as the source that reads it: a folder of images, or a table's file.
+
+    >>> with_data_of_paths(["--data", "Digits"])
+    ['--data', 'Digits']
+    """
+    result, waiting = [], False
+    for argument in arguments:
+        head, equals, value = argument.partition("=")
+        place = argument if waiting else value if equals and head == "--data" else ""
+        waiting = head == "--data" and not equals
+        if place and not place.isidentifier() and Path(place).exists():
+            folder = Path(place).is_dir()
+            source = ["ImageFolder", "--data.root"] if folder else ["Table", "--data.file"]
+            result += [*([] if not equals else ["--data"]), *source, place]
+        else:
+            result.append(argument)
+    return result
 
 
 def long_names(arguments: list[str], paths: list[str]) -> list[str]:
