@@ -16,7 +16,7 @@ _PUBLIC = {
     "from_arrays": "logit_correction.data.from_arrays",
     "from_table": "logit_correction.data.from_arrays",
     "audit": "logit_correction.auditing.api",
-    "Audit": "logit_correction.auditing.api",
+    "Audit": "logit_correction.auditing.folder",
     "runs_table": "logit_correction.runs.api",
     "RunConfig": "logit_correction.config",
     "TrainingConfig": "logit_correction.config",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,10 +11,15 @@ from torch.nn.functional import cross_entropy, log_softmax
 
 from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder
 from logit_correction.attributes.cross_fitted import CrossFitted
-from logit_correction.attributes.evidence import RICH, Evidence, Signs, Thresholds, conclude, told
+from logit_correction.attributes.evidence import Evidence, Thresholds
 from logit_correction.attributes.folds import gather_members, take_rows
-from logit_correction.attributes.ordinary import PredictionsFile, answers, network_of_run
-from logit_correction.attributes.search import Findings, Sample, looked_at
+from logit_correction.attributes.ordinary import (
+    PredictionsFile,
+    held_out_by_run,
+    held_out_in_file,
+    network_of_run,
+)
+from logit_correction.attributes.search import Judged, Search, looked_at
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import check_range
 from logit_correction.randomness import StepRandomness
@@ -97,7 +101,8 @@ class Auto(AttributeEstimator):
         self.num_stages = 0 if self.shortcut or given is not None else 1
         self.networks = nn.ModuleList()
         self.thresholds = Thresholds()
-        self.findings: Findings | None = None
+        self.search: Search | None = None  # what it saw, row by row, for those who ask
+        self.likely: Tensor | None = None
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         """Build the ordinary networks, if there is something to look for."""
@@ -193,61 +198,26 @@ class Auto(AttributeEstimator):
         self.settle(*(self._estimate(evidence.views) if not self.abstained else (unknown, None)))
 
     def _search(self, outputs: Tensor | None) -> Evidence:
-        """Look at the rows through all views, and keep what was seen."""
-        if outputs is not None:
-            split, rows, network = "train", (self.fold >= 0).nonzero().squeeze(1).cpu(), outputs
-            network = network[rows]
-        else:
-            split, rows, network = self._given_answers()
-        broadcast_from_first(network)
-        signs: list[Signs] = []
-        self._signs, seen = signs, {}
-        self._looked = sample = self._sample(split, rows, network)
-        for is_rich in (False, True):
-            # Rich views take longest, and no simple one that explains what was found gives way to them.
-            if is_rich and conclude(signs, self.info.num_labels, self.thresholds).verdict == "shortcut":
-                break
-            views = [view for view in self.views if (view.breadth >= RICH) is is_rich]
-            for sign, probability in sample.look(views, self.thresholds.sure, self.rows.report):
-                signs.append(sign)
-                seen[sign.view] = probability
-        self.findings = Findings(split, rows, network, seen)
-        return conclude(signs, self.info.num_labels, self.thresholds)
-
-    def _given_answers(self) -> tuple[str, Tensor, Tensor]:
-        """Return the split of the rows that a given classifier tells of, these rows, and what it says of them."""
-        held_out = self.rows.held_out
-        if self.run is not None:
-            assert held_out is not None and held_out.view_inputs is not None
-            found = answers(self.networks[0], held_out.view_inputs, self.fold.device)
-            return "valid", torch.arange(len(found)), found
-        rows, found = self._answered.of(self.rows)
-        if len(rows):
-            chosen = looked_at(len(rows), self.most_rows, 1, make_generator(self.seed, "looked at")) >= 0
-            return "train", rows[chosen], found[chosen]
-        assert held_out is not None
-        return ("valid", *self._answered.of(held_out))
-
-    def _sample(self, split: str, rows: Tensor, network: Tensor) -> Sample:
-        """Return the rows to judge, and beside validation rows the training rows that heads learn from."""
+        """Look at the rows through all views."""
         assert self.rows.view_inputs is not None
-        if split == "train":
-            fold = self.fold.cpu()[rows] if self.predictions is None else torch.arange(len(rows)) % FOLDS
-            return Sample([self.rows.view_inputs.take(rows)], self.rows.label[rows], fold, network)
-        held_out = self.rows.held_out
-        assert held_out is not None and held_out.view_inputs is not None
-        learned = (self.fold >= 0).nonzero().squeeze(1).cpu()
-        inputs = [self.rows.view_inputs.take(learned), held_out.view_inputs.take(rows)]
-        fold = torch.cat([torch.full((len(learned),), -1), torch.zeros(len(rows), dtype=torch.long)])
-        padded = torch.cat([torch.zeros(len(learned), self.info.num_labels), network])
-        return Sample(inputs, torch.cat([self.rows.label[learned], held_out.label[rows]]), fold, padded)
+        seen = (self.fold >= 0).nonzero().squeeze(1).cpu()  # what heads may learn from
+        if outputs is not None:
+            judged = Judged("train", seen, outputs[seen], self.fold.cpu()[seen])
+        elif self.run is not None:
+            assert self.rows.held_out is not None
+            judged = held_out_by_run(self.networks[0], self.rows.held_out, self.fold.device)
+        else:
+            judged = held_out_in_file(self._answered, self.rows, self.most_rows, FOLDS, self.seed)
+        broadcast_from_first(judged.network)
+        self.search = Search(self.rows, seen, judged, self.info.num_labels, self.thresholds)
+        return self.search.conclude(self.views)
 
     def check_views(self, views: Sequence[str]) -> None:
         """Raise an ``InputError`` if one of these views does not apply to the rows."""
         assert self.rows.view_inputs is not None
         find_views(views, self.rows.view_inputs)
 
-    def insist(self, views: list[str]) -> None:
+    def insist(self, views: Sequence[str]) -> None:
         """Correct by views that a person calls a shortcut, after a search that may have concluded otherwise.
 
         What the search saw is kept, so that the person's word stands beside its figures.
@@ -255,16 +225,10 @@ class Auto(AttributeEstimator):
         Raises:
             InputError: If there is no such view.
         """
-        assert self.rows.view_inputs is not None and self.findings is not None and self.evidence is not None
-        found = find_views(views, self.rows.view_inputs)
-        sign, seen = self._looked.look_together(found, self.thresholds.sure, self.rows.report)
-        self.findings = replace(self.findings, seen={**self.findings.seen, sign.view: seen})
-        signs = [sign, *(one for one in self._signs if one.view != sign.view)]
-        self.evidence = Evidence("shortcut", sign.views, signs, f"a person said so; {told(sign)}").to_dict(
-            self.info.label_names
-        )
-        self.abstained = False
-        self.settle(*self._estimate(sign.views))
+        assert self.rows.view_inputs is not None and self.search is not None
+        evidence = self.search.insist(find_views(views, self.rows.view_inputs))
+        self.evidence, self.abstained = evidence.to_dict(self.info.label_names), False
+        self.settle(*self._estimate(evidence.views))
 
     def _estimate(self, views: list[str]) -> tuple[Tensor, Tensor | None]:
         """Estimate the attributes of all rows by heads on the views."""
@@ -272,12 +236,7 @@ class Auto(AttributeEstimator):
         estimator.attach(self._build, self._network, self.info, derive_seed(self.seed, "estimate"))
         estimator.setup(self.rows)
         estimates = estimator.estimate_rows(None)
-        if self.findings is not None:
-            self.findings = replace(self.findings, likely=estimator.held_out)
-        else:
-            assert estimator.held_out is not None
-            nobody = torch.zeros(0, self.info.num_labels)
-            self.findings = Findings("train", torch.zeros(0, dtype=torch.long), nobody, {}, estimator.held_out)
+        self.likely = estimator.held_out
         return estimates
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from logit_correction.attributes.search import Judged, looked_at
 from logit_correction.data.tabular_io import read_frame, texts_of
 from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
+from logit_correction.seeds import make_generator
 from logit_correction.types import DataInfo, Inputs, TrainingRows
-from logit_correction.views.base import ViewInputs
 
 #: What columns of class probabilities begin with; `predict` writes the first, the audit the second.
 PREFIXES = ("probability_", "p_")
@@ -37,18 +38,20 @@ def network_of_run(run: str, info: DataInfo) -> nn.Module:
 
 
 @torch.no_grad()
-def answers(network: nn.Module, rows: ViewInputs, device: torch.device) -> Tensor:
-    """Return a network's class probabilities (n, L) of rows, on the CPU."""
+def held_out_by_run(network: nn.Module, rows: TrainingRows, device: torch.device) -> Judged:
+    """Return what a finished run says of the validation rows, all of them."""
+    assert rows.view_inputs is not None
     found = []
     network.eval()
-    for chunk in rows.image_chunks():
-        inputs = rows.inputs(chunk)
+    for chunk in rows.view_inputs.image_chunks():
+        inputs = rows.view_inputs.inputs(chunk)
         if isinstance(inputs, dict):
             moved: Inputs = {name: value.to(device) for name, value in inputs.items()}
         else:
             moved = inputs.to(device)
         found.append(network(moved).float().softmax(dim=1).cpu())
-    return torch.cat(found)
+    places = torch.arange(len(rows.label))
+    return Judged("valid", places, torch.cat(found), torch.zeros_like(places))
 
 
 class PredictionsFile:
@@ -103,3 +106,14 @@ class PredictionsFile:
         known = [place for place, key in enumerate(keys) if key in self._of]
         found = np.stack([self._of[keys[place]] for place in known]) if known else np.zeros((0, 0))
         return torch.tensor(known, dtype=torch.long), torch.from_numpy(found).float()
+
+
+def held_out_in_file(file: PredictionsFile, rows: TrainingRows, most: int, folds: int, seed: int) -> Judged:
+    """Return what a file says of training rows, at most so many; of validation rows if it tells of no training row."""
+    places, found = file.of(rows)
+    if len(places):
+        fold = looked_at(len(places), most, folds, make_generator(seed, "looked at"))
+        return Judged("train", places[fold >= 0], found[fold >= 0], fold[fold >= 0])
+    assert rows.held_out is not None
+    places, found = file.of(rows.held_out)
+    return Judged("valid", places, found, torch.zeros_like(places))

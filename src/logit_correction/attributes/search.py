@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.evidence import Signs, signs_of
+from logit_correction.attributes.evidence import RICH, Evidence, Signs, Thresholds, conclude, signs_of, told
 from logit_correction.attributes.heads import held_out_family, held_out_logistic, standardized, telling_members
+from logit_correction.types import TrainingRows
 from logit_correction.views.base import View, ViewInputs
 
 
@@ -75,23 +76,78 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What a search saw of the rows, for those who want to look at them one by one, such as an audit.
+class Judged:
+    """Rows that a search looks at, and what an ordinary classifier says of them that was not trained on them.
 
     Attributes:
-        split: ``train`` or ``valid``, the split of the judged rows.
-        rows: (m,) long, the judged rows, counted within their split.
-        network: (m, L) class probabilities of an ordinary network that was not trained on them.
-        seen: View -> (m, L) class probabilities of a head on it that was not trained on them.
-        likely: (N, L) class probabilities of the heads that estimated the attribute of all training rows, none of which
-            was trained on the row; None where nothing was estimated.
+        split: ``train`` or ``valid``.
+        rows: (m,) long, counted within their split.
+        network: (m, L) class probabilities.
+        fold: (m,) long, 0 or more; a head predicts a fold that it did not learn from.
     """
 
     split: str
     rows: Tensor
     network: Tensor
-    seen: Mapping[str, Tensor]
-    likely: Tensor | None = None
+    fold: Tensor
+
+
+class Search:
+    """Looks through views at judged rows, and keeps what it saw.
+
+    Attributes:
+        judged: The rows.
+        seen: View -> (m, L) class probabilities of a head on it that was not trained on the row.
+        signs: What each view tells.
+    """
+
+    def __init__(
+        self, rows: TrainingRows, learned: Tensor, judged: Judged, num_labels: int, thresholds: Thresholds
+    ) -> None:
+        """Put the rows together.
+
+        Args:
+            rows: All training rows.
+            learned: (n,) long, the training rows that heads learn from where validation rows are judged.
+            judged: The rows to look at.
+            num_labels: L.
+            thresholds: Where signs count.
+        """
+        assert rows.view_inputs is not None
+        self.judged, self.num_labels, self.thresholds, self.report = judged, num_labels, thresholds, rows.report
+        self.seen: dict[str, Tensor] = {}
+        self.signs: list[Signs] = []
+        if judged.split == "train":
+            inputs = [rows.view_inputs.take(judged.rows)]
+            self._sample = Sample(inputs, rows.label[judged.rows], judged.fold, judged.network)
+            return
+        held_out = rows.held_out
+        assert held_out is not None and held_out.view_inputs is not None
+        inputs = [rows.view_inputs.take(learned), held_out.view_inputs.take(judged.rows)]
+        label = torch.cat([rows.label[learned], held_out.label[judged.rows]])
+        fold = torch.cat([torch.full((len(learned),), -1), judged.fold])
+        self._sample = Sample(inputs, label, fold, torch.cat([torch.zeros(len(learned), num_labels), judged.network]))
+
+    def conclude(self, views: Sequence[View]) -> Evidence:
+        """Look through all views, rich ones only where no simple one explains what was found: they take longest."""
+        for is_rich in (False, True):
+            if is_rich and self._conclusion().verdict == "shortcut":
+                break
+            chosen = [view for view in views if (view.breadth >= RICH) is is_rich]
+            for sign, seen in self._sample.look(chosen, self.thresholds.sure, self.report):
+                self.signs.append(sign)
+                self.seen[sign.view] = seen
+        return self._conclusion()
+
+    def insist(self, views: Sequence[View]) -> Evidence:
+        """Take a person's word that these views are a shortcut, and say what they tell."""
+        sign, seen = self._sample.look_together(list(views), self.thresholds.sure, self.report)
+        self.seen[sign.view] = seen
+        self.signs = [sign, *(one for one in self.signs if one.view != sign.view)]
+        return Evidence("shortcut", sign.views, self.signs, f"a person said so; {told(sign)}")
+
+    def _conclusion(self) -> Evidence:
+        return conclude(self.signs, self.num_labels, self.thresholds)
 
 
 def looked_at(num_rows: int, most: int, folds: int, generator: torch.Generator) -> Tensor:

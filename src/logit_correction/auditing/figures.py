@@ -106,6 +106,8 @@ def cost(frame: pd.DataFrame) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     told = frame[frame["conflicting"].notna()]
+    if told.empty:
+        return found
     conflicting, agreeing = told[told["conflicting"].eq(True)], told[told["conflicting"].eq(False)]
     sure = told[told["sure"].eq(True)]
     for who in WHO:
@@ -120,7 +122,7 @@ def cost(frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def leans(evidence: Mapping[str, Any]) -> bool | None:
-    """Return whether the classifier leans on the views of a shortcut; None where too few rows tell, or there is none."""
+    """Return whether the classifier leans on the views of a shortcut; None where that cannot be told."""
     chosen = next((one for one in evidence["signs"] if one["view"].split(" + ") == list(evidence["views"])), None)
     thresholds = Thresholds()
     if chosen is None or chosen["rows"] < thresholds.least_rows:

@@ -90,8 +90,8 @@ def _conclusion(figures: dict[str, Any]) -> dict[str, Any]:
     ends = f"{percent(conflicting['low'])} to {percent(conflicting['high'])}"
     sentence = (
         f"by {figures['looked_at']} rows that a person looked at, an ordinary classifier is right in "
-        f"{percent(conflicting['accuracy'])} ({ends}) of the conflicting rows and in {percent(agreeing['accuracy'])} of "
-        "the others"
+        f"{percent(conflicting['accuracy'])} ({ends}) of the conflicting rows and in {percent(agreeing['accuracy'])} "
+        "of the others"
     )
     confirmed = (
         True if conflicting["high"] < agreeing["low"] else False if conflicting["low"] >= agreeing["low"] else None

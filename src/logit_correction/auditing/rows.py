@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.attributes.evidence import Thresholds
-from logit_correction.attributes.search import Findings
+from logit_correction.attributes.search import Search
 from logit_correction.attributes.view_heads import likely_attribute
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
@@ -25,14 +25,17 @@ ODDS = 4.0
 CSV, PARQUET = "rows.csv", "rows.parquet"
 
 
-def rows_frame(table: DataTable, findings: Findings, attribute: Tensor | None, view: str | None) -> pd.DataFrame:
+def rows_frame(
+    table: DataTable, search: Search, attribute: Tensor | None, likely: Tensor | None, view: str | None
+) -> pd.DataFrame:
     """Return one row for each training row, and for each validation row where those were judged.
 
     Args:
         table: The data.
-        findings: What the search saw.
+        search: What was seen of the judged rows.
         attribute: (N,) long, the label that each training row looks like; None where there is no shortcut.
-        view: The view of the shortcut, as ``findings.seen`` names it.
+        likely: (N, L) class probabilities of the heads that estimated it; None without a shortcut.
+        view: The view of the shortcut, as ``search.seen`` names it.
 
     Returns:
         Cells are empty where unknown. Columns: ``row`` (in the whole data set), ``path`` or ``name``, ``split``,
@@ -41,25 +44,25 @@ def rows_frame(table: DataTable, findings: Findings, attribute: Tensor | None, v
         (posterior of the attribute), ``network_label`` and ``network_p`` (what an ordinary network that was not trained
         on the row says, and its probability of the row's label).
     """
-    train = _of_split(table, findings, "train", attribute, findings.likely, view)
-    if findings.split == "train":
+    train = _of_split(table, search, "train", attribute, likely, view)
+    if search.judged.split == "train":
         return train
-    seen = None if view is None else findings.seen[view]
+    seen = None if view is None else search.seen[view]
     other = None
     if seen is not None:
-        label = table.label[table.split["valid"]][findings.rows]
+        label = table.label[table.split["valid"]][search.judged.rows]
         other = likely_attribute(seen, label, Correlation.one_to_one(len(table.label_names)), ODDS)
-    valid = _of_split(table, findings, "valid", other, seen, view)
+    valid = _of_split(table, search, "valid", other, seen, view)
     return pd.concat([train, valid[valid["network_label"].notna()]], ignore_index=True)
 
 
 def _of_split(
-    table: DataTable, findings: Findings, split: str, attribute: Tensor | None, likely: Tensor | None, view: str | None
+    table: DataTable, search: Search, split: str, attribute: Tensor | None, likely: Tensor | None, view: str | None
 ) -> pd.DataFrame:
     """Return the rows of a split; of the validation rows ``attribute`` and ``likely`` tell of the judged ones alone."""
     rows, names = table.split[split].numpy(), np.asarray(table.label_names, dtype=object)
     label = table.label[table.split[split]].numpy()
-    judged = findings.rows.numpy() if findings.split == split else np.zeros(0, dtype=np.int64)
+    judged = search.judged.rows.numpy() if search.judged.split == split else np.zeros(0, dtype=np.int64)
     told = np.arange(len(rows)) if split == "train" else judged
     columns: dict[str, NDArray] = {"row": rows}
     if table.row_names is not None:
@@ -82,13 +85,13 @@ def _of_split(
     columns |= {"attribute": looks, "conflicting": conflicting, "score": score.round(4)}
     sure, view_label = np.full(len(rows), None, dtype=object), np.full(len(rows), None, dtype=object)
     if view is not None and len(judged):
-        confidence, says = (value.numpy() for value in findings.seen[view].max(dim=1))
+        confidence, says = (value.numpy() for value in search.seen[view].max(dim=1))
         view_label[judged] = names[says]
         sure[judged] = (says != label[judged]) & (confidence > Thresholds().sure)
     columns |= {"view_label": view_label, "sure": sure}
     columns |= {f"p_{name}": posterior[:, number].round(4) for number, name in enumerate(names)}
     frame = pd.DataFrame(columns)
-    return with_answers(frame, "network", judged, findings.network, names, label)
+    return with_answers(frame, "network", judged, search.judged.network, names, label)
 
 
 def with_answers(
@@ -114,8 +117,8 @@ def with_answers(
 def may_be_mislabelled(probability: Tensor, label: Tensor, attribute: Tensor) -> Tensor:
     """Return which conflicting rows may just have a wrong label, (n,) bool.
 
-    View and label disagree in both kinds of row. But a classifier that does not lean on the shortcut sees the label in a
-    conflicting row, and in a mislabelled one the other label too. So a row is marked where that classifier is as sure
+    View and label disagree in both kinds of row. But a classifier that does not lean on the shortcut sees the label in
+    a conflicting row, and in a mislabelled one the other label too. So a row is marked where that classifier is as sure
     of what the row looks like as of the typical true row of that label; which finds about half of them. (Confident
     learning of Northcutt, Jiang and Chuang, 2021, compares with the mean, and without a view.)
 

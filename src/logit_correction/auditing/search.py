@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.auto import Auto
-from logit_correction.attributes.search import Findings
 from logit_correction.config import Choice, RunConfig
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
+from logit_correction.methods.base import Algorithm
 from logit_correction.runs.assemble import build_algorithm, build_fabric
 from logit_correction.runs.folder import RESUME
 from logit_correction.runs.parts import complete
@@ -46,43 +45,57 @@ class Searched:
     seconds: float
 
     @property
-    def findings(self) -> Findings:
-        """What was seen of the rows, one by one."""
-        assert self.estimator.findings is not None
-        return self.estimator.findings
-
-    @property
     def view(self) -> str | None:
         """The views of a shortcut, joined by " + "; None where there is none."""
         assert self.estimator.evidence is not None
         return " + ".join(self.estimator.evidence["views"]) or None
 
 
-def search(config: RunConfig, out: Path, shortcut: Sequence[str], display: Display) -> Searched:
-    """Look for a shortcut, and estimate the attribute of all training rows where there is one.
+@dataclass(frozen=True)
+class Prepared:
+    """What an audit searches in: all that may be refused has been, and nothing was written yet."""
+
+    config: RunConfig
+    table: DataTable
+    algorithm: Algorithm
+    estimator: Auto
+    shortcut: tuple[str, ...]
+
+
+def prepared_search(config: RunConfig, shortcut: Sequence[str], display: Display) -> Prepared:
+    """Read the data and build what searches.
 
     Args:
         config: With the method ``LC`` and the estimator ``Auto``.
-        out: Folder for what the training keeps for itself.
         shortcut: Views that a person calls a shortcut, whatever the search concludes.
-        display: Shows progress.
+        display: Told of long work.
 
     Raises:
         InputError: Something given is wrong.
     """
     config, table, algorithm, chosen = prepare(complete(config), display)
     estimator = algorithm.attributes
-    if not isinstance(estimator, Auto):
-        raise InputError("an audit looks for a shortcut itself: leave --method.attributes out")
-    if shortcut:
-        estimator.check_views(shortcut)
+    assert isinstance(estimator, Auto)
+    estimator.check_views(shortcut)
     if chosen:
         display.say(f"chosen to fit the data: {'; '.join(chosen)}")
-    fit = Fit(algorithm, table, config.training, build_fabric(config.training), out / RESUME, display)
+    return Prepared(config, table, algorithm, estimator, tuple(shortcut))
+
+
+def search(prepared: Prepared, out: Path, display: Display) -> Searched:
+    """Look for a shortcut, and estimate the attribute of all training rows where there is one.
+
+    Args:
+        prepared: What to search in.
+        out: Folder for what the training keeps for itself.
+        display: Shows progress.
+    """
+    config, table, estimator = prepared.config, prepared.table, prepared.estimator
+    fit = Fit(prepared.algorithm, table, config.training, build_fabric(config.training), out / RESUME, display)
     with display:
         fit.prepare()
-        if shortcut:
-            estimator.insist(list(shortcut))
+        if prepared.shortcut:
+            estimator.insist(prepared.shortcut)
     return Searched(config, table, estimator, fit.progress.seconds)
 
 

@@ -88,7 +88,7 @@ def _parsed(arguments: list[str]) -> tuple[Namespace, list[str]]:
 
 def _go_on(options: Namespace, rest: list[str]) -> int:
     """Write the sheet of a finished audit, or read it back."""
-    from logit_correction.auditing.api import SHEET, add_labels, add_sheet, read_audit
+    from logit_correction.auditing.folder import SHEET, add_labels, add_sheet
 
     if rest:
         raise InputError(f"--labels goes on with the audit in --out, so {rest[0]} is of no effect: leave it out")
@@ -99,9 +99,9 @@ def _go_on(options: Namespace, rest: list[str]) -> int:
         print(f"fill in the column attribute of {options.out / SHEET}, then: logit-correction audit --labels "
               f"{options.out / SHEET} --out {options.out}")  # fmt: skip
         return 0
-    _show(add_labels(options.out, options.labels), options)
-    verdict = read_audit(options.out)["verdict"]
-    return FOUND if options.fail_on is not None and verdict == options.fail_on else 0
+    found = add_labels(options.out, options.labels)
+    _show(found, options)
+    return FOUND if options.fail_on is not None and found["verdict"] == options.fail_on else 0
 
 
 def _show(found: dict[str, Any], options: Namespace) -> None:
@@ -128,8 +128,8 @@ def _show(found: dict[str, Any], options: Namespace) -> None:
             continue
         console.print(
             f"{entry['name']}: right in {percent(conflicting['accuracy'])} % of {conflicting['rows']:,} conflicting "
-            f"rows ({percent(conflicting['low'])} to {percent(conflicting['high'])}), {percent(agreeing['accuracy'])} % of "
-            "the others",
+            f"rows ({percent(conflicting['low'])} to {percent(conflicting['high'])}), "
+            f"{percent(agreeing['accuracy'])} % of the others",
             highlight=False, soft_wrap=True,
         )  # fmt: skip
     if found["labelled"]:

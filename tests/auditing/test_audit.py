@@ -1,0 +1,210 @@
+"""An audit from its data to its folder, and what is done with the folder."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from logit_correction import Audit, InputError, audit, from_table, load, train
+from logit_correction.data.planted import Planted
+from logit_correction.files import replacing
+
+DATA = {"name": "Planted", "set": "column", "rows": 900}
+SHORT = {"epochs": 4, "device": "cpu", "threads": 1}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    return audit(DATA, tmp_path_factory.mktemp("audit") / "out", label_budget=60, **SHORT)
+
+
+def conflicts(rows: pd.Series) -> np.ndarray:
+    table = Planted(set="column", rows=900).build()
+    chosen = torch.tensor(rows.to_numpy(dtype=np.int64))
+    return (table.attribute[chosen] != table.label[chosen]).numpy()
+
+
+def test_the_shortcut_is_named_with_its_rows_and_what_it_costs(found: Audit) -> None:
+    assert (found.verdict, found.views) == ("shortcut", ["column:form_version"])
+    rows = found.rows
+    true = conflicts(rows["row"])
+    assert (rows["conflicting"].to_numpy(dtype=bool) == true).mean() > 0.99
+    assert set(rows["split"]) == {"train"} and rows["row"].is_unique
+    summary = found.summary
+    for who in ("network", "fixed"):
+        cost = summary["cost"][who]
+        right = (rows[f"{who}_label"] == rows["label"]).to_numpy()
+        assert cost["conflicting"]["low"] <= right[true].mean() <= cost["conflicting"]["high"]
+        assert cost["agreeing"]["accuracy"] == pytest.approx(right[~true].mean(), abs=0.01)
+    assert summary["cost"]["network"]["conflicting"]["accuracy"] < summary["cost"]["fixed"]["conflicting"]["accuracy"]
+    assert sum(group["rows"] for group in summary["groups"]) == len(rows)
+    values = summary["contrasts"][0]
+    assert values["kind"] == "values" and {row["value"] for row in values["rows"]} == {"2019-A", "2021-C"}
+    assert summary["labels_read"] == {"train": ["label"], "valid": ["label"], "test": []}
+    assert "reason" in summary["question"]["text"] and summary["question"]["views"] == ["column:form_version"]
+
+
+def test_what_it_says_of_a_row_was_not_learnt_from_the_row(found: Audit) -> None:
+    network = (found.rows["network_label"] == found.rows["label"]).mean()
+    assert network < 0.97  # a network that had seen the rows would know more of them
+    assert found.rows["network_p"].between(0, 1).all() and found.rows["fixed_p"].between(0, 1).all()
+
+
+def test_the_rows_train_the_classifier_that_the_page_proposes(found: Audit, tmp_path: Path) -> None:
+    given = {"name": "LC", "attributes": {"name": "Given", "file": str(found.path / "rows.csv")}}
+    run = train(DATA, tmp_path / "fixed", method=given, page=False, **SHORT)
+    own = train(DATA, tmp_path / "own", page=False, shortcut=["column:form_version"], **SHORT)
+    assert run.report["estimated_minority"]["count"] == own.report["estimated_minority"]["count"]
+    one, other = (np.sort(of.report["group_prior"]["estimated"], axis=1) for of in (run, own))  # names have an order
+    assert np.allclose(one, other, atol=1e-6)
+
+
+def test_a_person_who_fills_in_the_sheet_makes_it_certain(found: Audit, tmp_path: Path) -> None:
+    from logit_correction.auditing.folder import add_labels
+
+    folder = copy(found.path, tmp_path / "copy")
+    names = Planted(set="column", rows=900).build().label_names
+    answers = pd.read_csv(folder / "sheet.csv")
+    assert len(answers) == 60
+    other = {names[0]: names[1], names[1]: names[0]}
+    true = conflicts(answers["row"])
+    for told in ("labels", "own words"):
+        looks = [other[name] if wrong else name for name, wrong in zip(answers["label"], true, strict=True)]
+        words = looks if told == "labels" else [f"form of {name}" for name in looks]
+        with replacing(folder / "sheet.csv") as temporary:
+            answers.assign(attribute=words).to_csv(temporary, index=False)
+        summary = add_labels(folder, folder / "sheet.csv")
+        group = summary["labelled"]["network"]["groups"][1]
+        rows = found.rows
+        right = (rows["network_label"] == rows["label"]).to_numpy()[conflicts(rows["row"])].mean()
+        assert group["conflicting"] and group["label"] is None and group["low"] <= right <= group["high"]
+        assert summary["labelled"]["confirmed"] is True
+        assert "confirmed by a person" in (folder / "report.html").read_text()
+    assert Audit(folder).summary["labelled"]["network"]["looked_at"] == 60
+
+
+def copy(source: Path, target: Path) -> Path:
+    import shutil
+
+    return Path(shutil.copytree(source, target))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"row": 10**6}, "row 1000000 is none that the audit asked about"),
+        ({"attribute": ""}, "fill in the column attribute"),
+        ({"row": 0, "attribute": "x"}, "more than once"),
+    ],
+)
+def test_a_sheet_that_does_not_fit_is_refused(
+    found: Audit, tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    from logit_correction.auditing.folder import add_labels
+
+    answers = pd.read_csv(found.path / "sheet.csv").assign(attribute="x").astype(object)
+    if "row" in change:
+        answers.loc[[0, 1] if change["row"] == 0 else [0], "row"] = change["row"]
+    else:
+        answers["attribute"] = ""
+    file = tmp_path / "sheet.csv"
+    answers.to_csv(file, index=False)
+    before = (found.path / "audit.json").read_text()
+    with pytest.raises(InputError, match=message):
+        add_labels(found.path, file)
+    assert (found.path / "audit.json").read_text() == before
+
+
+def test_the_page_asks_for_nothing_and_says_what_to_do(found: Audit) -> None:
+    page = (found.path / "report.html").read_text()
+    assert not re.search(r'(src|href)="(?!data:image/png)', page) and "<script" not in page
+    assert "default-src 'none'" in page
+    for words in ("A shortcut is likely: column:form_version.", "fix.yaml", "--legitimate", "rows.csv"):
+        assert words in page
+
+
+def test_names_are_escaped(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    label = np.asarray(["<b>no</b>", "yes"], dtype=object)[np.arange(240) % 2]
+    tell = np.where(generator.random(240) < 0.93, label, np.roll(label, 1))
+    values = pd.DataFrame({"<script>": tell, "weak": (label == "yes") + generator.normal(0, 1.5, 240), "label": label})
+    data = from_table(values, label="label", features="*", folder=tmp_path / "data")
+    found = audit(data, tmp_path / "out", try_fix=False, shortcut=["column:<script>"], **SHORT)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert found.verdict == "shortcut" and found.summary["question"] is None
+    assert "<script" not in page and "<b>no</b>" not in page and "&lt;b&gt;no&lt;/b&gt;" in page
+
+
+def test_attributes_are_never_read(tmp_path: Path) -> None:
+    def of(seed: int) -> dict[str, object]:
+        generator = np.random.default_rng(0)
+        x = generator.normal(size=(240, 4)).astype(np.float32)
+        names = np.random.default_rng(seed).permutation(np.asarray(["u", "v"])[np.arange(240) % 2])
+        frame = pd.DataFrame(x, columns=list("abcd")).assign(label=np.where(x[:, 0] > 0, "p", "n"), attribute=names)
+        data = from_table(
+            frame, label="label", attribute="attribute", features=list("abcd"), folder=tmp_path / str(seed)
+        )
+        return audit(data, tmp_path / f"out-{seed}", try_fix=False, **SHORT).summary
+
+    one, other = of(1), of(2)
+    assert one["evidence"] == other["evidence"] and one["cost"] == other["cost"]
+
+
+def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
+    found = audit({"name": "Planted", "set": "plain-texts", "rows": 400}, tmp_path / "out", **SHORT)
+    assert found.verdict != "shortcut" and found.views == []
+    assert found.rows["conflicting"].isna().all() and found.summary["cost"] == {}
+    assert not (tmp_path / "out" / "fix.yaml").exists()
+    assert found.summary["would_change"]
+    assert "found" in found._repr_html_() or "cannot tell" in found._repr_html_()
+
+
+def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:
+    biased = train(DATA, tmp_path / "erm", method="ERM", page=False, **SHORT)
+    found = audit(DATA, tmp_path / "of-run", run=biased.path, shortcut=["column:form_version"], **SHORT)
+    rows = found.rows
+    assert set(rows["split"]) == {"train", "valid"}
+    assert rows.loc[rows["split"] == "train", "network_label"].isna().all()  # it was trained on those
+    page = (tmp_path / "of-run" / "report.html").read_text()
+    assert "leans on column:form_version" in page
+    # The same classifier's answers as a file.
+    table = Planted(set="column", rows=900).build()
+    valid = table.split["valid"]
+    probability = load(biased.path).predict_proba(table.inputs.fetch(valid).numpy())
+    file = tmp_path / "predictions.csv"
+    columns = {f"probability_{name}": probability[:, i] for i, name in enumerate(table.label_names)}
+    pd.DataFrame({"row": valid.numpy(), **columns}).to_csv(file, index=False)
+    again = audit(DATA, tmp_path / "of-file", predictions=file, shortcut=["column:form_version"], **SHORT)
+    assert again.summary["cost"] == found.summary["cost"]
+    bad = pd.DataFrame({"row": valid.numpy(), **{name: values * 2 for name, values in columns.items()}})
+    bad.to_csv(file, index=False)
+    with pytest.raises(InputError, match="do not add up to 1"):
+        audit(DATA, tmp_path / "bad", predictions=file, **SHORT)
+    assert not (tmp_path / "bad").exists()
+
+
+def test_a_folder_that_holds_something_is_left_alone(found: Audit, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="already holds an audit"):
+        audit(DATA, found.path, **SHORT)
+    (tmp_path / "mine.txt").write_text("keep")
+    with pytest.raises(InputError, match="holds no audit"):
+        audit(DATA, tmp_path, **SHORT)
+    with pytest.raises(InputError, match="holds no finished audit"):
+        Audit(tmp_path)
+    with pytest.raises(InputError, match="does not apply"):
+        audit(DATA, tmp_path / "new", shortcut=["colour"], **SHORT)
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_same_seed_gives_the_same_audit(tmp_path: Path) -> None:
+    once, again = (audit(DATA, tmp_path / name, try_fix=False, **SHORT) for name in ("once", "again"))
+    assert (once.path / "rows.csv").read_bytes() == (again.path / "rows.csv").read_bytes()
+    for found in (once, again):
+        found.summary.pop("seconds")
+    assert json.dumps(once.summary) == json.dumps(again.summary)

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import torch
+
+from logit_correction.auditing.rows import may_be_mislabelled
+
+
+def test_a_wrong_label_is_told_from_a_conflicting_row() -> None:
+    generator = torch.Generator().manual_seed(0)
+    count = 2000
+    true = torch.randint(3, (count,), generator=generator)
+    label, attribute = true.clone(), true.clone()
+    conflicting, wrong = torch.zeros(count, dtype=torch.bool), torch.zeros(count, dtype=torch.bool)
+    conflicting[:100], wrong[100:200] = True, True
+    attribute[:100] = (true[:100] + 1) % 3  # looks like another label
+    label[100:200] = (true[100:200] + 1) % 3  # looks like what it is, and is called something else
+    # A classifier that leans on nothing but what the row is.
+    logits = 4 * torch.nn.functional.one_hot(true, 3) + torch.randn(count, 3, generator=generator)
+    marked = may_be_mislabelled(logits.softmax(1), label, attribute)
+    assert marked[conflicting].sum() == 0
+    assert 0.35 < marked[wrong].float().mean() < 0.65
+    assert not marked[200:].any()
+
+
+def test_a_label_without_an_agreeing_row_marks_none() -> None:
+    probability = torch.tensor([[1.0, 0.0], [0.9, 0.1]])
+    assert not may_be_mislabelled(probability, torch.tensor([1, 1]), torch.tensor([0, 0])).any()
