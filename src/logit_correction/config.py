@@ -89,12 +89,16 @@ class TrainingConfig:
     watch: list[Watch] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(eq=False)
 class Choice:
     """A data source, method or network by name or dotted path, with its options."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other has the same name and options, checked or not."""
+        return isinstance(other, Choice) and (self.name, self.options) == (other.name, other.options)
 
 
 @dataclass
@@ -140,9 +144,12 @@ class RunConfig:
         parts = {part: dict(rest.pop(part)) for part in PARTS if part in rest}
         choices = {part: Choice(options.pop("name"), options) for part, options in parts.items()}
         known = [option.name for option in fields(TrainingConfig)]
-        for name in rest:
-            if name not in known:
+        for name in list(rest):
+            plain = str(name).removesuffix("+")
+            if plain not in known:
                 raise InputError(f"there is no option {name!r}{did_you_mean(str(name), [*PARTS, *known])}")
+            if plain != name:  # `also_select+: [last]` appends
+                rest[plain] = [*(rest.get(plain) or getattr(TrainingConfig(), plain)), *rest.pop(name)]
         return cls(**choices, training=TrainingConfig(**rest))
 
     def to_yaml(self) -> str:
@@ -178,9 +185,14 @@ def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
         if not (isinstance(value, dict) and isinstance(old, dict)):
             merged[key] = value
             continue
-        another = "name" in value and "name" in old and value["name"] != old["name"]
+        another = "name" in value and "name" in old and not _same_name(value["name"], old["name"])
         merged[key] = value if another else merge(old, value)
     return merged
+
+
+def _same_name(name: Any, other: Any) -> bool:
+    """Return whether two names are the same but for capital letters."""
+    return str(name).lower() == str(other).lower()
 
 
 def with_preset(flat: dict[str, Any]) -> dict[str, Any]:
@@ -198,7 +210,7 @@ def with_preset(flat: dict[str, Any]) -> dict[str, Any]:
     for part in ("data", "method"):
         given = rest.get(part)
         name = given.get("name") if isinstance(given, dict) else given
-        if part in base and name is not None and name != base[part]["name"]:
+        if part in base and name is not None and not _same_name(name, base[part]["name"]):
             raise InputError(
                 f"preset {flat['preset']} is for {part} {base[part]['name']}, not {name}: leave one of them out"
             )

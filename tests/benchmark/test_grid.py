@@ -177,13 +177,16 @@ def test_read_refuses_files_that_are_none(content: bytes, expected: str, tmp_pat
     ("options", "expected"),
     [
         ({"epoch": 3}, "row 'LC', column '5 %': there is no option 'epoch' (did you mean epochs?)"),
-        ({"method": {"name": "LC", "Strength": 0.7}}, "LC has no option 'Strength' (did you mean strength?)"),
+        (
+            {"method": {"name": "LC", "Strength": 0.7}},
+            "there is no option --method.Strength (did you mean --method.strength?)",
+        ),
         ({"method": {"strength": 0.7}}, "method must be a name"),
         (
             {"method": {"name": "LC", "attributes": {"name": "Online", "Q": 0.7}}},
-            "Online has no option 'Q' (did you mean q?)",
+            "there is no option --method.attributes.Q (did you mean --method.attributes.q?)",
         ),
-        ({"method": {"name": "LC", "attributes": {"q": 0.7}}}, "--method.attributes must be a name, or a mapping"),
+        ({"method": {"name": "LC", "attributes": {"q": 0.7}}}, "--method.attributes.q: Auto has"),
         (
             {"method": {"name": "LC", "attributes": "Onlin"}},
             "attribute estimator 'Onlin' is unknown (did you mean Online?)",

@@ -11,6 +11,7 @@ import torch
 
 from logit_correction import Choice, InputError, RunConfig, TrainingConfig
 from logit_correction.presets import PRESETS, load_preset
+from logit_correction.runs import options, parts
 from logit_correction.runs.assemble import build_algorithm, build_fabric, build_source, check_attributes
 from logit_correction.runs.defaults import fitted
 from logit_correction.runs.options import checked_options, plain
@@ -99,20 +100,29 @@ def test_cuda_that_is_not_there_is_refused() -> None:
 @pytest.mark.parametrize(
     ("part", "options", "expected"),
     [
-        ("data", {"severty": 3}, "Digits has no option 'severty' (did you mean severity?)"),
+        (
+            "data",
+            {"severty": 3},
+            "there is no option --data.severty (did you mean --data.severity?): Digits has correlation",
+        ),
         ("data", {"minority_ratio": "half"}, "--data.minority_ratio is 'half', but must be a number"),
         ("data", {"correlation": 5}, "--data.correlation is '5', but must be a list of lists"),
         ("method", {"strength": None}, "--method.strength has no value"),
         ("method", {"strength": "much"}, "--method.strength is 'much', but must be a number"),
-        ("method", {"seed": 1}, "LC has no option 'seed'"),
-        ("method", {"q": 0.7}, "LC has no option 'q': it has attributes, mixing, oversampling, prior"),
+        ("method", {"seed": 1}, "there is no option --method.seed: LC has attributes"),
+        ("method", {"q": 0.7}, "there is no option --method.q: LC has attributes, mixing, oversampling, prior"),
         ("method", {"prior": "best"}, "prior 'best' is unknown: take one of Counted, Moving, or"),
         ("method", {"mixing": "GroupMixUpp"}, "mixing 'GroupMixUpp' is unknown (did you mean GroupMixUp?)"),
         ("method", {"attributes": "Onlin"}, "attribute estimator 'Onlin' is unknown (did you mean Online?)"),
         ("method", {"attributes": "my_parts.Points"}, "'my_parts.Points' is not a attribute estimator"),
         ("method", {"attributes": 5}, "--method.attributes must be a name, or a mapping with a name"),
-        ("method", {"attributes": {"q": 0.7}}, "--method.attributes must be a name, or a mapping with a name"),
-        ("method", {"attributes": {"name": "Online", "qq": 1}}, "Online has no option 'qq' (did you mean q?)"),
+        ("method", {"attributes": {"q": 0.7}}, "there is no option --method.attributes.q: Auto has"),
+        ("method", {"prior": {"momentum": 0.7}}, "--method.prior.momentum is of no effect without a name"),
+        (
+            "method",
+            {"attributes": {"name": "Online", "qq": 1}},
+            "there is no option --method.attributes.qq (did you mean --method.attributes.q?): Online has",
+        ),
         (
             "method",
             {"attributes": {"name": "Online", "q": "high"}},
@@ -137,6 +147,25 @@ def test_options_of_parts_are_checked(part: str, options: dict[str, Any], expect
     choices[part] = Choice(choices[part].name, options)
     with pytest.raises(InputError, match=re.escape(expected)):
         complete(RunConfig(**choices))
+
+
+def test_what_is_checked_is_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = complete(RunConfig(Choice("Digits"), Choice("LC", {"attributes": "Online"}), Choice("MLP")))
+    seen: list[object] = []
+    real = options.checked_options
+    monkeypatch.setattr(
+        parts, "checked_options", lambda cls, *rest, **more: seen.append(cls) or real(cls, *rest, **more)
+    )
+    info = build_source(whole).build().info
+    build_algorithm(complete(whole), info)
+    assert seen == [TrainingConfig]  # its numbers are plain and may have been replaced
+    build_algorithm(complete(RunConfig.from_dict(whole.to_dict())), info)
+    assert len(seen) == 1 + 6  # training, data, network, the method, and its estimator and mixing
+
+
+def test_options_of_a_component_without_a_name_are_those_of_the_default() -> None:
+    own = complete(RunConfig(Choice("Digits"), Choice("LC", {"mixing": {"limit": 0.1}}))).method.options
+    assert own["mixing"] == {"name": "IndependentMixUp", "limit": 0.1, "place": "inputs"}
 
 
 def test_an_option_may_be_null_where_its_type_says_so() -> None:

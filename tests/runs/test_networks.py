@@ -37,7 +37,7 @@ def test_a_function_of_the_user_makes_networks(tmp_path: Path) -> None:
     ("network", "expected"),
     [
         (Choice("my_parts.narrow_network", {"width": "wide"}), "--network.width is 'wide', but must be a whole number"),
-        (Choice("my_parts.narrow_network", {"depth": 2}), "narrow_network has no option 'depth'"),
+        (Choice("my_parts.narrow_network", {"depth": 2}), "narrow_network has scale, width"),
         (Choice("my_parts.USER_LABELS"), "cannot be imported"),
         (Choice("my_parts.HOSTILE_LABELS"), "is not a class"),
         (Choice("torch.nn.Linear"), "takes no argument `info`"),

@@ -1,13 +1,12 @@
-"""The argument parser of the small commands, and errors of all parsers in plain words."""
+"""The argument parser of the small commands, whose errors are in plain words."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from logit_correction.cli.words import HABITS
-from logit_correction.errors import InputError, did_you_mean, option_message
+from logit_correction.errors import InputError
 
 #: What argparse says, and how it reads better.
 _WORDINGS = (
@@ -30,28 +29,3 @@ class Parser(argparse.ArgumentParser):
         for pattern, wording in _WORDINGS:
             message = re.sub(pattern, wording, message)
         raise InputError(f"{message}; `{self.prog} --help` shows what it takes")
-
-
-def parsed_options(parser: Any, arguments: list[str], where: str) -> dict[str, Any]:
-    """Return what a parser of jsonargparse makes of the arguments.
-
-    Args:
-        parser: Made with ``exit_on_error=False``.
-        arguments: The words of the command line.
-        where: What ends the sentence about an unknown option: where the options are, or of what it is none.
-
-    Raises:
-        InputError: If an option is unknown or has a wrong value.
-    """
-    try:
-        parsed: dict[str, Any] = parser.parse_args(arguments).as_dict()
-    except (argparse.ArgumentError, ValueError) as error:
-        message = option_message(error)
-        unknown = message.removeprefix("unrecognized arguments: ")
-        if unknown == message:
-            raise InputError(message) from error
-        name = unknown.split()[0].split("=")[0]
-        meant = HABITS.get(name)
-        hint = f" (did you mean {meant}?)" if meant else did_you_mean(name, parser._option_string_actions)
-        raise InputError(f"there is no option {name}{hint}{where}") from error
-    return parsed

@@ -22,7 +22,7 @@ from logit_correction.runs.defaults import fitted
 from logit_correction.runs.encode import encode_table
 from logit_correction.runs.minority import describe_minority, warn_of_minority
 from logit_correction.runs.networks import check_fits
-from logit_correction.runs.parts import complete
+from logit_correction.runs.parts import complete, complete_parts
 from logit_correction.training import checkpoint
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
@@ -76,7 +76,7 @@ def train(
     if config.encoder is not None:
         table = encode_table(table, config, display if first else None)
     config, chosen = fitted(config, table.info)
-    config = complete(config)
+    config = complete_parts(config)
     if chosen:
         table = replace(table, facts=table.facts | {"chosen to fit the data": "; ".join(chosen)})
     algorithm = build_algorithm(config, table.info)
