@@ -18,8 +18,7 @@ from logit_correction.data.image_io import Fit, read_images
 from logit_correction.data.problems import check_finite
 from logit_correction.data.scoring import Scoring
 from logit_correction.data.stores import ArrayStore, InputStore, holds_tokens
-from logit_correction.types import DataInfo, InputError
-from logit_correction.views.base import ViewInputs
+from logit_correction.types import DataInfo, InputError, ViewInputs
 
 #: The attribute of a row where nobody has recorded it.
 UNKNOWN = -1
