@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from logit_correction.errors import InputError
 
@@ -17,12 +17,33 @@ _WORDINGS = (
 )
 
 
+#: A word by which a command is asked for its parser, as ``--help`` asks for its help.
+DESCRIBE = "--describe_parser"
+
+
+class Described(Exception):
+    """Carries the parser that was asked for."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        """Keep the parser."""
+        super().__init__()
+        self.parser = parser
+
+
+class _Describe(argparse.Action):
+    """Raises ``Described``."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        raise Described(parser)
+
+
 class Parser(argparse.ArgumentParser):
     """Takes no abbreviated options; raises ``InputError`` where argparse would print its usage and exit."""
 
     def __init__(self, command: str, description: str) -> None:
         """Name the command and say what it does."""
         super().__init__(prog=f"logit-correction {command}", description=description, allow_abbrev=False)
+        self.add_argument(DESCRIBE, action=_Describe, nargs=0, help=argparse.SUPPRESS)
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse has found wrong, in plain words."""
