@@ -5,11 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from logit_correction.correlation import Correlation
 from logit_correction.errors import check_range
-from logit_correction.group_prior import GroupPrior
-from logit_correction.methods.mixing import Mixing
-from logit_correction.types import Batch
+from logit_correction.methods.mixing import Mixable, Mixing
 
 
 class Noise(Mixing):
@@ -24,17 +21,9 @@ class Noise(Mixing):
         check_range("deviation", deviation, 0)
         self.deviation = deviation
 
-    def __call__(
-        self,
-        network: nn.Module,
-        batch: Batch,
-        attribute: Tensor,
-        prior: GroupPrior,
-        correlation: Correlation,
-        epoch: float,
-        generator: torch.Generator,
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
         """Return the logits of noisy samples and each row's own log prior."""
-        assert isinstance(batch.inputs, Tensor)
-        noise = torch.randn(batch.inputs.shape, generator=generator, device=batch.inputs.device)
-        return network(batch.inputs + self.deviation * noise), prior.log(prior.for_attribute(attribute))
+        inputs = given.batch.inputs
+        assert isinstance(inputs, Tensor)
+        noise = torch.randn(inputs.shape, generator=given.generator, device=inputs.device)
+        return network(inputs + self.deviation * noise), given.own_log_prior()

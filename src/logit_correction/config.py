@@ -163,8 +163,9 @@ class RunConfig:
         Raises:
             InputError: If the file is missing, damaged, or of another version.
         """
+        flat = read_yaml(path)
         try:
-            return cls.from_dict(read_yaml(path))
+            return cls.from_dict(flat)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
 
@@ -242,14 +243,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML file of options.
 
     Raises:
-        InputError: If it cannot be read or holds no options.
+        InputError: Names the file, if it cannot be read or holds no options.
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"it cannot be read ({error.strerror})") from error
+        raise InputError(f"{path}: it cannot be read ({error.strerror})") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"it is not YAML: {' '.join(str(error).split())}") from error
+        raise InputError(f"{path}: it is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
-        raise InputError("it must hold options such as `method: LC`, one a line")
+        raise InputError(f"{path}: it must hold options such as `method: LC`, one a line")
     return content

@@ -65,7 +65,7 @@ def parse(arguments: list[str]) -> Order:
     _refuse_unknown(words)
     own = {name: words.pop(name) for name in OWN if name in words}
     path = _config_path(own, words)
-    flat = merge({} if path is None else _read_config(path), words)
+    flat = merge({} if path is None else read_yaml(path), words)
     flat = with_preset(flat | {name: own[name] for name in ("preset",) if name in own})
     own = {name: flat.pop(name) for name in ("out", "resume", "seeds") if name in flat} | own
     if "help" in own:
@@ -160,15 +160,3 @@ def _config_path(own: dict[str, Any], words: dict[str, Any]) -> Path | None:
     if not path.is_file():
         raise InputError(f"--resume: {own['out']} holds no run: give the folder of an unfinished run")
     return path
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    """Read a YAML file of options.
-
-    Raises:
-        InputError: Names the file and what is wrong with it.
-    """
-    try:
-        return read_yaml(path)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error

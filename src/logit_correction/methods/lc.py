@@ -13,7 +13,7 @@ from logit_correction.errors import InputError, check_range
 from logit_correction.group_prior import GroupPrior
 from logit_correction.losses import corrected_losses
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.mixing import MIXING, Mixing
+from logit_correction.methods.mixing import MIXING, Mixable, Mixing
 from logit_correction.methods.prior import PRIORS, PriorRule, fitting_rule, lost_labels
 from logit_correction.registry import component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
@@ -119,8 +119,8 @@ class LC(Algorithm):
     def mixed(self, batch: Batch, attribute: Tensor, epoch: float) -> tuple[Tensor, Tensor]:
         """Return the robust network's logits (B, L) on mixed samples and the log prior (B, L) that goes with them."""
         generator = self.randomness.next(batch.label.device)
-        correlation = self.attributes.correlation
-        return self.mixing(self.network, batch, attribute, self.group_prior, correlation, epoch, generator)
+        given = Mixable(batch, attribute, self.group_prior, self.attributes.correlation, epoch, generator)
+        return self.mixing(self.network, given)
 
     def end_epoch(self) -> list[str]:
         """Close the prior's epoch; warn of labels that a biased network has lost."""
