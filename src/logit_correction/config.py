@@ -9,6 +9,7 @@ from typing import Any, Literal
 import yaml
 
 from logit_correction.errors import InputError, did_you_mean
+from logit_correction.presets import with_preset
 
 #: What a run is put together from, each a class with options of its own.
 PARTS = ("data", "method", "network", "biased_network", "encoder")
@@ -168,54 +169,6 @@ class RunConfig:
             return cls.from_dict(flat)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
-
-
-def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``change`` over it, mapping by mapping; a component of another name replaces the old one.
-
-    >>> merge({"data": {"name": "Digits", "severity": 4}}, {"data": {"severity": 1}})
-    {'data': {'name': 'Digits', 'severity': 1}}
-    >>> merge({"data": {"name": "Digits", "severity": 4}}, {"data": "ColoredMNIST"})
-    {'data': {'name': 'ColoredMNIST'}}
-    """
-    merged = dict(base)
-    for key, value in change.items():
-        old = merged.get(key)
-        if isinstance(value, str) and isinstance(old, dict) and "name" in old:
-            value = {"name": value}
-        if not (isinstance(value, dict) and isinstance(old, dict)):
-            merged[key] = value
-            continue
-        another = "name" in value and "name" in old and not _same_name(value["name"], old["name"])
-        merged[key] = value if another else merge(old, value)
-    return merged
-
-
-def _same_name(name: Any, other: Any) -> bool:
-    """Return whether two names are the same but for capital letters."""
-    return str(name).lower() == str(other).lower()
-
-
-def with_preset(flat: dict[str, Any]) -> dict[str, Any]:
-    """Return options with those of the preset that they name under them.
-
-    Raises:
-        InputError: If there is no such preset, or it is for another method.
-    """
-    if "preset" not in flat:
-        return flat
-    from logit_correction.presets import load_preset
-
-    rest = {name: value for name, value in flat.items() if name != "preset"}
-    base = load_preset(flat["preset"])
-    for part in ("data", "method"):
-        given = rest.get(part)
-        name = given.get("name") if isinstance(given, dict) else given
-        if part in base and name is not None and not _same_name(name, base[part]["name"]):
-            raise InputError(
-                f"preset {flat['preset']} is for {part} {base[part]['name']}, not {name}: leave one of them out"
-            )
-    return merge(base, rest)
 
 
 def named_parts(flat: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
 class InputError(ValueError):
@@ -39,3 +40,16 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     folded = {known_name.lower(): known_name for known_name in known}
     close = get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
     return f" (did you mean {prefix}{folded[close[0]]}?)" if close else ""
+
+
+def no_effect(path: str, options: Any) -> str:
+    """Return the message that options of something that has no name are of no effect.
+
+    >>> no_effect("method", {"attributes": {"q": 0.5}})
+    '--method.attributes.q is of no effect without a name: give --method NAME too'
+    """
+    option = path
+    while isinstance(options, dict) and options:
+        name, options = next(iter(options.items()))
+        option += f".{name}"
+    return f"--{option} is of no effect without a name: give --{path} NAME too"

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from logit_correction.cli.words import HABITS, read_words
-from logit_correction.config import PARTS, Choice, RunConfig, TrainingConfig, merge, read_yaml, with_preset
-from logit_correction.errors import InputError, did_you_mean
+from logit_correction.config import PARTS, Choice, RunConfig, TrainingConfig, read_yaml
+from logit_correction.errors import InputError, did_you_mean, no_effect
+from logit_correction.presets import merge, with_preset
 
 USAGE = """logit-correction train --data NAME [--data.x ...] --method NAME [--method.x ...]
            [--network NAME [--network.x ...]] [--encoder NAME [--encoder.x ...]]
@@ -102,13 +103,16 @@ def _refuse_unknown(words: dict[str, Any]) -> None:
             raise InputError(f"there is no option --{name}{hint}{WHERE}")
 
 
+def _is_named(part: Any) -> bool:
+    return isinstance(part, str) or (isinstance(part, dict) and "name" in part)
+
+
 def _check_named(flat: dict[str, Any]) -> None:
     """Refuse options of a part that nobody named, and a run without data or method."""
     for part in PARTS:
         given = flat.get(part)
-        if isinstance(given, dict) and "name" not in given:
-            option = next(iter(given), "")
-            raise InputError(f"--{part}.{option} is of no effect without a name: give --{part} NAME too")
+        if isinstance(given, dict) and not _is_named(given):
+            raise InputError(no_effect(part, given))
     for part in ("data", "method"):
         if flat.get(part) is None:
             raise InputError(f"--{part} is missing: give a name; `logit-correction list` shows them")
@@ -135,12 +139,13 @@ def _parser(flat: dict[str, Any]) -> Any:
     for part in PARTS:
         given = flat.get(part, {})
         given = {"name": given} if isinstance(given, str) else given
-        if not isinstance(given, dict) or "name" not in given:
+        if not _is_named(given):
             parser.add_argument(f"--{part}", metavar="NAME", help=HELP[part], default=SUPPRESS)
             continue
         from logit_correction.runs.parts import add_part  # heavy, and a plain --help names nothing
 
-        add_part(parser, part, Choice(given["name"], {k: v for k, v in given.items() if k != "name"}), HELP[part])
+        options = {name: value for name, value in given.items() if name != "name"}
+        add_part(parser, part, Choice(given["name"], options), HELP[part])
     return parser
 
 
@@ -152,7 +157,7 @@ def _config_path(own: dict[str, Any], words: dict[str, Any]) -> Path | None:
     """
     if "config" in own:
         return Path(own["config"])
-    if "resume" not in own or "help" in own or "preset" in own or any(part in words for part in PARTS):
+    if "resume" not in own or "help" in own or "preset" in own or any(_is_named(words.get(part)) for part in PARTS):
         return None
     if "out" not in own:
         raise InputError("--out is missing: give the folder of the unfinished run that is to go on")

@@ -15,6 +15,7 @@ from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.config import PARTS, Choice, RunConfig, TrainingConfig
 from logit_correction.data import SOURCES
 from logit_correction.data.table import DataSource
+from logit_correction.errors import InputError, no_effect
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.mixing import MIXING, Mixing
@@ -23,7 +24,6 @@ from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve_any
 from logit_correction.runs.networks import check_takes_info
 from logit_correction.runs.options import add_options, check_training, checked_options, plain
-from logit_correction.types import InputError
 
 #: Constructor arguments that the run itself gives and the user does not.
 GIVEN: dict[str, set[str]] = {
@@ -182,8 +182,7 @@ def component_of(cls: Callable[..., Any], argument: str, options: Mapping[str, A
         raise InputError(f"--{path}.{argument} must be a name, or a mapping with a name and its options: {MAPPING}")
     name = given.get("name", default)
     if name is None:
-        option = f"{path}.{argument}"
-        raise InputError(f"--{option}.{next(iter(given), '')} is of no effect without a name: give --{option} NAME too")
+        raise InputError(no_effect(f"{path}.{argument}", given))
     return Choice(name, {option: value for option, value in given.items() if option != "name"})
 
 
