@@ -42,5 +42,5 @@ class Points(DataSource):
             label_names=["low", "high"],
             attribute_names=["left", "right"],
             correlation=correlation,
-            facts={"source": "drawn here", "minority ratio": self.minority_ratio, "data seed": self.seed},
+            metadata={"source": "drawn here", "minority ratio": self.minority_ratio, "data seed": self.seed},
         )

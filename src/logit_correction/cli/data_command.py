@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from logit_correction.cli.arguments import Parser
 from logit_correction.cli.words import read_words
-from logit_correction.config import Choice
+from logit_correction.config import ComponentConfig
 from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _source(name: str, rest: list[str]) -> DataSource:
     for option in words:
         if option != "data" or not isinstance(words[option], dict):
             raise InputError(f"there is no option --{option}{where}")
-    source: DataSource = checked("data", Choice(name, words.get("data", {}))).make()
+    source: DataSource = checked("data", ComponentConfig(name, words.get("data", {}))).make()
     return source
 
 

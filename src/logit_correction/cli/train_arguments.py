@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from logit_correction.cli.words import HABITS, read_words
-from logit_correction.config import PARTS, Choice, RunConfig, TrainingConfig, read_yaml
+from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig, read_yaml
 from logit_correction.errors import InputError, did_you_mean, no_effect
 from logit_correction.presets import merge, with_preset
 
@@ -145,7 +145,7 @@ def _parser(flat: dict[str, Any]) -> Any:
         from logit_correction.runs.parts import add_part  # heavy, and a plain --help names nothing
 
         options = {name: value for name, value in given.items() if name != "name"}
-        add_part(parser, part, Choice(given["name"], options), HELP[part])
+        add_part(parser, part, ComponentConfig(given["name"], options), HELP[part])
     return parser
 
 

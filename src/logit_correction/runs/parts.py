@@ -12,7 +12,7 @@ from torch import nn
 
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.config import PARTS, Choice, RunConfig, TrainingConfig
+from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data import SOURCES
 from logit_correction.data.table import DataSource
 from logit_correction.errors import InputError, no_effect
@@ -83,7 +83,7 @@ def find_class(part: str, name: str) -> Callable[..., Any]:
 
 
 @dataclass(eq=False)
-class Checked(Choice):
+class Checked(ComponentConfig):
     """A part or a component of which every option was checked; options that were left out have their defaults.
 
     Attributes:
@@ -124,7 +124,7 @@ def complete_parts(config: RunConfig) -> RunConfig:
     return replace(config, **parts)
 
 
-def checked(kind: str, choice: Choice, path: str = "") -> Checked:
+def checked(kind: str, choice: ComponentConfig, path: str = "") -> Checked:
     """Return a part or a component with its options checked; one that is ``Checked`` as it is.
 
     Args:
@@ -164,7 +164,9 @@ def default_of(cls: Callable[..., Any], argument: str) -> Any:
     return inspect.signature(cls).parameters[argument].default
 
 
-def component_of(cls: Callable[..., Any], argument: str, options: Mapping[str, Any], path: str) -> Choice | None:
+def component_of(
+    cls: Callable[..., Any], argument: str, options: Mapping[str, Any], path: str
+) -> ComponentConfig | None:
     """Return the component that ``options`` choose, by name or as a mapping; None if there is to be none.
 
     Options without a name are those of the class that is the default.
@@ -174,19 +176,19 @@ def component_of(cls: Callable[..., Any], argument: str, options: Mapping[str, A
     """
     default = default_of(cls, argument)
     given = options.get(argument, default)
-    if given is None or isinstance(given, Choice):
+    if given is None or isinstance(given, ComponentConfig):
         return given
     if isinstance(given, str):
-        return Choice(given)
+        return ComponentConfig(given)
     if not isinstance(given, Mapping) or not isinstance(given.get("name", ""), str):
         raise InputError(f"--{path}.{argument} must be a name, or a mapping with a name and its options: {MAPPING}")
     name = given.get("name", default)
     if name is None:
         raise InputError(no_effect(f"{path}.{argument}", given))
-    return Choice(name, {option: value for option, value in given.items() if option != "name"})
+    return ComponentConfig(name, {option: value for option, value in given.items() if option != "name"})
 
 
-def add_part(parser: Any, kind: str, choice: Choice, text: str, path: str = "") -> None:
+def add_part(parser: Any, kind: str, choice: ComponentConfig, text: str, path: str = "") -> None:
     """Give a parser, whose help is wanted, the options of a part and of the components inside it.
 
     Args:
@@ -215,7 +217,7 @@ def add_part(parser: Any, kind: str, choice: Choice, text: str, path: str = "") 
             add_part(parser, its_kind, component, f"The {KINDS[its_kind][0]}.", f"{path}.{argument}")
 
 
-def with_known(method: Choice, known: Mapping[str, Sequence[str]]) -> Choice:
+def with_known(method: ComponentConfig, known: Mapping[str, Sequence[str]]) -> ComponentConfig:
     """Return the method with the views that a person knows given to the estimator that looks for a shortcut.
 
     Args:
@@ -234,4 +236,6 @@ def with_known(method: Choice, known: Mapping[str, Sequence[str]]) -> Choice:
             "--method.attributes Auto"
         )
     options = {name: [*(estimator.options.get(name) or []), *views] for name, views in known.items()}
-    return Choice(method.name, {**method.options, "attributes": Choice("Auto", {**estimator.options, **options})})
+    return ComponentConfig(
+        method.name, {**method.options, "attributes": ComponentConfig("Auto", {**estimator.options, **options})}
+    )
