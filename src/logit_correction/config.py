@@ -9,6 +9,7 @@ from typing import Any, Literal
 import yaml
 
 from logit_correction.errors import InputError, did_you_mean
+from logit_correction.presets import with_preset
 
 #: What a run is put together from, each a class with options of its own.
 PARTS = ("data", "method", "network", "biased_network", "encoder")
@@ -89,12 +90,16 @@ class TrainingConfig:
     watch: list[Watch] = field(default_factory=list)
 
 
-@dataclass
-class Choice:
+@dataclass(eq=False)
+class ComponentConfig:
     """A data source, method or network by name or dotted path, with its options."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other has the same name and options, checked or not."""
+        return isinstance(other, ComponentConfig) and (self.name, self.options) == (other.name, other.options)
 
 
 @dataclass
@@ -110,12 +115,12 @@ class RunConfig:
         encoder: A frozen network whose features take the place of the inputs.
     """
 
-    data: Choice
-    method: Choice
-    network: Choice = field(default_factory=lambda: Choice(""))
-    biased_network: Choice | None = None
+    data: ComponentConfig
+    method: ComponentConfig
+    network: ComponentConfig = field(default_factory=lambda: ComponentConfig(""))
+    biased_network: ComponentConfig | None = None
     training: TrainingConfig = field(default_factory=TrainingConfig)
-    encoder: Choice | None = None
+    encoder: ComponentConfig | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form of ``config.yaml``: choices as ``{name, options...}``, training options flat."""
@@ -138,11 +143,14 @@ class RunConfig:
             if part not in rest:
                 raise InputError(f"{part} is missing: give a name, such as `{part}: {EXAMPLES[part]}`")
         parts = {part: dict(rest.pop(part)) for part in PARTS if part in rest}
-        choices = {part: Choice(options.pop("name"), options) for part, options in parts.items()}
+        choices = {part: ComponentConfig(options.pop("name"), options) for part, options in parts.items()}
         known = [option.name for option in fields(TrainingConfig)]
-        for name in rest:
-            if name not in known:
+        for name in list(rest):
+            plain = str(name).removesuffix("+")
+            if plain not in known:
                 raise InputError(f"there is no option {name!r}{did_you_mean(str(name), [*PARTS, *known])}")
+            if plain != name:  # `also_select+: [last]` appends
+                rest[plain] = [*(rest.get(plain) or getattr(TrainingConfig(), plain)), *rest.pop(name)]
         return cls(**choices, training=TrainingConfig(**rest))
 
     def to_yaml(self) -> str:
@@ -156,53 +164,11 @@ class RunConfig:
         Raises:
             InputError: If the file is missing, damaged, or of another version.
         """
+        flat = read_yaml(path)
         try:
-            return cls.from_dict(read_yaml(path))
+            return cls.from_dict(flat)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
-
-
-def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``change`` over it, mapping by mapping; a component of another name replaces the old one.
-
-    >>> merge({"data": {"name": "Digits", "severity": 4}}, {"data": {"severity": 1}})
-    {'data': {'name': 'Digits', 'severity': 1}}
-    >>> merge({"data": {"name": "Digits", "severity": 4}}, {"data": "ColoredMNIST"})
-    {'data': {'name': 'ColoredMNIST'}}
-    """
-    merged = dict(base)
-    for key, value in change.items():
-        old = merged.get(key)
-        if isinstance(value, str) and isinstance(old, dict) and "name" in old:
-            value = {"name": value}
-        if not (isinstance(value, dict) and isinstance(old, dict)):
-            merged[key] = value
-            continue
-        another = "name" in value and "name" in old and value["name"] != old["name"]
-        merged[key] = value if another else merge(old, value)
-    return merged
-
-
-def with_preset(flat: dict[str, Any]) -> dict[str, Any]:
-    """Return options with those of the preset that they name under them.
-
-    Raises:
-        InputError: If there is no such preset, or it is for another method.
-    """
-    if "preset" not in flat:
-        return flat
-    from logit_correction.presets import load_preset
-
-    rest = {name: value for name, value in flat.items() if name != "preset"}
-    base = load_preset(flat["preset"])
-    for part in ("data", "method"):
-        given = rest.get(part)
-        name = given.get("name") if isinstance(given, dict) else given
-        if part in base and name is not None and name != base[part]["name"]:
-            raise InputError(
-                f"preset {flat['preset']} is for {part} {base[part]['name']}, not {name}: leave one of them out"
-            )
-    return merge(base, rest)
 
 
 def named_parts(flat: dict[str, Any]) -> dict[str, Any]:
@@ -230,14 +196,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML file of options.
 
     Raises:
-        InputError: If it cannot be read or holds no options.
+        InputError: Names the file, if it cannot be read or holds no options.
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"it cannot be read ({error.strerror})") from error
+        raise InputError(f"{path}: it cannot be read ({error.strerror})") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"it is not YAML: {' '.join(str(error).split())}") from error
+        raise InputError(f"{path}: it is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
-        raise InputError("it must hold options such as `method: LC`, one a line")
+        raise InputError(f"{path}: it must hold options such as `method: LC`, one a line")
     return content

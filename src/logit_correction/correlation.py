@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 
 class Correlation:

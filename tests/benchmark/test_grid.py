@@ -12,7 +12,7 @@ import pytest
 import torch
 import yaml
 
-from logit_correction import Choice, InputError, RunConfig
+from logit_correction import ComponentConfig, InputError, RunConfig
 from logit_correction.benchmark import Benchmark, merge, read, shipped, slug
 from logit_correction.runs.assemble import build_algorithm, build_source
 from logit_correction.runs.defaults import fitted
@@ -177,13 +177,16 @@ def test_read_refuses_files_that_are_none(content: bytes, expected: str, tmp_pat
     ("options", "expected"),
     [
         ({"epoch": 3}, "row 'LC', column '5 %': there is no option 'epoch' (did you mean epochs?)"),
-        ({"method": {"name": "LC", "Strength": 0.7}}, "LC has no option 'Strength' (did you mean strength?)"),
+        (
+            {"method": {"name": "LC", "Strength": 0.7}},
+            "there is no option --method.Strength (did you mean --method.strength?)",
+        ),
         ({"method": {"strength": 0.7}}, "method must be a name"),
         (
             {"method": {"name": "LC", "attributes": {"name": "Online", "Q": 0.7}}},
-            "Online has no option 'Q' (did you mean q?)",
+            "there is no option --method.attributes.Q (did you mean --method.attributes.q?)",
         ),
-        ({"method": {"name": "LC", "attributes": {"q": 0.7}}}, "--method.attributes must be a name, or a mapping"),
+        ({"method": {"name": "LC", "attributes": {"q": 0.7}}}, "--method.attributes.q: Auto has"),
         (
             {"method": {"name": "LC", "attributes": "Onlin"}},
             "attribute estimator 'Onlin' is unknown (did you mean Online?)",
@@ -244,7 +247,7 @@ def check_built(config: RunConfig, text_model: Path) -> None:
         config = replace(config, network=replace(config.network, options=options))
         info = DataInfo(2, 100, (12,), tokens=True)
     if config.network.name.startswith("ResNet"):
-        config = replace(config, network=Choice("ConvNet"))
+        config = replace(config, network=ComponentConfig("ConvNet"))
     algorithm = build_algorithm(fitted(config, info)[0], info)
     label, attribute = torch.arange(100) % info.num_labels, torch.arange(100) % info.num_attributes
     seen = ViewInputs(100, lambda rows: torch.zeros(len(rows), *info.input_shape))

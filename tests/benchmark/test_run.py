@@ -145,7 +145,7 @@ def test_wrong_options_are_found_before_the_first_run(command: Any, write_grid: 
     outcome = command(write_grid(rows=rows, paper={}), "--out", tmp_path / "out")
     assert outcome.status == 2 and outcome.out == ""
     assert outcome.err.startswith(
-        "error: row 'bad', column '5 %': LC has no option 'Strength' (did you mean strength?)"
+        "error: row 'bad', column '5 %': there is no option --method.Strength (did you mean --method.strength?)"
     )
     assert not (tmp_path / "out").exists()
 

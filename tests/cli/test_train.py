@@ -425,11 +425,22 @@ def test_names_and_options_are_taken_as_people_write_them(command: Any, tmp_path
     ]
     chosen = parse([*words, "--learning-rate=0.01", "--out", "run"]).config
     assert (chosen.data.name, chosen.method.name, chosen.network.name) == ("Digits", "LC", "MLP")
-    assert chosen.method.options["attributes"].name == "Online"
+    assert chosen.method.options["attributes"]["name"] == "Online"
     assert (chosen.training.batch_size, chosen.training.learning_rate) == (8, 0.01)
     for habit, ours in (("--lr", "--learning_rate"), ("--num_workers", "--workers"), ("--gpus", "--devices")):
         wrong = command("train", "--data", "Digits", "--method", "ERM", habit, "1", "--out", str(tmp_path / "run"))
         assert f"did you mean {ours}?" in wrong.error()
+
+
+def test_a_plus_appends_to_a_list(tmp_path: Path) -> None:
+    start = ("--data", "Digits", "--method", "LC")
+    assert chosen(*start, "--also_select+", "last", "--also-select+=valid_worst_class")["also_select"] == [
+        "valid_average",
+        "last",
+        "valid_worst_class",
+    ]
+    own = chosen(*start, "--method.attributes.views+", "colour", "--method.attributes.views+", "border")
+    assert own["method"]["attributes"]["views"] == ["colour", "border"]
 
 
 def test_the_config_is_printed_as_a_file_that_gives_the_same_run(command: Any, tmp_path: Path) -> None:

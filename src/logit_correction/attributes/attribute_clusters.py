@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from logit_correction.attributes.clustering import find_clusters
 from logit_correction.correlation import Correlation
 from logit_correction.distributed import sum_over_processes
 from logit_correction.errors import check_range
@@ -136,30 +137,14 @@ class AttributeClusters(nn.Module):
 
     def _fit_set(self, values: list[int], labels: list[int], features: Tensor, label: Tensor) -> None:
         """Fit the centres and the variance of one set of attribute values from the rows of its labels."""
-        if not bool(features.isfinite().all()):
-            raise InputError("the features to be clustered are not finite: lower the biased network's learning rate")
         seed = derive_seed(self.seed, "clusters", *values) % 2**32
-        points = normalize(features, dim=1)
-        middles = []
-        for y in labels:
-            own = points[label == y]
-            if len(own) < len(values):
-                raise InputError(
-                    f"label {y} goes with {len(values)} attribute values, but has {len(own)} training rows: name fewer "
-                    "values for it in the correlation table, or give more rows"
-                )
-            # The mean of the centres, not of the rows: labels may have the values in different proportions.
-            middles.append(_k_means(own, len(values), seed)[0].mean(dim=0) if len(labels) > 1 else own.mean(dim=0))
-        points = _without(points, torch.stack(middles))
-        center, member = _k_means(points, len(values), seed)
-        within = _directions(center)
-        spread = ((points - center[member]) @ within.t()).square().sum(dim=1).mean() / max(len(within), 1)
+        found = find_clusters(features, label, labels, len(values), seed)
         # The largest cluster first, and the value that the table weighs most.
-        by_size = torch.bincount(member, minlength=len(values)).argsort(descending=True, stable=True)
+        by_size = found.size.argsort(descending=True, stable=True)
         by_weight = self.table[labels].sum(dim=0)[values].argsort(descending=True, stable=True)
         places = torch.tensor(values)[by_weight.cpu()]
-        self.center[places] = center[by_size].to(self.center)
-        self.variance[places] = float(spread.clamp_min(1e-6))
+        self.center[places] = found.center[by_size].to(self.center)
+        self.variance[places] = found.variance
 
     @torch.no_grad()
     def within(self, features: Tensor) -> Tensor:
@@ -240,22 +225,3 @@ def _shared_sets(correlation: Correlation) -> dict[tuple[int, ...], list[int]]:
                     "share all values or none, or take correlation=one-to-one"
                 )
     return sets
-
-
-def _k_means(points: Tensor, number: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Centres (number, F) and each row's cluster (N,)."""
-    from sklearn.cluster import KMeans
-
-    found = KMeans(number, n_init=10, random_state=seed).fit(points.numpy())
-    return torch.from_numpy(found.cluster_centers_), torch.from_numpy(found.labels_).long()
-
-
-def _directions(points: Tensor) -> Tensor:
-    """Orthonormal directions (R, F) in which a few points (P, F) differ from each other, R <= P - 1."""
-    _, strength, directions = torch.linalg.svd(points - points.mean(dim=0), full_matrices=False)
-    return directions[strength > 1e-6 * points.norm(dim=1).max()]
-
-
-def _without(points: Tensor, middles: Tensor) -> Tensor:
-    """Points (N, F) less their parts along the directions in which ``middles`` (P, F) differ."""
-    return points - (points @ _directions(middles).t()) @ _directions(middles)

@@ -5,21 +5,16 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, log_softmax
+from torch import Tensor
 
-from logit_correction.attributes.base import AttributeEstimator, Builder, known_correlation
-from logit_correction.attributes.biased import hidden_logits, ramped_q
-from logit_correction.attributes.folds import gather_members, take_rows
-from logit_correction.attributes.heads import HeadTraining, relabeled
+from logit_correction.attributes.base import Builder, known_correlation
+from logit_correction.attributes.folds import FoldNetworks
+from logit_correction.attributes.heads import HeadTraining
 from logit_correction.attributes.view_heads import features_of, held_out_by_heads, likely_attribute
 from logit_correction.correlation import Correlation
 from logit_correction.errors import check_range
-from logit_correction.functional import GceForm, generalize
-from logit_correction.randomness import StepRandomness
-from logit_correction.seeds import make_generator
-from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step, TrainingRows
+from logit_correction.functional import GceForm
+from logit_correction.types import DataInfo, InputError, NetworkFactory, TrainingRows
 from logit_correction.views.choose import find_views
 
 INFINITY = math.inf
@@ -27,14 +22,11 @@ INFINITY = math.inf
 #: Odds from which a row counts as minority, where nobody says; see ``CrossFitted``.
 LINEAR_ODDS, HIDDEN_ODDS, NETWORK_ODDS = 4.0, 3.0, 1.0
 
-#: Epochs of biased networks, where nobody says.
-NETWORK_EPOCHS = 3
-
 #: Up to so many features a linear head finds the shortcut, and is the surer for it; more want a hidden layer.
 LINEAR_FEATURES = 100
 
 
-class CrossFitted(AttributeEstimator):
+class CrossFitted(FoldNetworks):
     """Learners trained on one half of the rows, with generalized cross-entropy, estimate the other half.
 
     What a learner knows by heart of a minority row does not help it on the other half, so there it goes by the
@@ -47,9 +39,6 @@ class CrossFitted(AttributeEstimator):
     With ``rounds`` the rows whose held-out odds for another label exceed ``relabel_odds`` get that label for a target,
     and the learners are trained anew: they forget what they knew of the label itself.
     """
-
-    side: Tensor
-    target: Tensor
 
     def __init__(
         self,
@@ -130,27 +119,17 @@ class CrossFitted(AttributeEstimator):
         self.q, self.q_ramp_up = 0.7 if q is None else q, 2 / 3 if q_ramp_up is None else q_ramp_up
         self.input_dropout = input_dropout if input_dropout is not None else 0.2 if self.views else 0.0
         self.num_stages = 0 if self.views else 1 + self.rounds
-        self.networks = nn.ModuleList()
         self.held_out: Tensor | None = None
         self.row_features: Tensor | None = None
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        """Build the networks, 2 for each split; those of a split side by side."""
+        """Build the networks, unless there are views."""
         super().attach(build, network, info, seed)
-        self._build, self._network = build, network
         if self.views:
             return
         if self.input_dropout and info.tokens:
             raise InputError("tokens cannot be hidden from a biased network: give input_dropout=0")
-        self.networks.extend(build(network, f"biased network {number}") for number in range(2 * self.splits))
-        side = torch.zeros(self.splits, info.num_rows, dtype=torch.bool)
-        orders = [
-            torch.randperm(info.num_rows, generator=make_generator(seed, "split", split))
-            for split in range(self.splits)
-        ]
-        side.scatter_(1, torch.stack(orders)[:, info.num_rows // 2 :], True)
-        self.register_buffer("side", side, persistent=False)
-        self.register_buffer("target", torch.zeros(info.num_rows, dtype=torch.long))
+        self.build_networks()
 
     def choose_correlation(self, info: DataInfo) -> Correlation:
         """Return label j with value j, or the data source's table."""
@@ -163,65 +142,6 @@ class CrossFitted(AttributeEstimator):
             if rows.view_inputs is None:
                 raise InputError("views need the inputs of all training rows: give TrainingRows.view_inputs")
             self._found = find_views(self.views, rows.view_inputs)
-
-    # -- networks, trained in stages of the loop
-
-    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        """Ask for the epochs of a round; before all but the first, relabel the rows and draw the weights anew."""
-        self.stage = stage
-        if stage == 0:
-            self.target.copy_(self.rows.label)
-        else:
-            assert outputs is not None
-            self.target.copy_(relabeled(outputs, self.rows.label, self.relabel_odds))
-            for number, network in enumerate(self.networks):
-                fresh = self._build(self._network, f"biased network {number}, round {stage}")
-                network.load_state_dict(fresh.state_dict())
-        return Stage(epochs=self.epochs or NETWORK_EPOCHS, learning_rate=self.learning_rate)
-
-    def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
-        """Return the sum of the networks' mean losses, each over the batch's rows of its own half."""
-        q = ramped_q(self.q, epoch, self.q_ramp_up * (self.epochs or NETWORK_EPOCHS))
-        generator = randomness.next(batch.label.device) if self.input_dropout else None
-        target = self.target.index_select(0, batch.index)
-        total = torch.zeros((), device=batch.label.device)
-        for number, network in enumerate(self.networks):
-            member = self.side[number // 2].index_select(0, batch.index) == bool(number % 2)
-            rows, weight = gather_members(member)
-            inputs = take_rows(batch.inputs, rows)
-            if generator is None:
-                logits = network(inputs)
-            else:
-                logits = hidden_logits(network, inputs, self.input_dropout, generator)
-            loss = cross_entropy(logits, target.index_select(0, rows), reduction="none")
-            total = total + (generalize(loss, q, self.gce_form) * weight).sum()
-        return Step(total, {"loss_biased": total.detach() / len(self.networks)})
-
-    def collect(self, batch: Batch) -> Tensor:
-        """Return the mean softmax (B, L) of the networks that were not trained on a row; waits for the device."""
-        total = torch.zeros(len(batch.label), self.info.num_labels, device=batch.label.device)
-        for number, network in enumerate(self.networks):
-            trained = self.side[number // 2].index_select(0, batch.index) == bool(number % 2)
-            rows = (~trained).nonzero().squeeze(1)
-            if len(rows):
-                total.index_add_(0, rows, network(take_rows(batch.inputs, rows)).float().softmax(dim=1))
-        return total / self.splits
-
-    def parameter_groups(self) -> list[dict[str, object]]:
-        """Return one optimiser group for each network, of constant learning rate; none once they are trained."""
-        if self.stage >= self.num_stages:
-            return []
-        return [
-            {"params": list(network.parameters()), "name": f"biased_network_{number}", "schedule": "none"}
-            for number, network in enumerate(self.networks)
-        ]
-
-    def predict(self, inputs: Inputs) -> Tensor:
-        """Return the logarithm (B, L) of the mean softmax of all networks, for rows that none was trained on."""
-        logs = torch.stack([log_softmax(network(inputs).float(), dim=1) for network in self.networks])
-        return logs.logsumexp(dim=0) - math.log(len(self.networks))
-
-    # -- what both end in
 
     def finish(self, outputs: Tensor | None) -> None:
         """Settle the estimates; the learners stay as they are."""

@@ -24,7 +24,7 @@ from logit_correction.auditing.rows import (
     write_rows,
 )
 from logit_correction.auditing.search import Prepared, Searched, expected_of_lc, prepared_search, search
-from logit_correction.config import Choice, RunConfig
+from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
 from logit_correction.runs import folder as files
@@ -86,7 +86,7 @@ def audit(
         config = config_of({"data": data, "method": "LC", **given}, None, training)
     options = {"run": run, "predictions": predictions, "legitimate": list(legitimate) or None}
     estimator = {"name": "Auto", **{k: str(v) if k in ("run", "predictions") else v for k, v in options.items() if v}}
-    config = replace(config, method=Choice("LC", {"attributes": estimator}))
+    config = replace(config, method=ComponentConfig("LC", {"attributes": estimator}))
     place = None if out is not None else tempfile.TemporaryDirectory(prefix="logit-correction-")
     folder = Path(out) if out is not None else Path(place.name) / "audit"  # type: ignore[union-attr]
     check_out(folder)
@@ -98,7 +98,7 @@ def audit(
 
     prepared = prepared_search(config, shortcut, new_display())
     files.make(folder)
-    with lock.hold(folder):
+    with lock.acquire(folder):
         _audit_into(folder, prepared, try_fix, label_budget, new_display)
     return Audit(folder, place=place)
 
@@ -114,7 +114,7 @@ def _audit_into(
     attribute = None if view is None else estimator.row_attribute.cpu()
     frame = rows_frame(table, estimator.search, attribute, estimator.likely, view)
     write_rows(frame, out)
-    files.write_text(out / files.CONFIG, replace(searched.config, method=Choice("LC")).to_yaml())
+    files.write_text(out / files.CONFIG, replace(searched.config, method=ComponentConfig("LC")).to_yaml())
     if attribute is not None:
         files.write_text(out / FIX, _fix_config(searched, out).to_yaml())
         if try_fix and run_of(searched) is None:
@@ -136,7 +136,7 @@ def run_of(searched: Searched) -> str | None:
 def _fix_config(searched: Searched, out: Path) -> RunConfig:
     """Return the config of a training of LC on the rows of the audit."""
     given = {"name": "Given", "file": str((out / CSV).resolve())}
-    return replace(searched.config, method=Choice("LC", {"attributes": given}))
+    return replace(searched.config, method=ComponentConfig("LC", {"attributes": given}))
 
 
 def _with_fixed(frame: pd.DataFrame, table: DataTable, attribute: torch.Tensor, fixed: torch.Tensor) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from logit_correction.files import replacing
 from logit_correction.render.evidence import block, sentence_of
 from logit_correction.render.html import template
 from logit_correction.render.image_uris import checked_uri
-from logit_correction.render.wording import listing
+from logit_correction.render.formatting import format_list
 
 _TEMPLATE = "audit.html.j2"
 
@@ -58,7 +58,7 @@ def write_page(found: Mapping[str, Any], folder: Path, out: Path) -> None:
 def render_page(found: Mapping[str, Any], folder: Path) -> str:
     """Return the page as text."""
     evidence = found["evidence"]
-    views = listing([str(name) for name in found["views"]])
+    views = format_list([str(name) for name in found["views"]])
     labelled = found.get("labelled")
     headline = _HEADLINES[found["verdict"]].format(views=views)
     if found["examined"] and views:
@@ -90,7 +90,7 @@ def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
         for one in told
     ]
     if others and "sure_rows" in labels[0]:
-        lines.append(f"too few rows to tell of one label alone: {listing(others)}")
+        lines.append(f"too few rows to tell of one label alone: {format_list(others)}")
     return lines
 
 

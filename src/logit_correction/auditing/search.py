@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.auto import Auto
-from logit_correction.config import Choice, RunConfig
+from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.table import DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.assemble import build_algorithm, build_fabric
@@ -112,7 +112,7 @@ def expected_of_lc(searched: Searched, rows_file: Path, out: Path, new_display: 
         (N, L) class probabilities; NaN of rows that were not judged.
     """
     table, given = searched.table, {"name": "Given", "file": str(rows_file)}
-    config = replace(searched.config, method=Choice("LC", {"attributes": given}))
+    config = replace(searched.config, method=ComponentConfig("LC", {"attributes": given}))
     config = complete(replace(config, training=replace(config.training, selection="last", also_select=[])))
     found = torch.full((len(table.split["train"]), len(table.label_names)), torch.nan)
     for number, (learned, judged) in enumerate(_parts(len(found), config.training.seed)):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from logit_correction.benchmark.checks import check_content, figures_of, slug
-from logit_correction.config import merge
 from logit_correction.errors import InputError
+from logit_correction.presets import merge
 
 if TYPE_CHECKING:
     from logit_correction.config import RunConfig

@@ -35,6 +35,7 @@ def usage() -> str:
         "",
         "  COMMAND --help   the options of a command",
         "  --version        the version",
+        "  --print_completion SHELL   a script that completes commands and options in bash, zsh or tcsh",
         "  --debug          with any command: show where an error came from",
         "",
         "exit status: 0 done, 1 the work failed, 2 the arguments or the input are wrong, 130 interrupted",
@@ -54,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
         print(__version__)
         return 0
     command, *rest = arguments
-    if command not in COMMANDS:
+    if command not in COMMANDS and command != "--print_completion":
         hint = did_you_mean(command, COMMANDS)
         print(
             f"error: there is no command {command!r}{hint}: take one of {', '.join(COMMANDS)}",
@@ -62,6 +63,11 @@ def main(argv: list[str] | None = None) -> int:
         )
         return 2
     try:
+        if command == "--print_completion":
+            from logit_correction.cli.completion import script
+
+            print(script(" ".join(rest), COMMANDS))
+            return 0
         module = importlib.import_module(f"logit_correction.cli.{command}_command")
         status = int(module.main(rest))
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The argument parser of the small commands, and errors of all parsers in plain words."""
+"""The argument parser of the small commands, whose errors are in plain words."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import argparse
 import re
 from typing import Any, NoReturn
 
-from logit_correction.cli.words import HABITS
-from logit_correction.errors import InputError, did_you_mean, option_message
+from logit_correction.errors import InputError
 
 #: What argparse says, and how it reads better.
 _WORDINGS = (
@@ -18,40 +17,36 @@ _WORDINGS = (
 )
 
 
+#: A word by which a command is asked for its parser, as ``--help`` asks for its help.
+DESCRIBE = "--describe_parser"
+
+
+class Described(Exception):
+    """Carries the parser that was asked for."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        """Keep the parser."""
+        super().__init__()
+        self.parser = parser
+
+
+class _Describe(argparse.Action):
+    """Raises ``Described``."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        raise Described(parser)
+
+
 class Parser(argparse.ArgumentParser):
     """Takes no abbreviated options; raises ``InputError`` where argparse would print its usage and exit."""
 
     def __init__(self, command: str, description: str) -> None:
         """Name the command and say what it does."""
         super().__init__(prog=f"logit-correction {command}", description=description, allow_abbrev=False)
+        self.add_argument(DESCRIBE, action=_Describe, nargs=0, help=argparse.SUPPRESS)
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse has found wrong, in plain words."""
         for pattern, wording in _WORDINGS:
             message = re.sub(pattern, wording, message)
         raise InputError(f"{message}; `{self.prog} --help` shows what it takes")
-
-
-def parsed_options(parser: Any, arguments: list[str], where: str) -> dict[str, Any]:
-    """Return what a parser of jsonargparse makes of the arguments.
-
-    Args:
-        parser: Made with ``exit_on_error=False``.
-        arguments: The words of the command line.
-        where: What ends the sentence about an unknown option: where the options are, or of what it is none.
-
-    Raises:
-        InputError: If an option is unknown or has a wrong value.
-    """
-    try:
-        parsed: dict[str, Any] = parser.parse_args(arguments).as_dict()
-    except (argparse.ArgumentError, ValueError) as error:
-        message = option_message(error)
-        unknown = message.removeprefix("unrecognized arguments: ")
-        if unknown == message:
-            raise InputError(message) from error
-        name = unknown.split()[0].split("=")[0]
-        meant = HABITS.get(name)
-        hint = f" (did you mean {meant}?)" if meant else did_you_mean(name, parser._option_string_actions)
-        raise InputError(f"there is no option {name}{hint}{where}") from error
-    return parsed

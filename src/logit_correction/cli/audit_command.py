@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.cli.arguments import Parser
-from logit_correction.cli.words import spelled, taken_out
 from logit_correction.errors import InputError
 
 #: Exit status where --fail-on names the verdict.
@@ -27,9 +26,8 @@ def main(arguments: list[str]) -> int:
     from logit_correction.cli.train_arguments import parse
     from logit_correction.training.interrupt import Interrupted
 
-    rest, known = taken_out(spelled(rest), ("--shortcut", "--legitimate"))
     for word in rest:
-        head = word.partition("=")[0]
+        head = word.partition("=")[0].replace("-", "_").replace("__", "--", 1)
         if head.removesuffix(".name").partition(".")[0] in NOT_HERE:
             raise InputError(
                 f"an audit takes no {head}: it trains ordinary networks, and LC to see what it would bring"
@@ -41,8 +39,8 @@ def main(arguments: list[str]) -> int:
             options.out,
             run=options.run,
             predictions=options.predictions,
-            shortcut=known.get("shortcut", ()),
-            legitimate=known.get("legitimate", ()),
+            shortcut=options.shortcut or (),
+            legitimate=options.legitimate or (),
             try_fix=options.try_fix == "true",
             label_budget=options.label_budget,
             progress=True,
@@ -80,10 +78,7 @@ def _parsed(arguments: list[str]) -> tuple[Namespace, list[str]]:
     )  # fmt: skip
     parser.add_argument("--labels", type=Path, metavar="FILE", help="read a filled-in sheet back into a finished audit")
     parser.add_argument("--json", action="store_true", help="print audit.json")
-    options, rest = parser.parse_known_args(arguments)
-    for name in ("shortcut", "legitimate"):
-        rest += [word for view in getattr(options, name) or () for word in (f"--{name}", view)]
-    return options, rest
+    return parser.parse_known_args(arguments)
 
 
 def _go_on(options: Namespace, rest: list[str]) -> int:

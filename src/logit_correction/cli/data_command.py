@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logit_correction.cli.arguments import Parser, parsed_options
-from logit_correction.cli.words import long_names
+from logit_correction.cli.arguments import Parser
+from logit_correction.cli.words import read_words
+from logit_correction.config import ComponentConfig
 from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,15 +52,14 @@ def _source(name: str, rest: list[str]) -> DataSource:
     Raises:
         InputError: If an option is unknown or has a wrong value.
     """
-    from jsonargparse import ArgumentParser
+    from logit_correction.runs.parts import checked
 
-    from logit_correction.runs.parts import GIVEN, find_class
-
-    cls = find_class("data", name)
-    parser = ArgumentParser(exit_on_error=False, add_help=False, allow_abbrev=False)
-    parser.add_class_arguments(cls, "data", skip=GIVEN["data"], fail_untyped=False)
-    parsed = parsed_options(parser, long_names(rest, []), f" of `data preview {name}`")
-    source: DataSource = cls(**parsed.get("data", {}))
+    where = f" of `data preview {name}`: its options are given as --data.NAME VALUE"
+    words = read_words(rest, where=where)
+    for option in words:
+        if option != "data" or not isinstance(words[option], dict):
+            raise InputError(f"there is no option --{option}{where}")
+    source: DataSource = checked("data", ComponentConfig(name, words.get("data", {}))).make()
     return source
 
 

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from argparse import SUPPRESS
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from logit_correction.cli.arguments import parsed_options
-from logit_correction.cli.slots import Slot, find_slots, own_options, refuse_options_of_nothing
-from logit_correction.cli.words import long_names, spelled, taken_out, values_of, with_data_of_paths
-from logit_correction.config import (
-    PARTS,
-    Choice,
-    RunConfig,
-    TrainingConfig,
-    named_parts,
-    read_yaml,
-    with_preset,
-)
-from logit_correction.errors import InputError, did_you_mean
+from logit_correction.cli.words import HABITS, read_words, with_source_of_place
+from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig, read_yaml
+from logit_correction.errors import InputError, did_you_mean, no_effect
+from logit_correction.presets import merge, with_preset
 
 USAGE = """logit-correction train --data NAME [--data.x ...] --method NAME [--method.x ...]
            [--network NAME [--network.x ...]] [--encoder NAME [--encoder.x ...]]
@@ -26,6 +18,14 @@ USAGE = """logit-correction train --data NAME [--data.x ...] --method NAME [--me
 
 Name a data source, a method or a network beside --help to see its options:
   logit-correction train --data ColoredMNIST --method LC --help"""
+
+#: Where an unknown option is looked up.
+WHERE = ": `logit-correction train --data NAME --method NAME --help` lists them"
+
+#: Options without a value, options that name views, and all that the command has beside those of a run.
+FLAGS = ("help", "resume", "print_config")
+VIEWS = ("shortcut", "legitimate")
+OWN = (*FLAGS, *VIEWS, "out", "config", "preset", "seeds")
 
 #: The help of a part that is not named.
 HELP = {
@@ -41,7 +41,7 @@ class Order(NamedTuple):
     """What the command line asks for.
 
     Attributes:
-        config: What to run.
+        config: What to run, complete.
         out: Folder to write.
         resume: Whether to go on with an unfinished run.
         seeds: How many seeds.
@@ -61,52 +61,68 @@ def parse(arguments: list[str]) -> Order:
     Raises:
         InputError: If an option is unknown, misses or has a wrong value.
     """
-    arguments = with_data_of_paths(spelled(arguments))
-    print_config = "--print_config" in arguments
-    arguments = [argument for argument in arguments if argument != "--print_config"]  # jsonargparse has one of its own
-    given = values_of(arguments, {"config": "--config", "out": "--out", "preset": "--preset"})
-    wants_help = "-h" in arguments or "--help" in arguments
-    path = _config_path(given, arguments, resume="--resume" in arguments and not wants_help)
-    base = {} if path is None else _read_config(path)
-    if "preset" in given:
-        base["preset"] = given["preset"]
-    if "preset" in base:  # the command line may not name another method than the preset is for
-        with_preset({"preset": base["preset"], **values_of(arguments, {part: f"--{part}" for part in PARTS})})
-    base = named_parts(with_preset(base))
-    arguments, known = taken_out(arguments, ("--shortcut", "--legitimate"))
-    slots = find_slots(arguments, base, wants_help)
-    refuse_options_of_nothing(arguments, slots)
-    parser = _parser(slots, base)
-    if wants_help:
-        parser.print_help()
+    arguments = ["--help" if argument == "-h" else argument for argument in arguments]
+    words = with_source_of_place(read_words(arguments, FLAGS, VIEWS, WHERE))
+    _refuse_unknown(words)
+    own = {name: words.pop(name) for name in OWN if name in words}
+    path = _config_path(own, words)
+    flat = merge({} if path is None else read_yaml(path), words)
+    flat = with_preset(flat | {name: own[name] for name in ("preset",) if name in own})
+    own = {name: flat.pop(name) for name in ("out", "resume", "seeds") if name in flat} | own
+    if "help" in own:
+        _parser(flat).print_help()
         raise SystemExit(0)
-    where = ": `logit-correction train --data NAME --method NAME --help` lists them"
-    parsed = parsed_options(parser, long_names(arguments, [slot.path for slot in slots]), where)
-    choices: dict[str, Choice] = {slot.path: Choice(slot.name, own_options(slot, slots, parsed)) for slot in slots}
-    for slot in slots:
-        outer, _, name = slot.path.rpartition(".")
-        if outer:
-            choices[outer].options[name] = choices[slot.path]
+    _check_named(flat)
+    from logit_correction.runs.parts import complete, with_known  # heavy, and --help needs nothing of it
+
+    config = complete(RunConfig.from_dict(flat))
+    known = {name: own[name] for name in VIEWS if name in own}
     if known:
-        from logit_correction.runs.parts import with_known
-
-        choices["method"] = with_known(choices["method"], known)
-    training = TrainingConfig(**{name: parsed[name] for name in TrainingConfig.__dataclass_fields__})
-    config = RunConfig(**{part: choices[part] for part in PARTS if part in choices}, training=training)
-    if parsed["seeds"] < 1:
-        raise InputError(f"--seeds is {parsed['seeds']}, but must be at least 1")
-    if not parsed["out"] and not print_config:
+        config = complete(replace(config, method=with_known(config.method, known)))
+    seeds = _whole("seeds", own.get("seeds", 1))
+    if seeds < 1:
+        raise InputError(f"--seeds is {seeds}, but must be at least 1")
+    if not own.get("out") and "print_config" not in own:
         raise InputError("--out is missing: give the folder to write the run into")
-    return Order(config, Path(parsed["out"] or "."), parsed["resume"], parsed["seeds"], print_config)
+    return Order(config, Path(own.get("out") or "."), bool(own.get("resume")), seeds, "print_config" in own)
 
 
-def _parser(slots: list[Slot], base: dict[str, Any]) -> Any:
-    """Build a parser with the options of the classes that were named."""
+def _whole(name: str, value: Any) -> int:
+    try:
+        return int(str(value))
+    except ValueError as error:
+        raise InputError(f"--{name} is {value!r}, but must be a whole number") from error
+
+
+def _refuse_unknown(words: dict[str, Any]) -> None:
+    """Refuse an option that is none of a run's, of the loop's or of the command's; those of parts are checked later."""
+    known = [*OWN, *PARTS, *TrainingConfig.__dataclass_fields__]
+    for name in words:
+        if name.removesuffix("+") not in known:
+            hint = f" (did you mean --{HABITS[name]}?)" if name in HABITS else did_you_mean(name, known, "--")
+            raise InputError(f"there is no option --{name}{hint}{WHERE}")
+
+
+def _is_named(part: Any) -> bool:
+    return isinstance(part, str) or (isinstance(part, dict) and "name" in part)
+
+
+def _check_named(flat: dict[str, Any]) -> None:
+    """Refuse options of a part that nobody named, and a run without data or method."""
+    for part in PARTS:
+        given = flat.get(part)
+        if isinstance(given, dict) and not _is_named(given):
+            raise InputError(no_effect(part, given))
+    for part in ("data", "method"):
+        if flat.get(part) is None:
+            raise InputError(f"--{part} is missing: give a name; `logit-correction list` shows them")
+
+
+def _parser(flat: dict[str, Any]) -> Any:
+    """Build a parser whose help shows the options of the classes that were named; it reads nothing."""
     from jsonargparse import ArgumentParser
 
-    parser = ArgumentParser(
-        prog="logit-correction train", usage=USAGE, exit_on_error=False, add_help=False, allow_abbrev=False
-    )
+    parser = ArgumentParser(prog="logit-correction train", usage=USAGE, add_help=False)
     parser.add_argument("--help", "-h", action="store_true", default=SUPPRESS, help="Show this help.")
     parser.add_argument("--out", type=str, default=None, help="Folder to write the run into.")
     parser.add_argument("--resume", action="store_true", default=False, help="Go on with an unfinished run of --out.")
@@ -118,66 +134,34 @@ def _parser(slots: list[Slot], base: dict[str, Any]) -> Any:
     parser.add_argument("--shortcut", metavar="VIEW", default=SUPPRESS, help=known.format("a shortcut"))
     parser.add_argument("--legitimate", metavar="VIEW", default=SUPPRESS, help=known.format("no shortcut"))
     parser.add_argument("--preset", type=str, default=None, help="Named options, under all others: `list presets`.")
-    named = [slot.path for slot in slots]
-    for part in PARTS:
-        if part not in named:
-            parser.add_argument(f"--{part}", metavar="NAME", help=HELP[part], default=SUPPRESS)
     parser.add_class_arguments(TrainingConfig, None)
-    defaults: dict[str, Any] = {k: v for k, v in base.items() if k not in PARTS}
-    for slot in slots:
-        from logit_correction.runs.options import add_options
-        from logit_correction.runs.parts import GIVEN, components_of, find_class
+    parser.set_defaults({name: flat[name] for name in TrainingConfig.__dataclass_fields__ if name in flat})
+    for part in PARTS:
+        given = flat.get(part, {})
+        given = {"name": given} if isinstance(given, str) else given
+        if not _is_named(given):
+            parser.add_argument(f"--{part}", metavar="NAME", help=HELP[part], default=SUPPRESS)
+            continue
+        from logit_correction.runs.parts import add_part  # heavy, and a plain --help names nothing
 
-        cls = find_class(slot.kind, slot.name)
-        kinds = components_of(cls)
-        add_options(parser, cls, slot.path, GIVEN[slot.kind] | set(kinds))
-        what = HELP.get(slot.path, f"The {slot.path}.").rstrip(".")
-        parser.add_argument(
-            f"--{slot.path}.name", type=str, default=slot.name, help=f"{what}; short: --{slot.path} NAME."
-        )
-        for argument in kinds:
-            if f"{slot.path}.{argument}" not in named:  # nothing by default; `null` may be said of it
-                parser.add_argument(f"--{slot.path}.{argument}", metavar="NAME", default=None)
-        defaults |= {f"{slot.path}.{k}": v for k, v in slot.options.items() if k not in kinds}
-    for action in parser._actions:
-        if action.option_strings and action.option_strings[0].removeprefix("--") in named:
-            action.help = SUPPRESS  # jsonargparse offers a config file of its own there
-    for name, value in defaults.items():
-        if name not in _options(parser):
-            raise InputError(f"the config has an unknown option {name!r}{did_you_mean(name, _options(parser))}")
-        parser.set_defaults({name: value})
+        options = {name: value for name, value in given.items() if name != "name"}
+        add_part(parser, part, ComponentConfig(given["name"], options), HELP[part])
     return parser
 
 
-def _options(parser: Any) -> list[str]:
-    return [action.dest for action in parser._actions]
-
-
-def _config_path(given: dict[str, str], arguments: list[str], resume: bool) -> Path | None:
+def _config_path(own: dict[str, Any], words: dict[str, Any]) -> Path | None:
     """Return the file whose options are the defaults: that of --config, or of the run that is to go on.
 
     Raises:
         InputError: If the run that is to go on is missing.
     """
-    if "config" in given:
-        return Path(given["config"])
-    if not resume or "preset" in given or values_of(arguments, {part: f"--{part}" for part in PARTS}):
+    if "config" in own:
+        return Path(own["config"])
+    if "resume" not in own or "help" in own or "preset" in own or any(_is_named(words.get(part)) for part in PARTS):
         return None
-    if "out" not in given:
+    if "out" not in own:
         raise InputError("--out is missing: give the folder of the unfinished run that is to go on")
-    path = Path(given["out"]) / "config.yaml"
+    path = Path(own["out"]) / "config.yaml"
     if not path.is_file():
-        raise InputError(f"--resume: {given['out']} holds no run: give the folder of an unfinished run")
+        raise InputError(f"--resume: {own['out']} holds no run: give the folder of an unfinished run")
     return path
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    """Read a YAML file of options.
-
-    Raises:
-        InputError: Names the file and what is wrong with it.
-    """
-    try:
-        return read_yaml(path)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error

@@ -15,9 +15,7 @@ def main(arguments: list[str]) -> int:
     """Train, judge and write a run folder."""
     config, out, resume, seeds, print_config = parse(arguments)
     if print_config:
-        from logit_correction.runs.parts import complete
-
-        print(complete(config).to_yaml(), end="")
+        print(config.to_yaml(), end="")
         return 0
     from logit_correction.cli.show import announce, show_run
     from logit_correction.training.display import choose_display

@@ -1,114 +1,101 @@
-"""The command line as a list of words, before any parser sees it."""
+"""From the words of a command line to options as a YAML file has them: not yet checked, and nothing heavy imported."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import zip_longest
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 from logit_correction.errors import InputError
 
+#: Second names of options.
+ALIASES = {"--data_root": "data.root"}
+
 #: Short names that other programs use, for hints.
 HABITS = {
-    "--lr": "--learning_rate",
-    "--wd": "--weight_decay",
-    "--bs": "--batch_size",
-    "--num_epochs": "--epochs",
-    "--num_workers": "--workers",
-    "--dataset": "--data",
-    "--algorithm": "--method",
-    "--model": "--network",
-    "--arch": "--network",
-    "--output": "--out",
-    "--output_dir": "--out",
-    "--optim": "--optimizer",
-    "--gpus": "--devices",
+    "lr": "learning_rate",
+    "wd": "weight_decay",
+    "bs": "batch_size",
+    "num_epochs": "epochs",
+    "num_workers": "workers",
+    "dataset": "data",
+    "algorithm": "method",
+    "model": "network",
+    "arch": "network",
+    "output": "out",
+    "output_dir": "out",
+    "optim": "optimizer",
+    "gpus": "devices",
 }
 
 
-def spelled(arguments: list[str]) -> list[str]:
-    """Return the arguments with ``--batch-size`` as ``--batch_size``; values are left as they are.
+def read_words(
+    arguments: list[str], flags: Collection[str] = (), repeated: Collection[str] = (), where: str = ""
+) -> dict[str, Any]:
+    """Return the options that a command line gives, values as text.
 
-    >>> spelled(["--batch-size=8", "--method.step-size", "a-b"])
-    ['--batch_size=8', '--method.step_size', 'a-b']
-    """
-    result = []
-    for argument in arguments:
-        head, equals, tail = argument.partition("=")
-        is_option = head.startswith("--")
-        result.append("--" + head[2:].replace("-", "_") + equals + tail if is_option else argument)
-    return result
+    ``--batch-size`` is ``--batch_size``, ``--watch+`` appends to a list, and ``null`` is no value.
 
-
-def values_of(arguments: list[str], wanted: dict[str, str]) -> dict[str, str]:
-    """Return the values that the command line gives for some options, each under the key that stands for it.
+    Args:
+        arguments: The words.
+        flags: Options without a value.
+        repeated: Options that may be given several times; their values come as a list.
+        where: What ends the sentence about a word that is no option: where the options are.
 
     Raises:
-        InputError: If one has no value.
+        InputError: If a word is no option, or an option has no value.
+
+    >>> read_words(["--method=LC", "--method.prior", "Moving", "--method.prior.momentum", "0.5", "--batch-size", "8"])
+    {'method': {'name': 'LC', 'prior': {'name': 'Moving', 'momentum': '0.5'}}, 'batch_size': '8'}
     """
-    keys = {option: key for key, option in wanted.items()} | {f"{option}.name": key for key, option in wanted.items()}
-    found: dict[str, str] = {}
-    for argument, following in zip_longest(arguments, arguments[1:]):
-        head, equals, tail = argument.partition("=")
-        if head not in keys:
+    found: dict[str, Any] = {}
+    words = list(reversed(arguments))
+    while words:
+        head, equals, value = words.pop().partition("=")
+        if not head.startswith("--"):
+            raise InputError(f"there is no option {head}{equals}{value}{where}")
+        option = head.replace("-", "_").replace("__", "--", 1)
+        name = ALIASES.get(option, option[2:])
+        if name in flags:
+            if equals:
+                raise InputError(f"--{name} takes no value")
+            found[name] = True
             continue
-        value = tail if equals else following or ""
-        if not value or (not equals and value.startswith("--")):
-            raise InputError(f"{head.removesuffix('.name')} needs a value")
-        found[keys[head]] = value
+        if not equals and words and not words[-1].startswith("--"):
+            value = words.pop()
+        if not value:
+            raise InputError(f"--{name.removesuffix('.name')} needs a value")
+        _put(found, name.split("."), None if value == "null" else value, name in repeated or name.endswith("+"))
     return found
 
 
-def taken_out(arguments: list[str], options: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """Return the arguments without some options that may be repeated, and their values by name.
+def with_source_of_place(words: dict[str, Any]) -> dict[str, Any]:
+    """Return the options with a folder or a file that is named as data as the source that reads it.
 
-    Raises:
-        InputError: If one has no value.
+    >>> with_source_of_place({"data": {"name": "..", "size": "64"}})
+    {'data': {'name': 'ImageFolder', 'root': '..', 'size': '64'}}
+    >>> with_source_of_place({"data": "Digits"})
+    {'data': 'Digits'}
     """
-    rest: list[str] = []
-    found: dict[str, list[str]] = {}
-    waiting: str | None = None
-    for argument in [*arguments, ""]:
-        head, equals, tail = argument.partition("=")
-        if waiting is not None:
-            if not argument or argument.startswith("--"):
-                raise InputError(f"{waiting} needs a value: the name of a view")
-            found.setdefault(waiting.removeprefix("--"), []).append(argument)
-            waiting = None
-        elif head in options:
-            waiting = None if equals else head
-            if equals:
-                found.setdefault(head.removeprefix("--"), []).append(tail)
-        elif argument:
-            rest.append(argument)
-    return rest, found
+    data = words.get("data")
+    given = data if isinstance(data, dict) else {"name": data}
+    place = given.get("name")
+    if not isinstance(place, str) or place.isidentifier() or not Path(place).exists():
+        return words
+    source = {"name": "ImageFolder", "root": place} if Path(place).is_dir() else {"name": "Table", "file": place}
+    return words | {"data": {**source, **{name: value for name, value in given.items() if name != "name"}}}
 
 
-def with_data_of_paths(arguments: list[str]) -> list[str]:
-    """Return the arguments with ``--data PATH`` as the source that reads it: a folder of images, or a table's file.
-
-    >>> with_data_of_paths(["--data", "Digits"])
-    ['--data', 'Digits']
-    """
-    result, waiting = [], False
-    for argument in arguments:
-        head, equals, value = argument.partition("=")
-        place = argument if waiting else value if equals and head == "--data" else ""
-        waiting = head == "--data" and not equals
-        if place and not place.isidentifier() and Path(place).exists():
-            folder = Path(place).is_dir()
-            source = ["ImageFolder", "--data.root"] if folder else ["Table", "--data.file"]
-            result += [*([] if not equals else ["--data"]), *source, place]
-        else:
-            result.append(argument)
-    return result
-
-
-def long_names(arguments: list[str], paths: list[str]) -> list[str]:
-    """Turn ``--data NAME`` into ``--data.name NAME``, and ``--data_root`` into ``--data.root``."""
-    short = {f"--{path}": f"--{path}.name" for path in paths} | {"--data_root": "--data.root"}
-    result = []
-    for argument in arguments:
-        head, equals, tail = argument.partition("=")
-        result.append(short.get(head, head) + equals + tail)
-    return result
+def _put(options: dict[str, Any], path: list[str], value: str | None, several: bool) -> None:
+    """Set an option inside options; one that has a value and options of its own has the value as its name."""
+    *outer, last = path
+    for name in outer:
+        inner = options.get(name, {})
+        options[name] = inner if isinstance(inner, dict) else {"name": inner}
+        options = options[name]
+    if several:
+        options[last] = [*options.get(last, []), value]
+    elif isinstance(options.get(last), dict) and value is not None:
+        options[last]["name"] = value
+    else:
+        options[last] = value

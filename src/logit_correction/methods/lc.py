@@ -13,7 +13,7 @@ from logit_correction.errors import InputError, check_range
 from logit_correction.group_prior import GroupPrior
 from logit_correction.losses import corrected_losses
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.mixing import MIXING, Mixing
+from logit_correction.methods.mixing import MIXING, Mixable, Mixing
 from logit_correction.methods.prior import PRIORS, PriorRule, fitting_rule, lost_labels
 from logit_correction.registry import component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
@@ -94,11 +94,11 @@ class LC(Algorithm):
         rows = drawn.cpu()[self.attributes.rows.label, self.attributes.row_attribute.cpu().clamp_min(0)]
         rows = rows.where(self.attributes.row_attribute.cpu() >= 0, rows.mean())
         self.row_weight.copy_(rows.mean() / rows)
-        return Stage(row_weight=rows)
+        return Stage(sample_weight=rows)
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         """Return the corrected loss of a batch, and that of a biased network beside."""
-        if self.preparing:
+        if self.in_pretraining:
             return self.prepare(batch, epoch)
         if self.attributes.abstained:
             loss = cross_entropy(self.network(batch.inputs), batch.label)
@@ -119,13 +119,13 @@ class LC(Algorithm):
     def mixed(self, batch: Batch, attribute: Tensor, epoch: float) -> tuple[Tensor, Tensor]:
         """Return the robust network's logits (B, L) on mixed samples and the log prior (B, L) that goes with them."""
         generator = self.randomness.next(batch.label.device)
-        correlation = self.attributes.correlation
-        return self.mixing(self.network, batch, attribute, self.group_prior, correlation, epoch, generator)
+        given = Mixable(batch, attribute, self.group_prior, self.attributes.correlation, epoch, generator)
+        return self.mixing(self.network, given)
 
     def end_epoch(self) -> list[str]:
         """Close the prior's epoch; warn of labels that a biased network has lost."""
         warnings = super().end_epoch()
-        if self.preparing:
+        if self.in_pretraining:
             return warnings
         return warnings + lost_labels(self.group_prior, self.attributes.correlation, self.info.label_names)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -35,6 +36,31 @@ MIXING: dict[str, tuple[str, str]] = {
 }
 
 
+@dataclass(frozen=True)
+class Mixable:
+    """What a batch can be mixed by.
+
+    Attributes:
+        batch: The rows.
+        attribute: (B,) long, the estimated attribute of each row, -1 where unknown.
+        prior: P(y, a).
+        correlation: Which groups are minority.
+        epoch: Epochs done.
+        generator: Source of the randomness.
+    """
+
+    batch: Batch
+    attribute: Tensor
+    prior: GroupPrior
+    correlation: Correlation
+    epoch: float
+    generator: torch.Generator
+
+    def own_log_prior(self) -> Tensor:
+        """Return each row's own log prior (B, L), as of a sample that is not mixed."""
+        return self.prior.log(self.prior.for_attribute(self.attribute))
+
+
 class Mixing(ABC):
     """Makes the robust network's logits on mixed samples, and the log prior that goes with them."""
 
@@ -48,44 +74,16 @@ class Mixing(ABC):
         """
 
     @abstractmethod
-    def __call__(
-        self,
-        network: nn.Module,
-        batch: Batch,
-        attribute: Tensor,
-        prior: GroupPrior,
-        correlation: Correlation,
-        epoch: float,
-        generator: torch.Generator,
-    ) -> tuple[Tensor, Tensor]:
-        """Return logits (B, L) and log priors (B, L).
-
-        Args:
-            network: The robust network.
-            batch: The rows.
-            attribute: (B,) long, the estimated attribute of each row, -1 where unknown.
-            prior: P(y, a).
-            correlation: Which groups are minority.
-            epoch: Epochs done.
-            generator: Source of the randomness.
-        """
+    def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
+        """Return the robust network's logits (B, L) and log priors (B, L)."""
 
 
 class NoMixing(Mixing):
     """Mixes nothing."""
 
-    def __call__(
-        self,
-        network: nn.Module,
-        batch: Batch,
-        attribute: Tensor,
-        prior: GroupPrior,
-        correlation: Correlation,
-        epoch: float,
-        generator: torch.Generator,
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
         """Return the logits of the samples as they are."""
-        return network(batch.inputs), prior.log(prior.for_attribute(attribute))
+        return network(given.batch.inputs), given.own_log_prior()
 
 
 class IndependentMixUp(Mixing):
@@ -109,20 +107,12 @@ class IndependentMixUp(Mixing):
         """Return if there is something to mix."""
         check_mixing_place(network, self.place, tokens=info.tokens)
 
-    def __call__(
-        self,
-        network: nn.Module,
-        batch: Batch,
-        attribute: Tensor,
-        prior: GroupPrior,
-        correlation: Correlation,
-        epoch: float,
-        generator: torch.Generator,
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
         """Return the logits of mixed samples and each row's own log prior."""
-        values, rest = mixing_place(network, batch.inputs, self.place)
-        partner, own = independent_partner(len(batch.label), self.limit, generator, batch.label.device)
-        return rest(mix(values, partner, own)), prior.log(prior.for_attribute(attribute))
+        label = given.batch.label
+        values, rest = mixing_place(network, given.batch.inputs, self.place)
+        partner, own = independent_partner(len(label), self.limit, given.generator, label.device)
+        return rest(mix(values, partner, own)), given.own_log_prior()
 
 
 class GroupMixUp(Mixing):
@@ -164,27 +154,19 @@ class GroupMixUp(Mixing):
                 f"{prior.estimator}: give estimator=joint"
             )
 
-    def __call__(
-        self,
-        network: nn.Module,
-        batch: Batch,
-        attribute: Tensor,
-        prior: GroupPrior,
-        correlation: Correlation,
-        epoch: float,
-        generator: torch.Generator,
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
         """Return the logits of mixed samples and the log prior of what they show."""
-        values, rest = mixing_place(network, batch.inputs, self.place)
-        t = 2 * self.limit * ramp_up(epoch, self.ramp_up_epochs)
+        label, attribute, prior = given.batch.label, given.attribute, given.prior
+        values, rest = mixing_place(network, given.batch.inputs, self.place)
+        t = 2 * self.limit * ramp_up(given.epoch, self.ramp_up_epochs)
         low, high = (1 - 2 * t, 1 - t) if self.rows == "every-row" else (0.5, 1.0)
-        weight = draw_weight(low, high, generator, batch.label.device)
-        minority = correlation.is_minority(batch.label, attribute)
-        partner = mixup_partner(batch.label, minority, prior.num_labels, generator, self.rows)
+        weight = draw_weight(low, high, given.generator, label.device)
+        minority = given.correlation.is_minority(label, attribute)
+        partner = mixup_partner(label, minority, prior.num_labels, given.generator, self.rows)
         logits, own = rest(mix(values, partner, weight)), prior.for_attribute(attribute)
         if self.prior == "convex":
             return logits, prior.log(mix(own, partner, weight))
-        drawn = partner_prior(prior.table, correlation.minority_groups(attribute.device), len(batch.label), self.rows)[
-            :, attribute.clamp_min(0), attribute[partner].clamp_min(0)
-        ].t()
+        minority_groups = given.correlation.minority_groups(attribute.device)
+        shares = partner_prior(prior.table, minority_groups, len(label), self.rows)
+        drawn = shares[:, attribute.clamp_min(0), attribute[partner].clamp_min(0)].t()
         return logits, prior.log(own) + torch.log(drawn + prior.floor).clamp_min(LEAST_LOG)

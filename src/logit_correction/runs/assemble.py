@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from logit_correction.config import Choice, RunConfig, TrainingConfig
+from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.networks import factory
-from logit_correction.runs.parts import class_and_options
+from logit_correction.runs.parts import checked
 from logit_correction.types import DataInfo, InputError, NetworkFactory
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 def build_source(config: RunConfig) -> DataSource:
     """Build the data source of a config."""
-    cls, options = class_and_options("data", config.data)
-    source: DataSource = cls(**options)
+    source: DataSource = checked("data", config.data).make()
     return source
 
 
@@ -43,9 +42,9 @@ def build_table(source: DataSource, rules: Sequence[str]) -> DataTable:
     return table
 
 
-def network_factory(choice: Choice, info: DataInfo, part: str = "network") -> NetworkFactory:
+def network_factory(choice: ComponentConfig, info: DataInfo, part: str = "network") -> NetworkFactory:
     """Return a function that builds the chosen network."""
-    return factory(choice.name, *class_and_options(part, choice), info)
+    return factory(choice.name, checked(part, choice).make, info)
 
 
 def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
@@ -54,13 +53,13 @@ def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
     Raises:
         InputError: If a biased network is given to a method without one, or an option does not fit the data.
     """
-    cls, options = class_and_options("method", config.method)
+    method = checked("method", config.method)
+    given: dict[str, Any] = {"seed": config.training.seed}
     if config.biased_network is not None:
-        if "biased_network" not in inspect.signature(cls).parameters:
-            raise InputError(f"method {config.method.name} has no biased network: leave --biased_network out")
-        options["biased_network"] = network_factory(config.biased_network, info, "biased_network")
-    network = network_factory(config.network, info)
-    algorithm: Algorithm = cls(network, info, seed=config.training.seed, **options)
+        if "biased_network" not in inspect.signature(method.cls).parameters:
+            raise InputError(f"method {method.name} has no biased network: leave --biased_network out")
+        given["biased_network"] = network_factory(config.biased_network, info, "biased_network")
+    algorithm: Algorithm = method.make(network_factory(config.network, info), info, **given)
     estimator = algorithm.attributes
     if config.biased_network is not None and estimator is not None and not estimator.trains_network:
         raise InputError(f"{type(estimator).__name__} as chosen trains no biased network: leave --biased_network out")

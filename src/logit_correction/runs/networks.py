@@ -28,14 +28,14 @@ def check_takes_info(name: str, network: Callable[..., Any]) -> None:
         )
 
 
-def factory(name: str, network: Callable[..., Any], options: dict[str, Any], info: DataInfo) -> NetworkFactory:
-    """Return a function that builds a network by a class or function.
+def factory(name: str, network: Callable[..., Any], info: DataInfo) -> NetworkFactory:
+    """Return a function that builds a network by a class or function that takes an argument ``info``.
 
     It raises ``InputError`` if what was built is none.
     """
 
     def build() -> nn.Module:
-        built = network(info=info, **options)
+        built = network(info=info)
         if not isinstance(built, nn.Module):
             raise InputError(f"network {name!r} made a {type(built).__name__}, but must make a torch.nn.Module")
         return built

@@ -1,14 +1,29 @@
-"""Options against the signature of the class that takes them."""
+"""Options against the signature of the class that takes them, and those of training against each other."""
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentError
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, get_args, get_type_hints
 
-from logit_correction.errors import InputError, did_you_mean, option_message
+import torch
+
+from logit_correction.config import TrainingConfig
+from logit_correction.errors import InputError, did_you_mean
+
+#: Types by their names, for people.
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "a text",
+    "list": "a list such as [a, b]",
+    "NoneType": "null",
+}
+_KINDS["Sequence"] = _KINDS["tuple"] = _KINDS["list"]
 
 
 def add_options(parser: Any, cls: Callable[..., Any], nested: str | None, skip: set[str]) -> None:
@@ -42,15 +57,16 @@ def checked_options(
     add_options(parser, cls, None, skip or set())
     known = sorted({action.dest for action in parser._actions} - {"help"} | set(components))
     for name, value in options.items():
-        if name not in known:
-            hint = did_you_mean(str(name), known)
-            raise InputError(f"{cls.__name__} has no option {name!r}{hint}: it has {', '.join(known) or 'none'}")
+        if name not in known and f"--{name}" not in parser._option_string_actions:  # such as `views+`, which appends
+            hint = did_you_mean(str(name), known, f"--{prefix}")
+            has = ", ".join(known) or "no options"
+            raise InputError(f"there is no option --{prefix}{name}{hint}: {cls.__name__} has {has}")
         if value is None and not _takes_null(cls, name):
             raise InputError(f"--{prefix}{name} has no value: give one, or leave it out")
     try:
         parsed = parser.parse_object(dict(options))
     except (ArgumentError, ValueError, TypeError) as error:
-        raise InputError(option_message(error, prefix)) from error
+        raise InputError(_message(error, prefix)) from error
     return dict(parsed.as_dict())
 
 
@@ -86,3 +102,71 @@ def plain(value: Any, name: str) -> Any:
     raise InputError(
         f"option {name} is of type {type(value).__name__}, which config.yaml cannot hold: take plain values"
     )
+
+
+def check_training(config: TrainingConfig) -> TrainingConfig:
+    """Return ``config`` if its numbers make sense.
+
+    Raises:
+        InputError: Names the option.
+    """
+    for name in ("epochs", "batch_size", "devices", "nodes", "log_every", "step_every"):
+        if getattr(config, name) is not None and getattr(config, name) < 1:
+            raise InputError(f"--{name} is {getattr(config, name)}, but must be at least 1")
+    for name in ("weight_decay", "gradient_clip", "seed", "threads"):
+        if not 0 <= getattr(config, name) < float("inf"):
+            raise InputError(f"--{name} is {getattr(config, name)}, but must not be negative")
+    if config.workers < -1:
+        raise InputError(f"--workers is {config.workers}, but must be -1, which chooses, or not negative")
+    for name in ("learning_rate", "step_factor"):
+        if not 0 < getattr(config, name) < float("inf"):
+            raise InputError(f"--{name} is {getattr(config, name)}, but must be positive")
+    if not 0 <= config.sgd_momentum < 1:
+        raise InputError(f"--sgd_momentum is {config.sgd_momentum}, but must lie in [0, 1)")
+    processes = config.devices * config.nodes
+    if config.batch_size is not None and config.batch_size % processes:
+        raise InputError(f"--batch_size is {config.batch_size}, but must be divisible by the {processes} processes")
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device cuda: torch sees no CUDA device here; take --device cpu or auto")
+    if config.device == "cuda" and config.devices > torch.cuda.device_count():
+        raise InputError(f"--devices {config.devices}: torch sees {torch.cuda.device_count()} CUDA devices here")
+    return config
+
+
+def _message(error: BaseException, prefix: str = "") -> str:
+    r"""Say in plain words what the option parser found wrong.
+
+    Args:
+        error: What jsonargparse raised.
+        prefix: What goes before the option's name, such as ``method.``.
+
+    >>> _message(ValueError('Parser key "epochs": Expected a <class \'int\'>. Got value: many'))
+    "--epochs is 'many', but must be a whole number"
+    """
+    text = " ".join(str(error).split())
+    missing = re.fullmatch(r"the following arguments are required: (.*)", text)
+    if missing:
+        names = [f"--{prefix}{name.strip().removeprefix('--')}" for name in missing[1].split(",")]
+        return (
+            f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} missing: --help beside the name says what to give"
+        )
+    union = re.fullmatch(r'Parser key "([^"]+)": (.*) Given value: (.*)', text)
+    found = union or re.fullmatch(r'Parser key "([^"]+)": (.*?)\.? Got value: (.*)', text)
+    if not found:
+        return text
+    name, problem, value = found.groups()
+    expected = _expected(problem)
+    return f"--{prefix}{name} is {value!r}, but must be {expected}" if expected else f"--{prefix}{name}: {text}"
+
+
+def _expected(problem: str) -> str:
+    """Return the types that jsonargparse names, for people."""
+    union = re.search(r"Subtypes: \[(.*)\] Errors:", problem)
+    types = re.findall(r"<class '([\w.]+)'>|Literal\[([^\]]*)\]|(\w+\[[\w\[\], ]+\])", union[1] if union else problem)
+    names = []
+    for plain, choices, nested in types:
+        short = plain.rpartition(".")[2]
+        names.append(_KINDS.get(short, short) or nested.replace("list[list[int]]", "a list of lists of whole numbers"))
+        if choices:
+            names[-1] = f"one of {choices}".replace("'", "")
+    return " or ".join(dict.fromkeys(names))

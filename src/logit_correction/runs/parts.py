@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import inspect
+from argparse import SUPPRESS
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
 from torch import nn
 
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.config import PARTS, Choice, RunConfig, TrainingConfig
+from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data import SOURCES
 from logit_correction.data.table import DataSource
+from logit_correction.errors import InputError, no_effect
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.mixing import MIXING, Mixing
@@ -22,8 +23,7 @@ from logit_correction.methods.prior import PRIORS, PriorRule
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve_any
 from logit_correction.runs.networks import check_takes_info
-from logit_correction.runs.options import checked_options, plain
-from logit_correction.types import InputError
+from logit_correction.runs.options import add_options, check_training, checked_options, plain
 
 #: Constructor arguments that the run itself gives and the user does not.
 GIVEN: dict[str, set[str]] = {
@@ -36,6 +36,9 @@ GIVEN: dict[str, set[str]] = {
     "prior": set(),
     "mixing": set(),
 }
+
+#: How a file chooses a component.
+MAPPING = "{name: NAME, ...}"
 
 #: Part of a run, or kind of component -> what it is called, what there is, and what its classes derive from.
 KINDS: dict[str, tuple[str, Mapping[str, tuple[str, str]], type]] = {
@@ -79,8 +82,29 @@ def find_class(part: str, name: str) -> Callable[..., Any]:
     return found
 
 
+@dataclass(eq=False)
+class Checked(ComponentConfig):
+    """A part or a component of which every option was checked; options that were left out have their defaults.
+
+    Attributes:
+        cls: Its class, or the function that makes it.
+        arguments: Its options, of the types that the class asks for; components are ``Checked`` too.
+    """
+
+    cls: Callable[..., Any] = field(kw_only=True, repr=False)
+    arguments: dict[str, Any] = field(kw_only=True, repr=False)
+
+    def make(self, *given: Any, **more: Any) -> Any:
+        """Make it, with further arguments that the run gives."""
+        own = {name: value.make() if isinstance(value, Checked) else value for name, value in self.arguments.items()}
+        return self.cls(*given, **own, **more)
+
+
 def complete(config: RunConfig) -> RunConfig:
     """Check every option and fill in the defaults, so that the result says all that the run depends on.
+
+    This is the one place where options are checked, whether they come from a command line, a file or Python; what is
+    checked already is not checked again.
 
     Raises:
         InputError: Names the option that is unknown or has a wrong value.
@@ -95,36 +119,39 @@ def complete_parts(config: RunConfig) -> RunConfig:
     Raises:
         InputError: Names the option that is unknown or has a wrong value.
     """
-    parts: dict[str, Any] = {}
-    for part in PARTS:
-        choice = getattr(config, part)
-        if choice is not None and choice.name:
-            choice = Choice(known_name(part, choice.name), choice.options)
-            options = _options(part, choice.name, choice.options, f"{part}.")
-            parts[part] = Choice(choice.name, {name: _plain(value, name) for name, value in options.items()})
+    chosen = {part: getattr(config, part) for part in PARTS}
+    parts: dict[str, Any] = {part: checked(part, one) for part, one in chosen.items() if one is not None and one.name}
     return replace(config, **parts)
 
 
-def _plain(value: Any, name: str) -> Any:
-    """Return an option, or the options of a component, as ``config.yaml`` holds them."""
-    if isinstance(value, Choice):
-        return {"name": value.name, **{key: _plain(part, key) for key, part in value.options.items()}}
-    return plain(value, name)
+def checked(kind: str, choice: ComponentConfig, path: str = "") -> Checked:
+    """Return a part or a component with its options checked; one that is ``Checked`` as it is.
 
+    Args:
+        kind: A key of ``KINDS``.
+        choice: Its name and options, as a file has them.
+        path: What its options begin with, such as ``method.attributes``; by default the kind.
 
-def _options(kind: str, name: str, given: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return all options of a class, checked: plain ones of the types that it asks for, components as choices."""
+    Raises:
+        InputError: Names the option that is unknown or has a wrong value.
+    """
+    if isinstance(choice, Checked):
+        return choice
+    path, name = path or kind, known_name(kind, choice.name)
     cls = find_class(kind, name)
     kinds = components_of(cls)
-    own = {key: value for key, value in given.items() if key not in kinds}
-    options = checked_options(cls, own, prefix, skip=GIVEN[kind] | set(kinds), components=kinds)
-    for key, its_kind in kinds.items():
-        chosen = as_choice(given.get(key, default_of(cls, key)), f"{prefix}{key}")
-        if chosen is not None:
-            its_name = known_name(its_kind, chosen.name)
-            chosen = Choice(its_name, _options(its_kind, its_name, chosen.options, f"{prefix}{key}."))
-        options[key] = chosen
-    return options
+    own = {option: value for option, value in choice.options.items() if option not in kinds}
+    arguments = checked_options(cls, own, f"{path}.", skip=GIVEN[kind] | set(kinds), components=kinds)
+    for argument, its_kind in kinds.items():
+        component = component_of(cls, argument, choice.options, path)
+        arguments[argument] = component and checked(its_kind, component, f"{path}.{argument}")
+    options = {option: _plain(value, option) for option, value in arguments.items()}
+    return Checked(name, options, cls=cls, arguments=arguments)
+
+
+def _plain(value: Any, name: str) -> Any:
+    """Return an option, or a component with its options, as ``config.yaml`` holds them."""
+    return {"name": value.name, **value.options} if isinstance(value, Checked) else plain(value, name)
 
 
 def components_of(cls: Callable[..., Any]) -> Mapping[str, str]:
@@ -137,86 +164,78 @@ def default_of(cls: Callable[..., Any], argument: str) -> Any:
     return inspect.signature(cls).parameters[argument].default
 
 
-def as_choice(given: Any, option: str) -> Choice | None:
-    """Return a component that is given by name, or as a mapping with a name, as a choice; None stays None.
+def component_of(
+    cls: Callable[..., Any], argument: str, options: Mapping[str, Any], path: str
+) -> ComponentConfig | None:
+    """Return the component that ``options`` choose, by name or as a mapping; None if there is to be none.
+
+    Options without a name are those of the class that is the default.
 
     Raises:
-        InputError: If it is something else.
+        InputError: If it is something else, or has options but no name where there is no default.
     """
-    if given is None or isinstance(given, Choice):
+    default = default_of(cls, argument)
+    given = options.get(argument, default)
+    if given is None or isinstance(given, ComponentConfig):
         return given
     if isinstance(given, str):
-        return Choice(given)
-    if isinstance(given, Mapping) and isinstance(given.get("name"), str):
-        return Choice(given["name"], {key: value for key, value in given.items() if key != "name"})
-    raise InputError(f"--{option} must be a name, or a mapping with a name and its options: {{name: NAME, ...}}")
+        return ComponentConfig(given)
+    if not isinstance(given, Mapping) or not isinstance(given.get("name", ""), str):
+        raise InputError(f"--{path}.{argument} must be a name, or a mapping with a name and its options: {MAPPING}")
+    name = given.get("name", default)
+    if name is None:
+        raise InputError(no_effect(f"{path}.{argument}", given))
+    return ComponentConfig(name, {option: value for option, value in given.items() if option != "name"})
 
 
-def with_known(method: Choice, known: Mapping[str, Sequence[str]]) -> Choice:
+def add_part(parser: Any, kind: str, choice: ComponentConfig, text: str, path: str = "") -> None:
+    """Give a parser, whose help is wanted, the options of a part and of the components inside it.
+
+    Args:
+        parser: Of jsonargparse.
+        kind: A key of ``KINDS``.
+        choice: Its name, and options that are shown as defaults.
+        text: What the help says of the name.
+        path: What the options begin with; by default the kind.
+    """
+    path, cls = path or kind, find_class(kind, choice.name)
+    kinds = components_of(cls)
+    add_options(parser, cls, path, GIVEN[kind] | set(kinds))
+    offered = parser._option_string_actions.get(f"--{path}")
+    if offered is not None:
+        offered.help = SUPPRESS  # jsonargparse offers a config file of its own there
+    name = known_name(kind, choice.name)
+    parser.add_argument(f"--{path}.name", type=str, default=name, help=f"{text.rstrip('.')}; short: --{path} NAME.")
+    shown = {f"{path}.{option}": value for option, value in choice.options.items() if option not in kinds}
+    there = {action.dest for action in parser._actions}
+    parser.set_defaults({option: value for option, value in shown.items() if option in there})
+    for argument, its_kind in kinds.items():
+        component = component_of(cls, argument, choice.options, path)
+        if component is None:
+            parser.add_argument(f"--{path}.{argument}", metavar="NAME", default=None)
+        else:
+            add_part(parser, its_kind, component, f"The {KINDS[its_kind][0]}.", f"{path}.{argument}")
+
+
+def with_known(method: ComponentConfig, known: Mapping[str, Sequence[str]]) -> ComponentConfig:
     """Return the method with the views that a person knows given to the estimator that looks for a shortcut.
 
     Args:
-        method: Not yet checked.
+        method: Checked or not; what comes back is not.
         known: ``shortcut`` or ``legitimate`` -> views.
 
     Raises:
         InputError: If no estimator of the method looks for a shortcut.
     """
     cls = find_class("method", method.name)
-    own = default_of(cls, "attributes") if "attributes" in components_of(cls) else None
-    estimator = as_choice(method.options.get("attributes", own), "method.attributes")
+    has_estimator = "attributes" in components_of(cls)
+    estimator = component_of(cls, "attributes", method.options, "method") if has_estimator else None
     if estimator is None or known_name("attributes", estimator.name) != "Auto":
         raise InputError(
             f"--{next(iter(known))} is for methods that look for a shortcut: take --method LC with its default "
             "--method.attributes Auto"
         )
     options = {name: [*(estimator.options.get(name) or []), *views] for name, views in known.items()}
-    return Choice(method.name, {**method.options, "attributes": Choice("Auto", {**estimator.options, **options})})
-
-
-def _made(kind: str, value: Any) -> Any:
-    """Return a component that was chosen, made; anything else as it is."""
-    if not isinstance(value, Choice):
-        return value
-    return find_class(kind, value.name)(**_arguments(kind, value.name, value.options))
-
-
-def _arguments(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return checked options as arguments of the constructor, components made."""
-    kinds = components_of(find_class(kind, name))
-    return {key: _made(kinds[key], value) if key in kinds else value for key, value in options.items()}
-
-
-def class_and_options(part: str, choice: Choice) -> tuple[Any, dict[str, Any]]:
-    """Return a part's class and all arguments of its constructor, each of the type that the class asks for."""
-    options = _options(part, choice.name, choice.options, f"{part}.")
-    return find_class(part, choice.name), _arguments(part, choice.name, options)
-
-
-def check_training(config: TrainingConfig) -> TrainingConfig:
-    """Return ``config`` if its numbers make sense.
-
-    Raises:
-        InputError: Names the option.
-    """
-    for name in ("epochs", "batch_size", "devices", "nodes", "log_every", "step_every"):
-        if getattr(config, name) is not None and getattr(config, name) < 1:
-            raise InputError(f"--{name} is {getattr(config, name)}, but must be at least 1")
-    for name in ("weight_decay", "gradient_clip", "seed", "threads"):
-        if not 0 <= getattr(config, name) < float("inf"):
-            raise InputError(f"--{name} is {getattr(config, name)}, but must not be negative")
-    if config.workers < -1:
-        raise InputError(f"--workers is {config.workers}, but must be -1, which chooses, or not negative")
-    for name in ("learning_rate", "step_factor"):
-        if not 0 < getattr(config, name) < float("inf"):
-            raise InputError(f"--{name} is {getattr(config, name)}, but must be positive")
-    if not 0 <= config.sgd_momentum < 1:
-        raise InputError(f"--sgd_momentum is {config.sgd_momentum}, but must lie in [0, 1)")
-    processes = config.devices * config.nodes
-    if config.batch_size is not None and config.batch_size % processes:
-        raise InputError(f"--batch_size is {config.batch_size}, but must be divisible by the {processes} processes")
-    if config.device == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda: torch sees no CUDA device here; take --device cpu or auto")
-    if config.device == "cuda" and config.devices > torch.cuda.device_count():
-        raise InputError(f"--devices {config.devices}: torch sees {torch.cuda.device_count()} CUDA devices here")
-    return config
+    return ComponentConfig(
+        method.name, {**method.options, "attributes": ComponentConfig("Auto", {**estimator.options, **options})}
+    )

@@ -22,7 +22,7 @@ from logit_correction.runs.defaults import fitted
 from logit_correction.runs.encode import encode_table
 from logit_correction.runs.minority import describe_minority, warn_of_minority
 from logit_correction.runs.networks import check_fits
-from logit_correction.runs.parts import complete
+from logit_correction.runs.parts import complete, complete_parts
 from logit_correction.training import checkpoint
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
@@ -77,7 +77,7 @@ def train(
     files.make(out)
     if chosen and display is not None and first:  # after all that may be refused, whose message stands alone
         display.say(f"chosen to fit the data: {'; '.join(chosen)}")
-    with lock.hold(out) if first else nullcontext():
+    with lock.acquire(out) if first else nullcontext():
         files.check_out(out, config, resume)  # another process may have trained here while the data were read
         if resume and files.is_finished(out):
             return _finish_again(out, page, first)
@@ -101,9 +101,9 @@ def prepare(config: RunConfig, display: Display | None) -> tuple[RunConfig, Data
     if config.encoder is not None:
         table = encode_table(table, config, display)
     config, chosen = fitted(config, table.info)
-    config = complete(config)
+    config = complete_parts(config)
     if chosen:
-        table = replace(table, facts=table.facts | {"chosen to fit the data": "; ".join(chosen)})
+        table = replace(table, metadata=table.metadata | {"chosen to fit the data": "; ".join(chosen)})
     algorithm = build_algorithm(config, table.info)
     check_fits(algorithm, table, config.network.name)
     check_attributes(config, algorithm, table)
@@ -175,7 +175,7 @@ def _rows_of(table: DataTable, split: str) -> TrainingRows:
 
 def _finish_again(out: Path, page: bool, first: bool) -> Path:
     """Finish a run that was finished before, but perhaps killed before its page was written."""
-    with lock.hold(out) if first else nullcontext():
+    with lock.acquire(out) if first else nullcontext():
         return _finish(out, page and not (out / files.PAGE).is_file())
 
 

@@ -23,9 +23,9 @@ from logit_correction.training.interrupt import Interrupted, StopRequest, stop_r
 from logit_correction.training.networks import LayerRandomness, prepare
 from logit_correction.training.optim import clip_gradients, make_optimizer, set_learning_rates
 from logit_correction.training.record import Record
-from logit_correction.training.selection import offer, reads_attributes, scoring_groups, validation_scores
+from logit_correction.training.selection import reads_attributes, scoring_groups, update_best, validation_scores
 from logit_correction.training.watch import watched
-from logit_correction.types import Batch, InputError
+from logit_correction.types import InputError
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -60,18 +60,20 @@ class Fit:
         if self.config.epochs is None or self.config.batch_size is None:
             raise InputError("the loop needs a number of epochs and a batch size: give --epochs and --batch_size")
         self.epochs, self.batch_size = self.config.epochs, self.config.batch_size
-        self.progress, self.record = Progress(), Record()
+        self.progress, self.record = Progress(), Record(self.loggers)
         self.rules = list(dict.fromkeys([self.config.selection, *self.config.also_select]))
         self.valid_groups = scoring_groups(self.table, self.rules)
-        by_attribute = reads_attributes(self.rules) and self.valid_groups is None
-        self.valid = self.loader("valid", with_attributes=by_attribute)
+        self.by_attribute = reads_attributes(self.rules) and self.valid_groups is None
+        if self.by_attribute and not self.table.has_attributes("valid"):
+            raise InputError("a selection rule needs the attribute of every valid row, but some are unknown")
+        self.valid = self.loader("valid")
         prepare(self.algorithm, self.config, self.fabric.device)
         self._layers = LayerRandomness(self.config.seed, self.fabric.global_rank, self.fabric.device)
         self._cuda = [self.fabric.device] if self.fabric.device.type == "cuda" else []
         self._saved_at = time.monotonic()
 
     def loader(self, split: str, **options: Any) -> BatchLoader:
-        """Return a loader of all rows of ``split`` in order, for evaluation."""
+        """Return a loader of all rows of ``split`` in order, for evaluation: without attributes."""
         size = evaluation_batch(self.table.inputs)
         options = {"batch_size": size, "device": self.fabric.device, "workers": self.config.workers, **options}
         return BatchLoader(self.table, split, **options)
@@ -90,7 +92,7 @@ class Fit:
         optimizer_state = None
         if resume:
             self.progress, parts = checkpoint.load(self.checkpoint_path)
-            checkpoint.take_up(self.checkpoint_path, self.algorithm, parts["algorithm"])
+            checkpoint.load_state(self.checkpoint_path, self.algorithm, parts["algorithm"])
             self.algorithm.stage = self.progress.stage
             self.record.load(parts["record"])
             optimizer_state = parts["optimizer"]
@@ -141,7 +143,7 @@ class Fit:
             seed=derive_seed(config.seed, "stage", self.algorithm.num_stages - 1 - progress.stage),
             shuffle=True,
             with_attributes=self.algorithm.needs_attributes,
-            row_weight=plan.row_weight,
+            sample_weight=plan.sample_weight,
             rank=self.fabric.global_rank,
             world_size=self.fabric.world_size,
         )
@@ -203,24 +205,12 @@ class Fit:
             learning_rate=optimizer.param_groups[0]["lr"],
         )
         if row is not None:
-            self._publish(row)
-            self.display.update(done, self._latest())
-
-    def _latest(self) -> dict[str, float]:
-        """Return the latest figure of every kind."""
-        figures: dict[str, float] = {}
-        for row in self.record.rows[-8:]:
-            figures.update(row)
-        return figures
-
-    def _publish(self, row: dict[str, float | int]) -> None:
-        for logger in self.loggers:
-            logger.log_metrics({k: v for k, v in row.items() if k != "step"}, step=int(row["step"]))
+            self.display.update(done, self.record.latest())
 
     def _validate(self) -> None:
         logits = self.predict("valid")
         rows = self.table.split["valid"]
-        attribute = self.table.attribute[rows] if self.valid.attribute is not None else None
+        attribute = self.table.attribute[rows] if self.by_attribute else None
         info = self.table.info
         scores = validation_scores(
             logits.argmax(1), self.table.label[rows], attribute, info.num_labels, info.num_attributes, self.valid_groups
@@ -228,11 +218,10 @@ class Fit:
         progress = self.progress
         row = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch, **scores}
         row |= watched(self.config.watch, self.table, self.predict)  # never offered: nothing is chosen by it
-        self.record.rows.append(row)
-        self._publish(row)
+        self.record.append(row)
         # A model of an early stage is not yet what the method makes, so only the last stage's are offered.
         if progress.stage + 1 == self.algorithm.num_stages:
-            offer(progress.best, self.rules, scores, progress.epoch, self.algorithm.state_dict())
+            update_best(progress.best, self.rules, scores, progress.epoch, self.algorithm.state_dict())
 
     def predict(self, split: str, predict: Any = None) -> Tensor:
         """Return the logits (n, L) of all rows of ``split`` in evaluation mode, on the CPU."""
@@ -246,7 +235,7 @@ class Fit:
         self.algorithm.eval()
         try:
             with self.fabric.autocast():
-                return collect(function, _without_attributes(loader))
+                return collect(function, loader.epoch())
         finally:
             self.algorithm.train(training)
 
@@ -278,9 +267,3 @@ class Fit:
             )
         self._saved_at = time.monotonic()
         self.fabric.barrier()
-
-
-def _without_attributes(loader: BatchLoader) -> Any:
-    """Yield batches whose attribute is None: a method predicts from inputs alone."""
-    for batch in loader.epoch():
-        yield Batch(batch.inputs, batch.label, batch.index)

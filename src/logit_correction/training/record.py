@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,10 @@ class Record:
     Reading a figure from a GPU makes the host wait, so the steps between two rows are read together.
     """
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, loggers: Sequence[Any] = ()) -> None:
+        """Start empty; ``loggers`` are called with each row of figures and its step."""
         self.rows: list[Row] = []
+        self.loggers = loggers
         self._pending: list[dict[str, Tensor]] = []
 
     def add(self, loss: Tensor, logs: dict[str, Tensor]) -> None:
@@ -76,8 +78,18 @@ class Record:
         for name in names:
             known = [figures[name] for figures in steps if name in figures]
             row[name] = math.fsum(known) / len(known)
-        self.rows.append(row)
+        self.append(row)
         return row
+
+    def append(self, row: Row) -> None:
+        """Keep a row of figures and tell the loggers."""
+        self.rows.append(row)
+        for logger in self.loggers:
+            logger.log_metrics({name: value for name, value in row.items() if name != "step"}, step=int(row["step"]))
+
+    def latest(self) -> Row:
+        """Return the latest figure of every kind."""
+        return {name: value for row in self.rows[-8:] for name, value in row.items()}
 
     def epochs_per_stage(self) -> list[int]:
         """Return the length of each stage so far, in whole epochs."""

@@ -3,69 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.types import Inputs
+from logit_correction.types import CHUNK, ViewInputs
 
-#: Rows that a view is given at a time.
-CHUNK = 512
+__all__ = ["CHUNK", "EVERYTHING", "View", "ViewInputs"]
 
 #: Breadth of a view that sees everything.
 EVERYTHING = 3
-
-
-@dataclass(frozen=True)
-class ViewInputs:
-    """N rows in every form in which they can be looked at; never a label, and never an attribute.
-
-    Attributes:
-        num_rows: N.
-        inputs: Rows (B,) long, 0..N-1 -> the inputs as the network takes them.
-        images: Rows (B,) long -> unsigned bytes (B, C, H, W), or None where the inputs are no images.
-        texts: N texts, or None.
-        columns: Of a table of features, name -> (N,) numbers (NaN where missing) or names ("" where missing).
-        files: N files that the rows were read from, or None.
-        position: (N,) where each row stands in the file or folder that it came from.
-    """
-
-    num_rows: int
-    inputs: Callable[[Tensor], Inputs]
-    images: Callable[[Tensor], Tensor | None] = lambda rows: None
-    texts: Sequence[str] | None = None
-    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    files: Sequence[Path] | None = None
-    position: NDArray[np.int64] | None = None
-
-    @property
-    def image_shape(self) -> tuple[int, int, int] | None:
-        """Channels, height and width of the images; None where there are none."""
-        images = self.images(torch.zeros(min(1, self.num_rows), dtype=torch.long))
-        return None if images is None else (int(images.shape[1]), int(images.shape[2]), int(images.shape[3]))
-
-    def take(self, rows: Tensor) -> ViewInputs:
-        """Return some of the rows (n,) long as rows of their own."""
-        chosen = rows.tolist()
-        return ViewInputs(
-            num_rows=len(rows),
-            inputs=lambda part: self.inputs(rows[part]),
-            images=lambda part: self.images(rows[part]),
-            texts=None if self.texts is None else [self.texts[row] for row in chosen],
-            columns={name: values[rows.numpy()] for name, values in self.columns.items()},
-            files=None if self.files is None else [self.files[row] for row in chosen],
-            position=None if self.position is None else self.position[rows.numpy()],
-        )
-
-    def image_chunks(self) -> Sequence[Tensor]:
-        """The rows in order, in parts small enough to be looked at together."""
-        return torch.arange(self.num_rows).split(CHUNK)
 
 
 class View(ABC):

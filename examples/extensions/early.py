@@ -1,0 +1,74 @@
+"""What a network predicts after a few epochs."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from logit_correction.attributes.base import AttributeEstimator, Builder
+from logit_correction.errors import check_range
+from logit_correction.randomness import StepRandomness
+from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
+
+
+class Early(AttributeEstimator):
+    """A network that is stopped early knows the easy feature; its answer is taken for the attribute."""
+
+    trains_network = True
+    num_stages = 1
+
+    def __init__(self, epochs: int = 1) -> None:
+        """Choose how long the network trains.
+
+        Args:
+            epochs: Epochs, at least 1.
+        """
+        super().__init__()
+        check_range("epochs", epochs, 1)
+        self.epochs = epochs
+
+    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
+        """Build the network."""
+        super().attach(build, network, info, seed)
+        self.network = build(network, "biased network")
+
+    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
+        """Ask for the epochs."""
+        return Stage(epochs=self.epochs)
+
+    def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
+        """Return the mean cross-entropy of a batch."""
+        loss = cross_entropy(self.predict(batch.inputs), batch.label)
+        return Step(loss, {"loss_biased": loss.detach()})
+
+    def collect(self, batch: Batch) -> Tensor:
+        """Return class probabilities (B, L)."""
+        return self.predict(batch.inputs).softmax(dim=1)
+
+    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return the answers (N,) for all rows, and how probable their labels are."""
+        assert outputs is not None
+        return outputs.argmax(dim=1), outputs.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
+
+    def finish(self, outputs: Tensor | None) -> None:
+        """Settle the estimates; the network stays as it is."""
+        self.stage = self.num_stages
+        super().finish(outputs)
+
+    def parameter_groups(self) -> list[dict[str, object]]:
+        """Return the network's parameters while it trains."""
+        trains = self.stage < self.num_stages
+        return (
+            [{"params": list(cast(nn.Module, self.network).parameters()), "name": "biased_network"}] if trains else []
+        )
+
+    def predict(self, inputs: Inputs) -> Tensor:
+        """Return logits (B, L)."""
+        logits: Tensor = self.network(inputs)
+        return logits
+
+    def describe(self) -> str:
+        """Say where the attributes come from."""
+        return f"what a network predicts after {self.epochs} epochs"
