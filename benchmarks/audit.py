@@ -2,10 +2,10 @@
 
     python benchmarks/audit.py --out results/audit [--seeds 1] [--sets cast corner ...]
 
-For each set it says the verdict, whether the view that is named is the planted one, how many of the first 50 rows conflict
-in truth, how often the interval of the accuracy on conflicting rows holds the truth in 100 resamplings of the rows, and
-what a label budget of 100 rows gives beside 100 rows labelled at random: width and coverage of the interval in 100 draws.
-A set that is finished is not run again.
+For each set it says the verdict, whether the view that is named is the planted one, how many of the first 50 rows
+conflict in truth, how often the interval of the accuracy on conflicting rows holds the truth in 100 resamplings of the
+rows, and what a label budget of 100 rows gives beside 100 rows labelled at random: width and coverage of the interval in
+100 draws. A set that is finished is not run again.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def budget(
 def table_of(entries: list[dict[str, Any]]) -> str:
     """Return the results as Markdown."""
     lines = [
-        "| set | verdict | view | taken (truly conflicting) | recall / precision | first 50 right | ordinary classifier on "
-        "conflicting rows: audit / truth | coverage | 100 labels: width by sheet / at random | coverage |",
+        "| set | verdict | view | taken (truly conflicting) | recall / precision | first 50 right | ordinary classifier "
+        "on conflicting rows: audit / truth | coverage | 100 labels: width by sheet / at random | coverage |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for e in entries:

@@ -100,24 +100,31 @@ def accuracy(rows: pd.DataFrame, who: str) -> dict[str, Any]:
 def cost(frame: pd.DataFrame) -> dict[str, Any]:
     """Return the accuracy of each classifier on conflicting and on agreeing rows.
 
-    Which rows conflict is estimated, with a bias that no sampling interval knows of: rows that the view is sure of are
-    the clearest, and the classifier is wrong on them most often; the others hold some that agree. So the interval of
-    the conflicting rows reaches from the lower end over the ones to the upper end over the others, whichever way round.
+    Which rows conflict is estimated, with a bias that no sampling interval knows of, so that of the conflicting rows
+    holds three: over the rows that are taken for conflicting, over the clearest of them, of which the view is sure and
+    the classifier is wrong most often, and over the former once those that agree after all are thought away. How
+    many these are tells ``view_p``; how often the classifier is right on them is between the two.
     """
     found: dict[str, Any] = {}
     told = frame[frame["conflicting"].notna()]
     if told.empty:
         return found
     conflicting, agreeing = told[told["conflicting"].eq(True)], told[told["conflicting"].eq(False)]
-    sure = told[told["sure"].eq(True)]
+    clearest, precision = told[told["sure"].eq(True)], conflicting["view_p"].astype(float).mean()
     for who in WHO:
         if f"{who}_label" not in frame or not frame[f"{who}_label"].notna().any():
             continue
-        figure, clearest = accuracy(conflicting, who), accuracy(sure, who)
-        if clearest["rows"]:
-            figure["low"] = min(figure["low"], clearest["low"])
-            figure["high"] = max(figure["high"], clearest["high"])
-        found[who] = {"name": WHO[who], "conflicting": figure, "agreeing": accuracy(agreeing, who)}
+        figure, others = accuracy(conflicting, who), accuracy(agreeing, who)
+        intervals = [(figure["low"], figure["high"])]
+        if (sure := accuracy(clearest, who))["rows"]:
+            intervals.append((sure["low"], sure["high"]))
+        if figure["rows"] and others["rows"] and precision > 0:
+            mistaken = (figure["accuracy"] + others["accuracy"]) / 2
+            true = min(1.0, max(0.0, (figure["accuracy"] - (1 - precision) * mistaken) / precision))
+            half = (figure["high"] - figure["low"]) / 2
+            intervals.append((max(0.0, true - half), min(1.0, true + half)))
+        figure |= {"low": min(low for low, _ in intervals), "high": max(high for _, high in intervals)}
+        found[who] = {"name": WHO[who], "conflicting": figure, "agreeing": others}
     return found
 
 

@@ -11,9 +11,9 @@ from logit_correction.attributes.evidence import Thresholds
 from logit_correction.errors import InputError
 from logit_correction.files import replacing
 from logit_correction.render.evidence import block, sentence_of
+from logit_correction.render.formatting import format_list
 from logit_correction.render.html import template
 from logit_correction.render.image_uris import checked_uri
-from logit_correction.render.formatting import format_list
 
 _TEMPLATE = "audit.html.j2"
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from logit_correction.attributes.evidence import Thresholds
 from logit_correction.attributes.search import Search
 from logit_correction.attributes.view_heads import likely_attribute
+from logit_correction.auditing.calibration import conflict_probability
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.data.tabular_io import read_frame
@@ -40,9 +41,10 @@ def rows_frame(
     Returns:
         Cells are empty where unknown. Columns: ``row`` (in the whole data set), ``path`` or ``name``, ``split``,
         ``label``, ``attribute`` (the label that the row looks like), ``conflicting``, ``score`` (how likely it
-        conflicts), ``view_label`` (what a head on the view says), ``sure`` (it is sure of another label), ``p_LABEL``
-        (posterior of the attribute), ``network_label`` and ``network_p`` (what an ordinary network that was not trained
-        on the row says, and its probability of the row's label).
+        conflicts), ``view_label``, ``view_p`` and ``sure`` (what a head on the view says, how likely the row conflicts
+        by it alone, and whether it is sure of another label), ``p_LABEL`` (posterior of the attribute),
+        ``network_label`` and ``network_p`` (what an ordinary network says that was not trained on the row, and its
+        probability of the row's label).
     """
     train = _of_split(table, search, "train", attribute, likely, view)
     if search.judged.split == "train":
@@ -83,12 +85,14 @@ def _of_split(
         others[np.arange(len(told)), label[told]] = -1
         score[told] = others.max(1) / (others.max(1) + own + 1e-12)
     columns |= {"attribute": looks, "conflicting": conflicting, "score": score.round(4)}
+    view_p = np.full(len(rows), np.nan)
     sure, view_label = np.full(len(rows), None, dtype=object), np.full(len(rows), None, dtype=object)
     if view is not None and len(judged):
         confidence, says = (value.numpy() for value in search.seen[view].max(dim=1))
         view_label[judged] = names[says]
         sure[judged] = (says != label[judged]) & (confidence > Thresholds().sure)
-    columns |= {"view_label": view_label, "sure": sure}
+        view_p[judged] = conflict_probability(search.seen[view], torch.from_numpy(label[judged])).numpy()
+    columns |= {"view_label": view_label, "view_p": view_p.round(4), "sure": sure}
     columns |= {f"p_{name}": posterior[:, number].round(4) for number, name in enumerate(names)}
     frame = pd.DataFrame(columns)
     return with_answers(frame, "network", judged, search.judged.network, names, label)

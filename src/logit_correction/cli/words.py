@@ -6,6 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from logit_correction.data import SOURCES
 from logit_correction.errors import InputError
 
 #: Second names of options.
@@ -80,7 +81,8 @@ def with_source_of_place(words: dict[str, Any]) -> dict[str, Any]:
     data = words.get("data")
     given = data if isinstance(data, dict) else {"name": data}
     place = given.get("name")
-    if not isinstance(place, str) or place.isidentifier() or not Path(place).exists():
+    known = {name.lower() for name in SOURCES}
+    if not isinstance(place, str) or place.lower() in known or not Path(place).exists():
         return words
     source = {"name": "ImageFolder", "root": place} if Path(place).is_dir() else {"name": "Table", "file": place}
     return words | {"data": {**source, **{name: value for name, value in given.items() if name != "name"}}}
