@@ -4,8 +4,8 @@
 
 For each set it says the verdict, whether the view that is named is the planted one, how many of the first 50 rows
 conflict in truth, how often the interval of the accuracy on conflicting rows holds the truth in 100 resamplings of the
-rows, and what a label budget of 100 rows gives beside 100 rows labelled at random: width and coverage of the interval in
-100 draws. A set that is finished is not run again.
+rows, and what a label budget of 100 rows gives beside 100 rows labelled at random: width and coverage of the interval,
+in 100 draws. A set that is finished is not run again.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def budget(
 def table_of(entries: list[dict[str, Any]]) -> str:
     """Return the results as Markdown."""
     lines = [
-        "| set | verdict | view | taken (truly conflicting) | recall / precision | first 50 right | ordinary classifier "
-        "on conflicting rows: audit / truth | coverage | 100 labels: width by sheet / at random | coverage |",
+        "| set | verdict | view | taken (truly conflicting) | recall / precision | first 50 right | right on "
+        "conflicting rows: audit / truth | coverage | 100 labels: width by sheet / at random | coverage |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for e in entries:
@@ -119,12 +119,19 @@ def table_of(entries: list[dict[str, Any]]) -> str:
             continue
         low, value, high = (100 * end for end in e["interval"])
         b = e["budget"]
-        lines.append(
-            f"| {name} | {e['verdict']} | {', '.join(e['views'])}{'' if e['named'] else ' (another one)'} | {e['taken']} "
-            f"({e['conflicting']}) | {e['recall']:.2f} / {e['precision']:.2f} | {e['precision_first']:.2f} | {value:.0f} "
-            f"({low:.0f}–{high:.0f}) / {100 * e['truth']:.0f} | {100 * e['coverage']:.0f} | {b['sheet_width']:.2f} / "
-            f"{b['random_width']:.2f} | {100 * b['sheet_coverage']:.0f} / {100 * b['random_coverage']:.0f} |"
-        )
+        cells = [
+            name,
+            e["verdict"],
+            ", ".join(e["views"]) + ("" if e["named"] else " (another one)"),
+            f"{e['taken']} ({e['conflicting']})",
+            f"{e['recall']:.2f} / {e['precision']:.2f}",
+            f"{e['precision_first']:.2f}",
+            f"{value:.0f} ({low:.0f}–{high:.0f}) / {100 * e['truth']:.0f}",
+            f"{100 * e['coverage']:.0f}",
+            f"{b['sheet_width']:.2f} / {b['random_width']:.2f}",
+            f"{100 * b['sheet_coverage']:.0f} / {100 * b['random_coverage']:.0f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
