@@ -8,11 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax
 
-from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder
+from logit_correction.attributes.base import UNKNOWN, Builder
 from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.evidence import RICH, Evidence, Signs, Thresholds, conclude
 from logit_correction.attributes.folds import gather_members, take_rows
+from logit_correction.attributes.kept_heads import answers
 from logit_correction.attributes.search import Sample, looked_at
+from logit_correction.attributes.view_heads import HeadsOnViews
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import check_range
 from logit_correction.networks import NETWORKS
@@ -20,7 +22,7 @@ from logit_correction.randomness import StepRandomness
 from logit_correction.registry import resolve
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step, TrainingRows
-from logit_correction.views.base import EVERYTHING, ViewInputs
+from logit_correction.views.base import EVERYTHING
 from logit_correction.views.choose import available_views, find_views
 
 #: Parts that the rows are divided into; each is predicted by a network that was trained on the others.
@@ -30,7 +32,7 @@ FOLDS = 3
 MOST_ROWS = 10_000
 
 
-class Auto(AttributeEstimator):
+class Auto(HeadsOnViews):
     """Finds out whether there is a shortcut before anything is corrected. Reads no attribute label, of any split.
 
     1. Ordinary networks, of the kind of the robust one, are trained in folds, and predict rows that they did not see;
@@ -84,6 +86,7 @@ class Auto(AttributeEstimator):
                 raise InputError(f"with shortcut nothing is looked for: leave {name} out")
         if run is not None and epochs is not None:
             raise InputError("with run no network is trained to look for a shortcut: leave epochs out")
+        self.own_views = [*self.shortcut, *(views or [])]
         self.family_names, self.most_rows, self.epochs, self.run = views, rows or MOST_ROWS, epochs, run
         self.num_stages = 0 if self.shortcut or run is not None else 1
         self.networks = nn.ModuleList()
@@ -187,9 +190,10 @@ class Auto(AttributeEstimator):
         held_out = self.rows.held_out
         assert self.rows.view_inputs is not None and held_out is not None and held_out.view_inputs is not None
         rows, others = (self.fold >= 0).nonzero().squeeze(1).cpu(), held_out.view_inputs
-        answers = _answers(self.networks[0], others, self.fold.device)
-        broadcast_from_first(answers)
-        network = torch.cat([torch.zeros(len(rows), self.info.num_labels), answers])
+        self.networks.eval()
+        said = answers(self.networks[0], others, self.fold.device)
+        broadcast_from_first(said)
+        network = torch.cat([torch.zeros(len(rows), self.info.num_labels), said])
         fold = torch.full((len(network),), -1)
         fold[len(rows) :] = 0
         inputs = [self.rows.view_inputs.take(rows), others]
@@ -211,7 +215,9 @@ class Auto(AttributeEstimator):
         estimator = CrossFitted(view=views)
         estimator.attach(self._build, self._network, self.info, derive_seed(self.seed, "estimate"))
         estimator.setup(self.rows)
-        return estimator.estimate_rows(None)
+        found = estimator.estimate_rows(None)
+        self.kept = estimator.kept
+        return found
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Do without the ordinary networks where the search was over."""
@@ -241,18 +247,3 @@ def _ordinary(run: str, info: DataInfo) -> nn.Module:
             f"the run {run} has other labels than these data: give a run of the same data, or leave it out"
         )
     return network.requires_grad_(False)
-
-
-def _answers(network: nn.Module, rows: ViewInputs, device: torch.device) -> Tensor:
-    """Return a network's class probabilities (n, L) of rows, on the CPU."""
-    found = []
-    network.eval()
-    with torch.no_grad():
-        for chunk in rows.image_chunks():
-            inputs = rows.inputs(chunk)
-            if isinstance(inputs, dict):
-                moved: Inputs = {name: value.to(device) for name, value in inputs.items()}
-            else:
-                moved = inputs.to(device)
-            found.append(network(moved).float().softmax(dim=1).cpu())
-    return torch.cat(found)

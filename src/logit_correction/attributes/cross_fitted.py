@@ -9,17 +9,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax
 
-from logit_correction.attributes.base import AttributeEstimator, Builder, known_correlation
+from logit_correction.attributes.base import Builder, known_correlation
 from logit_correction.attributes.biased import hidden_logits, ramped_q
 from logit_correction.attributes.folds import gather_members, take_rows
 from logit_correction.attributes.heads import HeadTraining, relabeled
-from logit_correction.attributes.view_heads import features_of, held_out_by_heads, likely_attribute
+from logit_correction.attributes.kept_heads import Head, KeptHeads, answers
+from logit_correction.attributes.view_heads import HeadsOnViews, features_of, held_out_by_heads, likely_attribute
 from logit_correction.correlation import Correlation
 from logit_correction.errors import check_range
 from logit_correction.functional import GceForm, generalize
 from logit_correction.randomness import StepRandomness
 from logit_correction.seeds import make_generator
 from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step, TrainingRows
+from logit_correction.views.base import ViewInputs
 from logit_correction.views.choose import find_views
 
 INFINITY = math.inf
@@ -34,7 +36,7 @@ NETWORK_EPOCHS = 3
 LINEAR_FEATURES = 100
 
 
-class CrossFitted(AttributeEstimator):
+class CrossFitted(HeadsOnViews):
     """Learners trained on one half of the rows, with generalized cross-entropy, estimate the other half.
 
     What a learner knows by heart of a minority row does not help it on the other half, so there it goes by the
@@ -120,6 +122,7 @@ class CrossFitted(AttributeEstimator):
         if view is not None and gce_form != "paper":
             raise InputError("gce_form concerns networks: leave it out beside view")
         self.views = [] if view is None else [view] if isinstance(view, str) else list(view)
+        self.own_views = self.views
         self.trains_network = not self.views
         self.splits, self.relabel_odds, self.head = splits, relabel_odds or 10.0, head
         self.odds = odds
@@ -232,7 +235,8 @@ class CrossFitted(AttributeEstimator):
         """Estimate all rows from held-out class probabilities: of the networks, or of heads on the views."""
         label = self.rows.label
         if self.views:
-            self.row_features, few = features_of(self._found, self.rows)
+            self.row_features, scale, few = features_of(self._found, self.rows)
+            heads: list[Head] = []
             linear = self._suits_linear_head(self.row_features, few)
             training = HeadTraining(
                 epochs=self.epochs,
@@ -251,14 +255,24 @@ class CrossFitted(AttributeEstimator):
                 rounds=self.rounds,
                 odds=self.relabel_odds,
                 seed=self.seed,
+                kept=heads,
             )
-            usual = LINEAR_ODDS if linear else HIDDEN_ODDS
+            odds = self.odds or (LINEAR_ODDS if linear else HIDDEN_ODDS)
+            self.kept = KeptHeads(self._found, *scale, heads, odds)
         else:
             assert outputs is not None
-            self.held_out, usual = outputs, NETWORK_ODDS
+            self.held_out, odds = outputs, self.odds or NETWORK_ODDS
         posterior = self.correlation.posterior(self.held_out)
         own = self.held_out.gather(1, label.unsqueeze(1)).squeeze(1)
-        return likely_attribute(posterior, label, self.correlation, usual if self.odds is None else self.odds), own
+        return likely_attribute(posterior, label, self.correlation, odds), own
+
+    def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+        """Return what the learners say of rows (n,) that none was trained on, all together."""
+        if self.views:
+            return super().estimate_new(label, rows)
+        probability = answers(self.predict, rows, self.row_attribute.device)
+        posterior = self.correlation.posterior(probability)
+        return likely_attribute(posterior, label, self.correlation, self.odds or NETWORK_ODDS)
 
     def _refuse_training(self) -> None:
         """Refuse options that do not apply to linear heads."""

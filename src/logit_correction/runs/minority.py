@@ -31,7 +31,7 @@ def describe_minority(found: dict[str, Tensor], table: DataTable, algorithm: Alg
         hits = int((truth & minority).sum())
         result["recall"] = hits / int(truth.sum()) if bool(truth.any()) else None
         result["precision"] = hits / int(minority.sum()) if bool(minority.any()) else None
-    return result | {"examples": _examples(found, table, attribute_names_of(algorithm, table))}
+    return result | {"examples": _examples(found, table, attribute_names_of(algorithm))}
 
 
 def warn_of_minority(

@@ -10,16 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from logit_correction.config import RunConfig
 from logit_correction.data.table import DataTable
+from logit_correction.evaluation.predictions import Predictions
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock, summary
 from logit_correction.runs.assemble import build_algorithm, build_fabric, build_source, build_table, check_attributes
 from logit_correction.runs.defaults import fitted
 from logit_correction.runs.encode import encode_table
+from logit_correction.runs.estimates import estimate_split
 from logit_correction.runs.minority import describe_minority, warn_of_minority
 from logit_correction.runs.networks import check_fits
 from logit_correction.runs.parts import complete
@@ -196,10 +196,10 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
         *warn_of_minority(minority, table.info.num_rows, algorithm.attributes),
     ]
     prior = summary.describe_prior(algorithm, table)
-    blocks, logits = _judge_selections(fit)
+    blocks, test_rows = _judge_selections(fit)
     files.write_text(out / files.CONFIG, config.to_yaml())
     fit.record.write(out / files.METRICS)
-    summary.predictions_of(table, "test", logits).save(out / files.PREDICTIONS)
+    test_rows.save(out / files.PREDICTIONS)
     checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": algorithm.state_dict()})
     training = config.training
     report = {
@@ -229,21 +229,21 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
     files.write_json(out / files.REPORT, report)
 
 
-def _judge_selections(fit: Fit) -> tuple[dict[str, dict[str, Any]], Tensor]:
+def _judge_selections(fit: Fit) -> tuple[dict[str, dict[str, Any]], Predictions]:
     """Judge the weights of every selection rule on the test split, and leave the method with those of the first rule.
 
     Returns:
-        Rule -> its ``selection`` and ``test`` blocks of the report; (n, L) test logits of the first rule.
+        Rule -> its ``selection`` and ``test`` blocks of the report; the first rule's predictions of the test rows.
     """
     final = {name: v.clone() if hasattr(v, "clone") else v for name, v in fit.algorithm.state_dict().items()}
     blocks: dict[str, dict[str, Any]] = {}
     for rule in reversed(fit.rules):  # the rule to report comes last and its weights stay
         selected = fit.progress.best.get(rule)
         fit.algorithm.load_state_dict(final if selected is None else selected.state)
-        logits = fit.predict("test")
+        logits, estimate = fit.predict("test"), estimate_split(fit.algorithm, fit.table, "test")
         epoch = fit.progress.epoch if selected is None else selected.epoch
         blocks[rule] = {
             "selection": summary.selection_of(rule, epoch),
-            "test": summary.judge(fit.table, "test", logits),
+            "test": summary.judge(fit.table, "test", logits, estimate),
         }
-    return blocks, logits
+    return blocks, summary.predictions_of(fit.table, "test", logits, estimate)
