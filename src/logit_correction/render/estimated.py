@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from logit_correction.evaluation.estimated import judge_by_estimate
+from logit_correction.evaluation.estimated import FIGURES, judge_by_estimate
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.functional.groups import wilson_interval
 
@@ -19,10 +19,19 @@ if TYPE_CHECKING:
 #: What stands for the attribute of the two groups of a label.
 AGREES, CONFLICTS = "agrees", "conflicts"
 
+#: Options of a data source that change the place of the files and nothing of the rows.
+_OF_THE_PLACE = ("root", "download")
+
 
 def names_attributes(test: Mapping[str, Any]) -> bool:
     """Return whether the rows that a test block is of have attributes, or groups of their own."""
     return any(group["attribute"] is not None for group in test["groups"])
+
+
+def flat_figures(test: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a test block with the figures by estimated group beside the others, ``estimated_minority`` and so on."""
+    block = test.get("estimated") or {}
+    return {**test, **{f"estimated_{name}": block.get(name) for name in FIGURES}}
 
 
 def sides(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -57,13 +66,9 @@ def with_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
     """
     if all(names_attributes(run.test) for run in runs):
         return list(runs)
-    rows = [_predictions(run) for run in runs]
-    found = []
-    for run, own in zip(runs, rows, strict=True):
-        if own is not None and not names_attributes(run.test):
-            run = _judged(run, own, rows)
-        found.append(run)
-    return found
+    rows = [None if names_attributes(run.test) else _predictions(run) for run in runs]
+    known = [(run, one) for run, one in zip(runs, rows, strict=True) if one is not None and one.estimate is not None]
+    return [run if own is None else _judged(run, own, known) for run, own in zip(runs, rows, strict=True)]
 
 
 def _predictions(run: RunFolder) -> Predictions | None:
@@ -72,12 +77,21 @@ def _predictions(run: RunFolder) -> Predictions | None:
     return Predictions.load(path) if path.is_file() else None
 
 
-def _judged(run: RunFolder, own: Predictions, others: Sequence[Predictions | None]) -> RunFolder:
-    estimate = next((one.estimate for one in others if one is not None and one.estimate and _same(own, one)), None)
-    if estimate is None:
+def _judged(run: RunFolder, own: Predictions, known: Sequence[tuple[RunFolder, Predictions]]) -> RunFolder:
+    same = [(other, rows) for other, rows in known if _data(other) == _data(run) and _same(own, rows)]
+    if not same or same[0][1].estimate is None:
         return run
+    other, estimate = same[0][0].report, same[0][1].estimate
     block = judge_by_estimate(own, estimate)
+    if block is not None:
+        block["by"] = {"method": other["method"], "seed": other.get("seed")}
     return replace(run, report={**run.report, "test": {**run.report["test"], "estimated": block}})
+
+
+def _data(run: RunFolder) -> tuple[str, dict[str, Any]]:
+    data = run.report["data"]
+    options = data.get("options") or {}
+    return data["name"], {name: value for name, value in options.items() if name not in _OF_THE_PLACE}
 
 
 def _same(one: Predictions, other: Predictions) -> bool:
