@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from logit_correction.benchmark.checks import BY_GROUP
+from logit_correction.training.rules import RULES
 
 if TYPE_CHECKING:
     from logit_correction.benchmark import Benchmark
-
-#: Rule -> whose weights it takes.
-SELECTIONS = {
-    "last": "those of the last epoch",
-    "valid_average": "those of the epoch with the best average accuracy on validation rows",
-    "valid_worst_class": "those of the epoch with the best worst-class accuracy on validation rows",
-    "valid_group_balanced": "those of the epoch with the best group-balanced accuracy on validation rows",
-    "valid_worst_group": "those of the epoch with the best worst-group accuracy on validation rows",
-}
 
 _ESCAPES = {character: f"\\{character}" for character in "{}$&#%_"} | {
     "\\": r"\textbackslash{}",
@@ -189,7 +181,7 @@ def _caption(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> str:
     least, most = int(count.min()), int(count.max())
     seeds = f"{most}" if least == most else f"{least} to {most}"
     over = f"mean (standard deviation) over {seeds} seeds" if most > 1 else "one seed"
-    weights = SELECTIONS.get(rule, "those it chose")
+    weights = RULES.get(rule, ("", "those it chose"))[1]
     caption = f"{_figures(benchmark)}, {over}. Selection rule: {rule}, the weights are {weights}."
     columns = f" Columns: {benchmark.column_title}." if benchmark.column_title else ""
     information = " Group information: the splits whose attributes training or selection read."

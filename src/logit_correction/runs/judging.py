@@ -18,9 +18,9 @@ from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.evaluation.predict import collect
 from logit_correction.runs import summary
 from logit_correction.runs.encode import EncodedStore, check_same_weights, encode_table
-from logit_correction.runs.estimates import estimate_rows, estimate_split
 from logit_correction.runs.new_files import labelled_images
 from logit_correction.runs.new_rows import Names, NewInputs, labelled
+from logit_correction.training.estimates import estimate_rows, estimate_split
 from logit_correction.types import InputError
 from logit_correction.views.base import ViewInputs
 

@@ -19,7 +19,8 @@ from logit_correction.evaluation.estimated import EstimatedAttributes, judge_by_
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import GroupReport
 from logit_correction.methods.base import Algorithm
-from logit_correction.training.selection import LABELS_READ, reads_attributes
+from logit_correction.training.estimates import attribute_names_of
+from logit_correction.training.selection import reads_attributes, rule_of
 from logit_correction.types import DataInfo
 
 
@@ -136,25 +137,9 @@ def describe_prior(algorithm: Algorithm, table: DataTable) -> dict[str, Any] | N
     }
 
 
-def attribute_names_of(algorithm: Algorithm) -> list[str]:
-    """Return what to call a method's attribute values.
-
-    They are those of the data where the method reads them, or it is known what goes together. Otherwise value j is
-    whatever goes with label j, and nobody knows which of the data's values that is.
-    """
-    estimator, info = algorithm.attributes, algorithm.info
-    names = None if estimator is None else estimator.attribute_names
-    if names is not None:
-        return names
-    count = 0 if estimator is None else estimator.num_attributes
-    if info.correlation is not None and count == len(info.attribute_names):
-        return list(info.attribute_names)
-    return [f"that of {name}" for name in info.label_names]
-
-
 def selection_of(rule: Any, epoch: int) -> dict[str, Any]:
     """Describe a selection rule."""
-    read = LABELS_READ[rule]
+    read = list(rule_of(rule).reads)
     return {"rule": rule, "epoch": epoch, "split": "valid" if read else None, "labels_read": read}
 
 

@@ -12,20 +12,20 @@ from typing import Any
 
 from logit_correction.config import RunConfig
 from logit_correction.data.table import DataTable
-from logit_correction.evaluation.predictions import Predictions
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock, summary
 from logit_correction.runs.assemble import build_algorithm, build_fabric, build_source, build_table, check_attributes
 from logit_correction.runs.defaults import fitted
 from logit_correction.runs.encode import encode_table
-from logit_correction.runs.estimates import estimate_split
 from logit_correction.runs.minority import describe_minority, warn_of_minority
 from logit_correction.runs.networks import check_fits
 from logit_correction.runs.parts import complete
+from logit_correction.runs.selections import judge_selections, unanswered, validation_predictions
 from logit_correction.training import checkpoint
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
+from logit_correction.training.selection import check_estimates
 from logit_correction.training.watch import check_watch, labels_watched
 from logit_correction.types import InputError, TrainingRows
 
@@ -83,6 +83,7 @@ def train(
     check_fits(algorithm, table, config.network.name)
     check_attributes(config, algorithm, table)
     check_watch(config.training.watch, table)
+    check_estimates(rules, algorithm, config.method.name)
     algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display if first else None))
     files.check_disk(out, _needed_bytes(algorithm, table, len(set(rules))))
     files.make(out)
@@ -195,11 +196,13 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
         *fit.progress.warnings,
         *warn_of_minority(minority, table.info.num_rows, algorithm.attributes),
     ]
+    warnings += unanswered(fit)
     prior = summary.describe_prior(algorithm, table)
-    blocks, test_rows = _judge_selections(fit)
+    blocks, test_rows = judge_selections(fit)
     files.write_text(out / files.CONFIG, config.to_yaml())
     fit.record.write(out / files.METRICS)
     test_rows.save(out / files.PREDICTIONS)
+    validation_predictions(fit).save(out / files.VALIDATION)
     checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": algorithm.state_dict()})
     training = config.training
     report = {
@@ -227,23 +230,3 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
         "seconds": {"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
     }
     files.write_json(out / files.REPORT, report)
-
-
-def _judge_selections(fit: Fit) -> tuple[dict[str, dict[str, Any]], Predictions]:
-    """Judge the weights of every selection rule on the test split, and leave the method with those of the first rule.
-
-    Returns:
-        Rule -> its ``selection`` and ``test`` blocks of the report; the first rule's predictions of the test rows.
-    """
-    final = {name: v.clone() if hasattr(v, "clone") else v for name, v in fit.algorithm.state_dict().items()}
-    blocks: dict[str, dict[str, Any]] = {}
-    for rule in reversed(fit.rules):  # the rule to report comes last and its weights stay
-        selected = fit.progress.best.get(rule)
-        fit.algorithm.load_state_dict(final if selected is None else selected.state)
-        logits, estimate = fit.predict("test"), estimate_split(fit.algorithm, fit.table, "test")
-        epoch = fit.progress.epoch if selected is None else selected.epoch
-        blocks[rule] = {
-            "selection": summary.selection_of(rule, epoch),
-            "test": summary.judge(fit.table, "test", logits, estimate),
-        }
-    return blocks, summary.predictions_of(fit.table, "test", logits, estimate)

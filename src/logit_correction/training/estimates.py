@@ -8,7 +8,6 @@ from torch import Tensor
 from logit_correction.data.table import DataTable
 from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.methods.base import Algorithm
-from logit_correction.runs.summary import attribute_names_of
 from logit_correction.views.base import ViewInputs
 
 
@@ -44,3 +43,19 @@ def estimate_rows(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> Esti
     source = estimator.describe().removesuffix(f": {sentence}")
     names = attribute_names_of(algorithm)
     return EstimatedAttributes(found.cpu().numpy(), names, estimator.correlation.to_table(), source)
+
+
+def attribute_names_of(algorithm: Algorithm) -> list[str]:
+    """Return what to call a method's attribute values.
+
+    They are those of the data where the method reads them, or it is known what goes together. Otherwise value j is
+    whatever goes with label j, and nobody knows which of the data's values that is.
+    """
+    estimator, info = algorithm.attributes, algorithm.info
+    names = None if estimator is None else estimator.attribute_names
+    if names is not None:
+        return names
+    count = 0 if estimator is None else estimator.num_attributes
+    if info.correlation is not None and count == len(info.attribute_names):
+        return list(info.attribute_names)
+    return [f"that of {name}" for name in info.label_names]
