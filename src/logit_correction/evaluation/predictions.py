@@ -183,7 +183,7 @@ class Predictions:
             facts = json.loads(table.schema.metadata[_METADATA_KEY])
             column = {name: table[name].to_numpy() for name in table.column_names}
             known = facts.pop("estimate", None)
-            estimate = known and EstimatedAttributes(attribute=column["estimated_attribute"], **known)
+            estimate = known and EstimatedAttributes(attribute=_as_integers(column["estimated_attribute"]), **known)
             groups = [column[f"group_{i}"] for i in range(len(facts.get("groups", ())))]
             return cls(
                 index=column["index"],
