@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction import Choice, RunConfig, TrainingConfig, train
+from logit_correction import ComponentConfig, RunConfig, TrainingConfig, train
 from logit_correction.training.rules.base import ValidationRows
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -31,7 +31,9 @@ def test_false_alarms_are_counted_among_rows_of_other_labels() -> None:
 def test_a_run_takes_the_epoch_that_the_rule_prefers(tmp_path: Path) -> None:
     rule = "selection_rule.LeastFalseAlarms"
     training = TrainingConfig(epochs=4, batch_size=128, threads=1, device="cpu", selection=rule)
-    run = train(RunConfig(Choice("Digits"), Choice("ERM"), training=training), tmp_path / "run", page=False)
+    run = train(
+        RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), training=training), tmp_path / "run", page=False
+    )
     report = json.loads((run / "report.json").read_text())
     scores = pd.read_csv(run / "metrics.csv")[rule].dropna().tolist()
     assert len(scores) == 4 and report["selection"] == {

@@ -9,7 +9,7 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from logit_correction import Choice, RunConfig, TrainingConfig, train
+from logit_correction import ComponentConfig, RunConfig, TrainingConfig, train
 from logit_correction.render.folder import RunFolder
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "selection_regret.py"
@@ -29,7 +29,7 @@ def script() -> ModuleType:
 def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """ERM with two learning rates and LC, on one data set with a named shortcut."""
     folder = tmp_path_factory.mktemp("grid")
-    data = Choice("Planted", {"set": "column", "rows": 600, "minority_ratio": 0.1})
+    data = ComponentConfig("Planted", {"set": "column", "rows": 600, "minority_ratio": 0.1})
     shortcut = {"attributes": {"name": "Auto", "shortcut": ["column:form_version"]}}
     for name, method, rate in (("a", "ERM", 2e-3), ("b", "ERM", 1e-4), ("c", "LC", 2e-3)):
         own = [*RULES, "valid_estimated_worst_group"] if method == "LC" else RULES
@@ -37,8 +37,8 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
             epochs=4, batch_size=64, threads=1, device="cpu", learning_rate=rate, also_select=own, watch=["test"]
         )
         options = shortcut if method == "LC" else {}
-        network = Choice("MLP", {"hidden": [16]})
-        train(RunConfig(data, Choice(method, options), network, training=training), folder / name, page=False)
+        network = ComponentConfig("MLP", {"hidden": [16]})
+        train(RunConfig(data, ComponentConfig(method, options), network, training=training), folder / name, page=False)
     return folder
 
 
@@ -78,7 +78,9 @@ def test_the_table_names_rules_and_data(
     script.main()
     text = out.read_text()
     assert "| chosen by | Planted | all |" in text and "| `valid_view_agreement` |" in text
-    assert text.index("Choice between the epochs of a run") < text.index("Choice between the runs of the same data")
+    assert text.index("ComponentConfig between the epochs of a run") < text.index(
+        "ComponentConfig between the runs of the same data"
+    )
     assert list(pd.read_csv(tmp_path / "regret.csv").columns) == list(script.COLUMNS)
     monkeypatch.setattr("sys.argv", ["selection_regret.py", str(tmp_path)])
     with pytest.raises(SystemExit, match="no finished run"):

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from logit_correction import Choice, RunConfig, TrainingConfig, load, train
+from logit_correction import ComponentConfig, RunConfig, TrainingConfig, load, train
 from logit_correction.evaluation import Predictions
 from logit_correction.runs import TrainedRun
 
@@ -27,10 +27,12 @@ def people(rows: int, seed: int) -> pd.DataFrame:
     )
 
 
-def fitted(out: Path, data: Choice, view: str, method: str = "LC") -> TrainedRun:
+def fitted(out: Path, data: ComponentConfig, view: str, method: str = "LC") -> TrainedRun:
     options = {"attributes": {"name": "Auto", "shortcut": [view]}} if method == "LC" else {}
     training = TrainingConfig(epochs=3, batch_size=64, threads=1, device="cpu")
-    config = RunConfig(data, Choice(method, options), Choice("MLP", {"hidden": [16]}), training=training)
+    config = RunConfig(
+        data, ComponentConfig(method, options), ComponentConfig("MLP", {"hidden": [16]}), training=training
+    )
     return load(train(config, out, page=False))
 
 
@@ -38,7 +40,7 @@ def fitted(out: Path, data: Choice, view: str, method: str = "LC") -> TrainedRun
 def run(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
     folder = tmp_path_factory.mktemp("people")
     people(600, 0).to_csv(folder / "people.csv", index=False)
-    data = Choice("Table", {"file": str(folder / "people.csv"), "label": "answer", "features": "*"})
+    data = ComponentConfig("Table", {"file": str(folder / "people.csv"), "label": "answer", "features": "*"})
     return fitted(folder / "run", data, "column:form")
 
 
@@ -103,7 +105,7 @@ def test_new_images_are_judged_in_folders_as_files_and_as_arrays(tmp_path: Path)
         return {"agrees": count - conflicts, "conflicts": conflicts}
 
     write(tmp_path / "photos", 300)
-    data = Choice("ImageFolder", {"root": str(tmp_path / "photos"), "size": 8})
+    data = ComponentConfig("ImageFolder", {"root": str(tmp_path / "photos"), "size": 8})
     run = fitted(tmp_path / "run", data, "colour")
     expected = write(tmp_path / "new", 60)
     found = by_side(run.evaluate(tmp_path / "new")["estimated"])

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction import Choice, InputError, RunConfig, TrainingConfig, load, train
+from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, load, train
 from logit_correction.data.planted import Planted
 from logit_correction.data.table import DataTable
 from logit_correction.evaluation import Predictions
@@ -26,8 +26,10 @@ def fitted(out: Path, method: str = "LC", rules: list[str] = RULES, **options: A
     training = TrainingConfig(
         epochs=4, batch_size=64, threads=1, device="cpu", selection=selection, also_select=[*others, "last"]
     )
-    data = Choice("Planted", {"set": "column", "rows": 800, "minority_ratio": 0.1})
-    config = RunConfig(data, Choice(method, options), Choice("MLP", {"hidden": [16]}), training=training)
+    data = ComponentConfig("Planted", {"set": "column", "rows": 800, "minority_ratio": 0.1})
+    config = RunConfig(
+        data, ComponentConfig(method, options), ComponentConfig("MLP", {"hidden": [16]}), training=training
+    )
     return load(train(config, out, page=False))
 
 

@@ -18,10 +18,10 @@ from logit_correction.training.rules.base import ValidationRows
 from logit_correction.training.selection import (
     Selected,
     clone_state,
-    offer,
     reads_attributes,
     rule_of,
     scored,
+    update_best,
     validation_groups,
 )
 
@@ -122,7 +122,7 @@ def test_a_rule_takes_the_first_of_the_best_epochs() -> None:
     scores = {"valid_average": [0.5, 0.7, 0.7, 0.6], "valid_worst_class": [0.2, 0.1, 0.3, 0.3]}
     for epoch in range(4):
         state = {"weight": torch.tensor([float(epoch)])}
-        offer(
+        update_best(
             best,
             ["last", *scores],
             {rule: values[epoch] for rule, values in scores.items()},
@@ -140,7 +140,7 @@ def test_a_rule_takes_the_first_of_the_best_epochs() -> None:
 def test_weights_that_are_held_do_not_change_with_training() -> None:
     best: dict[str, Selected] = {}
     weight = torch.nn.Parameter(torch.zeros(2))
-    offer(best, ["valid_average"], {"valid_average": 0.5}, 1, {"weight": weight, "extra": {"count": 3}})
+    update_best(best, ["valid_average"], {"valid_average": 0.5}, 1, {"weight": weight, "extra": {"count": 3}})
     with torch.no_grad():
         weight += 1
     held = best["valid_average"].state
@@ -150,13 +150,15 @@ def test_weights_that_are_held_do_not_change_with_training() -> None:
 
 def test_last_holds_nothing() -> None:
     best: dict[str, Selected] = {}
-    offer(best, ["last"], {"valid_average": 1.0}, 1, {})
+    update_best(best, ["last"], {"valid_average": 1.0}, 1, {})
     assert best == {}
 
 
 def test_a_rule_without_a_score_leaves_the_last_weights() -> None:
     best: dict[str, Selected] = {}
-    offer(best, ["valid_view_agreement", "valid_average"], {"valid_view_agreement": None, "valid_average": 0.0}, 1, {})
+    update_best(
+        best, ["valid_view_agreement", "valid_average"], {"valid_view_agreement": None, "valid_average": 0.0}, 1, {}
+    )
     assert list(best) == ["valid_average"]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from logit_correction import Choice, InputError, RunConfig, TrainingConfig
+from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig
 from logit_correction.benchmark.executors import ProcessExecutor
 from logit_correction.benchmark.work import Job, Outcome
 from logit_correction.cli import main
@@ -28,9 +28,9 @@ pytest.importorskip("optuna")
 def config(method: str = "LC", **options: Any) -> RunConfig:
     shortcut = {"attributes": {"name": "Auto", "shortcut": ["column:form_version"]}}
     training = TrainingConfig(epochs=2, batch_size=64, threads=1, device="cpu", **options)
-    data = Choice("Planted", {"set": "column", "rows": 400, "minority_ratio": 0.1})
+    data = ComponentConfig("Planted", {"set": "column", "rows": 400, "minority_ratio": 0.1})
     own = shortcut if method == "LC" else {}
-    return RunConfig(data, Choice(method, own), Choice("MLP", {"hidden": [8]}), training=training)
+    return RunConfig(data, ComponentConfig(method, own), ComponentConfig("MLP", {"hidden": [8]}), training=training)
 
 
 @pytest.fixture

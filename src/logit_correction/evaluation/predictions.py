@@ -163,7 +163,7 @@ class Predictions:
         if self.estimate is not None:
             columns |= {"estimated_attribute": self.estimate.attribute}
         facts = {name: getattr(self, name) for name in ("label_names", "attribute_names", "split", "groups")}
-        facts["estimate"] = None if self.estimate is None else self.estimate.facts()
+        facts["estimate"] = None if self.estimate is None else self.estimate.metadata()
         table = pa.table(columns).replace_schema_metadata({_METADATA_KEY: json.dumps(facts).encode()})
         with replacing(path) as temporary:
             pq.write_table(table, temporary)

@@ -10,8 +10,8 @@ from typing import Any
 
 from logit_correction.files import replacing
 from logit_correction.render.estimated import flat_figures, names_attributes
+from logit_correction.render.formatting import NBSP, format_name, format_percent
 from logit_correction.render.tables import heading
-from logit_correction.render.wording import NBSP, percent, spaced
 
 _TEMPLATE = "trials.html.j2"
 
@@ -85,9 +85,9 @@ def _figures(test: Mapping[str, Any]) -> list[str]:
 
 def _headline(given: Trial, best: Trial, rule: str) -> str:
     if best is given or best.score is None or given.score is None:
-        return f"No trial is better than the options as given, by {spaced(rule)}."
+        return f"No trial is better than the options as given, by {format_name(rule)}."
     gain = f"{100 * best.score:.1f} instead of {100 * given.score:.1f}{NBSP}%"
-    return f"The best of the trials is {best.name}: by {spaced(rule)} {gain} with the options as given."
+    return f"The best of the trials is {best.name}: by {format_name(rule)} {gain} with the options as given."
 
 
 def _row(one: Trial, best: Trial, report: dict[str, Any] | None, figures: Sequence[str]) -> dict[str, Any]:
@@ -98,5 +98,5 @@ def _row(one: Trial, best: Trial, report: dict[str, Any] | None, figures: Sequen
         "best": one is best,
         "score": "failed" if one.score is None else f"{100 * one.score:.1f}",
         "options": {name: f"{value:.3g}" for name, value in one.options.items()},
-        "figures": [percent(test.get(name), 1, "") for name in figures],
+        "figures": [format_percent(test.get(name), 1, "") for name in figures],
     }

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from logit_correction.functional.groups import wilson_interval
 from logit_correction.render.folder import Comparison, Series
-from logit_correction.render.wording import NBSP, listing, percent, points
+from logit_correction.render.formatting import NBSP, format_list, format_percent, format_points
 
 #: The method that everything is measured against.
 BASELINE = "ERM"
@@ -57,8 +57,8 @@ def verdict(comparison: Comparison) -> Verdict:
 
 def _right(series: tuple[Series, ...], key: str) -> str:
     digits = _digits([_value(one, key) for one in series])
-    first = f"{series[0].name} is right in {percent(series[0].figure(key), digits)} of the cases"
-    return listing([first, *(f"{one.name} in {percent(one.figure(key), digits)}" for one in series[1:])])
+    first = f"{series[0].name} is right in {format_percent(series[0].figure(key), digits)} of the cases"
+    return format_list([first, *(f"{one.name} in {format_percent(one.figure(key), digits)}" for one in series[1:])])
 
 
 def _value(series: Series, key: str) -> float:
@@ -74,8 +74,8 @@ def _digits(values: Sequence[float]) -> int:
 
 def _gap(one: float, other: float, digits: int) -> str:
     """The distance of two figures as the reader sees them, so that the numbers of a sentence agree."""
-    shown, other_shown = (float(percent(value, digits, unit="")) for value in (one, other))
-    return points((shown - other_shown) / 100)
+    shown, other_shown = (float(format_percent(value, digits, unit="")) for value in (one, other))
+    return format_points((shown - other_shown) / 100)
 
 
 def _outcome(series: tuple[Series, ...], key: str) -> str:
@@ -129,10 +129,10 @@ def _alone(series: Series, key: str) -> str:
     conflicting = {"minority": "where it helps", "estimated_minority": "where it agrees"}
     elsewhere = series.figure(key.replace("minority", "majority") if key in conflicting else "average")
     digits = _digits([value] if elsewhere is None else [value, elsewhere])
-    sentence = f"{_PLACES[key]}, {series.name} is right in {percent(value, digits)} of the cases"
+    sentence = f"{_PLACES[key]}, {series.name} is right in {format_percent(value, digits)} of the cases"
     if elsewhere is not None:
         where = conflicting.get(key, "over all rows")
-        sentence += f", against {percent(elsewhere, digits)} {where}: a gap of {_gap(elsewhere, value, digits)}"
+        sentence += f", against {format_percent(elsewhere, digits)} {where}: a gap of {_gap(elsewhere, value, digits)}"
     return sentence + "."
 
 
@@ -166,7 +166,9 @@ def _side_effects(series: tuple[Series, ...], key: str | None) -> list[str]:
         told |= alone.get(str(key), set())
     for name, place in wording.items():
         if name not in told and all(one.figure(name) is not None for one in series):
-            sentences.append(f"{place}: {listing([f'{one.name} {percent(one.figure(name))}' for one in series])}.")
+            sentences.append(
+                f"{place}: {format_list([f'{one.name} {format_percent(one.figure(name))}' for one in series])}."
+            )
     return sentences
 
 
@@ -182,7 +184,7 @@ def _trust(series: tuple[Series, ...], key: str | None) -> list[str]:
         sentences.append("Each figure is one training run: of how far another seed would move it, it tells nothing.")
     else:
         runs = [f"{one.name} {len(one.runs)}{NBSP}run{'s' if len(one.runs) > 1 else ''}" for one in series]
-        sentences.append(f"Figures are means over seeds: {listing(runs)}.")
+        sentences.append(f"Figures are means over seeds: {format_list(runs)}.")
         sentences += _seeds(series, key)
     return sentences
 
@@ -193,6 +195,6 @@ def _seeds(series: tuple[Series, ...], key: str | None) -> list[str]:
     for one in series:
         spread, deviation = (None, None) if key is None else (one.spread(key), one.deviation(key))
         if spread is not None and deviation is not None:
-            low, high = (percent(end, 1, unit="") for end in spread)
-            told.append(f"from {low} to {high}{NBSP}% with {one.name} (standard deviation {points(deviation)})")
-    return [f"From seed to seed the figure above goes {listing(told)}."] if told else []
+            low, high = (format_percent(end, 1, unit="") for end in spread)
+            told.append(f"from {low} to {high}{NBSP}% with {one.name} (standard deviation {format_points(deviation)})")
+    return [f"From seed to seed the figure above goes {format_list(told)}."] if told else []

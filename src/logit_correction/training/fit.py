@@ -26,7 +26,7 @@ from logit_correction.training.networks import LayerRandomness, prepare
 from logit_correction.training.optim import clip_gradients, make_optimizer, set_learning_rates
 from logit_correction.training.record import Record
 from logit_correction.training.rules.base import ValidationRows
-from logit_correction.training.selection import offer, scored, validation_groups
+from logit_correction.training.selection import scored, update_best, validation_groups
 from logit_correction.training.watch import watched
 from logit_correction.types import Batch, InputError
 
@@ -92,7 +92,7 @@ class Fit:
         optimizer_state = None
         if resume:
             self.progress, parts = checkpoint.load(self.checkpoint_path)
-            checkpoint.take_up(self.checkpoint_path, self.algorithm, parts["algorithm"])
+            checkpoint.load_state(self.checkpoint_path, self.algorithm, parts["algorithm"])
             self.algorithm.stage = self.progress.stage
             self.record.load(parts["record"])
             optimizer_state = parts["optimizer"]
@@ -125,7 +125,7 @@ class Fit:
             seed=derive_seed(config.seed, "stage", self.algorithm.num_stages - 1 - progress.stage),
             shuffle=True,
             with_attributes=self.algorithm.needs_attributes,
-            row_weight=plan.row_weight,
+            sample_weight=plan.sample_weight,
             rank=self.fabric.global_rank,
             world_size=self.fabric.world_size,
         )
@@ -211,7 +211,7 @@ class Fit:
         self._publish(row)
         # A model of an early stage is not yet what the method makes, so only the last stage's are offered.
         if progress.stage + 1 == self.algorithm.num_stages:
-            offer(progress.best, self.rules, scores, progress.epoch, self.algorithm.state_dict())
+            update_best(progress.best, self.rules, scores, progress.epoch, self.algorithm.state_dict())
 
     def validation_rows(self) -> ValidationRows:
         """Return what the rules may look at of the validation rows, as the method stands."""

@@ -90,7 +90,7 @@ def clone_state(state: dict[str, object]) -> dict[str, object]:
     return {key: value.detach().clone() if isinstance(value, Tensor) else value for key, value in state.items()}
 
 
-def offer(
+def update_best(
     best: dict[str, Selected],
     rules: Sequence[str],
     scores: Mapping[str, float | None],

@@ -55,7 +55,7 @@ def tune(
     """
     from logit_correction.benchmark.executors import ProcessExecutor
     from logit_correction.runs.folder import make
-    from logit_correction.runs.lock import hold
+    from logit_correction.runs.lock import acquire
     from logit_correction.runs.parts import complete
     from logit_correction.tuning.objective import Objective, usual_objective
 
@@ -66,7 +66,7 @@ def tune(
         raise InputError("--objective last chooses nothing: take valid_worst_class, or another of `list rules`")
     config = complete(replace(config, training=replace(config.training, also_select=_also(config, rule))))
     make(out)
-    with hold(out):
+    with acquire(out):
         _check_same(out, config, rule)
         executor: Executor = ProcessExecutor(jobs)
         try:
