@@ -19,8 +19,6 @@ EXAMPLES = {"data": "Digits", "method": "LC", "network": "MLP", "biased_network"
 
 Optimizer = Literal["adam", "adamw", "sgd"]
 Schedule = Literal["cosine", "step", "none"]
-Rule = Literal["last", "valid_average", "valid_worst_class", "valid_group_balanced", "valid_worst_group"]
-
 Watch = Literal["test", "train_margins"]
 
 
@@ -43,7 +41,8 @@ class TrainingConfig:
         step_every: Steps between two falls of the step schedule.
         step_factor: Factor of each fall of the step schedule.
         gradient_clip: Largest gradient norm, per network; 0 does not clip.
-        selection: Which epoch's weights to report and keep; none of the rules reads the test split.
+        selection: Rule by which an epoch's weights are reported and kept: `logit-correction list rules` shows them, a
+            dotted path names one of your own; none reads the test split.
         also_select: Further rules to report beside.
         seed: Seed of the weights, the order of the rows and all else that is random in training.
         device: auto, cpu or cuda.
@@ -73,8 +72,8 @@ class TrainingConfig:
     step_every: int = 10_000
     step_factor: float = 0.5
     gradient_clip: float = 0.0
-    selection: Rule = "last"
-    also_select: list[Rule] = field(default_factory=lambda: ["valid_average"])
+    selection: str = "last"
+    also_select: list[str] = field(default_factory=lambda: ["valid_average"])
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     devices: int = 1

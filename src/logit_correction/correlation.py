@@ -91,6 +91,21 @@ class Correlation:
             weights[label, row] = 1.0 / len(row)
         return cls(weights)
 
+    @classmethod
+    def counted(cls, label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> Correlation:
+        """Return the correlation of which each label's majority is its commonest value; rows of -1 are left out.
+
+        Args:
+            label: (N,) long.
+            attribute: (N,) long.
+            num_labels: L.
+            num_attributes: K.
+        """
+        known = attribute >= 0
+        cell = label[known] * num_attributes + attribute[known]
+        counts = torch.bincount(cell, minlength=num_labels * num_attributes).view(num_labels, num_attributes)
+        return cls.from_table(counts.argmax(dim=1, keepdim=True).tolist(), num_attributes)
+
     @property
     def weights(self) -> Tensor:
         """(L, K) float64 on the CPU, a copy."""

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.base import AttributeEstimator, Estimate, counted_correlation, known_correlation
+from logit_correction.attributes.base import AttributeEstimator, Estimate, known_correlation
 from logit_correction.correlation import Correlation
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.mlp import MLP
@@ -109,7 +109,7 @@ def test_the_known_correlation_is_asked_for_where_there_is_none() -> None:
 
 def test_the_commonest_value_is_a_labels_majority() -> None:
     label, attribute = torch.tensor([0, 0, 0, 0, 1, 1, 1]), torch.tensor([2, 2, 1, -1, -1, -1, 1])
-    found = counted_correlation(label, attribute, num_labels=2, num_attributes=3)
+    found = Correlation.counted(label, attribute, num_labels=2, num_attributes=3)
     assert found.to_table() == [[2], [1]] and found.num_attributes == 3
 
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.heads import HeadTraining, cross_fit, relabeled, standardized, train_head
+from logit_correction.attributes.heads import HeadTraining, cross_fit, relabeled, train_head
+from logit_correction.attributes.kept_heads import standardized
 
 TRAINING = HeadTraining(epochs=4, learning_rate=1e-2)
 

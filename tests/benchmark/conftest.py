@@ -30,7 +30,15 @@ GRID = {
 }
 
 #: Files of a finished run.
-FILES = {"config.yaml", "metrics.csv", "report.json", "report.html", "predictions.parquet", "checkpoint.pt"}
+FILES = {
+    "config.yaml",
+    "metrics.csv",
+    "report.json",
+    "report.html",
+    "predictions.parquet",
+    "validation.parquet",
+    "checkpoint.pt",
+}
 
 
 @dataclass

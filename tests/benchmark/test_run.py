@@ -16,7 +16,15 @@ from logit_correction.benchmark import read, results, run
 from logit_correction.benchmark.results import OF_THE_MACHINE
 from logit_correction.benchmark.work import Job, Outcome
 
-FILES = {"config.yaml", "metrics.csv", "report.json", "report.html", "predictions.parquet", "checkpoint.pt"}
+FILES = {
+    "config.yaml",
+    "metrics.csv",
+    "report.json",
+    "report.html",
+    "predictions.parquet",
+    "validation.parquet",
+    "checkpoint.pt",
+}
 
 
 class Told:

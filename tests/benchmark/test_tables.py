@@ -157,3 +157,18 @@ def test_latex_is_well_formed() -> None:
     assert all(text.count(rf"\{rule}rule") == 1 for rule in ("top", "bottom"))
     simple = latex(benchmark(paper={}), frame())
     assert r"\begin{tabular}{llrrr}" in simple and "cmidrule" not in simple
+
+
+def test_a_column_without_attributes_has_nothing_in_bold_and_the_estimated_groups() -> None:
+    runs = frame().assign(worst_group=0.2, estimated_group_balanced=None, estimated_by=None)
+    unnamed = runs["column"] == "2"
+    runs.loc[unnamed, ["group_balanced", "worst_group"]] = None
+    runs.loc[unnamed, "estimated_group_balanced"] = [0.5, 0.6, 0.7, 0.9]
+    runs.loc[unnamed, "estimated_by"] = "heads on colour"
+    text = markdown(benchmark(), runs)
+    assert cells(text, "LC")[1].startswith("**") and cells(text, "ERM")[3] == "60.0 (10.0)"
+    assert cells(text, "LC")[3] == "90.0"
+    assert "In 2 the test rows name no attributes: groups are estimated, by heads on colour, and nothing is" in text
+    assert "name no attributes" not in markdown(benchmark(), frame())
+    plain = markdown(benchmark(metric="average"), runs.drop(columns=["estimated_group_balanced", "estimated_by"]))
+    assert cells(plain, "LC")[3] == "50.0" and "there are no groups, and nothing is in bold" in plain

@@ -10,7 +10,15 @@ import pytest
 
 from logit_correction.cli import quickstart_command
 
-FILES = {"config.yaml", "metrics.csv", "report.json", "report.html", "predictions.parquet", "checkpoint.pt"}
+FILES = {
+    "config.yaml",
+    "metrics.csv",
+    "report.json",
+    "report.html",
+    "predictions.parquet",
+    "validation.parquet",
+    "checkpoint.pt",
+}
 
 
 @pytest.fixture(autouse=True)

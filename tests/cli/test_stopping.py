@@ -21,7 +21,15 @@ WORDS = ("--data", "Digits", *METHOD, "--network", "MLP", "--epochs", "3", "--ba
 OPTIONS = (*WORDS, "--threads", "1", "--log_every", "3", "--also_select", "[valid_average]")
 STEPS = 40
 
-FILES = {"config.yaml", "metrics.csv", "report.json", "report.html", "predictions.parquet", "checkpoint.pt"}
+FILES = {
+    "config.yaml",
+    "metrics.csv",
+    "report.json",
+    "report.html",
+    "predictions.parquet",
+    "validation.parquet",
+    "checkpoint.pt",
+}
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 
 from logit_correction.correlation import Correlation
 from logit_correction.evaluation import GroupReport, Predictions
+from logit_correction.evaluation.estimated import EstimatedAttributes, judge_by_estimate
 from logit_correction.render.image_uris import png_uris
 
 DIGITS = [str(i) for i in range(10)]
@@ -155,9 +157,14 @@ def birds_run(
     label_names: tuple[str, str] = ("landbird", "waterbird"),
     attribute_names: tuple[str, str] | None = ("land", "water"),
     correlated: bool = True,
+    seed: int = 0,
+    estimated: bool = False,
     **extra: Any,
 ) -> Path:
-    """Two birds on two grounds, as Waterbirds; without ``attribute_names`` nothing is known of the ground."""
+    """Two birds on two grounds, as Waterbirds; without ``attribute_names`` nothing is known of the ground.
+
+    ``estimated``: LC says of every row which ground it seems to be.
+    """
     sizes = [[2255, 2255], [642, 642]]
     label = np.repeat([0, 0, 1, 1], np.ravel(sizes))
     ground = np.repeat([0, 1, 0, 1], np.ravel(sizes))
@@ -165,10 +172,13 @@ def birds_run(
         index=np.arange(len(label)),
         label=label,
         attribute=ground if attribute_names else None,
-        logits=predict(label, label != ground, skill or SKILL[method], 2, len(method)),
+        logits=predict(label, label != ground, skill or SKILL[method], 2, len(method) + 10 * seed),
         label_names=label_names,
         attribute_names=attribute_names or (),
     )
+    if estimated and method == "LC":
+        likely = EstimatedAttributes(ground, [f"that of {name}" for name in label_names], [[0], [1]], "heads on border")
+        predictions = replace(predictions, estimate=likely)
     data = {
         "name": "Waterbirds",
         "options": {"root": "/data"},
@@ -176,8 +186,13 @@ def birds_run(
         "counts": {"train": [[3498, 184], [56, 1057]], "valid": [[467, 466], [133, 133]], "test": sizes},
     }
     correlation = Correlation.one_to_one(2) if correlated and attribute_names else None
-    report = report_of(method, predictions, correlation, 0, {"data": data} | extra)
-    return write_run(folder, report, metrics_table(12, 5, method == "LC", (0.95, 0.7), 0))
+    report = report_of(method, predictions, correlation, seed, {"data": data} | extra)
+    if predictions.estimate is not None:
+        report["test"]["estimated"] = judge_by_estimate(predictions, predictions.estimate)
+    run = write_run(folder, report, metrics_table(12, 5, method == "LC", (0.95, 0.7), 0))
+    if estimated:
+        predictions.save(run / "predictions.parquet")
+    return run
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def overlapping(report: dict[str, Any]) -> None:
 def test_overlapping_groups_are_shown_with_their_own_counts(birds: Callable[..., Path], tmp_path: Path) -> None:
     run = changed(birds(tmp_path / "run", "ERM"), overlapping)
     (comparison,) = compare([RunFolder.read(run)])
-    groups = part(comparison, several=False)["groups"]
+    groups = part(comparison, several=False)["groupings"][0]
     assert groups["overlapping"] and [row["train"] for row in groups["table"]] == [str(i) for i in range(100, 116)]
     write_page([run], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")

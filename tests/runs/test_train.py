@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig
-from logit_correction.config import Rule
 from logit_correction.data.table import DataTable
 from logit_correction.runs import train
 
@@ -31,7 +30,7 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
 def test_without_a_page_everything_else_is_there(tmp_path: Path) -> None:
     run = train(config(), tmp_path / "run", page=False)
     assert run == tmp_path / "run"
-    files = {"config.yaml", "metrics.csv", "report.json", "predictions.parquet", "checkpoint.pt"}
+    files = {"config.yaml", "metrics.csv", "report.json", "predictions.parquet", "validation.parquet", "checkpoint.pt"}
     assert {path.name for path in run.iterdir()} == files
 
 
@@ -77,11 +76,12 @@ def test_the_global_random_state_plays_no_part(tmp_path: Path) -> None:
         ("last", ["label"]),
         ("valid_average", ["label"]),
         ("valid_worst_class", ["label"]),
+        ("valid_class_difference", ["label"]),
         ("valid_group_balanced", ["label", "attribute"]),
         ("valid_worst_group", ["label", "attribute"]),
     ],
 )
-def test_every_rule_says_which_labels_it_reads(rule: Rule, read: list[str], tmp_path: Path) -> None:
+def test_every_rule_says_which_labels_it_reads(rule: str, read: list[str], tmp_path: Path) -> None:
     run = train(config(selection=rule, also_select=[]), tmp_path / "run", page=False)
     report = json.loads((run / "report.json").read_text())
     assert report["selection"]["rule"] == rule and report["other_selections"] == []

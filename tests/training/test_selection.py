@@ -3,57 +3,118 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
-from logit_correction.config import Rule
 from logit_correction.data.scoring import Scoring
+from logit_correction.errors import InputError
+from logit_correction.evaluation.estimated import EstimatedAttributes
+from logit_correction.functional import group_membership
+from logit_correction.training.rules import RULES
+from logit_correction.training.rules.base import ValidationRows
 from logit_correction.training.selection import (
-    LABELS_READ,
     Selected,
     clone_state,
     reads_attributes,
-    scoring_groups,
+    rule_of,
+    scored,
     update_best,
-    validation_scores,
+    validation_groups,
 )
 
 LABEL = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1, 1])
 ATTRIBUTE = torch.tensor([0, 0, 0, 1, 0, 1, 1, 1, 1, 1])
 PREDICTION = torch.tensor([0, 0, 1, 1, 1, 1, 1, 1, 1, 0])
+GROUPS = group_membership(LABEL, ATTRIBUTE, 2, 2)
 
 
-def test_scores_equal_those_worked_out_by_hand() -> None:
-    scores = validation_scores(PREDICTION, LABEL, ATTRIBUTE, 2, 2)
-    # Right: 2 of 3, 0 of 1, 1 of 1, 4 of 5 in the groups (0,0), (0,1), (1,0), (1,1).
-    assert scores == pytest.approx(
-        {
-            "valid_average": 7 / 10,
-            "valid_worst_class": 2 / 4,
-            "valid_group_balanced": (2 / 3 + 0 + 1 + 4 / 5) / 4,
-            "valid_worst_group": 0.0,
-        }
-    )
+def estimate(attribute: Tensor = ATTRIBUTE, labels: int = 2) -> EstimatedAttributes:
+    names = [f"that of {name}" for name in "abc"[:labels]]
+    return EstimatedAttributes(attribute.numpy(), names, [[i] for i in range(labels)], "heads on colour")
+
+
+def score(name: str, rows: ValidationRows) -> float | None:
+    return rule_of(name).score(rows)
+
+
+# Right: 2 of 3, 0 of 1, 1 of 1, 4 of 5 in the groups (0,0), (0,1), (1,0), (1,1); 2 of 4 and 5 of 6 of the labels.
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("last", None),
+        ("valid_average", 7 / 10),
+        ("valid_worst_class", 2 / 4),
+        ("valid_class_difference", -(5 / 6 - 2 / 4)),
+        ("valid_group_balanced", (2 / 3 + 0 + 1 + 4 / 5) / 4),
+        ("valid_worst_group", 0.0),
+        ("valid_estimated_group_balanced", (2 / 3 + 0 + 1 + 4 / 5) / 4),
+        ("valid_estimated_worst_group", 0.0),
+        ("valid_view_agreement", -1 / 2),  # of rows 3 and 4, row 3 is said to be what its attribute goes with
+    ],
+)
+def test_scores_equal_those_worked_out_by_hand(name: str, expected: float | None) -> None:
+    rows = ValidationRows(PREDICTION, LABEL, 2, GROUPS, estimate())
+    assert score(name, rows) == (expected if expected is None else pytest.approx(expected))
+
+
+def test_every_rule_is_tested_above() -> None:
+    (mark,) = test_scores_equal_those_worked_out_by_hand.pytestmark  # type: ignore[attr-defined]
+    assert [name for name, _ in mark.args[1]] and {name for name, _ in mark.args[1]} == set(RULES)
 
 
 def test_empty_groups_and_missing_labels_do_not_count() -> None:
-    scores = validation_scores(PREDICTION, LABEL, torch.zeros_like(ATTRIBUTE), 4, 3)
-    assert scores["valid_worst_class"] == 0.5 and scores["valid_worst_group"] == 0.5
-    assert scores["valid_group_balanced"] == pytest.approx((2 / 4 + 5 / 6) / 2)
+    nothing = torch.zeros_like(ATTRIBUTE)
+    rows = ValidationRows(PREDICTION, LABEL, 4, group_membership(LABEL, nothing, 4, 3), estimate(nothing))
+    assert score("valid_worst_class", rows) == 0.5 and score("valid_worst_group", rows) == 0.5
+    assert score("valid_group_balanced", rows) == pytest.approx((2 / 4 + 5 / 6) / 2)
+    assert score("valid_estimated_group_balanced", replace(rows, num_labels=2)) == pytest.approx((2 / 4 + 5 / 6) / 2)
+    assert score("valid_class_difference", rows) == pytest.approx(-(5 / 6 - 2 / 4))
 
 
-def test_without_attributes_there_are_no_group_scores() -> None:
-    scores = validation_scores(PREDICTION, LABEL, None, 2, 2)
-    assert scores.keys() == {"valid_average", "valid_worst_class"}
+def test_the_class_difference_is_the_mean_over_all_pairs() -> None:
+    label, prediction = torch.tensor([0, 0, 1, 1, 2, 2]), torch.tensor([0, 0, 1, 0, 0, 1])  # 1, 0.5 and 0
+    assert score("valid_class_difference", ValidationRows(prediction, label, 3)) == pytest.approx(-(0.5 + 1 + 0.5) / 3)
+    assert score("valid_class_difference", ValidationRows(prediction[:2], label[:2], 3)) == 0
 
 
-def test_every_rule_says_which_labels_it_reads() -> None:
-    assert LABELS_READ.keys() == set(get_args(Rule))
-    for rule, labels in LABELS_READ.items():
-        assert reads_attributes([rule]) is ("group" in rule) is ("attribute" in labels)
-    assert reads_attributes(["last", "valid_worst_group"]) and not reads_attributes(["last", "valid_average"])
+def test_a_third_label_is_no_flip_to_the_view() -> None:
+    label, attribute = torch.tensor([0, 0, 0, 1]), torch.tensor([1, 1, 1, 1])
+    rows = ValidationRows(torch.tensor([1, 2, 0, 1]), label, 3, estimate=estimate(attribute, 3))
+    assert score("valid_view_agreement", rows) == pytest.approx(-1 / 3)
+
+
+def test_without_estimates_or_groups_there_is_no_score_of_them() -> None:
+    rows = ValidationRows(PREDICTION, LABEL, 2)
+    for name in RULES:
+        needs = rule_of(name).needs_estimate or reads_attributes([name]) or name == "last"
+        assert (score(name, rows) is None) is needs, name
+    known = replace(rows, estimate=estimate(LABEL))
+    assert score("valid_view_agreement", known) is None and score("valid_estimated_worst_group", known) == 0.5
+
+
+def test_unknown_estimates_belong_to_no_group() -> None:
+    attribute = torch.full_like(LABEL, -1)
+    attribute[[0, 9]] = 1
+    rows = ValidationRows(PREDICTION, LABEL, 2, estimate=estimate(attribute))
+    assert score("valid_estimated_group_balanced", rows) == 0.5  # row 0 is right, row 9 is wrong
+
+
+def test_rules_that_read_attributes_are_those_of_named_groups() -> None:
+    assert [name for name in RULES if reads_attributes([name])] == ["valid_group_balanced", "valid_worst_group"]
+    assert list(scored(["last"])) == ["valid_average", "valid_worst_class"]
+    assert set(scored(["last", "valid_worst_group"])) == {
+        "valid_average", "valid_worst_class", "valid_group_balanced", "valid_worst_group",
+    }  # fmt: skip
+
+
+def test_what_is_no_rule_is_refused() -> None:
+    with pytest.raises(InputError, match=r"'valid_avg' is unknown.*take one of last"):
+        rule_of("valid_avg")
+    with pytest.raises(InputError, match="no selection rule"):
+        rule_of("collections.OrderedDict")
 
 
 def test_a_rule_takes_the_first_of_the_best_epochs() -> None:
@@ -93,21 +154,33 @@ def test_last_holds_nothing() -> None:
     assert best == {}
 
 
-def test_groups_of_their_own_take_the_place_of_label_and_attribute() -> None:
-    membership = torch.zeros(10, 3, dtype=torch.bool)
-    membership[[0, 1, 2], 0] = True  # two of three right
-    membership[[2, 3, 4, 5], 1] = True  # two of four right, one row in both groups
-    scores = validation_scores(PREDICTION, LABEL, ATTRIBUTE, 2, 2, membership)
-    assert scores["valid_worst_group"] == 0.5
-    assert scores["valid_group_balanced"] == pytest.approx((2 / 3 + 2 / 4) / 2)
-    assert scores == validation_scores(PREDICTION, LABEL, None, 2, 2, membership)
+def test_a_rule_without_a_score_leaves_the_last_weights() -> None:
+    best: dict[str, Selected] = {}
+    update_best(
+        best, ["valid_view_agreement", "valid_average"], {"valid_view_agreement": None, "valid_average": 0.0}, 1, {}
+    )
+    assert list(best) == ["valid_average"]
 
 
 def test_groups_are_handed_out_to_rules_that_read_attributes_alone(make_table: Any) -> None:
     table = make_table()
-    assert scoring_groups(table, ["valid_worst_group"]) is None
+    valid = table.split["valid"]
+    assert validation_groups(table, ["last", "valid_average", "valid_estimated_worst_group"]) is None
+    groups = validation_groups(table, ["last", "valid_worst_group"])
+    info = table.info
+    expected = group_membership(table.label[valid], table.attribute[valid], info.num_labels, info.num_attributes)
+    assert groups is not None and torch.equal(groups, expected)
     membership = torch.rand(len(table.label), 3) < 0.5
     table = replace(table, scoring=Scoring(membership, ["a"] * 3, ["b"] * 3))
-    assert scoring_groups(table, ["last", "valid_average"]) is None
-    groups = scoring_groups(table, ["last", "valid_worst_group"])
-    assert groups is not None and torch.equal(groups, membership[table.split["valid"]])
+    assert validation_groups(table, ["last", "valid_average"]) is None
+    own = validation_groups(table, ["valid_group_balanced"])
+    assert own is not None and torch.equal(own, membership[valid])
+
+
+def test_overlapping_groups_take_the_place_of_label_and_attribute() -> None:
+    membership = torch.zeros(10, 3, dtype=torch.bool)
+    membership[[0, 1, 2], 0] = True  # two of three right
+    membership[[2, 3, 4, 5], 1] = True  # two of four right, one row in both groups
+    rows = ValidationRows(PREDICTION, LABEL, 2, membership)
+    assert score("valid_worst_group", rows) == 0.5
+    assert score("valid_group_balanced", rows) == pytest.approx((2 / 3 + 2 / 4) / 2)

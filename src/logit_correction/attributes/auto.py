@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax
 
-from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder
+from logit_correction.attributes.base import UNKNOWN, Builder
 from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.evidence import Evidence, Thresholds
 from logit_correction.attributes.folds import gather_members, take_rows
@@ -20,6 +20,7 @@ from logit_correction.attributes.ordinary import (
     network_of_run,
 )
 from logit_correction.attributes.search import Judged, Search, looked_at
+from logit_correction.attributes.view_heads import HeadsOnViews
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import check_range
 from logit_correction.randomness import StepRandomness
@@ -35,7 +36,7 @@ FOLDS = 3
 MOST_ROWS = 10_000
 
 
-class Auto(AttributeEstimator):
+class Auto(HeadsOnViews):
     """Finds out whether there is a shortcut before anything is corrected. Reads no attribute label, of any split.
 
     1. Ordinary networks, of the kind of the robust one, are trained in folds, and predict rows that they did not see;
@@ -96,6 +97,7 @@ class Auto(AttributeEstimator):
         given = next((name for name, value in answered.items() if value is not None), None)
         if given is not None and epochs is not None:
             raise InputError(f"with {given} no network is trained to look for a shortcut: leave epochs out")
+        self.own_views = [*self.shortcut, *(views or [])]
         self.family_names, self.most_rows, self.epochs = views, rows or MOST_ROWS, epochs
         self.run, self.predictions = run, predictions
         self.num_stages = 0 if self.shortcut or given is not None else 1
@@ -236,7 +238,7 @@ class Auto(AttributeEstimator):
         estimator.attach(self._build, self._network, self.info, derive_seed(self.seed, "estimate"))
         estimator.setup(self.rows)
         estimates = estimator.estimate_rows(None)
-        self.likely = estimator.held_out
+        self.likely, self.kept = estimator.held_out, estimator.kept
         return estimates
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:

@@ -15,6 +15,7 @@ from logit_correction.distributed import broadcast_from_first
 from logit_correction.functional import cell_sums
 from logit_correction.randomness import StepRandomness
 from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step, TrainingRows
+from logit_correction.views.base import ViewInputs
 
 #: Builds a network whose weights depend on the run's seed and the network's role alone.
 Builder: TypeAlias = Callable[[NetworkFactory, str], nn.Module]
@@ -152,6 +153,18 @@ class AttributeEstimator(nn.Module, ABC):
         """Return the attribute (N,) of all rows, -1 where unknown, and their label's probability (N,) or None."""
         raise NotImplementedError
 
+    def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+        """Return the attribute (n,) of rows that were not trained on, -1 where unknown; reads no attribute label.
+
+        Args:
+            label: (n,) long: a row's own values are those that go with its label.
+            rows: The rows; networks of the estimator must be in evaluation mode.
+
+        Returns:
+            None where nothing can be told of other rows than those of training.
+        """
+        return None
+
     def settle(self, attribute: Tensor, label_probability: Tensor | None) -> None:
         """Keep the estimates of all rows; every process those of the first one."""
         self.row_attribute.copy_(attribute)
@@ -241,10 +254,3 @@ def known_correlation(choice: str, info: DataInfo) -> Correlation:
     if info.correlation is None:
         raise InputError("correlation=known needs a data source that knows which labels go with which attribute values")
     return info.correlation
-
-
-def counted_correlation(label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> Correlation:
-    """Return the correlation of which each label's majority is its commonest attribute value, rows of -1 left out."""
-    known = (attribute >= 0).double()
-    counts = cell_sums(label, attribute.clamp_min(0), known, num_labels, num_attributes)[0]
-    return Correlation.from_table(counts.argmax(dim=1, keepdim=True).tolist(), num_attributes)

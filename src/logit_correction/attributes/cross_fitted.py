@@ -10,11 +10,13 @@ from torch import Tensor
 from logit_correction.attributes.base import Builder, known_correlation
 from logit_correction.attributes.folds import FoldNetworks
 from logit_correction.attributes.heads import HeadTraining
-from logit_correction.attributes.view_heads import features_of, held_out_by_heads, likely_attribute
+from logit_correction.attributes.kept_heads import Head, KeptHeads, answers
+from logit_correction.attributes.view_heads import HeadsOnViews, features_of, held_out_by_heads, likely_attribute
 from logit_correction.correlation import Correlation
 from logit_correction.errors import check_range
 from logit_correction.functional import GceForm
 from logit_correction.types import DataInfo, InputError, NetworkFactory, TrainingRows
+from logit_correction.views.base import ViewInputs
 from logit_correction.views.choose import find_views
 
 INFINITY = math.inf
@@ -26,7 +28,7 @@ LINEAR_ODDS, HIDDEN_ODDS, NETWORK_ODDS = 4.0, 3.0, 1.0
 LINEAR_FEATURES = 100
 
 
-class CrossFitted(FoldNetworks):
+class CrossFitted(FoldNetworks, HeadsOnViews):
     """Learners trained on one half of the rows, with generalized cross-entropy, estimate the other half.
 
     What a learner knows by heart of a minority row does not help it on the other half, so there it goes by the
@@ -109,6 +111,7 @@ class CrossFitted(FoldNetworks):
         if view is not None and gce_form != "paper":
             raise InputError("gce_form concerns networks: leave it out beside view")
         self.views = [] if view is None else [view] if isinstance(view, str) else list(view)
+        self.own_views = self.views
         self.trains_network = not self.views
         self.splits, self.relabel_odds, self.head = splits, relabel_odds or 10.0, head
         self.odds = odds
@@ -152,7 +155,8 @@ class CrossFitted(FoldNetworks):
         """Estimate all rows from held-out class probabilities: of the networks, or of heads on the views."""
         label = self.rows.label
         if self.views:
-            self.row_features, few = features_of(self._found, self.rows)
+            self.row_features, scale, few = features_of(self._found, self.rows)
+            heads: list[Head] = []
             linear = self._suits_linear_head(self.row_features, few)
             training = HeadTraining(
                 epochs=self.epochs,
@@ -171,14 +175,24 @@ class CrossFitted(FoldNetworks):
                 rounds=self.rounds,
                 odds=self.relabel_odds,
                 seed=self.seed,
+                kept=heads,
             )
-            usual = LINEAR_ODDS if linear else HIDDEN_ODDS
+            odds = self.odds or (LINEAR_ODDS if linear else HIDDEN_ODDS)
+            self.kept = KeptHeads(self._found, *scale, heads, odds)
         else:
             assert outputs is not None
-            self.held_out, usual = outputs, NETWORK_ODDS
+            self.held_out, odds = outputs, self.odds or NETWORK_ODDS
         posterior = self.correlation.posterior(self.held_out)
         own = self.held_out.gather(1, label.unsqueeze(1)).squeeze(1)
-        return likely_attribute(posterior, label, self.correlation, usual if self.odds is None else self.odds), own
+        return likely_attribute(posterior, label, self.correlation, odds), own
+
+    def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+        """Return what the learners say of rows (n,) that none was trained on, all together."""
+        if self.views:
+            return super().estimate_new(label, rows)
+        probability = answers(self.predict, rows, self.row_attribute.device)
+        posterior = self.correlation.posterior(probability)
+        return likely_attribute(posterior, label, self.correlation, self.odds or NETWORK_ODDS)
 
     def _refuse_training(self) -> None:
         """Refuse options that do not apply to linear heads."""

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder, counted_correlation
+from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder
 from logit_correction.correlation import Correlation
 from logit_correction.data.tabular_io import read_frame, texts_of
 from logit_correction.errors import InputError, did_you_mean
@@ -114,7 +114,7 @@ class Given(AttributeEstimator):
         else:
             self._from_file(rows)
         sizes = self.info.num_labels, len(self.names)
-        self.correlation = counted_correlation(rows.label, self.given, *sizes)
+        self.correlation = Correlation.counted(rows.label, self.given, *sizes)
 
     def _from_column(self, rows: TrainingRows) -> None:
         columns = {} if rows.view_inputs is None else rows.view_inputs.columns

@@ -11,11 +11,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.biased import ramped_q
+from logit_correction.attributes.kept_heads import Head
 from logit_correction.functional import generalize
 from logit_correction.seeds import derive_seed, make_generator
-
-#: Standardised features are kept within so many standard deviations.
-MOST_DEVIATIONS = 8.0
 
 #: Least number of steps of a head, whatever the number of rows.
 LEAST_STEPS = 150
@@ -56,13 +54,6 @@ class HeadTraining:
         if self.epochs is not None:
             return self.epochs
         return max(3, math.ceil(LEAST_STEPS / math.ceil(num_rows / self.batch_size(num_rows))))
-
-
-def standardized(features: Tensor) -> Tensor:
-    """Bring features (N, F) to mean 0 and deviation 1, and within 8 deviations; what does not vary becomes 0."""
-    deviation, mean = torch.std_mean(features, dim=0)
-    scaled = (features - mean) / deviation.clamp_min(1e-4)
-    return scaled.clamp_(-MOST_DEVIATIONS, MOST_DEVIATIONS)
 
 
 def train_head(
@@ -115,6 +106,7 @@ def cross_fit(
     few: int | None = None,
     splits: int = 1,
     seed: int = 0,
+    kept: list[Head] | None = None,
 ) -> Tensor:
     """Return held-out class probabilities (N, L): each row's from heads that were trained on the other half.
 
@@ -126,6 +118,7 @@ def cross_fit(
         few: How many features logistic regression may use for each label; None for all.
         splits: Number of random splits into two halves, whose probabilities are averaged.
         seed: Seed of the splits and the heads.
+        kept: Takes the heads.
     """
     total = torch.zeros(len(features), num_labels)
     for split in range(splits):
@@ -133,13 +126,17 @@ def cross_fit(
         order = torch.randperm(len(features), generator=make_generator(seed, "halves", split))
         fold[order[len(order) // 2 :]] = 1
         if training is None:
-            total += held_out_logistic(features, target, fold, num_labels, few)
+            total += held_out_logistic(features, target, fold, num_labels, few, kept)
             continue
         for side in (0, 1):
             half, other = (fold == side).nonzero().squeeze(1), (fold != side).nonzero().squeeze(1)
             head = train_head(features, target, half, num_labels, training, derive_seed(seed, "half", split, side))
             with torch.no_grad():
                 total[other] += head(features[other]).softmax(dim=1)
+            if kept is not None:
+                layers = [layer for layer in head.modules() if isinstance(layer, nn.Linear)]
+                pairs = [(layer.weight.detach(), layer.bias.detach()) for layer in layers]
+                kept.append(Head(torch.arange(features.shape[1]), pairs))
     return total / splits
 
 
@@ -155,7 +152,14 @@ def relabeled(probability: Tensor, label: Tensor, odds: float) -> Tensor:
     return torch.where(greatest > odds * own, other, label)
 
 
-def held_out_logistic(features: Tensor, label: Tensor, fold: Tensor, num_labels: int, few: int | None = None) -> Tensor:
+def held_out_logistic(
+    features: Tensor,
+    label: Tensor,
+    fold: Tensor,
+    num_labels: int,
+    few: int | None = None,
+    kept: list[Head] | None = None,
+) -> Tensor:
     """Return held-out class probabilities (N, L) by logistic regression, each fold's from a fit on the others.
 
     Args:
@@ -164,25 +168,36 @@ def held_out_logistic(features: Tensor, label: Tensor, fold: Tensor, num_labels:
         fold: (N,) long, the fold of each row; -1 for rows that are learned from in any case, which are not predicted.
         num_labels: L.
         few: How many features may be used for each label, those that go with it most on the other folds; None for all.
+        kept: Takes the heads, one a fold.
     """
     found = torch.zeros(len(label), num_labels)
     for number in fold[fold >= 0].unique().tolist():
         held_out = fold == number
         chosen = telling_features(features[~held_out], label[~held_out], num_labels, few)
-        found[held_out] = _fold_logistic(features[:, chosen], label, held_out, num_labels)
+        found[held_out], layer = _fold_logistic(features[:, chosen], label, held_out, num_labels)
+        if kept is not None:
+            kept.append(Head(chosen, [layer]))
     return found
 
 
-def _fold_logistic(features: Tensor, label: Tensor, held_out: Tensor, num_labels: int) -> Tensor:
-    """Return class probabilities (n, L) of held-out rows by logistic regression on the others."""
+def _fold_logistic(
+    features: Tensor, label: Tensor, held_out: Tensor, num_labels: int
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Return class probabilities (n, L) of held-out rows by logistic regression on the others, and its layer."""
     from sklearn.linear_model import LogisticRegression
 
     # The richer the features, the stronger the shrinkage: a head that learns rows by heart tells nothing.
     head = LogisticRegression(C=1.0 if features.shape[1] <= RICH else 0.03, max_iter=300, tol=1e-3)
     head.fit(features[~held_out].numpy(), label[~held_out].numpy())
     found = torch.zeros(int(held_out.sum()), num_labels)
-    found[:, torch.from_numpy(head.classes_)] = torch.from_numpy(head.predict_proba(features[held_out].numpy())).float()
-    return found
+    there = torch.from_numpy(head.classes_)
+    found[:, there] = torch.from_numpy(head.predict_proba(features[held_out].numpy())).float()
+    weight, bias = torch.from_numpy(head.coef_).float(), torch.from_numpy(head.intercept_).float()
+    if len(there) == 2:  # one row of weights: those of the second label against the first
+        weight, bias = torch.cat([torch.zeros_like(weight), weight]), torch.cat([torch.zeros_like(bias), bias])
+    layer = torch.zeros(num_labels, features.shape[1]), torch.full((num_labels,), -torch.inf)
+    layer[0][there], layer[1][there] = weight, bias
+    return found, layer
 
 
 def telling_features(features: Tensor, label: Tensor, num_labels: int, few: int | None) -> Tensor:
@@ -233,5 +248,5 @@ def held_out_family(members: Sequence[Tensor], label: Tensor, fold: Tensor, num_
         others = fold != number
         chosen = telling_members([features[others] for features in members], label[others], num_labels)
         features = torch.cat([members[i] for i in chosen], dim=1)
-        found[~others] = _fold_logistic(features, label, fold == number, num_labels)
+        found[~others] = _fold_logistic(features, label, fold == number, num_labels)[0]
     return found

@@ -11,12 +11,14 @@ from torch.nn.functional import adaptive_avg_pool2d, interpolate, log_softmax, n
 
 from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate, known_correlation
 from logit_correction.attributes.biased import hide, ramped_q
+from logit_correction.attributes.kept_heads import answers
 from logit_correction.correlation import Correlation
 from logit_correction.errors import check_range
 from logit_correction.functional import GceForm, generalize
 from logit_correction.networks.base import Network, feature_size, frozen_statistics
 from logit_correction.randomness import StepRandomness
 from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step
+from logit_correction.views.base import ViewInputs
 
 #: Stages of the biased network: beside the robust one, or before it.
 BESIDE, ALONE = 0, 1
@@ -134,6 +136,11 @@ class Online(AttributeEstimator):
         probability = outputs[:, : self.info.num_labels]
         own = probability.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
         return self.correlation.posterior(probability).argmax(dim=1), own
+
+    def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+        """Return what the biased network says of rows (n,) as it stands."""
+        probability = answers(lambda inputs: self.predict(inputs) / self.temperature, rows, self.row_attribute.device)
+        return self.correlation.posterior(probability).argmax(dim=1)
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
         """Train on a batch, or look at it, and estimate the rows' attributes (eq. 3, 11, 12)."""

@@ -8,13 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from logit_correction.attributes.kept_heads import answers
 from logit_correction.attributes.search import Judged, looked_at
 from logit_correction.data.tabular_io import read_frame, texts_of
 from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.seeds import make_generator
-from logit_correction.types import DataInfo, Inputs, TrainingRows
+from logit_correction.types import DataInfo, TrainingRows
 
 #: What columns of class probabilities begin with; `predict` writes the first, the audit the second.
 PREFIXES = ("probability_", "p_")
@@ -37,21 +38,12 @@ def network_of_run(run: str, info: DataInfo) -> nn.Module:
     return network.requires_grad_(False)
 
 
-@torch.no_grad()
 def held_out_by_run(network: nn.Module, rows: TrainingRows, device: torch.device) -> Judged:
     """Return what a finished run says of the validation rows, all of them."""
     assert rows.view_inputs is not None
-    found = []
     network.eval()
-    for chunk in rows.view_inputs.image_chunks():
-        inputs = rows.view_inputs.inputs(chunk)
-        if isinstance(inputs, dict):
-            moved: Inputs = {name: value.to(device) for name, value in inputs.items()}
-        else:
-            moved = inputs.to(device)
-        found.append(network(moved).float().softmax(dim=1).cpu())
     places = torch.arange(len(rows.label))
-    return Judged("valid", places, torch.cat(found), torch.zeros_like(places))
+    return Judged("valid", places, answers(network, rows.view_inputs, device), torch.zeros_like(places))
 
 
 class PredictionsFile:

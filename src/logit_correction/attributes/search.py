@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.evidence import RICH, Evidence, Signs, Thresholds, conclude, signs_of, told
-from logit_correction.attributes.heads import held_out_family, held_out_logistic, standardized, telling_members
+from logit_correction.attributes.heads import held_out_family, held_out_logistic, telling_members
+from logit_correction.attributes.kept_heads import standardized
 from logit_correction.types import TrainingRows
 from logit_correction.views.base import View, ViewInputs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, counted_correlation
+from logit_correction.attributes.base import UNKNOWN, AttributeEstimator
 from logit_correction.correlation import Correlation
 from logit_correction.types import DataInfo, InputError, TrainingRows
 
@@ -37,7 +37,7 @@ class TrueAttributes(AttributeEstimator):
             raise InputError("TrueAttributes needs the attribute of every training row: give TrainingRows.attribute")
         if self.info.correlation is None:
             sizes = self.info.num_labels, self.info.num_attributes
-            self.correlation = counted_correlation(rows.label, rows.attribute, *sizes)
+            self.correlation = Correlation.counted(rows.label, rows.attribute, *sizes)
 
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Return the attributes."""

@@ -1,28 +1,70 @@
-"""From views to held-out class probabilities of every row, and from these to its likely attribute."""
+"""From views to class probabilities of rows that heads did not see, and from these to their likely attribute."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.heads import HeadTraining, cross_fit, relabeled, standardized
+from logit_correction.attributes.base import AttributeEstimator
+from logit_correction.attributes.heads import HeadTraining, cross_fit, relabeled
+from logit_correction.attributes.kept_heads import Head, KeptHeads, scale_of, scaled
 from logit_correction.correlation import Correlation
 from logit_correction.seeds import derive_seed
 from logit_correction.types import TrainingRows
-from logit_correction.views.base import View
+from logit_correction.views.base import View, ViewInputs
+from logit_correction.views.choose import can_look
 
 
-def features_of(views: Sequence[View], rows: TrainingRows) -> tuple[Tensor, int | None]:
-    """Return the views' features (N, F), side by side, and how many of them a head may use, if that is said."""
+class HeadsOnViews(AttributeEstimator):
+    """An estimator by heads on views, which can be kept to tell of other rows than those of training.
+
+    Attributes:
+        kept: The heads; None before they are trained, and where there are none.
+        own_views: Views by name that the options give; a checkpoint may bring in no other class of a user's own.
+    """
+
+    def __init__(self) -> None:
+        """Start without heads."""
+        super().__init__()
+        self.kept: KeptHeads | None = None
+        self.own_views: list[str] = []
+
+    def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+        """Return what the heads say of rows (n,), by the same odds as of training rows; None where they cannot look."""
+        if self.kept is None or not all(can_look(view, rows) for view in self.kept.views):
+            return None
+        posterior = self.correlation.posterior(self.kept.probability(rows))
+        return likely_attribute(posterior, label, self.correlation, self.kept.odds)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Return the heads too."""
+        return {**super().get_extra_state(), "kept": None if self.kept is None else self.kept.state()}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Take over the heads too; older runs have none."""
+        super().set_extra_state(state)
+        self.kept = KeptHeads.from_state(state.get("kept"), self.own_views)
+
+
+def features_of(views: Sequence[View], rows: TrainingRows) -> tuple[Tensor, tuple[Tensor, Tensor], int | None]:
+    """Fit the views, and look through them.
+
+    Returns:
+        Their features (N, F), side by side and standardised; mean and deviation (F,) that they had; how many of them a
+        head may use, if that is said.
+    """
     assert rows.view_inputs is not None
     parts = []
     for view in views:
         rows.report(f"looking at {view.name}")
         view.fit(rows.view_inputs)
-        parts.append(standardized(view.features(rows.view_inputs)))
-    return torch.cat(parts, dim=1), next((view.few for view in views if view.few is not None), None)
+        parts.append(view.features(rows.view_inputs))
+    features = torch.cat(parts, dim=1)
+    scale = scale_of(features)
+    return scaled(features, *scale), scale, next((view.few for view in views if view.few is not None), None)
 
 
 def held_out_by_heads(
@@ -36,6 +78,7 @@ def held_out_by_heads(
     rounds: int,
     odds: float,
     seed: int,
+    kept: list[Head] | None = None,
 ) -> Tensor:
     """Return held-out class probabilities (N, L) by heads on features, after all rounds of relabelling.
 
@@ -49,6 +92,7 @@ def held_out_by_heads(
         rounds: Rounds of relabelling.
         odds: Held-out odds for another label from which a row has that one for its target in the next round.
         seed: Seed of everything random.
+        kept: Takes the heads of the last round.
     """
     target = rows.label
     for turn in range(rounds + 1):
@@ -62,6 +106,7 @@ def held_out_by_heads(
             few=few,
             splits=splits if last else 1,  # the targets of a round need be no better than that
             seed=derive_seed(seed, "round", turn),
+            kept=kept if last else None,
         )
         target = relabeled(found, rows.label, odds)
     return found

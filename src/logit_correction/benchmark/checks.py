@@ -15,6 +15,9 @@ KEYS = (
 #: Figures that a table may show.
 METRICS = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority")
 
+#: Those of label x attribute; where nobody named attributes, estimated groups take the place of these.
+BY_GROUP = ("group_balanced", "worst_group", "minority", "majority")
+
 #: Kind of drawing -> its options -> their choices, the default first.
 FIGURES: dict[str, dict[str, tuple[str, ...]]] = {
     "accuracy": {"metric": METRICS},

@@ -109,14 +109,12 @@ def results(benchmark: Benchmark, out: Path, also: Sequence[Path] = (), found: F
     """
     import pandas as pd
 
-    from logit_correction.runs.folder import read_report
+    from logit_correction.render.tables import reports_of
 
     found = found or find(benchmark, out, also)
-    rows: list[dict[str, Any]] = []
-    for cell in benchmark.cells(out):
-        folder = found.of(cell)
-        if folder is not None:
-            rows += _rows(cell, read_report(folder))
+    cells = [(cell, folder) for cell in benchmark.cells(out) if (folder := found.of(cell)) is not None]
+    reports = reports_of([folder for _, folder in cells])
+    rows = [row for (cell, _), report in zip(cells, reports, strict=True) for row in _rows(cell, report)]
     return pd.DataFrame(rows)
 
 
@@ -136,7 +134,8 @@ def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
                 "epochs": report["epochs"],
                 "method": report["method"],
                 "attributes_read": " ".join(splits),
-                **{k: v for k, v in block["test"].items() if not isinstance(v, list | dict)},
+                **{k: v for k, v in block["test"].items() if k != "estimated" and not isinstance(v, list | dict)},
+                **_estimated(block["test"]),
                 "minority_recall": minority.get("recall"),
                 "minority_precision": minority.get("precision"),
                 "verdict": evidence.get("verdict"),
@@ -148,6 +147,16 @@ def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _estimated(test: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures by estimated group, of test rows whose attributes nobody named."""
+    from logit_correction.render.estimated import flat_figures, names_attributes
+
+    if names_attributes(test) or not test.get("estimated"):
+        return {}
+    figures = {name: value for name, value in flat_figures(test).items() if name.startswith("estimated_")}
+    return figures | {"estimated_by": test["estimated"]["source"]}
 
 
 def history(benchmark: Benchmark, out: Path, also: Sequence[Path] = (), found: Found | None = None) -> pd.DataFrame:

@@ -8,17 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from logit_correction.benchmark.checks import BY_GROUP
+from logit_correction.training.rules import RULES
+
 if TYPE_CHECKING:
     from logit_correction.benchmark import Benchmark
-
-#: Rule -> whose weights it takes.
-SELECTIONS = {
-    "last": "those of the last epoch",
-    "valid_average": "those of the epoch with the best average accuracy on validation rows",
-    "valid_worst_class": "those of the epoch with the best worst-class accuracy on validation rows",
-    "valid_group_balanced": "those of the epoch with the best group-balanced accuracy on validation rows",
-    "valid_worst_group": "those of the epoch with the best worst-group accuracy on validation rows",
-}
 
 _ESCAPES = {character: f"\\{character}" for character in "{}$&#%_"} | {
     "\\": r"\textbackslash{}",
@@ -133,10 +127,24 @@ def _tables(benchmark: Benchmark, frame: pd.DataFrame) -> list[Table]:
 
 def _scores(benchmark: Benchmark, frame: pd.DataFrame) -> Any:
     """Return the figures of the table, those of each column by its own metric, grouped by row and column."""
-    score = pd.to_numeric(frame[benchmark.metric])
+    score = _figure(frame, benchmark.metric)
     for column, metric in benchmark.column_metrics.items():
-        score = score.where(frame["column"] != column, pd.to_numeric(frame[metric]))
+        score = score.where(frame["column"] != column, _figure(frame, metric))
     return score.groupby([frame["row"], frame["column"]])
+
+
+def _figure(frame: pd.DataFrame, metric: str) -> pd.Series[Any]:
+    """Return a figure of all runs; where nobody named attributes, that of the estimated groups."""
+    found = pd.to_numeric(frame[metric])
+    instead = f"estimated_{metric}"
+    return found.fillna(pd.to_numeric(frame[instead])) if metric in BY_GROUP and instead in frame else found
+
+
+def _unnamed(frame: pd.DataFrame) -> list[str]:
+    """Return the columns whose test rows name no attributes."""
+    if "worst_group" not in frame:
+        return []
+    return [str(column) for column, runs in frame.groupby("column", sort=False) if runs["worst_group"].isna().all()]
 
 
 def _table(benchmark: Benchmark, frame: pd.DataFrame, caption: str) -> Table:
@@ -144,13 +152,13 @@ def _table(benchmark: Benchmark, frame: pd.DataFrame, caption: str) -> Table:
     mean, deviation = (100 * grouped.mean()).dropna(), 100 * grouped.std()
     top = mean.groupby("column").max()
     columns = {column: any(column in cells for cells in benchmark.paper.values()) for column in benchmark.columns}
-    lines, best = {}, set()
+    lines, best, unnamed = {}, set(), _unnamed(frame)
     for name in dict.fromkeys([*benchmark.rows, *benchmark.paper]):
         cells = lines[name] = [_information(frame[frame["row"] == name])]
         for column, paper in columns.items():
             place = name, column
             if place in mean.index:
-                if len(benchmark.rows) > 1 and mean[place] == top[column]:
+                if len(benchmark.rows) > 1 and column not in unnamed and mean[place] == top[column]:
                     best.add((name, len(cells) + 1))
                 spread = deviation[place]
                 cells.append(f"{mean[place]:.1f}" + (f" ({spread:.1f})" if spread == spread else ""))
@@ -173,12 +181,22 @@ def _caption(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> str:
     least, most = int(count.min()), int(count.max())
     seeds = f"{most}" if least == most else f"{least} to {most}"
     over = f"mean (standard deviation) over {seeds} seeds" if most > 1 else "one seed"
-    weights = SELECTIONS.get(rule, "those it chose")
+    weights = RULES.get(rule, ("", "those it chose"))[1]
     caption = f"{_figures(benchmark)}, {over}. Selection rule: {rule}, the weights are {weights}."
     columns = f" Columns: {benchmark.column_title}." if benchmark.column_title else ""
     information = " Group information: the splits whose attributes training or selection read."
     paper = " Beside: the figures of the paper." if benchmark.paper else ""
-    return caption + columns + information + paper
+    return caption + columns + information + paper + _told(frame)
+
+
+def _told(frame: pd.DataFrame) -> str:
+    """Say which columns are judged by estimated groups, or by none."""
+    unnamed = _unnamed(frame)
+    if not unnamed:
+        return ""
+    sources = list(frame["estimated_by"].dropna().unique()) if "estimated_by" in frame else []
+    how = f"groups are estimated, by {'; '.join(sources)}, and" if sources else "there are no groups, and"
+    return f" In {', '.join(unnamed)} the test rows name no attributes: {how} nothing is in bold."
 
 
 def _information(frame: pd.DataFrame) -> str:

@@ -17,6 +17,7 @@ COMMANDS = {
     "evaluate": "show the group table of a finished run",
     "predict": "labels and probabilities for new files, a folder or a CSV",
     "report": "one page that compares runs",
+    "tune": "choose options of a run by its validation rows, on Optuna",
     "benchmark": "a grid of runs: methods, variants of the data and seeds",
     "data": "a contact sheet of a data source, to look at before training",
     "list": "what there is: methods, data, networks, benchmarks",

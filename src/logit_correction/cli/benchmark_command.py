@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
-import threading
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logit_correction.cli.arguments import Parser
 from logit_correction.cli.show import lines_of
+from logit_correction.cli.stopping import stoppable
 from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +37,7 @@ def main(arguments: list[str]) -> int:
 
     try:
         executor = _executor(options)  # first, since Ray has a handler of SIGTERM too
-        with _stoppable():
+        with stoppable():
             failed = grids.run(grid, out, executor, choose_progress(), options.also)
     except KeyboardInterrupt:
         again = shlex.join(["logit-correction", "benchmark", *arguments])
@@ -121,16 +118,3 @@ def _write(grid: Benchmark, out: Path, options: Namespace) -> None:
         with replacing(out / f"{name}.png") as temporary:
             temporary.write_bytes(figure.png)
     print(text)
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Let SIGTERM stop the runs as Ctrl-C does (in the main thread)."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

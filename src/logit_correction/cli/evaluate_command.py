@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logit_correction.cli.arguments import Parser
 from logit_correction.cli.show import percent, print_json
 from logit_correction.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def main(arguments: list[str]) -> int:
@@ -42,37 +45,60 @@ def main(arguments: list[str]) -> int:
     if options.json:
         print_json(figures)
     else:
-        _show(figures, f"{options.run}, {what}")
+        # Beside groups that the run's own data name, estimated ones would tell nothing new.
+        named = options.on is None and any(group["attribute"] is not None for group in figures["groups"])
+        _show(figures, f"{options.run}, {what}", None if named else figures["estimated"])
     return 0
 
 
-def _show(figures: dict[str, Any], title: str) -> None:
+def _show(figures: dict[str, Any], title: str, estimated: dict[str, Any] | None) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     console = Console()
+    if estimated is not None:
+        _show_estimated(estimated, console)
     table = Table(title=escape(title), title_justify="left", box=None, pad_edge=False)
     for name in ("label", "attribute"):
         table.add_column(name)
     for name in ("rows", "accuracy %", "95 % interval", "least margin", "mean margin"):
         table.add_column(name, justify="right")
     for group in figures["groups"]:
-        interval = "" if group["accuracy"] is None else f"{percent(group['low'])} - {percent(group['high'])}"
         margins = ("" if group[k] is None else f"{group[k]:.2f}" for k in ("margin_min", "margin_mean"))
         attribute = "unknown" if group["attribute"] is None else str(group["attribute"])
-        count = f"{group['count']:,}"
-        table.add_row(
-            escape(str(group["label"])),
-            escape(attribute),
-            count,
-            percent(group["accuracy"]),
-            interval,
-            *margins,
-        )
+        table.add_row(escape(str(group["label"])), escape(attribute), *_cells(group), *margins)
     console.print(table)
     names = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority", "adjusted_average")
     shown = ", ".join(
         f"{name.replace('_', '-')} {percent(figures[name])}" for name in names if figures.get(name) is not None
     )
     console.print(f"accuracy %: {shown}", highlight=False, soft_wrap=True)
+
+
+def _show_estimated(estimated: dict[str, Any], console: Console) -> None:
+    """Print the accuracy where the estimated attribute goes with the label, and where it conflicts with it."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from logit_correction.render.estimated import sides
+
+    table = Table(title=f"estimated groups: by {escape(estimated['source'])}", title_justify="left", box=None)
+    table.title_style, table.pad_edge = "", False
+    for name in ("label", "estimated attribute"):
+        table.add_column(name)
+    for name in ("rows", "accuracy %", "95 % interval"):
+        table.add_column(name, justify="right")
+    for side in sides(estimated["groups"]):
+        if side["count"]:
+            table.add_row(escape(side["label"]), side["attribute"], *_cells(side))
+    console.print(table)
+    words = {"minority": "conflicts", "majority": "agrees"}
+    shown = ", ".join(f"where it {word} {percent(estimated[name])}" for name, word in words.items())
+    console.print(f"accuracy %: {shown}; nobody named these attributes\n", highlight=False, soft_wrap=True)
+
+
+def _cells(group: dict[str, Any]) -> tuple[str, str, str]:
+    """Return rows, accuracy and interval of a group as text."""
+    interval = "" if group["accuracy"] is None else f"{percent(group['low'])} - {percent(group['high'])}"
+    return f"{group['count']:,}", percent(group["accuracy"]), interval

@@ -5,7 +5,7 @@ from __future__ import annotations
 from logit_correction.cli.arguments import Parser
 from logit_correction.cli.show import lines_of
 
-KINDS = ("methods", "estimators", "views", "presets", "data", "networks", "benchmarks")
+KINDS = ("methods", "estimators", "views", "presets", "data", "networks", "rules", "benchmarks")
 
 
 def main(arguments: list[str]) -> int:
@@ -25,6 +25,7 @@ def _entries(kind: str) -> list[tuple[str, str]]:
     from logit_correction.methods import METHODS
     from logit_correction.networks import NETWORKS
     from logit_correction.presets import PRESETS
+    from logit_correction.training.rules import RULES
     from logit_correction.views import VIEWS
 
     if kind == "benchmarks":
@@ -33,5 +34,12 @@ def _entries(kind: str) -> list[tuple[str, str]]:
         return list(shipped().items())
     if kind == "presets":
         return list(PRESETS.items())
-    known = {"methods": METHODS, "estimators": ESTIMATORS, "views": VIEWS, "data": SOURCES, "networks": NETWORKS}[kind]
+    known = {
+        "methods": METHODS,
+        "estimators": ESTIMATORS,
+        "views": VIEWS,
+        "data": SOURCES,
+        "networks": NETWORKS,
+        "rules": RULES,
+    }[kind]
     return [(name, line) for name, (_, line) in known.items()]

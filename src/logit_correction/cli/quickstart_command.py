@@ -26,9 +26,9 @@ def main(arguments: list[str]) -> int:
     from logit_correction.cli.show import announce
     from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
     from logit_correction.render.html import write_page
-    from logit_correction.render.tables import comparison_table, to_console
+    from logit_correction.render.tables import comparison_table, reports_of, to_console
     from logit_correction.runs import train
-    from logit_correction.runs.folder import PAGE, read_report
+    from logit_correction.runs.folder import PAGE
     from logit_correction.training.display import choose_display
     from logit_correction.training.interrupt import Interrupted
 
@@ -56,6 +56,6 @@ def main(arguments: list[str]) -> int:
     page = options.out / PAGE
     write_page(folders, page)
     console = Console()
-    console.print(to_console(comparison_table([read_report(folder) for folder in folders])))
+    console.print(to_console(comparison_table(reports_of(folders))))
     console.print(f"page: {page}", highlight=False, markup=False, soft_wrap=True)
     return 0

@@ -51,18 +51,18 @@ def _show_seeds(folders: list[Path], out: Path) -> None:
 
     from logit_correction.cli.show import show_evidence
     from logit_correction.render.html import write_page
-    from logit_correction.render.tables import comparison_table, to_console
-    from logit_correction.runs.folder import PAGE, read_report
+    from logit_correction.render.tables import comparison_table, reports_of, to_console
+    from logit_correction.runs.folder import PAGE
 
-    reports = [read_report(folder) for folder in folders]
+    reports = reports_of(folders)
     table, console = comparison_table(reports), Console()
     console.print(to_console(table))
     for report in reports:
         show_evidence(report, console, f"seed {report['seed']}: ")
-    for name in ("average", "group_balanced", "worst_group"):
+    for name in ("estimated_minority", "average", "group_balanced", "worst_group"):
         if name in table and bool(table[name].notna().all()):
             mean, spread = 100 * table[name].mean(), 100 * table[name].std()
-            what = name.replace("_", "-")
+            what = name.replace("_", "-") if name != "estimated_minority" else "conflict (est.)"
             console.print(f"{what}: {mean:.1f} % in the mean of {len(table)} seeds, standard deviation {spread:.1f}")
     write_page(folders, out / PAGE)
     console.print(f"page: {out / PAGE}", highlight=False, markup=False, soft_wrap=True)

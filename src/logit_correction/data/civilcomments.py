@@ -119,6 +119,11 @@ class CivilComments(DataSource):
         """Take a list of comments."""
         return self.form.store([str(value) for value in values])
 
+    def looks(self, values: Any, folder: Path | None = None) -> dict[str, Any]:
+        """Return the texts."""
+        texts = values[_TEXT].fillna("") if hasattr(values, "columns") else values
+        return {"texts": [str(value) for value in texts]}
+
 
 def _present(values: pd.Series[str], problems: Problems, required: bool = False) -> Tensor:
     """Return whether at least half of those asked said so, (M,) bool; nobody where nothing is written.

@@ -74,9 +74,7 @@ class Arrays(DataSource):
         augment = named_augmentation(self.augment, inputs.shape[2:]) if inputs.ndim == 4 else None
         store = ArrayStore(torch.from_numpy(inputs))
         table = build_table(raw, problems, lambda: store, self.splitting, self.on_bad_rows, augment)
-        if inputs.ndim != 2 or inputs.shape[1] > MOST_COLUMNS:
-            return table
-        return replace(table, columns={str(i): inputs[:, i] for i in range(inputs.shape[1])})
+        return replace(table, columns=columns_of(inputs))
 
     def _read(self) -> dict[str, NDArray[Any]]:
         try:
@@ -95,6 +93,17 @@ class Arrays(DataSource):
             raise InputError(f"this model takes arrays of shape {shape}, not image files")
         self.image_size = (shape[1], shape[2])
         return super().read_new(paths)
+
+    def looks(self, values: Any, folder: Path | None = None) -> dict[str, Any]:
+        """Return the columns of feature vectors."""
+        return {"columns": columns_of(np.asarray(values))}
+
+
+def columns_of(inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return the columns of feature vectors (n, F), named by their number, for views; none of anything else."""
+    if inputs.ndim != 2 or inputs.shape[1] > MOST_COLUMNS:
+        return {}
+    return {str(i): inputs[:, i] for i in range(inputs.shape[1])}
 
 
 def _known(values: NDArray[Any]) -> list[str | None]:

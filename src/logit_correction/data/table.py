@@ -231,6 +231,15 @@ class DataSource(ABC):
         """
         raise InputError(f"{type(self).__name__} takes image files or arrays, not {type(values).__name__}")
 
+    def looks(self, values: Any, folder: Path | None = None) -> dict[str, Any]:
+        """Return in what other forms views may look at new rows: ``texts``, ``columns``, ``files`` of ``ViewInputs``.
+
+        Args:
+            values: A data frame of a file, or what ``read_values`` took; rows that have been read without a fault.
+            folder: Of the file, which its files lie in.
+        """
+        return {}
+
     def as_store(self, values: Tensor) -> InputStore:
         """Return new inputs (n, *input_shape) in the form that this source's networks take."""
         return ArrayStore(values, self.scale)

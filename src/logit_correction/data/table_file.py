@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import Tensor
 
 from logit_correction.data.augment import AugmentationName, named_augmentation
@@ -155,11 +156,20 @@ class Table(DataSource):
         Raises:
             InputError: If a column is missing or rows are bad; names the first ten.
         """
+        return self._new(self._frame(values), None)
+
+    def looks(self, values: Any, folder: Path | None = None) -> dict[str, Any]:
+        """Return the texts, the columns or the files of new rows."""
+        return self.inputs.looks(self._frame(values), folder)
+
+    def _frame(self, values: Any) -> pd.DataFrame:
         import pandas as pd
 
         if isinstance(self.inputs, Texts) and not isinstance(values, pd.DataFrame | Mapping):
             values = {self.inputs.column: list(values)}
-        return self._new(pd.DataFrame(values), None)
+        if isinstance(values, Tensor | np.ndarray):  # numbers, in the order of the columns
+            return pd.DataFrame(np.asarray(values), columns=self.inputs.columns(pd.DataFrame()))
+        return pd.DataFrame(values)
 
     def _new(self, frame: pd.DataFrame, file: Path | None) -> InputStore:
         place = "the new rows" if file is None else str(file)

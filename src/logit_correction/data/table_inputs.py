@@ -52,6 +52,10 @@ class InputColumns(ABC):
     def new(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> InputStore:
         """Make the inputs of new rows, of a file in ``folder`` or from Python, as those of training were made."""
 
+    @abstractmethod
+    def looks(self, frame: pd.DataFrame, folder: Path | None) -> dict[str, Any]:
+        """Return in what other forms views may look at new rows, of a file in ``folder`` or from Python."""
+
     def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
         """Return the table with what only its training rows determine."""
         return table
@@ -103,9 +107,13 @@ class Texts(InputColumns):
         problems.raise_if_any("error", hint=FIX)
         return self.store(frame, problems, "error")
 
+    def looks(self, frame: pd.DataFrame, folder: Path | None) -> dict[str, Any]:
+        """Return the texts."""
+        return {"texts": self._texts(frame)}
+
     def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
         """Return the table with its texts."""
-        return replace(table, texts=self._texts(frame))
+        return replace(table, **self.looks(frame, None))
 
     def metadata(self) -> dict[str, object]:
         """Tell how the texts were read."""
@@ -147,9 +155,14 @@ class ImageFiles(InputColumns):
             paths, self.size, fit=self.fit, problems=problems, on_bad_rows=on_bad_rows, memory_limit=self.memory_limit
         )
 
+    def looks(self, frame: pd.DataFrame, folder: Path | None) -> dict[str, Any]:
+        """Return the files."""
+        root = self.root if folder is None else folder
+        return {"files": [root / (name or "") for name in texts_of(frame, self.column)]}
+
     def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
         """Return the table with its files; rows that name none belong to no split."""
-        return replace(table, files=[self.root / (name or "") for name in texts_of(frame, self.column)])
+        return replace(table, **self.looks(frame, self.root))
 
     def metadata(self) -> dict[str, object]:
         """Tell how the images were read."""
@@ -199,13 +212,14 @@ class Features(InputColumns):
         self.learnt = features.learn_columns(frame, self.columns(frame), table.split["train"])
         vectors = features.to_vectors(frame, self.learnt)
         metadata = table.metadata | {"features": f"{vectors.shape[1]}, standardised by the training rows"}
+        looks = self.looks(frame, None)
         return replace(
-            table,
-            inputs=ArrayStore(vectors),
-            metadata=metadata,
-            preparation={"columns": self.learnt},
-            columns=features.plain_columns(frame, [c for c in self.learnt if c["name"] not in self.others]),
+            table, inputs=ArrayStore(vectors), metadata=metadata, preparation={"columns": self.learnt}, **looks
         )
+
+    def looks(self, frame: pd.DataFrame, folder: Path | None) -> dict[str, Any]:
+        """Return the columns as they were written."""
+        return {"columns": features.plain_columns(frame, [c for c in self.learnt if c["name"] not in self.others])}
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         """Take over means and categories."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.files import replacing
 from logit_correction.types import InputError
 
@@ -37,6 +38,7 @@ class Predictions:
         split: Name of the split.
         membership: (N, G) bool, the groups to judge on where they are not label x attribute; they may overlap.
         groups: G pairs, the names of label and attribute of each of these groups.
+        estimate: What an attribute estimator says of the rows, in their order; None where none could tell.
 
     Raises:
         ValueError: A shape does not fit, or a label or an attribute is out of range.
@@ -60,6 +62,7 @@ class Predictions:
     split: str = "test"
     membership: Array | None = None
     groups: Sequence[tuple[str, str]] = ()
+    estimate: EstimatedAttributes | None = None
 
     def __post_init__(self) -> None:
         """Bring everything into one form and check it."""
@@ -127,6 +130,7 @@ class Predictions:
         index, first = np.unique(self.index, return_index=True)
         attribute = None if self.attribute is None else self.attribute[first]
         membership = None if self.membership is None else self.membership[first]
+        estimate = self.estimate and replace(self.estimate, attribute=self.estimate.attribute[first])
         return replace(
             self,
             index=index,
@@ -134,14 +138,15 @@ class Predictions:
             logits=self.logits[first],
             attribute=attribute,
             membership=membership,
+            estimate=estimate,
         )
 
     def save(self, path: Path | str) -> None:
         """Write a Parquet file, which is complete or absent.
 
         Its columns are index, label, attribute (-1 where unknown), prediction, logit_0, logit_1 and so on, and
-        where there are groups of their own to judge on group_0, group_1 and so on, true for the rows of the group;
-        the names and the split lie in its metadata.
+        where there are groups of their own to judge on group_0, group_1 and so on, true for the rows of the group, and
+        estimated_attribute where one was estimated; the names and the split lie in its metadata.
 
         Raises:
             OSError: The file cannot be written.
@@ -155,7 +160,10 @@ class Predictions:
         columns |= {f"logit_{number}": self.logits[:, number] for number in range(self.logits.shape[1])}
         if self.membership is not None:
             columns |= {f"group_{number}": self.membership[:, number] for number in range(len(self.groups))}
+        if self.estimate is not None:
+            columns |= {"estimated_attribute": self.estimate.attribute}
         facts = {name: getattr(self, name) for name in ("label_names", "attribute_names", "split", "groups")}
+        facts["estimate"] = None if self.estimate is None else self.estimate.facts()
         table = pa.table(columns).replace_schema_metadata({_METADATA_KEY: json.dumps(facts).encode()})
         with replacing(path) as temporary:
             pq.write_table(table, temporary)
@@ -174,6 +182,8 @@ class Predictions:
             table = pq.read_table(path)
             facts = json.loads(table.schema.metadata[_METADATA_KEY])
             column = {name: table[name].to_numpy() for name in table.column_names}
+            known = facts.pop("estimate", None)
+            estimate = known and EstimatedAttributes(attribute=_as_integers(column["estimated_attribute"]), **known)
             groups = [column[f"group_{i}"] for i in range(len(facts.get("groups", ())))]
             return cls(
                 index=column["index"],
@@ -181,6 +191,7 @@ class Predictions:
                 attribute=column["attribute"],
                 logits=np.stack([column[f"logit_{i}"] for i in range(len(facts["label_names"]))], axis=1),
                 membership=np.stack(groups, axis=1) if groups else None,
+                estimate=estimate,
                 **facts,
             )
         except FileNotFoundError as error:

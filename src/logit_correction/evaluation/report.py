@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
-from logit_correction.evaluation.predictions import Predictions
 from logit_correction.functional.groups import (
     group_accuracy,
     group_balanced_accuracy,
@@ -24,6 +23,9 @@ from logit_correction.functional.groups import (
     worst_group_accuracy,
 )
 from logit_correction.functional.losses import margin
+
+if TYPE_CHECKING:
+    from logit_correction.evaluation.predictions import Predictions
 
 _FIGURES = ("accuracy", "low", "high", "margin_min", "margin_mean")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pandas as pd
 import torch
 
 from logit_correction.functional.groups import wilson_interval
+from logit_correction.render.estimated import flat_figures, names_attributes, sides, with_estimates
 from logit_correction.render.formatting import format_list, format_name, format_value
 from logit_correction.render.plots import METHOD_COLORS, method_color
 from logit_correction.types import InputError
@@ -59,16 +61,23 @@ class RunFolder:
 
     @property
     def test(self) -> dict[str, Any]:
-        """Figures on the test split."""
-        return dict(self.report["test"])
+        """Figures on the test split; those by estimated group as ``estimated_minority`` and so on."""
+        return flat_figures(self.report["test"])
 
     @property
     def groups(self) -> pd.DataFrame:
         """Groups of the test split, with the columns of ``GroupReport.groups`` that ``report.json`` has."""
+        return self._frame(self.test["groups"])
+
+    @property
+    def estimated_groups(self) -> pd.DataFrame | None:
+        """The same of the estimated groups, two for each label; None where nothing is estimated."""
+        block = self.test.get("estimated")
+        return None if block is None else self._frame(sides(block["groups"]))
+
+    def _frame(self, groups: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         columns = ["label", "attribute", "count", "accuracy", "low", "high", "minority"]
-        frame = pd.DataFrame(
-            [{name: row.get(name) for name in columns} for row in self.test["groups"]], columns=columns
-        )
+        frame = pd.DataFrame([{name: row.get(name) for name in columns} for row in groups], columns=columns)
         for name in ("accuracy", "low", "high"):
             frame[name] = frame[name].astype(float)
         if frame["low"].isna().all():
@@ -129,14 +138,29 @@ class Series:
         values = self._values(key)
         return (min(values), max(values)) if values else None
 
+    def deviation(self, key: str) -> float | None:
+        """Return the standard deviation over the runs; None of one run, and where a run lacks the entry."""
+        values = self._values(key)
+        return stdev(values) if len(values) > 1 else None
+
     @property
     def groups(self) -> pd.DataFrame:
         """Groups with the mean accuracy over the runs; of several, ``low`` and ``high`` are the extremes."""
-        frames = [run.groups for run in self.runs]
-        if len(frames) == 1:
-            return frames[0]
-        accuracy = pd.concat([frame["accuracy"] for frame in frames], axis=1)
-        return frames[0].assign(accuracy=accuracy.mean(axis=1), low=accuracy.min(axis=1), high=accuracy.max(axis=1))
+        return _mean([run.groups for run in self.runs])
+
+    @property
+    def estimated_groups(self) -> pd.DataFrame | None:
+        """The same of the estimated groups; None where a run has none."""
+        frames = [run.estimated_groups for run in self.runs]
+        return None if any(frame is None for frame in frames) else _mean([one for one in frames if one is not None])
+
+
+def _mean(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return groups with their mean accuracy; of several, ``low`` and ``high`` are the extremes."""
+    if len(frames) == 1:
+        return frames[0]
+    accuracy = pd.concat([frame["accuracy"] for frame in frames], axis=1)
+    return frames[0].assign(accuracy=accuracy.mean(axis=1), low=accuracy.min(axis=1), high=accuracy.max(axis=1))
 
 
 @dataclass(frozen=True)
@@ -145,6 +169,19 @@ class Comparison:
 
     title: str
     series: tuple[Series, ...]
+
+    @property
+    def named(self) -> bool:
+        """Whether the test rows have attributes, so that the figures by group can be trusted."""
+        return names_attributes(self.series[0].runs[0].test)
+
+    @property
+    def estimated(self) -> dict[str, Any] | None:
+        """The estimated groups of the first run, where all series are judged by such; None otherwise."""
+        if self.named or any(one.estimated_groups is None for one in self.series):
+            return None
+        block: dict[str, Any] = self.series[0].runs[0].test["estimated"]
+        return block
 
 
 def compare(runs: Sequence[RunFolder]) -> list[Comparison]:
@@ -159,7 +196,7 @@ def compare(runs: Sequence[RunFolder]) -> list[Comparison]:
     options = [members[0].task() for members in tasks.values()]
     comparisons = []
     for members in tasks.values():
-        data = members[0]
+        members, data = with_estimates(members), members[0]
         title = ", ".join([data.report["data"]["name"], *_differences(data.task(), options)])
         comparisons.append(Comparison(title, tuple(_series(members))))
     return comparisons

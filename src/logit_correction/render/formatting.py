@@ -26,8 +26,8 @@ def format_percent(fraction: float | None, digits: int = 0, unit: str = NBSP + "
     for places in range(digits, digits + 3):
         text = f"{100 * fraction:.{places}f}"
         if (float(text) in (0, 100)) == (fraction in (0, 1)):
-            break
-    return text + unit
+            return text + unit
+    return f"{100 * fraction:.{digits}f}{unit}"  # what no reader would tell from 0 or 100
 
 
 def format_points(difference: float) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from logit_correction.render.estimated import flat_figures
 from logit_correction.render.evidence import block, found_shortcut, source_of, views_of
 from logit_correction.render.folder import Comparison, Series
 from logit_correction.render.formatting import format_name, format_percent, is_missing
@@ -25,10 +26,18 @@ _MOST_IMAGES = 24
 _GAPS = (
     ("minority", "majority", "right where the shortcut misleads", "right where the shortcut helps"),
     ("worst_group", "average", "right in the worst group", "right over all test rows"),
+    (
+        "estimated_minority",
+        "estimated_majority",
+        "right where the estimated attribute conflicts with the label",
+        "right where it agrees",
+    ),
 )
 
 #: Columns of the comparison: entry of the test block, heading, what it means.
 _COLUMNS = (
+    ("estimated_minority", "Conflicting", "rows whose estimated attribute conflicts with the label"),
+    ("estimated_majority", "Agreeing", "rows where it agrees"),
     ("minority", "Minority", "groups that conflict with the shortcut"),
     ("majority", "Majority", "groups that follow it"),
     ("group_balanced", "Group-balanced", "mean over all groups"),
@@ -49,9 +58,10 @@ def part(comparison: Comparison, several: bool) -> dict[str, Any]:
         "warnings": [
             (one.name, text) for one in series for run in one.runs for text in run.report.get("warnings") or []
         ],
-        "columns": [column for column in _COLUMNS if _is_shown(series, column[0])],
-        "rows": _rows(series),
-        "groups": _groups(series),
+        "columns": [column for column in _COLUMNS if _is_shown(comparison, column[0])],
+        "named": comparison.named,
+        "rows": _rows(series, comparison.named),
+        "groupings": _groupings(comparison),
         "curves": curves({one.name: one.runs[0].metrics for one in series}, {one.name: one.color for one in series}),
         "several_seeds": any(len(one.runs) > 1 for one in series),
         "evidence": _evidence(series),
@@ -64,7 +74,10 @@ def part(comparison: Comparison, several: bool) -> dict[str, Any]:
     }
 
 
-def _is_shown(series: Sequence[Series], key: str) -> bool:
+def _is_shown(comparison: Comparison, key: str) -> bool:
+    series = comparison.series
+    if key.startswith("estimated_") and comparison.named:
+        return False
     known = any(one.figure(key) is not None for one in series)
     if key == "adjusted_average":
         return any(_differ(one.figure(key), one.figure("average")) for one in series)
@@ -86,12 +99,16 @@ def _gaps(series: Sequence[Series]) -> dict[str, Any] | None:
     return None
 
 
-def _rows(series: Sequence[Series]) -> list[dict[str, Any]]:
-    """Rows of the comparison: for each series its mean if it has several runs, and each run's checkpoints."""
+def _rows(series: Sequence[Series], named: bool) -> list[dict[str, Any]]:
+    """Rows of the comparison: for each series its mean if it has several runs, and each run's checkpoints.
+
+    The best of a column is marked only where attributes are named: by plain accuracy a model wins that leans on the
+    shortcut, and what is estimated decides nothing.
+    """
     best = {}
     for key, _, _ in _COLUMNS:
         values = [value for one in series if (value := one.figure(key)) is not None]
-        best[key] = max(values) if len(values) > 1 else None
+        best[key] = max(values) if named and len(values) > 1 else None
     rows = []
     for one in series:
         mean = len(one.runs) > 1
@@ -106,7 +123,7 @@ def _rows(series: Sequence[Series]) -> list[dict[str, Any]]:
             rows.append(_row(one, "seed" if mean else "run", f"{note}, {chosen}", cells))
             for other in report.get("other_selections") or []:
                 note = f"{describe_selection(other)}, epoch {other.get('epoch', '–')}"
-                cells = {key: _cell(other["test"].get(key), None) for key in best}
+                cells = {key: _cell(flat_figures(other["test"]).get(key), None) for key in best}
                 rows.append(_row(one, "other", note, cells))
     return rows
 
@@ -119,25 +136,36 @@ def _cell(value: float | None, best: float | None) -> dict[str, Any]:
     return {"value": value, "text": format_percent(value, 1, ""), "best": value is not None and value == best}
 
 
-def _groups(series: Sequence[Series]) -> dict[str, Any]:
-    frames = {one.name: one.groups for one in series}
-    first = series[0].groups
+def _groupings(comparison: Comparison) -> list[dict[str, Any]]:
+    """The groups of the test rows; where nobody named them the estimated ones, and the labels after them."""
+    series, block = comparison.series, comparison.estimated
+    found = [_groups(series, {one.name: one.groups for one in series})]
+    if block is None:
+        return found
+    frames = {one.name: frame for one in series if (frame := one.estimated_groups) is not None}
+    return [_groups(series, frames, block["source"]), *found]
+
+
+def _groups(series: Sequence[Series], frames: dict[str, pd.DataFrame], estimated: str | None = None) -> dict[str, Any]:
+    first = frames[series[0].name]
     by_label = bool(first["attribute"].isna().all())
     bars = len(first) <= _MOST_BARS or by_label
     return {
         "by_label": by_label,
+        "estimated": estimated,
         "bars": group_bars(frames, {one.name: one.color for one in series}) if bars else None,
         "heatmaps": {} if bars else group_heatmaps(frames),
         "outlined": bool((first["minority"] == False).any()),  # noqa: E712  (None is neither)
         "starred": bool((first["minority"] == True).any()),  # noqa: E712
         "empty": bool((first["count"] == 0).any()),
         "overlapping": bool((series[0].runs[0].report["data"].get("scoring") or {}).get("overlapping")),
-        "table": _group_table(series, frames),
+        "table": _group_table(series, frames, None if estimated else train_counts(series[0].runs[0], len(first))),
     }
 
 
-def _group_table(series: Sequence[Series], frames: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
-    train = train_counts(series[0].runs[0], len(frames[series[0].name]))
+def _group_table(
+    series: Sequence[Series], frames: dict[str, pd.DataFrame], train: list[int] | None
+) -> list[dict[str, Any]]:
     rows = []
     for number, group in enumerate(frames[series[0].name].to_dict("records")):
         results = []

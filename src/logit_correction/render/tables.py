@@ -4,24 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from logit_correction.render.estimated import flat_figures, with_estimates
 from logit_correction.render.evidence import answer, sentence_of
+from logit_correction.render.folder import RunFolder
 from logit_correction.render.formatting import format_list, format_name, format_percent, format_value, is_missing
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 #: Columns of accuracies, fractions in the frame and per cent wherever it is shown.
-ACCURACIES = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority")
+ACCURACIES = (
+    "estimated_minority", "estimated_majority", "average", "group_balanced", "worst_group", "worst_class", "minority",
+    "majority",
+)  # fmt: skip
 
 #: Groups that a notebook shows.
 MOST_GROUPS = 20
 
 _COLUMNS = ("method", "epochs", "seed", *ACCURACIES, "selection")
-_HEADINGS = {"group_balanced": "Group-balanced", "worst_group": "Worst group", "worst_class": "Worst label"}
+_HEADINGS = {
+    "group_balanced": "Group-balanced",
+    "worst_group": "Worst group",
+    "worst_class": "Worst label",
+    "estimated_minority": "Conflict (est.)",
+    "estimated_majority": "Agree (est.)",
+}
+
+#: What a reader of a table without attributes is told.
+_UNNAMED = "The test rows name no attributes; by plain accuracy a model wins that leans on a shortcut, so none is bold."
+_ESTIMATED = "Conflict, agree: rows whose attribute, as it was estimated, does or does not go with their label."
 
 
 def comparison_table(reports: Sequence[dict[str, Any]], other_selections: bool = False) -> pd.DataFrame:
@@ -33,7 +49,8 @@ def comparison_table(reports: Sequence[dict[str, Any]], other_selections: bool =
 
     Returns:
         Frame with NaN for an accuracy that is not defined. Where no run is judged by groups, their columns give way to
-        the accuracy on the worst label.
+        the accuracy where the estimated attribute conflicts with the label, and where it agrees, if that is known, and
+        on the worst label.
     """
     rows = []
     for report in reports:
@@ -41,15 +58,35 @@ def comparison_table(reports: Sequence[dict[str, Any]], other_selections: bool =
         for other in (report.get("other_selections") or []) if other_selections else []:
             rows.append(_row(report, other, other["test"], other.get("epoch", report.get("epochs"))))
     by_group = not rows or any(row["worst_group"] is not None for row in rows)
-    left_out = ("worst_class",) if by_group else ("group_balanced", "worst_group", "minority", "majority")
+    estimated = ("estimated_minority", "estimated_majority")
+    if by_group:
+        left_out: tuple[str, ...] = ("worst_class", *estimated)
+    else:
+        left_out = ("group_balanced", "worst_group", "minority", "majority")
+        left_out += () if any(row["estimated_minority"] is not None for row in rows) else estimated
     table = pd.DataFrame(rows, columns=[name for name in _COLUMNS if name not in left_out])
     return table.astype({name: float for name in ACCURACIES if name not in left_out})
 
 
 def _row(report: dict[str, Any], selection: dict[str, Any], test: dict[str, Any], epochs: Any) -> dict[str, Any]:
     row = {"method": report["method"], "epochs": epochs, "seed": report.get("seed")}
-    row |= {name: test.get(name) for name in ACCURACIES}
+    figures = flat_figures(test)
+    row |= {name: figures.get(name) for name in ACCURACIES}
     return row | {"selection": describe_selection(selection)}
+
+
+def reports_of(folders: Sequence[Path | str]) -> list[dict[str, Any]]:
+    """Return the reports of runs that are put side by side: judged by one estimate where nobody named attributes.
+
+    Raises:
+        InputError: If a folder holds no finished run.
+    """
+    return [run.report for run in with_estimates([RunFolder.read(folder) for folder in folders])]
+
+
+def named(table: pd.DataFrame) -> bool:
+    """Return whether the runs of a table are judged by groups that somebody named."""
+    return "worst_class" not in table
 
 
 def groups_table(report: dict[str, Any]) -> pd.DataFrame:
@@ -135,8 +172,17 @@ def to_markdown(table: pd.DataFrame) -> str:
     return "\n".join("| " + " | ".join(" ".join(cell.split()) for cell in line) + " |" for line in lines)
 
 
+def _told(table: pd.DataFrame) -> str | None:
+    """Return what is to be said below a table of runs whose test rows name no attributes."""
+    told = [_ESTIMATED] if "estimated_minority" in table else []
+    return " ".join([*told, _UNNAMED] if len(table) > 1 else told) or None
+
+
 def to_console(table: pd.DataFrame) -> Table:
-    """Return a table for a rich console of 80 columns, in per cent, the best of each column in bold."""
+    """Return a table for a rich console of 80 columns, in per cent.
+
+    The best of each column is in bold where the runs are judged by groups that somebody named, and nothing otherwise.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -149,13 +195,16 @@ def to_console(table: pd.DataFrame) -> Table:
         pad_edge=False,
         collapse_padding=True,
         show_edge=False,
+        caption=None if named(table) else _told(table),
+        caption_justify="left",
     )
     for name in table.columns:
         text = heading(str(name)).replace("-", " ")  # so that it breaks between its words, and nowhere else
         right = _is_number(table, name)
         longest = max(map(len, text.split()))
         shown.add_column(text, justify="right" if right else "left", min_width=longest, overflow="fold")
-    best = {name: table[name].max() for name in table.columns if name in ACCURACIES and len(table) > 1}
+    judged = [name for name in table.columns if name in ACCURACIES and len(table) > 1 and named(table)]
+    best = {name: table[name].max() for name in judged}
     for row, texts in zip(table.to_dict("records"), _cells(table), strict=True):
         cells = zip(table.columns, texts, strict=True)
         styles = {name: "bold" for name in best if row[name] == best[name]}

@@ -18,6 +18,7 @@ BASELINE = "ERM"
 _PLACES = {
     "minority": "On groups where the shortcut misleads",
     "worst_group": "On its worst group",
+    "estimated_minority": "Where the estimated attribute conflicts with the label",
     "worst_class": "On its worst label",
 }
 
@@ -34,12 +35,13 @@ def verdict(comparison: Comparison) -> Verdict:
     """Judge the runs on one task.
 
     The figure is the accuracy on the groups that conflict with the correlation; where these are not known,
-    that of the worst group; where no attributes are known, that of the worst label, and then the verdict says
-    that it cannot tell.
+    that of the worst group; where no attributes are known, that on rows whose estimated attribute conflicts with the
+    label; and where nothing is estimated, that of the worst label, and then the verdict says that it cannot tell.
     """
     series = comparison.series
-    key = next((key for key in _PLACES if all(one.figure(key) is not None for one in series)), None)
-    details = [*_side_effects(series, key), *_trust(series)]
+    possible = [key for key in _PLACES if not (comparison.named and key.startswith("estimated"))]
+    key = next((key for key in possible if all(one.figure(key) is not None for one in series)), None)
+    details = [*_how_estimated(comparison, key), *_side_effects(series, key), *_trust(series, key)]
     if key is None:
         return Verdict("The test data has no rows to judge by.", tuple(details))
     if key == "worst_class":
@@ -115,6 +117,8 @@ def _differ(one: Series, other: Series, key: str) -> bool:
 def _rows(series: Series, key: str) -> float:
     """Number of test rows that a figure rests on."""
     groups = series.groups
+    if key == "estimated_minority" and series.estimated_groups is not None:
+        key, groups = "minority", series.estimated_groups
     if key == "minority":
         return float(groups["count"][groups["minority"] == True].sum())  # noqa: E712  (None is neither)
     return float(groups["count"].to_numpy()[int(groups["accuracy"].argmin())])
@@ -122,13 +126,28 @@ def _rows(series: Series, key: str) -> float:
 
 def _alone(series: Series, key: str) -> str:
     value = _value(series, key)
-    elsewhere = series.figure("majority") if key == "minority" else series.figure("average")
+    conflicting = {"minority": "where it helps", "estimated_minority": "where it agrees"}
+    elsewhere = series.figure(key.replace("minority", "majority") if key in conflicting else "average")
     digits = _digits([value] if elsewhere is None else [value, elsewhere])
     sentence = f"{_PLACES[key]}, {series.name} is right in {format_percent(value, digits)} of the cases"
     if elsewhere is not None:
-        where = "where it helps" if key == "minority" else "over all rows"
+        where = conflicting.get(key, "over all rows")
         sentence += f", against {format_percent(elsewhere, digits)} {where}: a gap of {_gap(elsewhere, value, digits)}"
     return sentence + "."
+
+
+def _how_estimated(comparison: Comparison, key: str | None) -> list[str]:
+    """Say where estimated groups come from, and how far they can be trusted."""
+    block = comparison.estimated
+    if block is None or key != "estimated_minority":
+        return []
+    rows = sum(group["count"] for group in block["groups"] if group["minority"])
+    by = block.get("by") or {}
+    run = f" in the run of {by['method']}" if len(comparison.series) > 1 and by else ""
+    return [
+        f"The test data names no attributes: these {rows:,} rows were found by {block['source']}{run}. Nobody has "
+        "checked them, so no run is marked as the best."
+    ]
 
 
 def _side_effects(series: tuple[Series, ...], key: str | None) -> list[str]:
@@ -136,12 +155,15 @@ def _side_effects(series: tuple[Series, ...], key: str | None) -> list[str]:
     sentences = []
     wording = {
         "majority": "Where the shortcut helps",
+        "estimated_majority": "Where it agrees",
         "group_balanced": "With every group counted alike",
         "average": "Over all test rows",
     }
     told = {"average"} if key == "minority" else set()  # the test split's own mix of groups says little then
+    told |= set() if key == "estimated_minority" and len(series) > 1 else {"estimated_majority"}
     if len(series) == 1:
-        told = {"majority", "average"} if key == "minority" else {"average"} if key == "worst_group" else told
+        alone = {"minority": {"majority", "average"}, "worst_group": {"average"}}
+        told |= alone.get(str(key), set())
     for name, place in wording.items():
         if name not in told and all(one.figure(name) is not None for one in series):
             sentences.append(
@@ -150,8 +172,8 @@ def _side_effects(series: tuple[Series, ...], key: str | None) -> list[str]:
     return sentences
 
 
-def _trust(series: tuple[Series, ...]) -> list[str]:
-    """How far the figures carry."""
+def _trust(series: tuple[Series, ...], key: str | None) -> list[str]:
+    """How far the figures carry: of other seeds only what several seeds have shown."""
     sentences = []
     if len(series) == 1 and series[0].method != BASELINE:
         sentences.append(
@@ -159,8 +181,20 @@ def _trust(series: tuple[Series, ...]) -> list[str]:
         )
     counts = {len(one.runs) for one in series}
     if counts == {1}:
-        sentences.append("Each figure is one training run; another seed can move it by a few points.")
+        sentences.append("Each figure is one training run: of how far another seed would move it, it tells nothing.")
     else:
         runs = [f"{one.name} {len(one.runs)}{NBSP}run{'s' if len(one.runs) > 1 else ''}" for one in series]
         sentences.append(f"Figures are means over seeds: {format_list(runs)}.")
+        sentences += _seeds(series, key)
     return sentences
+
+
+def _seeds(series: tuple[Series, ...], key: str | None) -> list[str]:
+    """The measured spread of the figure that decides."""
+    told = []
+    for one in series:
+        spread, deviation = (None, None) if key is None else (one.spread(key), one.deviation(key))
+        if spread is not None and deviation is not None:
+            low, high = (format_percent(end, 1, unit="") for end in spread)
+            told.append(f"from {low} to {high}{NBSP}% with {one.name} (standard deviation {format_points(deviation)})")
+    return [f"From seed to seed the figure above goes {format_list(told)}."] if told else []

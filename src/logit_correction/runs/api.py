@@ -12,8 +12,8 @@ import pandas as pd
 
 from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.errors import InputError, did_you_mean
-from logit_correction.render.tables import comparison_table
-from logit_correction.runs.folder import read_report
+from logit_correction.render.tables import comparison_table, reports_of
+from logit_correction.runs.folder import check_finished
 from logit_correction.runs.parts import with_known
 from logit_correction.runs.train import train as train_into
 from logit_correction.runs.trained import TrainedRun
@@ -114,7 +114,10 @@ def runs_table(runs: Sequence[TrainedRun | Path | str], other_selections: bool =
     Raises:
         InputError: If a folder holds no finished run.
     """
-    return comparison_table([read_report(Path(run)) for run in runs], other_selections)
+    folders = [Path(run) for run in runs]
+    for folder in folders:
+        check_finished(folder)
+    return comparison_table(reports_of(folders), other_selections)
 
 
 def config_of(parts: Mapping[str, Part], preset: str | None, training: Mapping[str, Any]) -> RunConfig:

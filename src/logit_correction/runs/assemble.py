@@ -14,6 +14,7 @@ from logit_correction.data.table import DataSource, DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.networks import factory
 from logit_correction.runs.parts import checked
+from logit_correction.training.selection import reads_attributes
 from logit_correction.types import DataInfo, InputError, NetworkFactory
 
 if TYPE_CHECKING:
@@ -33,11 +34,11 @@ def build_table(source: DataSource, rules: Sequence[str]) -> DataTable:
         InputError: Says what is wrong with the data.
     """
     table = source.build().check()
-    group_rules = [rule for rule in rules if "group" in rule]
+    group_rules = [rule for rule in rules if reads_attributes([rule])]
     if group_rules and not table.has_groups("valid"):
         raise InputError(
             f"selection rule {group_rules[0]} reads validation attributes, but some are unknown: take last, "
-            "valid_average or valid_worst_class"
+            "valid_average or valid_worst_class, or one that goes by estimated groups (`list rules`)"
         )
     return table
 

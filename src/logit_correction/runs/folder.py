@@ -15,7 +15,7 @@ from logit_correction.runs.lock import LOCK
 from logit_correction.types import InputError
 
 CONFIG, METRICS, REPORT, PAGE = "config.yaml", "metrics.csv", "report.json", "report.html"
-PREDICTIONS, CHECKPOINT = "predictions.parquet", "checkpoint.pt"
+PREDICTIONS, VALIDATION, CHECKPOINT = "predictions.parquet", "validation.parquet", "checkpoint.pt"
 
 #: Where an unfinished run stands; gone when the run is finished.
 RESUME = "resume.pt"
@@ -161,7 +161,7 @@ def make(folder: Path) -> None:
 def sweep(folder: Path) -> None:
     """Remove what only an unfinished run needs, and half-written files of one that was killed."""
     (folder / RESUME).unlink(missing_ok=True)
-    for name in (CONFIG, METRICS, REPORT, PAGE, PREDICTIONS, CHECKPOINT, RESUME):
+    for name in (CONFIG, METRICS, REPORT, PAGE, PREDICTIONS, VALIDATION, CHECKPOINT, RESUME):
         for left in folder.glob(f".{Path(name).stem}-*{Path(name).suffix}"):
             left.unlink(missing_ok=True)
 

@@ -14,7 +14,7 @@ from logit_correction.attributes.online import Online
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.render.image_uris import png_uris
-from logit_correction.runs.summary import attribute_names_of
+from logit_correction.training.estimates import attribute_names_of
 
 #: So many rows are shown.
 NUM_EXAMPLES = 24
@@ -31,7 +31,7 @@ def describe_minority(found: dict[str, Tensor], table: DataTable, algorithm: Alg
         hits = int((truth & minority).sum())
         result["recall"] = hits / int(truth.sum()) if bool(truth.any()) else None
         result["precision"] = hits / int(minority.sum()) if bool(minority.any()) else None
-    return result | {"examples": _examples(found, table, attribute_names_of(algorithm, table))}
+    return result | {"examples": _examples(found, table, attribute_names_of(algorithm))}
 
 
 def warn_of_minority(

@@ -16,6 +16,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource
 from logit_correction.data.tabular_io import as_text
+from logit_correction.evaluation.estimated import EstimatedAttributes, judge_by_estimate
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import GroupReport
 from logit_correction.types import DataInfo, InputError
@@ -91,8 +92,12 @@ class LabelledRows:
     attribute_names: Sequence[str]
     correlation: Correlation | None
 
-    def judge(self, probability: NDArray[np.float32]) -> dict[str, Any]:
+    def judge(self, probability: NDArray[np.float32], estimate: EstimatedAttributes | None = None) -> dict[str, Any]:
         """Return the figures of predictions (n, L), as ``report.json``'s test block has them.
+
+        Args:
+            probability: (n, L).
+            estimate: What an estimator says of the same rows.
 
         Raises:
             InputError: If there are more or fewer predictions than labels.
@@ -108,7 +113,8 @@ class LabelledRows:
             attribute_names=self.attribute_names,
             split="new rows",
         )
-        return GroupReport.from_predictions(rows, self.correlation).to_dict()
+        figures = GroupReport.from_predictions(rows, self.correlation).to_dict()
+        return figures | {"estimated": estimate and judge_by_estimate(rows, estimate)}
 
 
 def labelled(data: Any, label: Names | None, attribute: Names | None, report: Mapping[str, Any]) -> LabelledRows:

@@ -13,6 +13,7 @@ import torch
 
 from logit_correction.config import TrainingConfig
 from logit_correction.errors import InputError, did_you_mean
+from logit_correction.training.selection import rule_of
 
 #: Types by their names, for people.
 _KINDS = {
@@ -123,6 +124,12 @@ def check_training(config: TrainingConfig) -> TrainingConfig:
             raise InputError(f"--{name} is {getattr(config, name)}, but must be positive")
     if not 0 <= config.sgd_momentum < 1:
         raise InputError(f"--sgd_momentum is {config.sgd_momentum}, but must lie in [0, 1)")
+    for name, rules in (("selection", [config.selection]), ("also_select", config.also_select)):
+        for rule in rules:
+            try:
+                rule_of(rule)
+            except InputError as error:
+                raise InputError(f"--{name}: {error}") from error
     processes = config.devices * config.nodes
     if config.batch_size is not None and config.batch_size % processes:
         raise InputError(f"--batch_size is {config.batch_size}, but must be divisible by the {processes} processes")

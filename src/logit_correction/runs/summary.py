@@ -15,15 +15,19 @@ from torch import Tensor
 from logit_correction.config import RunConfig
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.evaluation.estimated import EstimatedAttributes, judge_by_estimate
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import GroupReport
 from logit_correction.methods.base import Algorithm
-from logit_correction.training.selection import LABELS_READ, reads_attributes
+from logit_correction.training.estimates import attribute_names_of
+from logit_correction.training.selection import reads_attributes, rule_of
 from logit_correction.types import DataInfo
 
 
-def predictions_of(table: DataTable, split: str, logits: Tensor) -> Predictions:
-    """Put logits (n, L) beside what is known of the rows of ``split``."""
+def predictions_of(
+    table: DataTable, split: str, logits: Tensor, estimate: EstimatedAttributes | None = None
+) -> Predictions:
+    """Put logits (n, L) beside what is known, and what is estimated, of the rows of ``split``."""
     rows, scoring = table.split[split], table.scoring
     return Predictions(
         index=np.arange(len(rows)),
@@ -35,13 +39,16 @@ def predictions_of(table: DataTable, split: str, logits: Tensor) -> Predictions:
         split=split,
         membership=None if scoring is None else scoring.membership[rows].numpy(),
         groups=() if scoring is None else scoring.names,
+        estimate=estimate,
     )
 
 
-def judge(table: DataTable, split: str, logits: Tensor) -> dict[str, Any]:
-    """Return the block of figures of one split."""
+def judge(table: DataTable, split: str, logits: Tensor, estimate: EstimatedAttributes | None = None) -> dict[str, Any]:
+    """Return the block of figures of one split, those by estimated group under ``estimated``."""
     train_counts = table.group_counts("train") if table.has_attributes("train") else None
-    return GroupReport.from_predictions(predictions_of(table, split, logits), table.correlation, train_counts).to_dict()
+    rows = predictions_of(table, split, logits, estimate)
+    figures = GroupReport.from_predictions(rows, table.correlation, train_counts).to_dict()
+    return figures | {"estimated": estimate and judge_by_estimate(rows, estimate)}
 
 
 def labels_read(algorithm: Algorithm, table: DataTable, rules: list[Any]) -> dict[str, list[str]]:
@@ -118,7 +125,7 @@ def describe_prior(algorithm: Algorithm, table: DataTable) -> dict[str, Any] | N
     if prior is None:
         return None
     counts = table.group_counts("train")
-    names = attribute_names_of(algorithm, table)
+    names = attribute_names_of(algorithm)
     comparable = table.has_attributes("train") and names == list(table.attribute_names)
     return {
         "estimator": prior.estimator,
@@ -130,25 +137,9 @@ def describe_prior(algorithm: Algorithm, table: DataTable) -> dict[str, Any] | N
     }
 
 
-def attribute_names_of(algorithm: Algorithm, table: DataTable) -> list[str]:
-    """Return what to call a method's attribute values.
-
-    They are those of the data where the method reads them, or it is known what goes together. Otherwise value j is
-    whatever goes with label j, and nobody knows which of the data's values that is.
-    """
-    estimator = algorithm.attributes
-    names = None if estimator is None else estimator.attribute_names
-    if names is not None:
-        return names
-    count = 0 if estimator is None else estimator.num_attributes
-    if table.correlation is not None and count == len(table.attribute_names):
-        return list(table.attribute_names)
-    return [f"that of {name}" for name in table.label_names]
-
-
 def selection_of(rule: Any, epoch: int) -> dict[str, Any]:
     """Describe a selection rule."""
-    read = LABELS_READ[rule]
+    read = list(rule_of(rule).reads)
     return {"rule": rule, "epoch": epoch, "split": "valid" if read else None, "labels_read": read}
 
 

@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from logit_correction.config import RunConfig
 from logit_correction.data.table import DataTable
 from logit_correction.methods.base import Algorithm
@@ -23,9 +21,11 @@ from logit_correction.runs.encode import encode_table
 from logit_correction.runs.minority import describe_minority, warn_of_minority
 from logit_correction.runs.networks import check_fits
 from logit_correction.runs.parts import complete, complete_parts
+from logit_correction.runs.selections import judge_selections, unanswered, validation_predictions
 from logit_correction.training import checkpoint
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
+from logit_correction.training.selection import check_estimates
 from logit_correction.training.watch import check_watch, labels_watched
 from logit_correction.types import InputError, TrainingRows
 
@@ -97,7 +97,8 @@ def prepare(config: RunConfig, display: Display | None) -> tuple[RunConfig, Data
     Raises:
         InputError: Something given is wrong.
     """
-    table = build_table(build_source(config), [config.training.selection, *config.training.also_select])
+    rules = [config.training.selection, *config.training.also_select]
+    table = build_table(build_source(config), rules)
     if config.encoder is not None:
         table = encode_table(table, config, display)
     config, chosen = fitted(config, table.info)
@@ -108,6 +109,7 @@ def prepare(config: RunConfig, display: Display | None) -> tuple[RunConfig, Data
     check_fits(algorithm, table, config.network.name)
     check_attributes(config, algorithm, table)
     check_watch(config.training.watch, table)
+    check_estimates(rules, algorithm, config.method.name)
     algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display))
     return config, table, algorithm, chosen
 
@@ -219,11 +221,13 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
         *fit.progress.warnings,
         *warn_of_minority(minority, table.info.num_rows, algorithm.attributes),
     ]
+    warnings += unanswered(fit)
     prior = summary.describe_prior(algorithm, table)
-    blocks, logits = _judge_selections(fit)
+    blocks, test_rows = judge_selections(fit)
     files.write_text(out / files.CONFIG, config.to_yaml())
     fit.record.write(out / files.METRICS)
-    summary.predictions_of(table, "test", logits).save(out / files.PREDICTIONS)
+    test_rows.save(out / files.PREDICTIONS)
+    validation_predictions(fit).save(out / files.VALIDATION)
     checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": algorithm.state_dict()})
     training = config.training
     report = {
@@ -251,23 +255,3 @@ def _write(fit: Fit, config: RunConfig, out: Path) -> None:
         "seconds": {"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
     }
     files.write_json(out / files.REPORT, report)
-
-
-def _judge_selections(fit: Fit) -> tuple[dict[str, dict[str, Any]], Tensor]:
-    """Judge the weights of every selection rule on the test split, and leave the method with those of the first rule.
-
-    Returns:
-        Rule -> its ``selection`` and ``test`` blocks of the report; (n, L) test logits of the first rule.
-    """
-    final = {name: v.clone() if hasattr(v, "clone") else v for name, v in fit.algorithm.state_dict().items()}
-    blocks: dict[str, dict[str, Any]] = {}
-    for rule in reversed(fit.rules):  # the rule to report comes last and its weights stay
-        selected = fit.progress.best.get(rule)
-        fit.algorithm.load_state_dict(final if selected is None else selected.state)
-        logits = fit.predict("test")
-        epoch = fit.progress.epoch if selected is None else selected.epoch
-        blocks[rule] = {
-            "selection": summary.selection_of(rule, epoch),
-            "test": summary.judge(fit.table, "test", logits),
-        }
-    return blocks, logits

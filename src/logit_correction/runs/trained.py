@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,29 +18,24 @@ from numpy.typing import NDArray
 
 from logit_correction.config import RunConfig
 from logit_correction.data.image_io import UnreadableImages
-from logit_correction.data.loading import BatchLoader, evaluation_batch
+from logit_correction.data.loading import evaluation_batch
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataSource
-from logit_correction.data.tabular_io import read_frame
-from logit_correction.evaluation.predict import collect
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.render.tables import groups_table, run_as_html
 from logit_correction.runs import folder as files
 from logit_correction.runs import summary
 from logit_correction.runs.assemble import build_algorithm, build_source
-from logit_correction.runs.encode import EncodedStore, Encoder, check_same_weights, encode_table
-from logit_correction.runs.new_files import labelled_images
-from logit_correction.runs.new_rows import Names, NewInputs, are_files, labelled, store_of
+from logit_correction.runs.encode import Encoder, check_same_weights
+from logit_correction.runs.judging import Part, judge_new, judge_split
+from logit_correction.runs.new_rows import Names, NewInputs, are_files, store_of
 from logit_correction.runs.parts import complete_parts
 from logit_correction.training import checkpoint
 from logit_correction.types import DataInfo, InputError
 
 #: Image files in memory at a time.
 CHUNK = 512
-
-#: The splits that a run can be judged on.
-SPLITS = ("test", "valid", "train")
 
 
 class TrainedRun(os.PathLike[str]):
@@ -148,17 +143,31 @@ class TrainedRun(os.PathLike[str]):
         Raises:
             InputError: If a file cannot be read, or the shape or the values do not fit.
         """
+        found = [self.probabilities_of(store) for store, _ in self.parts(inputs)]
+        return np.concatenate(found) if found else np.zeros((0, len(self.label_names)), np.float32)
+
+    def parts(self, inputs: NewInputs) -> Iterator[Part]:
+        """Yield new rows as the source reads them, images of files a few at a time; see ``predict_proba``.
+
+        Raises:
+            InputError: If a file cannot be read, or the shape or the values do not fit.
+        """
         if not are_files(inputs, self.source):
-            return self._probabilities(store_of(inputs, self.source, self._inputs_info))
-        paths, parts, faults = [Path(path) for path in cast(Iterable[str], inputs)], [], []
+            store = store_of(inputs, self.source, self._inputs_info)
+            pictures = len(self._inputs_info.input_shape) == 3  # which views see as they are
+            yield store, {} if pictures else self.source.looks(inputs)
+            return
+        paths, faults = [Path(path) for path in cast(Iterable[str], inputs)], []
         for start in range(0, len(paths), CHUNK):
+            chunk = paths[start : start + CHUNK]
             try:
-                parts.append(self._probabilities(self.source.read_new(paths[start : start + CHUNK])))
+                store = self.source.read_new(chunk)
             except UnreadableImages as error:  # the others are looked at as well, to name all at once
                 faults += error.faults
+            else:
+                yield store, {"files": chunk}
         if faults:
             raise UnreadableImages(faults)
-        return np.concatenate(parts) if parts else np.zeros((0, len(self.label_names)), np.float32)
 
     def predict_file(self, file: Path) -> tuple[str, list[str], NDArray[np.float32]]:
         """Predict the rows of a CSV or Parquet file with the columns of training.
@@ -170,11 +179,12 @@ class TrainedRun(os.PathLike[str]):
             InputError: If the source takes no such file, a column is missing or rows are bad.
         """
         kind, names, store = self.source.read_table(file)
-        return kind, names, self._probabilities(store)
+        return kind, names, self.probabilities_of(store)
 
     @torch.no_grad()
-    def _probabilities(self, store: InputStore) -> NDArray[np.float32]:
-        algorithm, store = self.algorithm, self._encoded(store).to(self.device)
+    def probabilities_of(self, store: InputStore) -> NDArray[np.float32]:
+        """Return the probability of every label (n, L) of rows as the source reads them."""
+        algorithm, store = self.algorithm, self.encoded(store).to(self.device)
         rows = torch.arange(len(store), device=self.device).split(evaluation_batch(store))
         parts = [algorithm.predict(store.fetch(part)).softmax(1) for part in rows if len(part)]
         return torch.cat(parts).cpu().numpy() if parts else np.zeros((0, len(self.label_names)), np.float32)
@@ -196,34 +206,15 @@ class TrainedRun(os.PathLike[str]):
             attribute: Of new rows, n names or a column, None where unknown: groups are label by attribute.
 
         Returns:
-            The figures of ``report.json``'s test block.
+            The figures of ``report.json``'s test block: by label or by group, and under ``estimated`` by the groups
+            that the run's estimator finds, where it can tell.
 
         Raises:
             InputError: If data cannot be read, or a label is none of the run's.
         """
         if isinstance(data, str) and label is None:
-            return self._evaluate_split(data)
-        if label is None:
-            label = self.config.data.options.get("label") or ("label" if isinstance(data, Path) else None)
-        if not isinstance(data, Path):
-            return labelled(data, label, attribute, self.report).judge(self.predict_proba(data))
-        if self.source.reads_tables and not data.is_dir():
-            return labelled(read_frame(data), label, attribute, self.report).judge(self.predict_file(data)[2])
-        rows, files, label = labelled_images(data, label, attribute)
-        return labelled(rows, label, attribute, self.report).judge(self.predict_proba(files))
-
-    def _evaluate_split(self, split: str) -> dict[str, Any]:
-        if split not in SPLITS:
-            raise InputError(f"{split!r} is no split: give test, valid or train, or new rows with their labels")
-        table = self.source.build().check()
-        if self.config.encoder is not None:
-            table = encode_table(table, self.config)
-            check_same_weights(cast(EncodedStore, table.inputs).description["weights"], self.report["encoder"])
-        size, workers = evaluation_batch(table.inputs), self.config.training.workers
-        batches = BatchLoader(table, split, batch_size=size, device=self.device, workers=workers).epoch()
-        algorithm = self.algorithm
-        logits = collect(lambda batch: {"logits": algorithm.predict(batch.inputs)}, batches)["logits"]
-        return summary.judge(table, split, logits)
+            return judge_split(self, data)
+        return judge_new(self, data, label, attribute)
 
     @property
     def _inputs_info(self) -> DataInfo:
@@ -240,7 +231,8 @@ class TrainedRun(os.PathLike[str]):
         check_same_weights(encoder.weights, self.report["encoder"])
         return encoder
 
-    def _encoded(self, store: InputStore) -> InputStore:
+    def encoded(self, store: InputStore) -> InputStore:
+        """Return rows as the network takes them: their features, where the run has an encoder."""
         if self.config.encoder is None:
             return store
         bf16 = self.config.training.precision == "bf16-mixed"

@@ -13,17 +13,20 @@ from torch import Tensor
 from logit_correction.config import TrainingConfig
 from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.table import DataTable
+from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.evaluation.predict import collect
 from logit_correction.methods.base import Algorithm
 from logit_correction.seeds import derive_seed
 from logit_correction.training import checkpoint
 from logit_correction.training.checkpoint import Progress
 from logit_correction.training.display import Display
+from logit_correction.training.estimates import estimate_split
 from logit_correction.training.interrupt import Interrupted, StopRequest, stop_requests
 from logit_correction.training.networks import LayerRandomness, prepare
 from logit_correction.training.optim import clip_gradients, make_optimizer, set_learning_rates
 from logit_correction.training.record import Record
-from logit_correction.training.selection import reads_attributes, scoring_groups, update_best, validation_scores
+from logit_correction.training.rules.base import ValidationRows
+from logit_correction.training.selection import scored, update_best, validation_groups
 from logit_correction.training.watch import watched
 from logit_correction.types import InputError
 
@@ -62,11 +65,9 @@ class Fit:
         self.epochs, self.batch_size = self.config.epochs, self.config.batch_size
         self.progress, self.record = Progress(), Record(self.loggers)
         self.rules = list(dict.fromkeys([self.config.selection, *self.config.also_select]))
-        self.valid_groups = scoring_groups(self.table, self.rules)
-        self.by_attribute = reads_attributes(self.rules) and self.valid_groups is None
-        if self.by_attribute and not self.table.has_attributes("valid"):
-            raise InputError("a selection rule needs the attribute of every valid row, but some are unknown")
+        self.scored, self.valid_groups = scored(self.rules), validation_groups(self.table, self.rules)
         self.valid = self.loader("valid")
+        self._valid_estimate: EstimatedAttributes | None = None
         prepare(self.algorithm, self.config, self.fabric.device)
         self._layers = LayerRandomness(self.config.seed, self.fabric.global_rank, self.fabric.device)
         self._cuda = [self.fabric.device] if self.fabric.device.type == "cuda" else []
@@ -208,20 +209,25 @@ class Fit:
             self.display.update(done, self.record.latest())
 
     def _validate(self) -> None:
-        logits = self.predict("valid")
-        rows = self.table.split["valid"]
-        attribute = self.table.attribute[rows] if self.by_attribute else None
-        info = self.table.info
-        scores = validation_scores(
-            logits.argmax(1), self.table.label[rows], attribute, info.num_labels, info.num_attributes, self.valid_groups
-        )
-        progress = self.progress
-        row = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch, **scores}
+        rows, progress = self.validation_rows(), self.progress
+        scores = {name: rule.score(rows) for name, rule in self.scored.items()}
+        known = {name: score for name, score in scores.items() if score is not None}
+        row = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch, **known}
         row |= watched(self.config.watch, self.table, self.predict)  # never offered: nothing is chosen by it
         self.record.append(row)
         # A model of an early stage is not yet what the method makes, so only the last stage's are offered.
         if progress.stage + 1 == self.algorithm.num_stages:
             update_best(progress.best, self.rules, scores, progress.epoch, self.algorithm.state_dict())
+
+    def validation_rows(self) -> ValidationRows:
+        """Return what the rules may look at of the validation rows, as the method stands."""
+        estimate = self._valid_estimate
+        if estimate is None and any(rule.needs_estimate for rule in self.scored.values()):
+            estimate = estimate_split(self.algorithm, self.table, "valid")
+            if self.algorithm.attributes is not None and self.algorithm.attributes.settled:
+                self._valid_estimate = estimate
+        label, num_labels = self.table.label[self.table.split["valid"]], self.table.info.num_labels
+        return ValidationRows(self.predict("valid").argmax(1), label, num_labels, self.valid_groups, estimate)
 
     def predict(self, split: str, predict: Any = None) -> Tensor:
         """Return the logits (n, L) of all rows of ``split`` in evaluation mode, on the CPU."""

@@ -1,74 +1,79 @@
-"""Rules that choose the epoch whose weights are reported. None of them reads the test split."""
+"""Choosing the epoch whose weights are reported, by rules of which none reads the test split."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from logit_correction.config import Rule
 from logit_correction.data.table import DataTable
-from logit_correction.functional import (
-    group_balanced_accuracy,
-    group_membership,
-    worst_group_accuracy,
-)
+from logit_correction.errors import InputError
+from logit_correction.functional import group_membership
+from logit_correction.methods.base import Algorithm
+from logit_correction.registry import resolve
+from logit_correction.training.rules import RULES
+from logit_correction.training.rules.base import SelectionRule
 
-#: Rule -> labels of the validation split that it reads.
-LABELS_READ: dict[Rule, list[str]] = {
-    "last": [],
-    "valid_average": ["label"],
-    "valid_worst_class": ["label"],
-    "valid_group_balanced": ["label", "attribute"],
-    "valid_worst_group": ["label", "attribute"],
-}
+#: Rules whose scores are recorded after each epoch though nobody selects by them, and those beside, of groups.
+RECORDED, RECORDED_BY_GROUP = ("valid_average", "valid_worst_class"), ("valid_group_balanced", "valid_worst_group")
 
 
-def reads_attributes(rules: list[Rule]) -> bool:
-    """Return whether any of the rules reads validation attributes."""
-    return any("attribute" in LABELS_READ[rule] for rule in rules)
+def rule_of(name: str) -> SelectionRule:
+    """Return the rule that a name or a dotted path stands for.
 
-
-def scoring_groups(table: DataTable, rules: list[Rule]) -> Tensor | None:
-    """Return the groups (n, G) bool that validation rows are scored on in place of label x attribute, if any."""
-    if table.scoring is None or not reads_attributes(rules):
-        return None
-    return table.scoring.membership[table.split["valid"]]
-
-
-def validation_scores(
-    prediction: Tensor,
-    label: Tensor,
-    attribute: Tensor | None,
-    num_labels: int,
-    num_attributes: int,
-    membership: Tensor | None = None,
-) -> dict[str, float]:
-    """Score validation predictions.
-
-    Args:
-        prediction: (n,) long.
-        label: (n,) long.
-        attribute: (n,) long, or None if no rule needs it.
-        num_labels: L.
-        num_attributes: K.
-        membership: (n, G) bool, groups to score on in place of label x attribute.
-
-    Returns:
-        Rule -> score, fractions; the group scores only where attributes or groups are given.
+    Raises:
+        InputError: If there is none, or it is something else.
     """
-    classes = group_membership(label, torch.zeros_like(label), num_labels, 1)
-    scores = {
-        "valid_average": float((prediction == label).double().mean()),
-        "valid_worst_class": float(worst_group_accuracy(prediction, label, classes)),
-    }
-    if membership is None and attribute is not None:
-        membership = group_membership(label, attribute, num_labels, num_attributes)
-    if membership is not None:
-        scores["valid_group_balanced"] = float(group_balanced_accuracy(prediction, label, membership))
-        scores["valid_worst_group"] = float(worst_group_accuracy(prediction, label, membership))
-    return scores
+    found = resolve("selection rule", name, RULES)
+    if not issubclass(found, SelectionRule):
+        raise InputError(
+            f"{name!r} is no selection rule: its class must derive from {SelectionRule.__module__}.SelectionRule"
+        )
+    return found()
+
+
+def reads_attributes(rules: Sequence[str]) -> bool:
+    """Return whether any of the rules reads validation attributes."""
+    return any("attribute" in rule_of(rule).reads for rule in rules)
+
+
+def scored(rules: Sequence[str]) -> dict[str, SelectionRule]:
+    """Return the rules that are scored after each epoch."""
+    names = [*RECORDED, *(RECORDED_BY_GROUP if reads_attributes(rules) else ()), *rules]
+    return {name: rule_of(name) for name in names if name != "last"}
+
+
+def check_estimates(rules: Sequence[str], algorithm: Algorithm, method: str) -> None:
+    """Return if the method estimates attributes, where a rule goes by such.
+
+    Raises:
+        InputError: Names the rule.
+    """
+    for rule in rules:
+        if rule_of(rule).needs_estimate and algorithm.attributes is None:
+            raise InputError(
+                f"selection rule {rule} goes by estimated attributes, and {method} estimates none: take last, "
+                "valid_worst_class or valid_class_difference, or a method that does, such as LC"
+            )
+
+
+def validation_groups(table: DataTable, rules: Sequence[str]) -> Tensor | None:
+    """Return the groups (n, G) bool of the validation rows, for rules that read attributes alone.
+
+    They are label x attribute, or what the data are to be judged on in their place.
+
+    Raises:
+        InputError: If the attribute of a row is unknown.
+    """
+    if not reads_attributes(rules):
+        return None
+    rows = table.split["valid"]
+    if table.scoring is not None:
+        return table.scoring.membership[rows]
+    if not table.has_attributes("valid"):
+        raise InputError("the attribute of every valid row must be known for this selection rule: take another one")
+    return group_membership(table.label[rows], table.attribute[rows], table.info.num_labels, table.info.num_attributes)
 
 
 @dataclass
@@ -87,14 +92,18 @@ def clone_state(state: dict[str, object]) -> dict[str, object]:
 
 def update_best(
     best: dict[str, Selected],
-    rules: list[Rule],
-    scores: dict[str, float],
+    rules: Sequence[str],
+    scores: Mapping[str, float | None],
     epoch: int,
     state: dict[str, object],
 ) -> None:
-    """Let each rule but ``last`` take the present weights if they are better than what it holds."""
-    better = [r for r in rules if r != "last" and (r not in best or scores[r] > best[r].score)]
+    """Let each rule take the present weights if they are better than what it holds.
+
+    A rule without a score holds nothing, so that the last weights are its choice.
+    """
+    known = {rule: score for rule in rules if (score := scores.get(rule)) is not None}
+    better = [rule for rule, score in known.items() if rule not in best or score > best[rule].score]
     if better:
         kept = clone_state(state)
         for rule in better:
-            best[rule] = Selected(scores[rule], epoch, kept)
+            best[rule] = Selected(known[rule], epoch, kept)

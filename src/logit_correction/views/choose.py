@@ -57,6 +57,20 @@ def find_views(names: Sequence[str], inputs: ViewInputs) -> list[View]:
     return list({view.name: view for view in views}.values())
 
 
+def can_look(view: View, inputs: ViewInputs) -> bool:
+    """Return whether a fitted view finds in new rows what it looks at; of views of a user's own nobody knows."""
+    family, _, member = view.name.partition(":")
+    need = next((need for need, families in _NEEDS.items() if family in families), "")
+    there = {
+        "images": inputs.image_shape is not None,
+        "texts": inputs.texts is not None,
+        "a table of features": member in inputs.columns,
+        "a table of features with missing values": bool(inputs.columns),
+        "the files that the rows were read from": inputs.files is not None,
+    }
+    return there.get(need, True)
+
+
 def _named(name: str, inputs: ViewInputs) -> list[View]:
     """Return the views that one name stands for."""
     family, _, member = name.partition(":")

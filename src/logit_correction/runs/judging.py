@@ -1,0 +1,95 @@
+"""Judging a finished run again: on a split of its data, or on new labelled rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logit_correction.data.loading import BatchLoader, evaluation_batch
+from logit_correction.data.stores import InputStore
+from logit_correction.data.tabular_io import read_frame
+from logit_correction.evaluation.estimated import EstimatedAttributes
+from logit_correction.evaluation.predict import collect
+from logit_correction.runs import summary
+from logit_correction.runs.encode import EncodedStore, check_same_weights, encode_table
+from logit_correction.runs.new_files import labelled_images
+from logit_correction.runs.new_rows import Names, NewInputs, labelled
+from logit_correction.training.estimates import estimate_rows, estimate_split
+from logit_correction.types import InputError
+from logit_correction.views.base import ViewInputs
+
+if TYPE_CHECKING:
+    from logit_correction.runs.trained import TrainedRun
+
+#: The splits that a run can be judged on.
+SPLITS = ("test", "valid", "train")
+
+#: New rows as the source reads them, and in what other forms views may look at them.
+Part: TypeAlias = tuple[InputStore, dict[str, Any]]
+
+
+def judge_split(run: TrainedRun, split: str) -> dict[str, Any]:
+    """Return the figures of a run on a split of its data, which are read anew.
+
+    Raises:
+        InputError: If there is no such split, or the data cannot be read.
+    """
+    if split not in SPLITS:
+        raise InputError(f"{split!r} is no split: give test, valid or train, or new rows with their labels")
+    table = run.source.build().check()
+    if run.config.encoder is not None:
+        table = encode_table(table, run.config)
+        check_same_weights(cast(EncodedStore, table.inputs).description["weights"], run.report["encoder"])
+    size, workers = evaluation_batch(table.inputs), run.config.training.workers
+    batches = BatchLoader(table, split, batch_size=size, device=run.device, workers=workers).epoch()
+    algorithm = run.algorithm
+    logits = collect(lambda batch: {"logits": algorithm.predict(batch.inputs)}, batches)["logits"]
+    return summary.judge(table, split, logits, estimate_split(algorithm, table, split))
+
+
+def judge_new(run: TrainedRun, data: Path | NewInputs, label: Names | None, attribute: Names | None) -> dict[str, Any]:
+    """Return the figures of a run on new labelled rows; see ``TrainedRun.evaluate``.
+
+    Raises:
+        InputError: If data cannot be read, or a label is none of the run's.
+    """
+    if label is None:
+        label = run.config.data.options.get("label") or ("label" if isinstance(data, Path) else None)
+    parts: Iterator[Part]
+    if not isinstance(data, Path):
+        rows, parts = labelled(data, label, attribute, run.report), run.parts(data)
+    elif run.source.reads_tables and not data.is_dir():
+        frame = read_frame(data)
+        rows = labelled(frame, label, attribute, run.report)
+        parts = iter([(run.source.read_table(data)[2], run.source.looks(frame, data.parent))])
+    else:
+        listed, files, label = labelled_images(data, label, attribute)
+        rows, parts = labelled(listed, label, attribute, run.report), run.parts(files)
+    return rows.judge(*_seen(run, parts, torch.from_numpy(rows.label)))
+
+
+def _seen(run: TrainedRun, parts: Iterator[Part], label: Tensor) -> tuple[Any, EstimatedAttributes | None]:
+    """Return what the run predicts of new rows (n, L), and what its estimator says of them."""
+    predicted, estimates, start = [np.zeros((0, len(run.label_names)), np.float32)], [], 0
+    for store, looks in parts:
+        own = label[start : start + len(store)]
+        start += len(store)
+        predicted.append(run.probabilities_of(store))
+        if len(own) == len(store):  # else there are too few labels, which is told with the number of all rows
+            estimates.append(estimate_rows(run.algorithm, own, _views(run, store, looks)))
+    known = [one for one in estimates if one is not None]
+    if not known or len(known) < len(estimates):
+        return np.concatenate(predicted), None
+    attribute = np.concatenate([one.attribute for one in known])
+    return np.concatenate(predicted), replace(known[0], attribute=attribute)
+
+
+def _views(run: TrainedRun, store: InputStore, looks: dict[str, Any]) -> ViewInputs:
+    """Return new rows as views may look at them."""
+    return ViewInputs(num_rows=len(store), inputs=run.encoded(store).fetch, images=store.images, **looks)

@@ -1,0 +1,61 @@
+"""What a method's estimator says of rows that it was not trained on: of validation, of the test, of new data."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from logit_correction.data.table import DataTable
+from logit_correction.evaluation.estimated import EstimatedAttributes
+from logit_correction.methods.base import Algorithm
+from logit_correction.views.base import ViewInputs
+
+
+def estimate_split(algorithm: Algorithm, table: DataTable, split: str) -> EstimatedAttributes | None:
+    """Return the estimated attributes of all rows of a split; see ``estimate_rows``."""
+    return estimate_rows(algorithm, table.label[table.split[split]], table.view_inputs(split))
+
+
+@torch.no_grad()
+def estimate_rows(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> EstimatedAttributes | None:
+    """Return the estimated attributes of rows; reads no attribute label.
+
+    Args:
+        algorithm: In its own stage, or finished.
+        label: (n,) long.
+        rows: The rows in every form.
+
+    Returns:
+        None where the method estimates none, found nothing to estimate, or cannot tell of other rows than its own.
+    """
+    estimator = algorithm.attributes
+    if estimator is None or estimator.abstained or algorithm.preparing:
+        return None
+    training = estimator.training
+    estimator.eval()
+    try:
+        found = estimator.estimate_new(label, rows)
+    finally:
+        estimator.train(training)
+    if found is None:
+        return None
+    sentence = (estimator.evidence or {}).get("sentence")
+    source = estimator.describe().removesuffix(f": {sentence}")
+    names = attribute_names_of(algorithm)
+    return EstimatedAttributes(found.cpu().numpy(), names, estimator.correlation.to_table(), source)
+
+
+def attribute_names_of(algorithm: Algorithm) -> list[str]:
+    """Return what to call a method's attribute values.
+
+    They are those of the data where the method reads them, or it is known what goes together. Otherwise value j is
+    whatever goes with label j, and nobody knows which of the data's values that is.
+    """
+    estimator, info = algorithm.attributes, algorithm.info
+    names = None if estimator is None else estimator.attribute_names
+    if names is not None:
+        return names
+    count = 0 if estimator is None else estimator.num_attributes
+    if info.correlation is not None and count == len(info.attribute_names):
+        return list(info.attribute_names)
+    return [f"that of {name}" for name in info.label_names]

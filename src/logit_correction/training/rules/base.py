@@ -1,0 +1,62 @@
+"""What a selection rule is: a score of a model by what it says of validation rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from logit_correction.evaluation.estimated import EstimatedAttributes
+from logit_correction.functional import group_membership
+
+
+@dataclass(frozen=True)
+class ValidationRows:
+    """What a rule may look at of n validation rows.
+
+    Attributes:
+        prediction: (n,) long, 0..L-1.
+        label: (n,) long.
+        num_labels: L.
+        membership: (n, G) bool, label x attribute, or the data's own groups; None unless a rule ``reads`` attributes.
+        estimate: The attributes that the method's estimator finds; None unless a rule ``needs_estimate``, and where
+            there is none.
+    """
+
+    prediction: Tensor
+    label: Tensor
+    num_labels: int
+    membership: Tensor | None = None
+    estimate: EstimatedAttributes | None = None
+
+    @property
+    def classes(self) -> Tensor:
+        """The rows of each label, (n, L) bool."""
+        return group_membership(self.label, torch.zeros_like(self.label), self.num_labels, 1)
+
+    @property
+    def estimated_groups(self) -> Tensor | None:
+        """The rows of each label x estimated attribute, (n, L K) bool; None where nothing is estimated."""
+        if self.estimate is None:
+            return None
+        attribute = torch.from_numpy(self.estimate.attribute)
+        return group_membership(self.label, attribute, self.num_labels, len(self.estimate.names))
+
+
+class SelectionRule(ABC):
+    """A score by which the best of several epochs, or runs, is taken; the first of equal ones.
+
+    Attributes:
+        reads: Which labels of the validation rows it reads.
+        needs_estimate: Whether it goes by estimated attributes, which only some methods have.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("label",)
+    needs_estimate: ClassVar[bool] = False
+
+    @abstractmethod
+    def score(self, rows: ValidationRows) -> float | None:
+        """Return how good a model is, more being better; None where it cannot be told, and the last epoch is taken."""
