@@ -112,7 +112,10 @@ def to_markdown(frame: pd.DataFrame, metric: str) -> str:
         )
         parts.append("\n".join([head, *("| " + " | ".join(line) + " |" for line in lines)]) + "\n")
     if frame.empty:
-        parts.append("There is nothing to choose between: no run was watched, and no two are on the same data.\n")
+        parts.append(
+            f"There is nothing to choose between: no run was watched and no two are on the same data, or the test rows "
+            f"have no {metric.replace('_', '-')} accuracy, since they name no attributes.\n"
+        )
     parts.append("Mean regret, in brackets the greatest; 0 is the choice that knows the test split.\n")
     return "\n".join(parts)
 
