@@ -34,6 +34,7 @@ DICTS = {
     "MIXING": "methods/mixing.py",
     "NETWORKS": "networks/__init__.py",
     "SOURCES": "data/__init__.py",
+    "RULES": "training/rules/__init__.py",
 }
 
 SHORT = ("--epochs", "1", "--threads", "1", "--device", "cpu")
@@ -48,7 +49,10 @@ def test_every_example_is_shown_and_every_kind_has_one() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("--data", "points.Points", "--method", "focal_loss.FocalLoss", "--method.gamma", "1"),
+        (
+            *("--data", "points.Points", "--method", "focal_loss.FocalLoss", "--method.gamma", "1"),
+            *("--selection", "geometric_mean.GeometricMean"),
+        ),
         (
             *("--data", "points.Points", "--data.minority_ratio", "0.1", "--network", "residual_mlp.ResidualMLP"),
             *("--network.blocks", "1", "--method", "LC", "--method.mixing", "noise.Noise"),
@@ -59,7 +63,7 @@ def test_every_example_is_shown_and_every_kind_has_one() -> None:
             *("--method.attributes.view", "brightness.Brightness"),
         ),
     ],
-    ids=["source and method", "network, mixing and estimator", "view"],
+    ids=["source, method and selection rule", "network, mixing and estimator", "view"],
 )
 def test_examples_train_by_their_dotted_paths(
     words: tuple[str, ...], command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -29,7 +29,7 @@ def estimate_rows(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> Esti
         None where the method estimates none, found nothing to estimate, or cannot tell of other rows than its own.
     """
     estimator = algorithm.attributes
-    if estimator is None or estimator.abstained or algorithm.preparing:
+    if estimator is None or estimator.abstained or algorithm.in_pretraining:
         return None
     training = estimator.training
     estimator.eval()
