@@ -32,6 +32,15 @@ class Parser(argparse.ArgumentParser):
         raise InputError(f"{message}; `{self.prog} --help` shows what it takes")
 
 
+def add_trust(parser: Parser) -> None:
+    """Offer to import what a run folder names by a dotted path."""
+    parser.add_argument(
+        "--trust-code",
+        action="store_true",
+        help="import classes of its maker's own that RUN names; they may do anything: only for people you trust",
+    )
+
+
 def parsed_options(parser: Any, arguments: list[str], where: str) -> dict[str, Any]:
     """Return what a parser of jsonargparse makes of the arguments.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from logit_correction.config import RunConfig
 from logit_correction.files import replacing
+from logit_correction.registry import known_names_only
 from logit_correction.runs.lock import LOCK
 from logit_correction.types import InputError
 
@@ -115,7 +116,8 @@ def difference(folder: Path, config: RunConfig, ignore: Collection[str] = ()) ->
     if not (folder / CONFIG).is_file():
         return None
     try:
-        stored = complete(RunConfig.read(folder / CONFIG))  # with the defaults of options younger than the run
+        with known_names_only(folder / CONFIG, but=list(flat_options(config).values())):
+            stored = complete(RunConfig.read(folder / CONFIG))  # with the defaults of options younger than the run
     except InputError as error:
         raise InputError(f"{folder} holds a run that cannot go on here ({error}): give another folder") from error
     there, here = flat_options(stored), flat_options(config)
