@@ -8,6 +8,7 @@ import sys
 
 from logit_correction import __version__
 from logit_correction.errors import InputError, TrainingError, did_you_mean
+from logit_correction.files import NoRoom
 
 #: Command -> one line.
 COMMANDS = {
@@ -79,6 +80,10 @@ def _report(error: BaseException) -> int:
     if isinstance(error, InputError | TrainingError):
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
+    if isinstance(error, NoRoom):
+        full = f"{error.filename} cannot be written ({error.strerror}): make room, or give another place"
+        print(f"error: {full}", file=sys.stderr)
+        return 1
     if isinstance(error, BrokenPipeError):
         # Nobody reads on, as in `... | head`; the interpreter would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

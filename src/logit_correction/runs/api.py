@@ -107,7 +107,7 @@ def load(run: TrainedRun | Path | str, device: str = "cpu", *, trust_code: bool 
             not trusted.
     """
     trusted = trust_code or (isinstance(run, TrainedRun) and run.trust_code)
-    loaded = TrainedRun(run, device, trust_code=trusted)
+    loaded = TrainedRun(Path(run), device, trust_code=trusted)
     _ = loaded.algorithm  # what is wrong with it is told here
     return loaded
 

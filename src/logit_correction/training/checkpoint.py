@@ -73,8 +73,13 @@ def save(path: Path, progress: Progress, **parts: Any) -> None:
 
 def write(path: Path, content: dict[str, Any]) -> None:
     """Write tensors and plain values."""
-    with replacing(path) as temporary:
-        torch.save(content, temporary)
+    with replacing(path) as temporary, temporary.open("wb") as file:  # of a path torch does not tell why it failed
+        try:
+            torch.save(content, file)
+        except RuntimeError as error:
+            if isinstance(error.__context__, OSError):  # torch cannot end an archive of which a part was not written
+                raise error.__context__ from error
+            raise
 
 
 def read(path: Path) -> dict[str, Any]:
