@@ -14,6 +14,7 @@ from typing import Any
 from logit_correction.config import RunConfig
 from logit_correction.files import NoRoom, replacing
 from logit_correction.registry import UntrustedCode, known_names_only
+from logit_correction.render.report_file import read_report_file
 from logit_correction.runs.lock import LOCK
 from logit_correction.types import InputError, TrainingError
 
@@ -40,18 +41,18 @@ def is_finished(folder: Path) -> bool:
     return (folder / REPORT).is_file()
 
 
-def read_report(folder: Path) -> dict[str, Any]:
+def read_report(folder: Path, needed: Collection[str] = ()) -> dict[str, Any]:
     """Return the ``report.json`` of a finished run.
+
+    Args:
+        folder: Of the run.
+        needed: What must be there beside what all reports have, such as ``data.label_names``.
 
     Raises:
         InputError: If the folder holds no finished run, or the file is damaged.
     """
     check_finished(folder)
-    try:
-        content: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder / REPORT} is damaged ({error}): train again into a new folder") from error
-    return content
+    return read_report_file(folder / REPORT, needed)
 
 
 def check_finished(folder: Path) -> None:

@@ -66,7 +66,7 @@ class TrainedRun(os.PathLike[str]):
             InputError: If the folder holds no finished run.
         """
         self.path, self.device, self.trust_code = Path(folder), torch.device(device), trust_code
-        self.report: dict[str, Any] = files.read_report(self.path)
+        self.report: dict[str, Any] = files.read_report(self.path, summary.NEEDED)
         self.label_names: list[str] = self.report["data"]["label_names"]
 
     def __fspath__(self) -> str:
