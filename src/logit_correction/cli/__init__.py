@@ -23,6 +23,10 @@ COMMANDS = {
 }
 
 
+#: What torch says where it cannot have the memory that it needs.
+_OF_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
+
+
 def usage() -> str:
     """Return the help of the program."""
     lines = [
@@ -87,6 +91,9 @@ def _report(error: BaseException) -> int:
     if isinstance(error, BrokenPipeError):
         # Nobody reads on, as in `... | head`; the interpreter would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    if isinstance(error, MemoryError) or any(words in str(error) for words in _OF_MEMORY):
+        print("error: there is not enough memory: take a smaller network, batch or image size", file=sys.stderr)
         return 1
     message = " ".join(str(error).split()) or "no message"
     print(f"error: {type(error).__name__}: {message} (--debug shows where)", file=sys.stderr)

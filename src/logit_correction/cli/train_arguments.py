@@ -18,7 +18,7 @@ from logit_correction.config import (
     read_yaml,
     with_preset,
 )
-from logit_correction.errors import InputError, did_you_mean
+from logit_correction.errors import InputError, check_range, did_you_mean
 
 USAGE = """logit-correction train --data NAME [--data.x ...] --method NAME [--method.x ...]
            [--network NAME [--network.x ...]] [--encoder NAME [--encoder.x ...]]
@@ -93,8 +93,7 @@ def parse(arguments: list[str]) -> Order:
         choices["method"] = with_known(choices["method"], known)
     training = TrainingConfig(**{name: parsed[name] for name in TrainingConfig.__dataclass_fields__})
     config = RunConfig(**{part: choices[part] for part in PARTS if part in choices}, training=training)
-    if parsed["seeds"] < 1:
-        raise InputError(f"--seeds is {parsed['seeds']}, but must be at least 1")
+    check_range("--seeds", parsed["seeds"], 1, 10_000)
     if not parsed["out"] and not print_config:
         raise InputError("--out is missing: give the folder to write the run into")
     return Order(config, Path(parsed["out"] or "."), parsed["resume"], parsed["seeds"], print_config)

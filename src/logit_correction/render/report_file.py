@@ -1,4 +1,4 @@
-"""``report.json`` read from a folder that anybody may have written or damaged: what is read later has the types it needs."""
+"""``report.json`` of a folder that anybody may have written or damaged: whatever is read of it is what it must be."""
 
 from __future__ import annotations
 
@@ -166,9 +166,10 @@ def fault_of(value: Any, shape: Any, place: str = "") -> str | None:
     if isinstance(shape, Matrix):
         uneven = isinstance(value, list) and len({len(row) for row in value if isinstance(row, list)}) > 1
         return f"{place} has rows of different lengths" if uneven else fault_of(value, [[shape.shape]], place)
-    expected = list if isinstance(shape, list) else dict
-    if not isinstance(value, expected):
-        return f"{place or 'it'} is {_short(value)}, not a {'list' if expected is list else 'mapping'}"
+    kind = "list" if isinstance(shape, list) else "mapping"
+    if not _is(value, kind):
+        return f"{place or 'it'} is {_short(value)}, not a {kind}"
+    parts: list[tuple[str, Any, Any]]
     if isinstance(shape, list):
         parts = [(f"{place}[{number}]", part, shape[0]) for number, part in enumerate(value)]
     elif isinstance(shape, Each):
@@ -181,11 +182,10 @@ def fault_of(value: Any, shape: Any, place: str = "") -> str | None:
 def _is(value: Any, kind: str) -> bool:
     if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind in ("number", "share", "count")):
         return False
-    if isinstance(value, int | float) and not -(2**63) <= value < 2**63:
-        return False
-    if isinstance(value, float) and not math.isfinite(value):
-        return False
-    return {"share": lambda: 0 <= value <= 1, "count": lambda: value >= 0}.get(kind, lambda: True)()
+    if not isinstance(value, int | float):
+        return True
+    least = 0 if kind in ("share", "count") else -(2**63)
+    return math.isfinite(value) and least <= value <= (1 if kind == "share" else 2**63 - 1)
 
 
 def _short(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from argparse import ArgumentError
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
@@ -9,6 +10,9 @@ from pathlib import PurePath
 from typing import Any, get_args, get_type_hints
 
 from logit_correction.errors import InputError, did_you_mean, option_message
+
+#: Whole numbers go so far; seeds go further.
+MOST = 2**31 - 1
 
 
 def add_options(parser: Any, cls: Callable[..., Any], nested: str | None, skip: set[str]) -> None:
@@ -51,7 +55,29 @@ def checked_options(
         parsed = parser.parse_object(dict(options))
     except (ArgumentError, ValueError, TypeError) as error:
         raise InputError(option_message(error, prefix)) from error
-    return dict(parsed.as_dict())
+    options = dict(parsed.as_dict())
+    for name, value in options.items():
+        _check_number(f"--{prefix}{name}", value, is_seed=name.rpartition("_")[2] == "seed")
+    return options
+
+
+def _check_number(option: str, value: Any, is_seed: bool) -> None:
+    """Return if numbers, also those of lists, are such that programs can count with.
+
+    Raises:
+        InputError: A number is not finite or too large, or a seed negative.
+    """
+    if isinstance(value, list | tuple):
+        for part in value:
+            _check_number(option, part, is_seed)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{option} is {value}, but must be a finite number")
+    elif isinstance(value, int):
+        if is_seed and value < 0:
+            raise InputError(f"{option} is {value}, but must not be negative")
+        most = 2**63 - 1 if is_seed else MOST
+        if abs(value) > most:
+            raise InputError(f"{option} is {value}, but must lie between {-most} and {most}")
 
 
 def _takes_null(cls: Callable[..., Any], name: str) -> bool:

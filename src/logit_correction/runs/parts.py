@@ -25,6 +25,9 @@ from logit_correction.runs.networks import check_takes_info
 from logit_correction.runs.options import checked_options, plain
 from logit_correction.types import InputError
 
+#: Most threads, processes or machines of a run.
+MOST_PROCESSES = 4096
+
 #: Constructor arguments that the run itself gives and the user does not.
 GIVEN: dict[str, set[str]] = {
     "data": set(),
@@ -205,6 +208,9 @@ def check_training(config: TrainingConfig) -> TrainingConfig:
     for name in ("weight_decay", "gradient_clip", "seed", "threads"):
         if not 0 <= getattr(config, name) < float("inf"):
             raise InputError(f"--{name} is {getattr(config, name)}, but must not be negative")
+    for name in ("threads", "workers", "devices", "nodes"):
+        if getattr(config, name) > MOST_PROCESSES:
+            raise InputError(f"--{name} is {getattr(config, name)}, but must be at most {MOST_PROCESSES}")
     if config.workers < -1:
         raise InputError(f"--workers is {config.workers}, but must be -1, which chooses, or not negative")
     for name in ("learning_rate", "step_factor"):
