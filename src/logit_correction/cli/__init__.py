@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
+import threading
+from typing import Any
 
 from logit_correction import __version__
 from logit_correction.errors import InputError, TrainingError, did_you_mean
@@ -65,6 +68,7 @@ def main(argv: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
+    handler = _term_as_interrupt()
     try:
         module = importlib.import_module(f"logit_correction.cli.{command}_command")
         status = int(module.main(rest))
@@ -74,6 +78,16 @@ def main(argv: list[str] | None = None) -> int:
         if debug or isinstance(error, SystemExit):
             raise
         return _report(error)
+    finally:
+        if handler is not None:
+            signal.signal(signal.SIGTERM, handler)
+
+
+def _term_as_interrupt() -> Any:
+    """Let SIGTERM stop a command as Ctrl-C does; return the handler that was there, None outside the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _report(error: BaseException) -> int:

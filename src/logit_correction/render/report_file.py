@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,7 +184,7 @@ def _is(value: Any, kind: str) -> bool:
     if not isinstance(value, int | float):
         return True
     least = 0 if kind in ("share", "count") else -(2**63)
-    return math.isfinite(value) and least <= value <= (1 if kind == "share" else 2**63 - 1)
+    return bool(least <= value <= (1 if kind == "share" else 2**63 - 1))  # NaN is neither
 
 
 def _short(value: Any) -> str:
