@@ -26,4 +26,4 @@ def test_of_training_rows_only_the_labels_must_be_told() -> None:
 
 
 def test_a_stage_asks_for_nothing_by_default() -> None:
-    assert Stage() == Stage(epochs=None, row_weight=None, learning_rate=None)
+    assert Stage() == Stage(epochs=None, sample_weight=None, learning_rate=None)

@@ -18,7 +18,7 @@ _PUBLIC = {
     "runs_table": "logit_correction.runs.api",
     "RunConfig": "logit_correction.config",
     "TrainingConfig": "logit_correction.config",
-    "Choice": "logit_correction.config",
+    "ComponentConfig": "logit_correction.config",
     "load_preset": "logit_correction.presets",
     "InputError": "logit_correction.types",
     # the loss and its parts, for loops of your own

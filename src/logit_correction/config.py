@@ -90,7 +90,7 @@ class TrainingConfig:
 
 
 @dataclass
-class Choice:
+class ComponentConfig:
     """A data source, method or network by name or dotted path, with its options."""
 
     name: str
@@ -110,12 +110,12 @@ class RunConfig:
         encoder: A frozen network whose features take the place of the inputs.
     """
 
-    data: Choice
-    method: Choice
-    network: Choice = field(default_factory=lambda: Choice(""))
-    biased_network: Choice | None = None
+    data: ComponentConfig
+    method: ComponentConfig
+    network: ComponentConfig = field(default_factory=lambda: ComponentConfig(""))
+    biased_network: ComponentConfig | None = None
     training: TrainingConfig = field(default_factory=TrainingConfig)
-    encoder: Choice | None = None
+    encoder: ComponentConfig | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form of ``config.yaml``: choices as ``{name, options...}``, training options flat."""
@@ -138,7 +138,7 @@ class RunConfig:
             if part not in rest:
                 raise InputError(f"{part} is missing: give a name, such as `{part}: {EXAMPLES[part]}`")
         parts = {part: dict(rest.pop(part)) for part in PARTS if part in rest}
-        choices = {part: Choice(options.pop("name"), options) for part, options in parts.items()}
+        choices = {part: ComponentConfig(options.pop("name"), options) for part, options in parts.items()}
         known = [option.name for option in fields(TrainingConfig)]
         for name in rest:
             if name not in known:

@@ -131,11 +131,11 @@ class Stage:
 
     Attributes:
         epochs: Length of the stage; None takes the epochs that the user asked for.
-        row_weight: (N,) how often each training row is seen. Integers: each row exactly so many times an
+        sample_weight: (N,) how often each training row is seen. Integers: each row exactly so many times an
             epoch. Floats: N rows are drawn with replacement in proportion. None: each row once.
         learning_rate: Learning rate of the stage; None keeps the one that the user asked for.
     """
 
     epochs: int | None = None
-    row_weight: Tensor | None = None
+    sample_weight: Tensor | None = None
     learning_rate: float | None = None

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction import Choice, RunConfig, TrainingConfig, load, train
+from logit_correction import ComponentConfig, RunConfig, TrainingConfig, load, train
 from logit_correction.attributes.auto import Auto
 from logit_correction.attributes.heads import telling_members
 from logit_correction.attributes.search import looked_at
@@ -25,7 +25,10 @@ PLAIN = {"set": "plain-table", "rows": 1000}
 def run(out: Path, data: dict[str, Any], method: str = "LC", **options: Any) -> dict[str, Any]:
     training = TrainingConfig(epochs=6, batch_size=64, threads=1, device="cpu")
     config = RunConfig(
-        Choice("Planted", data), Choice(method, options), Choice("MLP", {"hidden": [32]}), training=training
+        ComponentConfig("Planted", data),
+        ComponentConfig(method, options),
+        ComponentConfig("MLP", {"hidden": [32]}),
+        training=training,
     )
     train(config, out, page=False)
     return read_report(out)

@@ -177,5 +177,5 @@ def test_a_simple_summary_goes_before_rich_statistics_and_one_view_before_severa
 
 
 def test_thresholds_are_frozen() -> None:
-    """Set on planted sets of the seeds 50 and 60 to 69; whoever moves one measures all sets anew."""
+    """Set on planted sets of the seeds 50 and 60 to 69; move one, and all sets are to be measured anew."""
     assert Thresholds() == Thresholds(0.92, 0.97, 0.58, 0.8, 0.12, 10)

@@ -14,7 +14,7 @@ from PIL import Image
 from logit_correction.benchmark import Benchmark
 from logit_correction.benchmark.checks import figures_of
 from logit_correction.benchmark.figures import figures, row_colors
-from logit_correction.render import canvas
+from logit_correction.render import style
 from logit_correction.render.plots import METHOD_COLORS
 
 ROWS = {"ERM": "ERM", "ERM, mixed": "LC", "LC": "LC"}
@@ -59,8 +59,8 @@ def lines_drawn(monkeypatch: pytest.MonkeyPatch, given: Benchmark, **options: An
         painted.append(axes)
         return ""
 
-    monkeypatch.setattr(canvas, "draw", draw)
-    monkeypatch.setattr(canvas, "draw_png", lambda *_: b"")
+    monkeypatch.setattr(style, "draw", draw)
+    monkeypatch.setattr(style, "draw_png", lambda *_: b"")
     figures(given, options.get("frame", frame()), options.get("history", history()))
     return painted
 

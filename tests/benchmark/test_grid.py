@@ -12,7 +12,7 @@ import pytest
 import torch
 import yaml
 
-from logit_correction import Choice, InputError, RunConfig
+from logit_correction import ComponentConfig, InputError, RunConfig
 from logit_correction.benchmark import Benchmark, merge, read, shipped, slug
 from logit_correction.runs.assemble import build_algorithm, build_source
 from logit_correction.runs.defaults import fitted
@@ -244,7 +244,7 @@ def check_built(config: RunConfig, text_model: Path) -> None:
         config = replace(config, network=replace(config.network, options=options))
         info = DataInfo(2, 100, (12,), tokens=True)
     if config.network.name.startswith("ResNet"):
-        config = replace(config, network=Choice("ConvNet"))
+        config = replace(config, network=ComponentConfig("ConvNet"))
     algorithm = build_algorithm(fitted(config, info)[0], info)
     label, attribute = torch.arange(100) % info.num_labels, torch.arange(100) % info.num_attributes
     seen = ViewInputs(100, lambda rows: torch.zeros(len(rows), *info.input_shape))

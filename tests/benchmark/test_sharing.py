@@ -13,10 +13,10 @@ import pytest
 
 from logit_correction import train
 from logit_correction.benchmark import read
-from logit_correction.benchmark.board import Board
 from logit_correction.benchmark.results import OF_THE_MACHINE
+from logit_correction.benchmark.run_queue import RunQueue
 from logit_correction.benchmark.work import Outcome
-from logit_correction.runs.lock import hold, holder_of
+from logit_correction.runs.lock import acquire, owner_of
 
 KILLS = 10
 
@@ -86,29 +86,29 @@ def test_the_children_of_a_killed_process_end_and_free_their_folders(
     deadline = time.monotonic() + 60
     while not all((folder / "config.yaml").is_file() for folder in cells) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert all(holder_of(folder) for folder in cells)
+    assert all(owner_of(folder) for folder in cells)
     process.kill()
     process.wait()
     deadline = time.monotonic() + 5
-    while any(holder_of(folder) for folder in cells):
+    while any(owner_of(folder) for folder in cells):
         assert time.monotonic() < deadline, "an orphan goes on"
         time.sleep(0.05)
 
 
-def board(write_grid: Any, out: Path) -> tuple[Board, list[Any]]:
+def board(write_grid: Any, out: Path) -> tuple[RunQueue, list[Any]]:
     cells = list(read(str(write_grid())).cells(out))
-    return Board(cells, [], 1), cells
+    return RunQueue(cells, [], 1), cells
 
 
 def test_a_run_of_another_process_is_passed_over_and_waited_for(
     write_grid: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("logit_correction.benchmark.board.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("logit_correction.benchmark.run_queue.POLL_SECONDS", 0.01)
     given, cells = board(write_grid, tmp_path / "out")
     for cell in cells:
         cell.folder.mkdir(parents=True)
     told: list[str] = []
-    with hold(cells[0].folder):
+    with acquire(cells[0].folder):
         for cell in cells[1:]:
             taken = given.take(told.append)
             assert taken is cell

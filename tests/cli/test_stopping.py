@@ -244,15 +244,15 @@ def test_sigterm_before_training_ends_as_ctrl_c_does(
 
 
 def test_a_loss_that_breaks_later_keeps_the_last_good_checkpoint(command: Any, tmp_path: Path) -> None:
-    from logit_correction import Choice, RunConfig, TrainingConfig
+    from logit_correction import ComponentConfig, RunConfig, TrainingConfig
     from logit_correction.errors import TrainingError
     from logit_correction.runs import train
 
-    method = Choice("my_parts.Breaking", {"at_step": 25})
+    method = ComponentConfig("my_parts.Breaking", {"at_step": 25})
     training = TrainingConfig(epochs=4, batch_size=128, threads=1, log_every=4)
     run = tmp_path / "run"
     with pytest.raises(TrainingError, match="nan at step 25"):
-        train(RunConfig(Choice("Digits"), method, training=training), run, checkpoint_seconds=0)
+        train(RunConfig(ComponentConfig("Digits"), method, training=training), run, checkpoint_seconds=0)
     stored = torch.load(run / "resume.pt", weights_only=True)
     assert stored["progress"]["total_steps"] == 24
     assert all(value.isfinite().all() for value in stored["algorithm"].values() if torch.is_tensor(value))

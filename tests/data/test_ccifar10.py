@@ -223,7 +223,7 @@ class TestTable:
         facts = []
         for name in ("one", "two"):
             monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / name))
-            facts.append(build(tmp_path / "data").facts)
+            facts.append(build(tmp_path / "data").metadata)
         assert facts[0] == facts[1] and len(str(facts[0]["checksum of the images"])) == 16
         kept = [sorted(path.name for path in (tmp_path / name).rglob("*.npy")) for name in ("one", "two")]
         assert kept[0] == kept[1] and len(kept[0]) == 1
@@ -235,7 +235,7 @@ class TestTable:
     def test_every_option_changes_the_images(self, tmp_path: Path, change: dict[str, Any]) -> None:
         write_batches(tmp_path)
         name = "checksum of the images"
-        assert build(tmp_path).facts[name] != build(tmp_path, **change).facts[name]
+        assert build(tmp_path).metadata[name] != build(tmp_path, **change).metadata[name]
 
     def test_images_are_made_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         from logit_correction.data import ccifar10

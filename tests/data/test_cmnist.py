@@ -103,7 +103,7 @@ class TestRealFiles:
         valid, train = table.group_counts("valid"), table.group_counts("train")
         assert abs(int(valid.diagonal().sum()) - 500) <= 4 * 21.3
         assert int(train.diagonal().sum()) > 54_600
-        assert table.facts["validation"] == "balanced"
+        assert table.metadata["validation"] == "balanced"
 
     @pytest.mark.parametrize("name", FILES)
     @pytest.mark.parametrize("size", [0, 7, 5000])

@@ -100,6 +100,6 @@ def test_impossible_options_are_refused(options: dict[str, Any], words: str) -> 
 
 
 def test_facts_say_what_was_made() -> None:
-    facts = Digits(minority_ratio=0.1, seed=4, correlation="many-to-one", valid="balanced").build().facts
+    facts = Digits(minority_ratio=0.1, seed=4, correlation="many-to-one", valid="balanced").build().metadata
     assert facts["minority ratio"] == 0.1 and facts["data seed"] == 4
     assert facts["correlation"] == "many-to-one" and facts["validation"] == "balanced"

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction import Choice, RunConfig, TrainingConfig, from_arrays, from_table, load, train
+from logit_correction import ComponentConfig, RunConfig, TrainingConfig, from_arrays, from_table, load, train
 from logit_correction.data.from_arrays import Arrays
 from logit_correction.data.table_file import Table
 from logit_correction.types import InputError
@@ -31,7 +31,7 @@ def test_two_lines_train_and_the_run_predicts(tmp_path: Path) -> None:
     X, y = two_clouds()
     data = from_arrays(X, y)
     training = TrainingConfig(epochs=12, batch_size=8, threads=1)
-    train(RunConfig(data=data, method=Choice("LC"), training=training), tmp_path / "run")
+    train(RunConfig(data=data, method=ComponentConfig("LC"), training=training), tmp_path / "run")
     model = load(tmp_path / "run")
     assert np.mean(model.predict(X.astype(np.float32)) == y) > 0.9
     assert model.evaluate("test")["groups"] == model.report["test"]["groups"]
@@ -53,7 +53,7 @@ def test_attributes_and_splits(tmp_path: Path) -> None:
     split = ["train", "train", "train", "train", "valid", "test"] * 5
     table = Arrays(**from_arrays(X, y, attribute=np.arange(30) % 3 - 1, split=split).options).build().check()
     assert table.attribute.tolist() == [-1, 0, 1] * 10 and table.attribute_names == ["0", "1"]
-    assert table.split["test"].tolist() == [5, 11, 17, 23, 29] and table.facts["split"] == "given"
+    assert table.split["test"].tolist() == [5, 11, 17, 23, 29] and table.metadata["split"] == "given"
     named = Arrays(**from_arrays(X, y, attribute=[None, "b", "a"] * 10).options).build()
     assert named.attribute.tolist() == [-1, 1, 0] * 10
     numbers = Arrays(**from_arrays(X, np.arange(30) % 12 // 5).options).build()
@@ -149,7 +149,7 @@ def test_datasets_of_the_hub() -> None:
     splits = {"train": HubDataset(0, 20), "validation": HubDataset(20, 26), "test": HubDataset(26, 30)}
     whole = Table(**from_table(splits, label="label", text="text").options).build().check()
     assert {name: len(rows) for name, rows in whole.split.items()} == {"train": 20, "valid": 6, "test": 4}
-    assert whole.facts["split"] == "given"
+    assert whole.metadata["split"] == "given"
 
 
 def test_a_real_dataset_of_the_hub() -> None:

@@ -17,7 +17,7 @@ from logit_correction.data.image_files import image_store
 from logit_correction.data.image_io import read_image, read_images
 from logit_correction.data.memory import memory_limit_bytes
 from logit_correction.data.problems import Problems
-from logit_correction.data.stores import ArrayStore, StreamedStore, place_of
+from logit_correction.data.stores import ArrayStore, StreamedStore, location_of
 from logit_correction.types import InputError
 
 
@@ -43,8 +43,8 @@ def test_resident_and_streamed_give_the_same(paths: list[Path], tmp_path: Path) 
     for store in (resident, streamed, pickle.loads(pickle.dumps(streamed))):
         assert torch.equal(store.images(rows), expected[rows])
         assert torch.equal(store.fetch(rows), expected[rows].float().mul_(1 / 255))
-    assert "in memory" in str(place_of(resident)) and "limit" in str(place_of(resident))
-    assert "streamed from" in str(place_of(streamed)) and "limit 0.00 GiB" in str(place_of(streamed))
+    assert "in memory" in str(location_of(resident)) and "limit" in str(location_of(resident))
+    assert "streamed from" in str(location_of(streamed)) and "limit 0.00 GiB" in str(location_of(streamed))
 
 
 def test_the_limit_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_a_folder_per_label(root: Path) -> None:
     assert [value >= 100 for value in brightness(table, rows)] == table.label[rows].bool().tolist()
     assert table.row_names is not None and "cat/deep/3.png" in table.row_names
     assert len(table.notes) == 1 and "1 file is no image by name" in table.notes[0] and "notes.txt" in table.notes[0]
-    assert table.facts["split"] == "drawn label by label, 10 % valid, 20 % test, seed 0"
+    assert table.metadata["split"] == "drawn label by label, 10 % valid, 20 % test, seed 0"
 
 
 @pytest.mark.parametrize("names", [("train", "val", "test"), ("Train", "valid", "TEST")])
@@ -64,7 +64,7 @@ def test_a_folder_per_split(names: tuple[str, ...], tmp_path: Path) -> None:
         for i in range(4):
             save(tmp_path / "data" / split / ("b" if i % 2 else "a") / f"{i}.jpg", start + i)
     table = source(tmp_path / "data").build().check()
-    assert table.facts["split"] == "given" and table.label_names == ["a", "b"]
+    assert table.metadata["split"] == "given" and table.label_names == ["a", "b"]
     for start, name in zip((0, 50, 100), ("train", "valid", "test"), strict=True):
         assert all(abs(value - start) <= 5 for value in brightness(table, table.split[name]))
 
@@ -208,7 +208,7 @@ def test_options(root: Path) -> None:
         source(root, size=0)
     streamed = source(root, memory_limit=0, augment="crop-flip").build()
     assert isinstance(streamed.inputs, StreamedStore) and streamed.augment is not None
-    assert "memory" not in str(streamed.facts)
+    assert "memory" not in str(streamed.metadata)
     assert source(root).build().augment is None
 
 

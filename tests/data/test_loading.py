@@ -54,7 +54,7 @@ def test_every_row_comes_exactly_once_an_epoch(rows: int, batch_size: int, shuff
 @pytest.mark.parametrize("weight", [None, torch.tensor([2, 0, 3, 1, 1, 1, 1, 2, 1, 1])])
 def test_no_training_batch_has_a_single_row_which_could_not_be_normalised(weight: Tensor | None) -> None:
     total = 10 if weight is None else 13
-    loader = BatchLoader(numbered_table(), "train", batch_size=total // 3, shuffle=True, row_weight=weight)
+    loader = BatchLoader(numbered_table(), "train", batch_size=total // 3, shuffle=True, sample_weight=weight)
     batches = list(loader.epoch(1))
     assert [len(batch.index) for batch in batches] == [total // 3, total // 3, total // 3 + 1]
     layer = torch.nn.BatchNorm1d(1)
@@ -114,7 +114,7 @@ def test_without_shuffling_rows_come_in_order_every_epoch() -> None:
 
 @pytest.mark.parametrize("weight", [None, torch.arange(10), torch.arange(10) / 9])
 def test_an_epoch_can_be_entered_anywhere(weight: Tensor | None) -> None:
-    loader = BatchLoader(numbered_table(), "train", batch_size=4, shuffle=True, row_weight=weight)
+    loader = BatchLoader(numbered_table(), "train", batch_size=4, shuffle=True, sample_weight=weight)
     whole = [batch.index.tolist() for batch in loader.epoch(1)]
     for step in range(len(loader) + 1):
         assert [batch.index.tolist() for batch in loader.epoch(1, step)] == whole[step:]
@@ -122,7 +122,7 @@ def test_an_epoch_can_be_entered_anywhere(weight: Tensor | None) -> None:
 
 def test_integer_weights_repeat_rows_exactly() -> None:
     weight = torch.tensor([0, 3, 1, 0, 2, 1, 1, 1, 5, 0])
-    loader = BatchLoader(numbered_table(), "train", batch_size=4, row_weight=weight)
+    loader = BatchLoader(numbered_table(), "train", batch_size=4, sample_weight=weight)
     assert len(loader) == 4  # 14 rows
     for epoch in range(3):
         counted = torch.bincount(torch.tensor(indices(loader, epoch)), minlength=10)
@@ -132,7 +132,7 @@ def test_integer_weights_repeat_rows_exactly() -> None:
 
 def test_float_weights_draw_in_proportion() -> None:
     weight = torch.tensor([0.0, 1.0, 1.0, 2.0, 4.0, 0.0, 0.0, 0.0, 1.0, 1.0])
-    loader = BatchLoader(numbered_table(), "train", batch_size=4, row_weight=weight)
+    loader = BatchLoader(numbered_table(), "train", batch_size=4, sample_weight=weight)
     assert len(loader) == 3
     epochs = 2000
     drawn = torch.cat([torch.tensor(indices(loader, epoch)) for epoch in range(epochs)])
@@ -149,8 +149,8 @@ def test_float_weights_draw_in_proportion() -> None:
     "weight", [torch.ones(9), torch.zeros(10), torch.tensor([-1.0] + [1.0] * 9), torch.ones(10, 1)]
 )
 def test_impossible_weights_are_refused(weight: Tensor) -> None:
-    with pytest.raises(ValueError, match="row_weight must hold 10 weights"):
-        BatchLoader(numbered_table(), "train", batch_size=4, row_weight=weight)
+    with pytest.raises(ValueError, match="sample_weight must hold 10 weights"):
+        BatchLoader(numbered_table(), "train", batch_size=4, sample_weight=weight)
 
 
 def test_two_processes_part_each_batch_between_them() -> None:
@@ -169,7 +169,7 @@ def test_two_processes_part_each_batch_between_them() -> None:
 @given(rows=st.integers(1, 30), share=st.integers(1, 8), world=st.integers(2, 4), weighted=st.booleans())
 def test_every_row_is_in_the_share_of_one_process(rows: int, share: int, world: int, weighted: bool) -> None:
     weight = torch.arange(rows) % 3 + 1 if weighted else None
-    options = {"batch_size": share * world, "shuffle": True, "world_size": world, "row_weight": weight}
+    options = {"batch_size": share * world, "shuffle": True, "world_size": world, "sample_weight": weight}
     loaders = [BatchLoader(numbered_table(rows), "train", rank=rank, **options) for rank in range(world)]
     steps = list(zip(*([batch.index for batch in loader.epoch(1)] for loader in loaders), strict=True))
     assert {len(loader) for loader in loaders} == {len(steps)}

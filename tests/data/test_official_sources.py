@@ -208,7 +208,7 @@ class TestBiasedFFHQ:
     def test_the_usual_score_is_named(self, layouts: ModuleType, tmp_path: Path) -> None:
         layouts.bffhq(tmp_path)
         table = BiasedFFHQ(root=str(tmp_path), size=8).build()
-        assert "minority figure" in str(table.facts["usual figure"])
+        assert "minority figure" in str(table.metadata["usual figure"])
         assert table.correlation == Correlation.one_to_one(2)
 
     def test_other_ratios_are_other_folders(self, layouts: ModuleType, tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ class TestCivilComments:
         table = CivilComments(root=str(tmp_path), tokenizer=str(tiny_bert), max_tokens=9).build().check()
         tokens = table.inputs.fetch(torch.arange(len(frame)))
         assert isinstance(tokens, dict) and tokens["input_ids"].shape == (len(frame), 9)
-        assert table.facts["texts"] == "tokens of tiny-bert, at most 9"
+        assert table.metadata["texts"] == "tokens of tiny-bert, at most 9"
 
     @pytest.mark.parametrize("option", ["max_tokens", "num_words"])
     def test_impossible_options_are_refused(self, option: str) -> None:

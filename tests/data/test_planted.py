@@ -124,7 +124,7 @@ def test_in_a_control_the_mark_tells_nothing_of_the_label(name: str, build: Call
     counts = table.group_counts("train").numpy()
     assert chi2_contingency(counts).pvalue > 0.001
     assert chi2_contingency(biased.group_counts("train").numpy()).pvalue < 1e-20
-    assert table.correlation is None and "at random" in str(table.facts["planted"])
+    assert table.correlation is None and "at random" in str(table.metadata["planted"])
     assert torch.equal(table.label, biased.label)  # the same rows, otherwise marked
 
 
@@ -132,7 +132,7 @@ def test_in_a_control_the_mark_tells_nothing_of_the_label(name: str, build: Call
 def test_in_plain_sets_nothing_is_planted(name: str, build: Callable[..., DataTable]) -> None:
     table = build(name)
     assert (table.attribute == UNKNOWN).all() and len(table.attribute_names) == 0 and table.correlation is None
-    assert table.facts["planted"] == "nothing" and "minority ratio" not in table.facts
+    assert table.metadata["planted"] == "nothing" and "minority ratio" not in table.metadata
     with pytest.raises(InputError, match="nothing is planted"):
         Planted(set=name, control=True)
 

@@ -1,4 +1,4 @@
-"""Batches that are read and augmented apart from the step: the same whoever reads, from wherever one enters."""
+"""Batches that are read and augmented apart from the step: the same in every process, from wherever one enters."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def test_neither_place_nor_workers_change_a_batch(
     augment: object, weight: torch.Tensor | None, tables: dict[str, DataTable]
 ) -> None:
     resident, streamed = (replace(table, augment=augment) for table in tables.values())
-    expected = batches(resident, row_weight=weight)
+    expected = batches(resident, sample_weight=weight)
     for workers in (0, 1, 2):
-        same(batches(streamed, workers=workers, row_weight=weight), expected)
-    same(batches(resident, workers=2, row_weight=weight), expected)
-    same(batches(streamed, first=2, workers=2, row_weight=weight), expected[2:])
+        same(batches(streamed, workers=workers, sample_weight=weight), expected)
+    same(batches(resident, workers=2, sample_weight=weight), expected)
+    same(batches(streamed, first=2, workers=2, sample_weight=weight), expected[2:])
     if weight is not None:  # a row that is seen twice an epoch is changed anew each time
         index, inputs = (torch.cat([getattr(batch, name) for batch in expected]) for name in ("index", "inputs"))
         twice = inputs[index == 2]

@@ -88,6 +88,6 @@ def test_what_a_method_does_unless_it_says_otherwise() -> None:
     batch = Batch(torch.ones(2, 4), torch.tensor([0, 1]), torch.tensor([0, 1]))
     assert algorithm.diagnose(batch) == {} and algorithm.group_prior is None
     assert torch.equal(algorithm.collect(batch), algorithm.predict(batch.inputs))
-    assert not algorithm.preparing and algorithm.attributes is None
+    assert not algorithm.in_pretraining and algorithm.attributes is None
     (group,) = algorithm.parameter_groups()
     assert group["name"] == "network" and len(group["params"]) == len(list(algorithm.parameters()))

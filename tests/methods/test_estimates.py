@@ -82,7 +82,7 @@ def test_with_a_perfect_estimate_it_trains_as_with_true_attributes(
     found = build(name, table, attributes=Told(train_rows(table)[1]), **options)
     assert true.needs_attributes and not found.needs_attributes
     assert true.num_stages == found.num_stages == 1
-    plans = [algorithm.begin_stage(0, None).row_weight for algorithm in (true, found)]
+    plans = [algorithm.begin_stage(0, None).sample_weight for algorithm in (true, found)]
     assert (plans[0] is None and plans[1] is None) or torch.equal(*plans)
     assert (plans[0] is not None) is (name == "GroupDRO")
     for algorithm in (true, found):
@@ -135,10 +135,10 @@ def test_group_dro_adds_unknown_rows_with_their_share_of_the_batch(table, build,
     robust = sum(algorithm.q[group] * losses[~unknown][groups[~unknown] == group].mean() for group in present)
     torch.testing.assert_close(found, robust + losses[unknown].sum() / 16)
     # Rows are drawn so that groups are alike; unknown rows as often as others on the average.
-    weight = algorithm.begin_stage(0, None).row_weight
+    weight = algorithm.begin_stage(0, None).sample_weight
     assert bool((weight[some == -1] == weight[some >= 0].mean()).all())
     nothing = build("GroupDRO", table, attributes=Told(torch.full((48,), -1)))
-    assert nothing.begin_stage(0, None).row_weight is None
+    assert nothing.begin_stage(0, None).sample_weight is None
     torch.testing.assert_close(nothing(batch, 0.0).loss, cross_entropy(nothing.network(batch.inputs), batch.label))
 
 

@@ -85,13 +85,13 @@ def test_a_group_that_is_not_in_the_batch_only_loses_what_the_others_gain(table,
 
 
 def test_balanced_sampling_gives_every_group_the_same_share(table, build) -> None:
-    weight = build("GroupDRO", table).begin_stage(0, None).row_weight
+    weight = build("GroupDRO", table).begin_stage(0, None).sample_weight
     rows = table.split["train"]
     group = table.label[rows] * 3 + table.attribute[rows]
     shares = torch.zeros(9, dtype=torch.float64).index_add_(0, group, weight)
     torch.testing.assert_close(shares, (torch.tensor(counts(table)) > 0).double())
     assert weight.is_floating_point()
-    assert build("GroupDRO", table, balanced=False).begin_stage(0, None).row_weight is None
+    assert build("GroupDRO", table, balanced=False).begin_stage(0, None).sample_weight is None
 
 
 def test_attributes_are_read_unless_an_estimator_is_named(table, build) -> None:

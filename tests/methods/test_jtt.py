@@ -58,7 +58,7 @@ def test_the_second_stage_sees_exactly_the_up_weighted_rows(table, tmp_path) -> 
     drawn = [torch.bincount(torch.cat(algorithm.seen[stage]), minlength=48) for stage in (0, 1)]
     assert drawn[0].tolist() == [2] * 48
     assert drawn[1].tolist() == [3 * (7 if one else 1) for one in wrong.tolist()]
-    assert torch.equal(fit.progress.plan.row_weight, torch.where(wrong, 7, 1))
+    assert torch.equal(fit.progress.plan.sample_weight, torch.where(wrong, 7, 1))
 
 
 def test_the_second_stage_starts_with_fresh_weights_and_leaves_the_first_network_alone(table, tmp_path) -> None:
@@ -82,7 +82,7 @@ def test_without_errors_there_is_nothing_to_train_on_twice(table, tmp_path) -> N
 
 def test_the_first_stage_may_have_its_own_learning_rate(table, build) -> None:
     stage = build("JTT", table, identification_epochs=5, identification_learning_rate=0.3).begin_stage(0, None)
-    assert (stage.epochs, stage.learning_rate, stage.row_weight) == (5, 0.3, None)
+    assert (stage.epochs, stage.learning_rate, stage.sample_weight) == (5, 0.3, None)
 
 
 @pytest.mark.parametrize("schedule", ["none", "same"])

@@ -303,8 +303,8 @@ def test_a_negative_strength_is_refused(table, build) -> None:
 def test_rows_of_small_groups_are_drawn_oftener_and_weighted_back(table, build) -> None:
     options = {"attributes": "TrueAttributes", "mixing": "NoMixing"}
     algorithm, plain = (build("LC", table, **options, oversampling=power) for power in (0.5, 0.0))
-    plan = algorithm.begin_stage(0, None).row_weight
-    assert plain.begin_stage(0, None).row_weight is None and plan is not None and plan.is_floating_point()
+    plan = algorithm.begin_stage(0, None).sample_weight
+    assert plain.begin_stage(0, None).sample_weight is None and plan is not None and plan.is_floating_point()
     rows = table.split["train"]
     expected = table.group_counts("train")[table.label[rows], table.attribute[rows]].double().rsqrt()
     torch.testing.assert_close(plan / plan.mean(), expected / expected.mean())
@@ -324,7 +324,7 @@ def test_rows_of_unknown_attribute_are_drawn_as_often_as_others_on_the_average(t
         algorithm.attributes.rows.attribute.index_fill(0, torch.arange(0, 48, 3), -1),
         None,
     )
-    plan = algorithm.begin_stage(0, None).row_weight
+    plan = algorithm.begin_stage(0, None).sample_weight
     unknown = torch.arange(48) % 3 == 0
     assert len(plan[unknown].unique()) == 1
     assert float(plan[~unknown].min()) <= float(plan[unknown][0]) <= float(plan[~unknown].max())
@@ -340,7 +340,7 @@ def test_where_images_are_augmented_small_groups_are_drawn_oftener_by_default(ta
     assert lc(attributes="Online").oversampling == 0
     assert lc(attributes="TrueAttributes", oversampling=0.0).oversampling == 0
     assert build("LC", table, attributes="TrueAttributes").oversampling == 0
-    assert build("LC", table, attributes=Abstains(), oversampling=0.5).begin_stage(0, None).row_weight is None
+    assert build("LC", table, attributes=Abstains(), oversampling=0.5).begin_stage(0, None).sample_weight is None
 
 
 @pytest.mark.parametrize("attributes", ["Online", {"name": "Online", "head_start_epochs": 1}, "Clusters"], ids=str)

@@ -18,7 +18,7 @@ import pytest
 import torch
 from lightning_fabric import Fabric
 
-from logit_correction import Choice, RunConfig, TrainingConfig, load, train
+from logit_correction import ComponentConfig, RunConfig, TrainingConfig, load, train
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.methods import METHODS
@@ -215,10 +215,10 @@ def test_another_biased_network_changes_what_is_trained(tmp_path: Path) -> None:
     def weights(biased: str | None) -> torch.Tensor:
         folder = tmp_path / str(biased)
         config = RunConfig(
-            Choice("Planted", {"set": "column", "rows": 200}),
-            Choice("LC", {"attributes": "Online"}),
-            Choice("MLP", {"hidden": [8]}),
-            biased_network=None if biased is None else Choice(biased),
+            ComponentConfig("Planted", {"set": "column", "rows": 200}),
+            ComponentConfig("LC", {"attributes": "Online"}),
+            ComponentConfig("MLP", {"hidden": [8]}),
+            biased_network=None if biased is None else ComponentConfig(biased),
             training=TrainingConfig(epochs=2, batch_size=32, device="cpu"),
         )
         train(config, folder, page=False)

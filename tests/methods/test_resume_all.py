@@ -113,6 +113,6 @@ def test_stopped_and_resumed(name: str, options: dict[str, Any], make_table, mad
         for key, value in expected.items():
             same = torch.equal(value, found[key]) if isinstance(value, Tensor) else value == found[key]
             assert same, key
-        plans = whole.progress.plan.row_weight, resumed.progress.plan.row_weight
+        plans = whole.progress.plan.sample_weight, resumed.progress.plan.sample_weight
         assert plans[0] is plans[1] is None or torch.equal(*plans)
     assert stages == set(range(whole.algorithm.num_stages))

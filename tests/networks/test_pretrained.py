@@ -54,7 +54,7 @@ class TestResNetWeights:
         torch_home.mkdir(parents=True)
         torch.save(trunk.state_dict(), torch_home / RESNET18_FILE)
         network = ResNet18(INFO, weights="imagenet").eval()
-        assert network.facts == {"stem": "imagenet", "weights": "imagenet"}
+        assert network.metadata == {"stem": "imagenet", "weights": "imagenet"}
         trunk.fc = nn.Identity()
         images = torch.rand(2, 3, 32, 32)
         torch.testing.assert_close(network.features(images), trunk(Standardize()(images)))
@@ -69,7 +69,7 @@ class TestResNetWeights:
     def test_are_not_needed_where_a_checkpoint_follows(self, torch_home: Path) -> None:
         with without_pretrained_weights():
             network = ResNet18(INFO, weights="imagenet")
-        assert network.facts["stem"] == "imagenet" and not torch_home.exists()
+        assert network.metadata["stem"] == "imagenet" and not torch_home.exists()
 
     @pytest.mark.parametrize("content", [b"not weights", b""])
     def test_that_are_damaged_are_refused(self, torch_home: Path, content: bytes) -> None:
@@ -92,7 +92,7 @@ class TestResNetWeights:
 @pytest.mark.parametrize(("size", "stem", "chosen"), [(64, "auto", "cifar"), (65, "auto", "imagenet")])
 def test_the_stem_goes_by_the_size(size: int, stem: Any, chosen: str) -> None:
     network = ResNet18(DataInfo(num_labels=2, num_rows=1, input_shape=(3, 32, size)), stem=stem)
-    assert network.facts["stem"] == chosen
+    assert network.metadata["stem"] == chosen
 
 
 def test_the_stem_for_small_images_keeps_their_size() -> None:

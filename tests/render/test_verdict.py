@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from logit_correction.render.folder import RunFolder, compare
+from logit_correction.render.formatting import NBSP
 from logit_correction.render.verdict import Verdict, verdict
-from logit_correction.render.wording import NBSP
 
 Make = Callable[..., Path]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from logit_correction import Choice, RunConfig, TrainingConfig, train
+from logit_correction import ComponentConfig, RunConfig, TrainingConfig, train
 
 USER_CODE = Path(__file__).parents[1] / "user_code"
 
@@ -21,5 +21,5 @@ def user_code(monkeypatch: pytest.MonkeyPatch) -> None:
 def digits_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """LC on the digits, four epochs, without a page."""
     training = TrainingConfig(epochs=4, batch_size=128, threads=1)
-    config = RunConfig(Choice("Digits"), Choice("LC", {"attributes": "Online"}), training=training)
+    config = RunConfig(ComponentConfig("Digits"), ComponentConfig("LC", {"attributes": "Online"}), training=training)
     return train(config, tmp_path_factory.mktemp("runs") / "LC", page=False)

@@ -14,7 +14,7 @@ import torch
 
 import logit_correction
 from logit_correction import (
-    Choice,
+    ComponentConfig,
     InputError,
     RunConfig,
     TrainedRun,
@@ -44,7 +44,7 @@ def frame() -> pd.DataFrame:
 
 def test_plain_names_make_the_run_that_a_config_makes(digits: TrainedRun, tmp_path: Path) -> None:
     training = TrainingConfig(**{**SHORT, "epochs": 5})
-    config = RunConfig(Choice("Digits", {"minority_ratio": 0.05}), Choice("ERM"), training=training)
+    config = RunConfig(ComponentConfig("Digits", {"minority_ratio": 0.05}), ComponentConfig("ERM"), training=training)
     other = train(config, tmp_path / "run", page=False)
     assert other.report["test"] == digits.report["test"] and other.config.to_dict() == digits.config.to_dict()
     assert (digits / "report.html").is_file() and not (other / "report.html").exists()
@@ -86,8 +86,14 @@ def test_without_a_folder_the_run_lives_as_long_as_its_object() -> None:
         ({"data": DIGITS, "method": "LCC"}, "'LCC' is unknown"),
         ({"data": DIGITS, "epoch": 3}, "no option 'epoch' .did you mean epochs"),
         ({"data": np.zeros((3, 2))}, "from_arrays and from_table"),
-        ({"data": RunConfig(Choice("Digits"), Choice("ERM")), "method": "LC"}, "method is given beside a whole"),
-        ({"data": RunConfig(Choice("Digits"), Choice("ERM")), "epochs": 3}, "epochs is given beside a whole"),
+        (
+            {"data": RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM")), "method": "LC"},
+            "method is given beside a whole",
+        ),
+        (
+            {"data": RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM")), "epochs": 3},
+            "epochs is given beside a whole",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_trained(

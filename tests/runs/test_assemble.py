@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from logit_correction import Choice, InputError, RunConfig, TrainingConfig
+from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig
 from logit_correction.presets import PRESETS, load_preset
 from logit_correction.runs.assemble import build_algorithm, build_fabric, build_source, check_attributes
 from logit_correction.runs.defaults import fitted
@@ -19,12 +19,12 @@ from logit_correction.runs.train import training_rows
 
 
 def run_config(**options: Any) -> RunConfig:
-    return RunConfig(Choice("Digits"), Choice("ERM"), training=TrainingConfig(**options))
+    return RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), training=TrainingConfig(**options))
 
 
 def test_complete_fills_in_every_default() -> None:
     own = {"strength": 0.5, "attributes": {"name": "Online", "q": 0.3}, "prior": "Moving"}
-    whole = complete(RunConfig(Choice("Digits", {"severity": 2}), Choice("LC", own)))
+    whole = complete(RunConfig(ComponentConfig("Digits", {"severity": 2}), ComponentConfig("LC", own)))
     assert whole.data.options["severity"] == 2 and set(whole.data.options) >= {"minority_ratio", "seed"}
     options = whole.method.options
     assert options["strength"] == 0.5 and options["attributes"]["q"] == 0.3
@@ -44,7 +44,12 @@ def test_complete_fills_in_every_default() -> None:
 
 def test_config_of_a_file_is_the_config(tmp_path: Any) -> None:
     whole = complete(
-        RunConfig(Choice("Digits"), Choice("LC"), Choice("MLP", {"hidden": [4]}), Choice("MLP", {"hidden": [3]}))
+        RunConfig(
+            ComponentConfig("Digits"),
+            ComponentConfig("LC"),
+            ComponentConfig("MLP", {"hidden": [4]}),
+            ComponentConfig("MLP", {"hidden": [3]}),
+        )
     )
     (tmp_path / "config.yaml").write_text(whole.to_yaml())
     assert RunConfig.read(tmp_path / "config.yaml") == whole
@@ -133,8 +138,8 @@ def test_cuda_that_is_not_there_is_refused() -> None:
     ],
 )
 def test_options_of_parts_are_checked(part: str, options: dict[str, Any], expected: str) -> None:
-    choices = {"data": Choice("Digits"), "method": Choice("LC"), "network": Choice("MLP")}
-    choices[part] = Choice(choices[part].name, options)
+    choices = {"data": ComponentConfig("Digits"), "method": ComponentConfig("LC"), "network": ComponentConfig("MLP")}
+    choices[part] = ComponentConfig(choices[part].name, options)
     with pytest.raises(InputError, match=re.escape(expected)):
         complete(RunConfig(**choices))
 
@@ -183,8 +188,8 @@ def test_every_preset_is_complete_and_sound(name: str) -> None:
 
 
 def test_components_of_the_users_own_are_made_with_their_options() -> None:
-    method = Choice("LC", {"attributes": {"name": "my_parts.Greatest", "first": 0}})
-    whole = complete(RunConfig(Choice("my_parts.Points"), method, Choice("MLP")))
+    method = ComponentConfig("LC", {"attributes": {"name": "my_parts.Greatest", "first": 0}})
+    whole = complete(RunConfig(ComponentConfig("my_parts.Points"), method, ComponentConfig("MLP")))
     assert whole.method.options["attributes"] == {"name": "my_parts.Greatest", "first": 0, "unsure": 0.0}
     table = build_source(whole).build()
     algorithm = build_algorithm(whole, table.info)
@@ -192,13 +197,16 @@ def test_components_of_the_users_own_are_made_with_their_options() -> None:
     algorithm.begin_stage(0, None)
     found = table.inputs.fetch(table.split["train"])[:, :3].argmax(1)
     assert algorithm.attributes is not None and torch.equal(algorithm.attributes.row_attribute, found)
-    view = Choice("LC", {"attributes": {"name": "CrossFitted", "view": "my_parts.Tail", "epochs": 1}})
-    build_algorithm(complete(RunConfig(Choice("my_parts.Points"), view, Choice("MLP"))), table.info)
+    view = ComponentConfig("LC", {"attributes": {"name": "CrossFitted", "view": "my_parts.Tail", "epochs": 1}})
+    build_algorithm(complete(RunConfig(ComponentConfig("my_parts.Points"), view, ComponentConfig("MLP"))), table.info)
 
 
 def test_attributes_that_are_not_there_are_asked_for() -> None:
-    data, method = Choice("my_parts.Points", {"known": False}), Choice("LC", {"attributes": "TrueAttributes"})
-    config = RunConfig(data, method, Choice("MLP"))
+    data, method = (
+        ComponentConfig("my_parts.Points", {"known": False}),
+        ComponentConfig("LC", {"attributes": "TrueAttributes"}),
+    )
+    config = RunConfig(data, method, ComponentConfig("MLP"))
     table = build_source(config).build()
     with pytest.raises(InputError, match=r"method LC as chosen needs the attribute.*or take .*--method\.attributes"):
         check_attributes(config, build_algorithm(config, table.info), table)

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logit_correction import Choice, RunConfig, TrainingConfig, train
+from logit_correction import ComponentConfig, RunConfig, TrainingConfig, train
 from logit_correction.errors import InputError
 from logit_correction.runs.defaults import fitted, usual_batch, usual_epochs, usual_network
 from logit_correction.types import DataInfo
@@ -45,21 +45,24 @@ def test_few_rows_take_more_epochs_and_never_twenty_steps(rows: int, processes: 
 def test_what_was_chosen_stays_and_what_was_not_is_told() -> None:
     info = DataInfo(num_labels=2, num_rows=300, input_shape=(4,))
     given_config = RunConfig(
-        Choice("Digits"), Choice("ERM"), Choice("Linear"), training=TrainingConfig(epochs=2, batch_size=7)
+        ComponentConfig("Digits"),
+        ComponentConfig("ERM"),
+        ComponentConfig("Linear"),
+        training=TrainingConfig(epochs=2, batch_size=7),
     )
     assert fitted(given_config, info) == (given_config, [])
-    config, told = fitted(RunConfig(Choice("Digits"), Choice("ERM")), info)
+    config, told = fitted(RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM")), info)
     assert (config.network.name, config.training.batch_size, config.training.epochs) == ("MLP", 32, 100)
     assert len(told) == 3 and "1,000 steps" in told[2]
 
 
 def test_a_run_writes_what_was_chosen_and_goes_on_with_it(tmp_path: Path) -> None:
-    data = Choice("Planted", {"set": "column", "rows": 300})
-    config = RunConfig(data, Choice("ERM"), training=TrainingConfig(epochs=1, threads=1, device="cpu"))
+    data = ComponentConfig("Planted", {"set": "column", "rows": 300})
+    config = RunConfig(data, ComponentConfig("ERM"), training=TrainingConfig(epochs=1, threads=1, device="cpu"))
     train(config, tmp_path / "run", page=False)
     written = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert written["network"]["name"] == "MLP" and written["batch_size"] == 32
     train(config, tmp_path / "run", resume=True, page=False)  # the same command again: nothing differs
-    other = RunConfig(data, Choice("ERM"), Choice("Linear"), training=config.training)
+    other = RunConfig(data, ComponentConfig("ERM"), ComponentConfig("Linear"), training=config.training)
     with pytest.raises(InputError, match=r"network\.name = MLP"):
         train(other, tmp_path / "run", resume=True)

@@ -12,7 +12,7 @@ import pytest
 import torch
 import yaml
 
-from logit_correction import Choice, InputError, RunConfig, TrainingConfig, load, train
+from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, load, train
 from logit_correction.data.digits import Digits
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
@@ -21,7 +21,7 @@ from logit_correction.runs.encode import Encoder, encode_table
 from logit_correction.runs.parts import complete
 from logit_correction.training.display import Display
 
-SMALL = Choice("ConvNet", {"channels": [4, 6], "hidden": 0, "norm": "batch"})
+SMALL = ComponentConfig("ConvNet", {"channels": [4, 6], "hidden": 0, "norm": "batch"})
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def digits() -> DataTable:
     return Digits().build()
 
 
-def config(encoder: Choice = SMALL, method: str = "ERM", data: str = "Digits", **training: Any) -> RunConfig:
+def config(encoder: ComponentConfig = SMALL, method: str = "ERM", data: str = "Digits", **training: Any) -> RunConfig:
     options = TrainingConfig(**{"epochs": 1, "batch_size": 512, "threads": 1, **training})
-    return complete(RunConfig(Choice(data), Choice(method), encoder=encoder, training=options))
+    return complete(RunConfig(ComponentConfig(data), ComponentConfig(method), encoder=encoder, training=options))
 
 
 class Counting(Display):
@@ -65,7 +65,7 @@ def test_every_row_becomes_its_features(cache: Path, digits: DataTable) -> None:
     assert torch.equal(table.label, digits.label) and table.split == digits.split
     images, original = table.inputs.images(rows), digits.inputs.images(rows)
     assert images is not None and original is not None and torch.equal(images, original)
-    assert "6 numbers a row" in str(table.facts["inputs"])
+    assert "6 numbers a row" in str(table.metadata["inputs"])
     table.check()
 
 
@@ -91,7 +91,7 @@ def test_other_inputs_or_weights_or_options_are_encoded_anew(cache: Path, digits
     store.values[-1, 2, 3, 3] ^= 1  # one pixel of one row
     encode_table(same, config())
     assert len(list(cache.iterdir())) == 3
-    encode_table(digits, config(Choice("ConvNet", {**SMALL.options, "channels": [4, 5]})))
+    encode_table(digits, config(ComponentConfig("ConvNet", {**SMALL.options, "channels": [4, 5]})))
     assert len(list(cache.iterdir())) == 4
     encode_table(dataclasses.replace(digits, label=digits.label.flip(0)), config())  # labels are not encoded
     assert len(list(cache.iterdir())) == 4
@@ -143,7 +143,8 @@ def test_a_run_trains_a_head_and_predicts_from_images(method: str, cache: Path, 
     options = {"attributes": online} if method == "LC" else {}
     training = TrainingConfig(epochs=2, batch_size=128, threads=1)
     run = train(
-        RunConfig(Choice("Digits"), Choice(method, options), encoder=SMALL, training=training), tmp_path / "run"
+        RunConfig(ComponentConfig("Digits"), ComponentConfig(method, options), encoder=SMALL, training=training),
+        tmp_path / "run",
     )
     report = json.loads((run / "report.json").read_text())
     assert report["network"]["name"] == "Linear" and report["data"]["input_shape"] == [6]
@@ -172,7 +173,7 @@ def test_an_encoder_that_has_changed_since_is_refused(cache: Path, tmp_path: Pat
 
 
 def test_the_network_of_a_run_can_encode(cache: Path, digits_run: Path, tmp_path: Path) -> None:
-    run = train(config(Choice("FromRun", {"run": str(digits_run)})), tmp_path / "run", page=False)
+    run = train(config(ComponentConfig("FromRun", {"run": str(digits_run)})), tmp_path / "run", page=False)
     report = json.loads((run / "report.json").read_text())
     assert report["data"]["input_shape"] == [100] and report["encoder"]["facts"]["run"] == str(digits_run)
     assert load(run).predict(np.zeros((1, 3, 8, 8), np.uint8)).shape == (1,)
@@ -181,12 +182,12 @@ def test_the_network_of_a_run_can_encode(cache: Path, digits_run: Path, tmp_path
 @pytest.mark.parametrize(
     ("encoder", "expected"),
     [
-        (Choice("my_parts.Narrow"), "--encoder my_parts.Narrow has no `features`"),
-        (Choice("TextClassifier"), "takes tokens of texts"),
-        (Choice("my_parts.broken_features"), "features that are not finite vectors"),
+        (ComponentConfig("my_parts.Narrow"), "--encoder my_parts.Narrow has no `features`"),
+        (ComponentConfig("TextClassifier"), "takes tokens of texts"),
+        (ComponentConfig("my_parts.broken_features"), "features that are not finite vectors"),
     ],
 )
-def test_what_cannot_encode_is_refused(encoder: Choice, expected: str, cache: Path, tmp_path: Path) -> None:
+def test_what_cannot_encode_is_refused(encoder: ComponentConfig, expected: str, cache: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=expected):
         train(config(encoder), tmp_path / "run")
     assert not (tmp_path / "run").exists() and not list(cache.glob("*"))
@@ -194,9 +195,9 @@ def test_what_cannot_encode_is_refused(encoder: Choice, expected: str, cache: Pa
 
 def test_options_of_the_encoder_are_checked() -> None:
     with pytest.raises(InputError, match=r"--encoder\.norm is 'layer', but must be one of"):
-        config(Choice("ConvNet", {"norm": "layer"}))
+        config(ComponentConfig("ConvNet", {"norm": "layer"}))
     with pytest.raises(InputError, match="network 'ConvNets' is unknown"):
-        config(Choice("ConvNets"))
+        config(ComponentConfig("ConvNets"))
 
 
 def test_texts_are_encoded(cache: Path, tiny_bert: Path, tmp_path: Path) -> None:
@@ -214,7 +215,7 @@ def test_texts_are_encoded(cache: Path, tiny_bert: Path, tmp_path: Path) -> None
         label_names=["good", "bad"],
         attribute_names=["a", "b"],
     )
-    chosen = config(Choice("TextClassifier", {"model": str(tiny_bert)}))
+    chosen = config(ComponentConfig("TextClassifier", {"model": str(tiny_bert)}))
     encoded = encode_table(table, chosen)
     rows = torch.tensor([3, 30])
     encoder = Encoder(chosen.encoder or SMALL, table.info)

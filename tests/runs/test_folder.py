@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from logit_correction import Choice, InputError, RunConfig
+from logit_correction import ComponentConfig, InputError, RunConfig
 from logit_correction.runs import folder as files
 from logit_correction.runs.parts import complete
 
@@ -48,8 +48,8 @@ def test_disk_is_asked_where_the_folder_will_be(tmp_path: Path, monkeypatch: pyt
 
 
 def test_options_have_the_names_of_the_command_line() -> None:
-    online = Choice("LC", {"attributes": "Online"})
-    flat = files.flat_options(complete(RunConfig(Choice("Digits"), online, Choice("MLP"))))
+    online = ComponentConfig("LC", {"attributes": "Online"})
+    flat = files.flat_options(complete(RunConfig(ComponentConfig("Digits"), online, ComponentConfig("MLP"))))
     assert flat["data.name"] == "Digits" and "method.strength" in flat and flat["network.hidden"] == [100, 100, 100]
     assert flat["method.attributes.name"] == "Online" and flat["method.attributes.q"] == 0.7
     assert flat["method.mixing.limit"] == 0.3 and flat["method.prior"] is None
@@ -59,7 +59,7 @@ def test_options_have_the_names_of_the_command_line() -> None:
 
 
 def test_an_empty_folder_and_a_new_one_will_do(tmp_path: Path) -> None:
-    config = complete(RunConfig(Choice("Digits"), Choice("ERM")))
+    config = complete(RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM")))
     for folder in (tmp_path, tmp_path / "new"):
         for resume in (False, True):
             files.check_out(folder, config, resume)
@@ -70,6 +70,8 @@ def test_a_link_to_nothing_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     (tmp_path / "nowhere").write_text("a file")
     with pytest.raises(InputError, match="link is a file"):
-        files.check_out(tmp_path / "link", complete(RunConfig(Choice("Digits"), Choice("ERM"))), False)
+        files.check_out(
+            tmp_path / "link", complete(RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"))), False
+        )
     with pytest.raises(InputError, match="cannot be written"):
         files.make(tmp_path / "link")

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from logit_correction import Choice, InputError, RunConfig, TrainingConfig, train
-from logit_correction.runs.lock import LOCK, FolderHeld, check_free, hold, holder_of
+from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, train
+from logit_correction.runs.lock import LOCK, FolderHeld, acquire, check_free, owner_of
 
 HOLD = """
 import os, sys, time
 from pathlib import Path
-from logit_correction.runs.lock import hold
-with hold(Path(sys.argv[1])):
+from logit_correction.runs.lock import acquire
+with acquire(Path(sys.argv[1])):
     if "fork" in sys.argv and os.fork() == 0:
         time.sleep(30)
         os._exit(0)
@@ -46,27 +46,27 @@ def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_lock_is_held_and_given_back(tmp_path: Path) -> None:
-    assert holder_of(tmp_path) is None
-    with hold(tmp_path):
-        found = holder_of(tmp_path)
+    assert owner_of(tmp_path) is None
+    with acquire(tmp_path):
+        found = owner_of(tmp_path)
         assert found is not None and found.startswith(f"process {os.getpid()} on ")
-        with hold(tmp_path / "." / ".." / tmp_path.name):  # a block within one is free, by whatever path
+        with acquire(tmp_path / "." / ".." / tmp_path.name):  # a block within one is free, by whatever path
             check_free(tmp_path)
-        assert holder_of(tmp_path) == found
-    assert holder_of(tmp_path) is None and list(tmp_path.iterdir()) == []
+        assert owner_of(tmp_path) == found
+    assert owner_of(tmp_path) is None and list(tmp_path.iterdir()) == []
 
 
 def test_an_error_gives_it_back_too(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="mine"), hold(tmp_path):
+    with pytest.raises(RuntimeError, match="mine"), acquire(tmp_path):
         raise RuntimeError("mine")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_another_process_is_named(other: subprocess.Popen[str], tmp_path: Path) -> None:
-    for attempt in (lambda: hold(tmp_path).__enter__(), lambda: check_free(tmp_path)):
+    for attempt in (lambda: acquire(tmp_path).__enter__(), lambda: check_free(tmp_path)):
         with pytest.raises(FolderHeld, match=rf"{tmp_path} is in use: process {other.pid} on "):
             attempt()
-    config = RunConfig(Choice("Digits"), Choice("ERM"), training=TrainingConfig(epochs=1))
+    config = RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), training=TrainingConfig(epochs=1))
     for resume in (False, True):
         with pytest.raises(InputError, match=f"process {other.pid} on "):
             train(config, tmp_path, resume=resume)
@@ -76,11 +76,13 @@ def test_another_process_is_named(other: subprocess.Popen[str], tmp_path: Path) 
 def test_kill_frees_the_folder_at_once(other: subprocess.Popen[str], tmp_path: Path) -> None:
     other.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 5
-    while holder_of(tmp_path) is not None:  # not waited for: a zombie does not hold it either
+    while owner_of(tmp_path) is not None:  # not waited for: a zombie does not hold it either
         assert time.monotonic() < deadline
     assert (tmp_path / LOCK).is_file()
     training = TrainingConfig(epochs=1, threads=1)
-    train(RunConfig(Choice("Digits"), Choice("ERM"), training=training), tmp_path, page=False)  # no --resume needed
+    train(
+        RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), training=training), tmp_path, page=False
+    )  # no --resume needed
     assert not (tmp_path / LOCK).exists()
 
 
@@ -89,7 +91,7 @@ def test_a_fork_does_not_keep_the_lock(tmp_path: Path) -> None:
     try:
         process.kill()  # but not its child
         process.wait()
-        with hold(tmp_path):
+        with acquire(tmp_path):
             pass
     finally:
         os.killpg(process.pid, signal.SIGKILL)
@@ -99,13 +101,13 @@ def test_two_threads_do_not_share_a_lock(tmp_path: Path) -> None:
     errors: list[BaseException] = []
 
     def attempt() -> None:
-        for block in (hold(tmp_path).__enter__, lambda: check_free(tmp_path)):
+        for block in (acquire(tmp_path).__enter__, lambda: check_free(tmp_path)):
             try:
                 block()
             except FolderHeld as error:
                 errors.append(error)
 
-    with hold(tmp_path):
+    with acquire(tmp_path):
         thread = threading.Thread(target=attempt)
         thread.start()
         thread.join()
@@ -118,7 +120,7 @@ def test_of_many_that_want_it_one_at_a_time_has_it(tmp_path: Path) -> None:
     def attempt() -> None:
         while True:
             try:
-                with hold(tmp_path):
+                with acquire(tmp_path):
                     inside[0] += 1
                     most[0] = max(most[0], inside[0])
                     time.sleep(0.002)
@@ -139,13 +141,13 @@ def test_of_many_that_want_it_one_at_a_time_has_it(tmp_path: Path) -> None:
 def test_a_damaged_lock_is_none(tmp_path: Path) -> None:
     for content in (b"", b"{", b"[1]", b"\xff" * 600):
         (tmp_path / LOCK).write_bytes(content)
-        assert holder_of(tmp_path) is None
-        with hold(tmp_path):
+        assert owner_of(tmp_path) is None
+        with acquire(tmp_path):
             pass
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="cannot be written"), hold(tmp_path / "file"):
+    with pytest.raises(InputError, match="cannot be written"), acquire(tmp_path / "file"):
         pass
     assert (tmp_path / "file").read_text() == "mine"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from logit_correction import Choice, InputError, RunConfig, TrainingConfig
+from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig
 from logit_correction.config import Rule
 from logit_correction.data.table import DataTable
 from logit_correction.runs import train
@@ -18,7 +18,9 @@ from logit_correction.runs import train
 def config(method: str = "ERM", **options: object) -> RunConfig:
     training = TrainingConfig(epochs=2, batch_size=32, threads=1, **options)  # type: ignore[arg-type]
     own = {"attributes": "Online"} if method == "LC" else {}
-    return RunConfig(Choice("my_parts.Points"), Choice(method, own), Choice("MLP"), training=training)
+    return RunConfig(
+        ComponentConfig("my_parts.Points"), ComponentConfig(method, own), ComponentConfig("MLP"), training=training
+    )
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:

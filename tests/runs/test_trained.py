@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction import Choice, InputError, RunConfig, TrainingConfig, load, train
+from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, load, train
 from logit_correction.data.digits import Digits
 from logit_correction.runs import TrainedRun
 
@@ -112,7 +112,7 @@ def test_values_that_are_no_images_are_refused(model: TrainedRun, images: np.nda
 
 def test_features_may_be_whole_numbers(tmp_path: Path) -> None:
     training = TrainingConfig(epochs=1, batch_size=32, threads=1)
-    config = RunConfig(Choice("my_parts.Points"), Choice("ERM"), training=training)
+    config = RunConfig(ComponentConfig("my_parts.Points"), ComponentConfig("ERM"), training=training)
     model = load(train(config, tmp_path / "run", page=False))
     rows = np.arange(24).reshape(2, 12) % 5
     np.testing.assert_allclose(model.predict_proba(rows), model.predict_proba(rows.astype(np.float32)))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from logit_correction import Choice, InputError, RunConfig, load
+from logit_correction import ComponentConfig, InputError, RunConfig, load
 from logit_correction.cli import main
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import known_names_only, resolve
@@ -100,10 +100,10 @@ def test_a_run_inside_a_foreign_one_is_not_trusted_by_its_word(
 
 def test_a_run_is_compared_with_another_without_its_code(foreign: Foreign, owned: Path) -> None:
     run = foreign({"method": THEIRS})
-    changed = difference(run, complete(RunConfig(Choice("Digits"), Choice("LC"))))
+    changed = difference(run, complete(RunConfig(ComponentConfig("Digits"), ComponentConfig("LC"))))
     assert changed == f"{run} holds a run with method.name = {THEIRS}, not LC"
     assert not owned.exists()
-    own = complete(RunConfig(Choice("Digits"), Choice(THEIRS)))  # who names it may read such runs
+    own = complete(RunConfig(ComponentConfig("Digits"), ComponentConfig(THEIRS)))  # who names it may read such runs
     assert difference(run, own, ignore=["network.name", "epochs", "batch_size", "threads"]) is None
 
 

@@ -15,7 +15,7 @@ from logit_correction.types import InputError, Stage
 
 
 def progress() -> Progress:
-    plan = Stage(epochs=3, row_weight=torch.tensor([1, 0, 2]), learning_rate=0.1)
+    plan = Stage(epochs=3, sample_weight=torch.tensor([1, 0, 2]), learning_rate=0.1)
     best = {"valid_average": Selected(0.5, 2, {"weight": torch.ones(2), "extra": {"count": 4}})}
     return Progress(1, 2, 3, 40, plan, best, 1.5, ["be careful"])
 
@@ -27,7 +27,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     assert (loaded.stage, loaded.epoch, loaded.step, loaded.total_steps) == (1, 2, 3, 40)
     assert loaded.seconds == 1.5 and loaded.warnings == ["be careful"]
     assert isinstance(loaded.plan, Stage) and loaded.plan.epochs == 3 and loaded.plan.learning_rate == 0.1
-    assert torch.equal(loaded.plan.row_weight, saved.plan.row_weight)
+    assert torch.equal(loaded.plan.sample_weight, saved.plan.sample_weight)
     best = loaded.best["valid_average"]
     assert isinstance(best, Selected) and (best.score, best.epoch) == (0.5, 2)
     assert torch.equal(best.state["weight"], torch.ones(2)) and best.state["extra"] == {"count": 4}
@@ -131,7 +131,7 @@ def test_progress_of_another_version_is_refused(change: dict[str, object], tmp_p
 def test_a_state_that_does_not_fit_is_refused(state: dict[str, object], tmp_path: Path) -> None:
     layer = torch.nn.Linear(2, 3)
     whole = {"weight": torch.ones(3, 2), "bias": torch.ones(3)}
-    checkpoint.take_up(tmp_path / "resume.pt", layer, whole)
+    checkpoint.load_state(tmp_path / "resume.pt", layer, whole)
     assert bool((layer.weight == 1).all())
     with pytest.raises(InputError, match=r"resume\.pt was written by another version"):
-        checkpoint.take_up(tmp_path / "resume.pt", layer, state)
+        checkpoint.load_state(tmp_path / "resume.pt", layer, state)

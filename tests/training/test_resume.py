@@ -57,7 +57,7 @@ class TwoStages(Algorithm):
         self.network.load_state_dict(self.second.state_dict())
         sure = outputs.amax(1)
         self.weight = 1 + 2 * (sure < sure.median()) if self.kind == "integers" else 2 - sure.sigmoid()
-        return Stage(row_weight=self.weight, learning_rate=3e-3)
+        return Stage(sample_weight=self.weight, learning_rate=3e-3)
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         noise = torch.rand(batch.inputs.shape, generator=self.randomness.next(batch.inputs.device))

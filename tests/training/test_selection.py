@@ -14,9 +14,9 @@ from logit_correction.training.selection import (
     LABELS_READ,
     Selected,
     clone_state,
-    offer,
     reads_attributes,
     scoring_groups,
+    update_best,
     validation_scores,
 )
 
@@ -61,7 +61,7 @@ def test_a_rule_takes_the_first_of_the_best_epochs() -> None:
     scores = {"valid_average": [0.5, 0.7, 0.7, 0.6], "valid_worst_class": [0.2, 0.1, 0.3, 0.3]}
     for epoch in range(4):
         state = {"weight": torch.tensor([float(epoch)])}
-        offer(
+        update_best(
             best,
             ["last", *scores],
             {rule: values[epoch] for rule, values in scores.items()},
@@ -79,7 +79,7 @@ def test_a_rule_takes_the_first_of_the_best_epochs() -> None:
 def test_weights_that_are_held_do_not_change_with_training() -> None:
     best: dict[str, Selected] = {}
     weight = torch.nn.Parameter(torch.zeros(2))
-    offer(best, ["valid_average"], {"valid_average": 0.5}, 1, {"weight": weight, "extra": {"count": 3}})
+    update_best(best, ["valid_average"], {"valid_average": 0.5}, 1, {"weight": weight, "extra": {"count": 3}})
     with torch.no_grad():
         weight += 1
     held = best["valid_average"].state
@@ -89,7 +89,7 @@ def test_weights_that_are_held_do_not_change_with_training() -> None:
 
 def test_last_holds_nothing() -> None:
     best: dict[str, Selected] = {}
-    offer(best, ["last"], {"valid_average": 1.0}, 1, {})
+    update_best(best, ["last"], {"valid_average": 1.0}, 1, {})
     assert best == {}
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction import Choice, InputError, RunConfig, TrainingConfig, train
+from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, train
 from logit_correction.training.watch import check_watch, labels_watched, watched
 
 
@@ -56,7 +56,7 @@ def test_accuracies_on_the_test_split(make_table: Any) -> None:
 
 
 def test_nothing_else_changes_and_the_report_says_what_was_read(tmp_path: Path) -> None:
-    data, method = Choice("Digits"), Choice("LC", {"attributes": "Online"})
+    data, method = ComponentConfig("Digits"), ComponentConfig("LC", {"attributes": "Online"})
     for name, watch in (("plain", []), ("watched", ["test", "train_margins"])):
         training = TrainingConfig(epochs=3, batch_size=128, threads=1, watch=watch)
         train(RunConfig(data, method, training=training), tmp_path / name, page=name == "watched")
@@ -78,9 +78,9 @@ def test_a_stopped_run_follows_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     from logit_correction.training.interrupt import Interrupted
 
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "user_code"))
-    method = Choice("my_parts.Stopped", {"attributes": "Online"})
+    method = ComponentConfig("my_parts.Stopped", {"attributes": "Online"})
     training = TrainingConfig(epochs=3, batch_size=128, threads=1, watch=["test"])
-    config = RunConfig(Choice("Digits"), method, training=training)
+    config = RunConfig(ComponentConfig("Digits"), method, training=training)
     whole = train(config, tmp_path / "whole", page=False)
     monkeypatch.setenv("STOP", "SIGINT:15")
     with pytest.raises(Interrupted):

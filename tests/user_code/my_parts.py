@@ -148,7 +148,7 @@ def wrong_inputs(info: DataInfo) -> nn.Module:
 def stemmed(info: DataInfo) -> nn.Module:
     """Make a network that says what it is."""
     network = narrow_network(info)
-    network.facts = {"stem": "cifar"}  # type: ignore[assignment]
+    network.metadata = {"stem": "cifar"}  # type: ignore[assignment]
     return network
 
 

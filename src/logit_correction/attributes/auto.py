@@ -123,7 +123,7 @@ class Auto(AttributeEstimator):
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         """Ask for the epochs of the ordinary networks, on the rows that are looked at."""
         everything = bool((self.fold >= 0).all())
-        return Stage(epochs=self.epochs, row_weight=None if everything else (self.fold >= 0).long().cpu())
+        return Stage(epochs=self.epochs, sample_weight=None if everything else (self.fold >= 0).long().cpu())
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         """Return the sum of the networks' mean cross-entropies, each over the rows of the other folds."""

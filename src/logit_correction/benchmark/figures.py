@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from logit_correction.render import canvas
+from logit_correction.render import style
 from logit_correction.render.plots import METHOD_COLORS
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def row_colors(benchmark: Benchmark, frame: pd.DataFrame) -> dict[str, str]:
     free = [color for color in _SPARE if color not in colors.values()]
     for row in benchmark.rows:
         if row not in colors:
-            colors[row] = free.pop(0) if free else canvas.MUTED
+            colors[row] = free.pop(0) if free else style.MUTED
     return {row: colors[row] for row in benchmark.rows}
 
 
@@ -131,7 +131,7 @@ class _Painter:
         colors = self.colors
         if len(self.columns) == 1:  # each bar has its name beside it
             methods = dict(zip(self.frame["row"], self.frame["method"], strict=True))
-            colors = {row: METHOD_COLORS.get(methods.get(row, ""), canvas.MUTED) for row in self.rows}
+            colors = {row: METHOD_COLORS.get(methods.get(row, ""), style.MUTED) for row in self.rows}
         yield self._draw(kind, title, self._bars_height(), partial(self._bars, summary, colors, 100.0))
 
     def over_training(self, kind: str, value: str) -> Iterator[Drawing]:
@@ -167,7 +167,7 @@ class _Painter:
 
         description = f"{title}: {self.grid.title}" + (f", {column}" if column else "")
         given = (_WIDTH, height, description, titled)
-        return Drawing(kind, column, canvas.draw(*given), canvas.draw_png(*given))
+        return Drawing(kind, column, style.draw(*given), style.draw_png(*given))
 
     def _lines(self, summary: pd.DataFrame, numbers: list[float], axes: Axes) -> None:
         """Paint a line a row over the columns, error bars one standard deviation each way."""
@@ -189,7 +189,7 @@ class _Painter:
                 linewidth=1.4,
                 elinewidth=0.9,
                 capsize=1.5,
-                label=canvas.shorten(row, 34),
+                label=style.shorten(row, 34),
             )
         if logarithmic:
             axes.set_xscale("log")
@@ -208,9 +208,9 @@ class _Painter:
             epoch, mean, spread = line.index.to_numpy(float), line["mean"].to_numpy(), line["std"].to_numpy()
             dash, color = _DASHES[order % len(_DASHES)], self.colors[row]
             axes.fill_between(epoch, mean - spread, mean + spread, color=color, alpha=0.16, linewidth=0)
-            axes.plot(epoch, mean, dash, color=color, linewidth=1.6, label=canvas.shorten(row, 34))
+            axes.plot(epoch, mean, dash, color=color, linewidth=1.6, label=style.shorten(row, 34))
         if even is not None:
-            axes.axhline(even, color=canvas.MUTED, linewidth=0.8, linestyle=":")
+            axes.axhline(even, color=style.MUTED, linewidth=0.8, linestyle=":")
         axes.set_xlabel("epoch")
         axes.grid(axis="y")
         axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), handlelength=2.2)
@@ -229,21 +229,21 @@ class _Painter:
             order, number = self.rows.index(row), self.columns.index(column)
             mean, spread = summary.loc[[(row, column)]].to_numpy(float)[0]
             y = number * pitch + order * thickness
-            label = canvas.shorten(row, 34) if several and number == 0 else None
+            label = style.shorten(row, 34) if several and number == 0 else None
             axes.barh(y, mean, 0.84 * thickness, color=colors[row], label=label)
-            axes.hlines(y, mean - spread, mean + spread, color=canvas.INK, linewidth=0.9)
+            axes.hlines(y, mean - spread, mean + spread, color=style.INK, linewidth=0.9)
             text = f"{mean:.1f}" if top else f"{mean:.2f}"
-            axes.text(max(mean + spread, 0) + 0.015 * span, y, text, va="center", fontsize=7.5, color=canvas.MUTED)
+            axes.text(max(mean + spread, 0) + 0.015 * span, y, text, va="center", fontsize=7.5, color=style.MUTED)
         if several:
             middle = (len(self.rows) - 1) * thickness / 2
             axes.set_yticks(np.arange(len(self.columns)) * pitch + middle, self.columns)
             axes.set_ylabel(self.grid.column_title)
             axes.legend(loc="upper left", bbox_to_anchor=(1.06, 1.0), handlelength=0.9)
         else:
-            axes.set_yticks(np.arange(len(self.rows)) * thickness, [canvas.shorten(row, 50) for row in self.rows])
+            axes.set_yticks(np.arange(len(self.rows)) * thickness, [style.shorten(row, 50) for row in self.rows])
         axes.set_ylim((len(self.columns) - 1) * pitch + len(self.rows) * thickness - 0.08, -0.14)
         if top is not None:
             axes.set_xlim(0, top)
-        axes.axvline(0, color=canvas.RULE, linewidth=0.8)
+        axes.axvline(0, color=style.RULE, linewidth=0.8)
         axes.grid(axis="x")
         axes.spines["bottom"].set_visible(False)

@@ -52,10 +52,10 @@ def missing_data(cells: Sequence[Cell], configs: Mapping[Path, RunConfig]) -> di
     return missing
 
 
-def told(cells: Sequence[Cell]) -> str:
+def format_cells(cells: Sequence[Cell]) -> str:
     """Say which columns cells are of.
 
-    >>> told([Cell("ERM", "bFFHQ", 0, {}, Path()), Cell("LC", "bFFHQ", 0, {}, Path())])
+    >>> format_cells([Cell("ERM", "bFFHQ", 0, {}, Path()), Cell("LC", "bFFHQ", 0, {}, Path())])
     'column bFFHQ is'
     """
     columns = list(dict.fromkeys(cell.column for cell in cells))

@@ -6,14 +6,14 @@ import sys
 import threading
 from typing import Any
 
-from logit_correction.benchmark.board import Board, span
+from logit_correction.benchmark.run_queue import RunQueue, span
 
 
 class Progress:
     """Lines of text on standard error; for log files."""
 
-    def begin(self, board: Board) -> None:
-        """Take the board to look at."""
+    def begin(self, queue: RunQueue) -> None:
+        """Take the queue to look at."""
 
     def say(self, line: str) -> None:
         """Show a line that stays."""
@@ -38,15 +38,15 @@ class LiveProgress(Progress):
         self._ended = threading.Event()
         self._task: Any = None
 
-    def begin(self, board: Board) -> None:
+    def begin(self, queue: RunQueue) -> None:
         """Show the line and keep it up to date."""
-        self._task = self._bar.add_task("", total=board.total)
+        self._task = self._bar.add_task("", total=queue.total)
         self._bar.start()
-        threading.Thread(target=self._follow, args=(board,), daemon=True).start()
+        threading.Thread(target=self._follow, args=(queue,), daemon=True).start()
 
-    def _follow(self, board: Board) -> None:
+    def _follow(self, queue: RunQueue) -> None:
         while True:
-            self._bar.update(self._task, completed=board.ended, description=describe(board))
+            self._bar.update(self._task, completed=queue.ended, description=describe(queue))
             if self._ended.wait(0.5):
                 return
 
@@ -60,10 +60,10 @@ class LiveProgress(Progress):
         self._bar.stop()
 
 
-def describe(board: Board) -> str:
+def describe(queue: RunQueue) -> str:
     """Return the time left, what is under way, and what other processes are at."""
-    running, elsewhere = board.running(), len(board.elsewhere())
-    parts = [f"left: {span(board.seconds_left())}"]
+    running, elsewhere = queue.running(), len(queue.elsewhere())
+    parts = [f"left: {span(queue.seconds_left())}"]
     if running:
         first = f"{running[0].row}, {running[0].column}, seed {running[0].seed}"
         parts.append(first + (f" and {len(running) - 1} more" if len(running) > 1 else ""))

@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logit_correction.benchmark.board import Board, is_complete, span
 from logit_correction.benchmark.executors import Executor, ProcessExecutor
 from logit_correction.benchmark.grid import Benchmark, Cell
-from logit_correction.benchmark.missing import DataMissing, missing_data, told
+from logit_correction.benchmark.missing import DataMissing, format_cells, missing_data
 from logit_correction.benchmark.progress import Progress
 from logit_correction.benchmark.results import find
+from logit_correction.benchmark.run_queue import RunQueue, is_complete, span
 from logit_correction.benchmark.work import Job
 from logit_correction.errors import InputError
 
@@ -56,17 +56,17 @@ def run(
         progress.say(f"{benchmark.name}: {len(cells)} runs, {done} finished before")
         missing = missing_data(waiting, configs)
         for reason, left_out in missing.items():
-            progress.say(f"{told(left_out)} left out: {reason}")
+            progress.say(f"{format_cells(left_out)} left out: {reason}")
             waiting = [cell for cell in waiting if cell not in left_out]
         if missing and not waiting and not done:
             raise DataMissing(f"{benchmark.name}: no run can be trained, since all data are missing; see above")
-        board = Board(waiting, _known_seconds(cells), executor.slots)
-        progress.begin(board)
+        queue = RunQueue(waiting, _known_seconds(cells), executor.slots)
+        progress.begin(queue)
         try:
-            _run_all(board, configs, executor, progress)
+            _run_all(queue, configs, executor, progress)
         finally:
             progress.end()
-        return board.failed
+        return queue.failed
     finally:
         executor.close()
 
@@ -93,32 +93,32 @@ def _known_seconds(cells: Sequence[Cell]) -> list[tuple[Cell, float]]:
     return [(cell, seconds["train"] + seconds["evaluate"]) for cell, seconds in finished]
 
 
-def _run_all(board: Board, configs: dict[Path, RunConfig], executor: Executor, progress: Progress) -> None:
-    slots = max(1, min(executor.slots, board.total))
+def _run_all(queue: RunQueue, configs: dict[Path, RunConfig], executor: Executor, progress: Progress) -> None:
+    slots = max(1, min(executor.slots, queue.total))
     with ThreadPoolExecutor(max_workers=slots) as pool:
         try:
-            futures = [pool.submit(_run_some, board, configs, executor, progress) for _ in range(slots)]
+            futures = [pool.submit(_run_some, queue, configs, executor, progress) for _ in range(slots)]
             for future in as_completed(futures):
                 future.result()
         except BaseException:
-            board.stop()
+            queue.stop()
             executor.stop()
             raise
 
 
-def _run_some(board: Board, configs: dict[Path, RunConfig], executor: Executor, progress: Progress) -> None:
+def _run_some(queue: RunQueue, configs: dict[Path, RunConfig], executor: Executor, progress: Progress) -> None:
     """Take one run after the other, until none is left."""
-    while (cell := board.take(progress.say)) is not None:
+    while (cell := queue.take(progress.say)) is not None:
         cell.folder.parent.mkdir(parents=True, exist_ok=True)
         job = Job(configs[cell.folder], cell.folder.absolute())
         outcome = executor.run(job)
-        seconds = board.end(cell, outcome)
+        seconds = queue.end(cell, outcome)
         if outcome.state in ("done", "failed"):
             log = cell.folder.parent / job.log.name
             why = f"FAILED, see {log}" if log.is_file() else f"FAILED: {outcome.message}"
             state = why if outcome.state == "failed" else f"done in {_took(seconds)}"
-            place, left = f"{cell.row}, {cell.column}, seed {cell.seed}", span(board.seconds_left())
-            progress.say(f"[{board.ended}/{board.total}] {place}: {state}; left: {left}")
+            place, left = f"{cell.row}, {cell.column}, seed {cell.seed}", span(queue.seconds_left())
+            progress.say(f"[{queue.ended}/{queue.total}] {place}: {state}; left: {left}")
 
 
 def _took(seconds: float) -> str:

@@ -46,7 +46,7 @@ class Table:
     lines: Mapping[str, Sequence[str]]
     best: set[tuple[str, int]]
 
-    def shown(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
+    def format_rows(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
         """Return the lines with their names, escaped, the best set into ``bold`` in place of its ``%s``."""
         shown = [[escape(cell) for cell in (name, *cells)] for name, cells in self.lines.items()]
         for line, name in zip(shown, self.lines, strict=True):
@@ -68,7 +68,7 @@ def markdown(benchmark: Benchmark, frame: pd.DataFrame, notes: Sequence[str] = (
     for table in _tables(benchmark, frame):
         names = [name for column, paper in table.columns.items() for name in ([column, "paper"] if paper else [column])]
         head = ["", "group information", *names]
-        lines = [head, *table.shown(str, "**%s**")]
+        lines = [head, *table.format_rows(str, "**%s**")]
         texts = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
         parts.append("\n".join([table.caption + "\n", texts[0], "|" + "---|" * len(head), *texts[1:]]) + "\n")
     if not frame.empty:
@@ -116,7 +116,7 @@ def _latex(title: str, table: Table) -> str:
         " & ".join(names) + r" \\",
         *([" ".join(rules), " & ".join(below) + r" \\"] if rules else []),
         r"\midrule",
-        *(" & ".join(cells) + r" \\" for cells in table.shown(escape, r"\textbf{%s}")),
+        *(" & ".join(cells) + r" \\" for cells in table.format_rows(escape, r"\textbf{%s}")),
     ]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 

@@ -77,14 +77,14 @@ def begin(parent: Connection) -> None:
 def perform(job: Job) -> Outcome:
     """Train the run in this process."""
     from logit_correction.runs.folder import make
-    from logit_correction.runs.lock import FolderHeld, check_free, hold
+    from logit_correction.runs.lock import FolderHeld, acquire, check_free
     from logit_correction.types import InputError
 
     several = job.config.training.devices * job.config.training.nodes > 1  # processes, which lock the folder themselves
     try:
         make(job.folder)
         check_free(job.folder)
-        with nullcontext() if several else hold(job.folder), _printing_to(job.log):
+        with nullcontext() if several else acquire(job.folder), _printing_to(job.log):
             state = _train_apart(job) if several else _train(job)
     except FolderHeld as error:
         return Outcome("held", str(error))

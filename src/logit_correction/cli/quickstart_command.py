@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
     from rich.console import Console
 
     from logit_correction.cli.show import announce
-    from logit_correction.config import Choice, RunConfig, TrainingConfig
+    from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
     from logit_correction.render.html import write_page
     from logit_correction.render.tables import comparison_table, to_console
     from logit_correction.runs import train
@@ -43,7 +43,9 @@ def main(arguments: list[str]) -> int:
     )
     folders = []
     for method in ("ERM", "LC"):
-        config = RunConfig(Choice("Digits", {"seed": options.seed}), Choice(method), training=training)
+        config = RunConfig(
+            ComponentConfig("Digits", {"seed": options.seed}), ComponentConfig(method), training=training
+        )
         show = announce if method == "ERM" else None
         try:
             folders.append(train(config, options.out / method, resume=True, display=choose_display(), announce=show))

@@ -23,13 +23,13 @@ def announce(config: RunConfig, table: DataTable) -> None:
         Text,
     )  # names are the user's: they are shown as they are, whatever brackets they hold
 
-    from logit_correction.data.stores import place_of
+    from logit_correction.data.stores import location_of
 
     console = Console(stderr=True)
     sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in table.split.items())
     what = Text.assemble((config.method.name, "bold"), " on ", (config.data.name, "bold"), f": {sizes} rows")
     console.print(what, soft_wrap=True)
-    if (place := place_of(table.inputs)) is not None:
+    if (place := location_of(table.inputs)) is not None:
         console.print(Text(f"inputs {place}"), soft_wrap=True)
     for note in table.notes:
         console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)

@@ -11,7 +11,7 @@ from logit_correction.cli.slots import Slot, find_slots, own_options, refuse_opt
 from logit_correction.cli.words import long_names, spelled, taken_out, values_of
 from logit_correction.config import (
     PARTS,
-    Choice,
+    ComponentConfig,
     RunConfig,
     TrainingConfig,
     named_parts,
@@ -82,7 +82,9 @@ def parse(arguments: list[str]) -> Order:
         raise SystemExit(0)
     where = ": `logit-correction train --data NAME --method NAME --help` lists them"
     parsed = parsed_options(parser, long_names(arguments, [slot.path for slot in slots]), where)
-    choices: dict[str, Choice] = {slot.path: Choice(slot.name, own_options(slot, slots, parsed)) for slot in slots}
+    choices: dict[str, ComponentConfig] = {
+        slot.path: ComponentConfig(slot.name, own_options(slot, slots, parsed)) for slot in slots
+    }
     for slot in slots:
         outer, _, name = slot.path.rpartition(".")
         if outer:

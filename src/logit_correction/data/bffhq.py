@@ -67,7 +67,7 @@ class BiasedFFHQ(PublishedImages):
             label_names=["age 0", "age 1"],
             attribute_names=["gender 0", "gender 1"],
             correlation=Correlation.one_to_one(2),
-            facts={
+            metadata={
                 "source": f"Biased FFHQ, {self.pct}",
                 "images": f"resized to {self.size} x {self.size}",
                 "names": "numbers of the file names; young women and old men are the majority",

@@ -96,7 +96,7 @@ class CorruptedCIFAR10(DataSource):
             label_names=list(CLASSES),
             attribute_names=self.names,
             correlation=self.correlation,
-            facts=self._facts(cifar, checksum),
+            metadata=self._metadata(cifar, checksum),
             augment=self.augmentation,
         )
 
@@ -131,9 +131,9 @@ class CorruptedCIFAR10(DataSource):
             lambda: corrupt_all(cifar.images, chosen, self.names, self.severity, self.seed, available_cores()),
         )
 
-    def _facts(self, cifar: Cifar10, checksum: str) -> dict[str, object]:
+    def _metadata(self, cifar: Cifar10, checksum: str) -> dict[str, object]:
         family = self.corruptions if isinstance(self.corruptions, str) else "own list"
-        facts: dict[str, object] = {
+        metadata: dict[str, object] = {
             "source": f"{cifar.source}, corrupted here",
             "minority ratio": self.minority_ratio,
             "corruptions": f"{family}: {', '.join(self.names)}",
@@ -146,8 +146,8 @@ class CorruptedCIFAR10(DataSource):
             "checksum of the images": checksum[:16],
         }
         if "Frost" in self.names:
-            facts["frost"] = "computed texture in place of the photographs of CIFAR-10-C"
-        return facts
+            metadata["frost"] = "computed texture in place of the photographs of CIFAR-10-C"
+        return metadata
 
     def _published_parts(self, folder: Path) -> tuple[Path, list[str]]:
         """Return the folder that holds everything, and the four folders in it, if they are there.
@@ -179,7 +179,7 @@ class CorruptedCIFAR10(DataSource):
             # The files number their corruptions and do not name them.
             attribute_names=[f"corruption {value}" for value in range(len(CLASSES))],
             correlation=Correlation.one_to_one(len(CLASSES)),
-            facts={"source": source, "augmentation": self.augment},
+            metadata={"source": source, "augmentation": self.augment},
             augment=self.augmentation,
             row_names=read.names,
             ordered=False,  # aligned images come first, and names tell the attribute: files are for no view

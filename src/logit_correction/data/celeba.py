@@ -109,7 +109,7 @@ class CelebA(PublishedImages):
             attribute_names=_two_names(self.attribute),
             # Hair that is not blond goes with either gender, blond hair with women.
             correlation=Correlation.from_table([[0, 1], [0]]) if usual else None,
-            facts={
+            metadata={
                 "source": "CelebA, aligned and cropped",
                 "images": f"middle square, resized to {self.size} x {self.size}",
             },

@@ -92,7 +92,7 @@ class CivilComments(DataSource):
             split=published.rows_of_splits(split),
             label_names=LABELS,
             attribute_names=["nobody mentioned", "somebody mentioned"],
-            facts={
+            metadata={
                 "source": "CivilComments, WILDS v1.0",
                 "texts": str(self.form),
                 "figures": "16 overlapping groups: label and mentioned group of people",

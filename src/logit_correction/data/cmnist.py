@@ -90,7 +90,7 @@ class ColoredMNIST(ColoredDigits):
             label_names=[str(i) for i in range(10)],
             attribute_names=self.color_names,
             correlation=self.correlation,
-            facts=self.facts(
+            metadata=self.metadata(
                 "MNIST, coloured here",
                 test="colours uniform",
                 **({"shifts in training": f"up to {self.shift} pixels"} if self.shift else {}),

@@ -81,7 +81,7 @@ class ColoredDigits(DataSource):
         self.valid, self.seed = valid, seed
         self.color_names = color_names(self.correlation.num_attributes)
 
-    def facts(self, source: str, **more: object) -> dict[str, object]:
+    def metadata(self, source: str, **more: object) -> dict[str, object]:
         """Return what a reader of a result must know of how the digits were coloured."""
         return {
             "source": source,

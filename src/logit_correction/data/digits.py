@@ -69,7 +69,7 @@ class Digits(ColoredDigits):
             label_names=[str(i) for i in range(10)],
             attribute_names=self.color_names,
             correlation=self.correlation,
-            facts=self.facts(
+            metadata=self.metadata(
                 "scikit-learn's bundled handwritten digits (8x8), coloured here",
                 test="every test digit in each colour once",
                 **{"input range": "[0, 1]"},

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from logit_correction.config import Choice
+from logit_correction.config import ComponentConfig
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, made_once
 from logit_correction.data.problems import OnBadRows, Problems
@@ -69,7 +69,7 @@ class Arrays(DataSource):
             [as_text(value) for value in arrays["label"].tolist()],
             [as_text(value) for value in arrays["split"].tolist()] if "split" in arrays else None,
             {"attribute": _known(arrays["attribute"])} if "attribute" in arrays else {},
-            facts={"source": "arrays given in Python"},
+            metadata={"source": "arrays given in Python"},
         )
         augment = named_augmentation(self.augment, inputs.shape[2:]) if inputs.ndim == 4 else None
         store = ArrayStore(torch.from_numpy(inputs))
@@ -136,8 +136,8 @@ def from_arrays(
     split: ArrayLike | None = None,
     folder: Path | str | None = None,
     **options: Any,
-) -> Choice:
-    """Make arrays the data of a run: ``RunConfig(data=from_arrays(X, y), method=Choice("LC"))``.
+) -> ComponentConfig:
+    """Make arrays the data of a run: ``RunConfig(data=from_arrays(X, y), method=ComponentConfig("LC"))``.
 
     The arrays are saved to one file named by its content, so that a run can go on, be judged again and be repeated.
 
@@ -168,7 +168,7 @@ def from_arrays(
         parts += [name, f"{values.dtype} {values.shape}", np.ascontiguousarray(values).tobytes()]
     target = (cache_folder() / "arrays" if folder is None else Path(folder)) / f"{digest(parts)}.npz"
     made_once(target, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
-    return Choice("Arrays", {"file": str(target), **options})
+    return ComponentConfig("Arrays", {"file": str(target), **options})
 
 
 def _array(values: ArrayLike | Tensor) -> NDArray[Any]:
@@ -183,7 +183,7 @@ def _plain(values: ArrayLike | Tensor) -> NDArray[Any]:
     return array
 
 
-def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **options: Any) -> Choice:
+def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **options: Any) -> ComponentConfig:
     """Make a table in memory the data of a run, with the options of ``Table``.
 
     Args:
@@ -205,7 +205,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     made_once(target, lambda file: file.write_bytes(content))
     if "path" in options:
         options.setdefault("root", str(Path.cwd()))
-    return Choice("Table", {"file": str(target), "label": label, **options})
+    return ComponentConfig("Table", {"file": str(target), "label": label, **options})
 
 
 def _frame_of(rows: Any) -> tuple[Any, bool]:

@@ -77,7 +77,7 @@ class ImageFolder(DataSource):
         metadata = self.root / "metadata.csv" if self.metadata is None else self.metadata
         listed_rows = self.metadata is not None or metadata.is_file()
         if listed_rows:
-            raw, paths, problems = self._listed(metadata)
+            raw, paths, problems = self._read_metadata(metadata)
         else:
             raw, paths, problems = self._found()
 
@@ -85,14 +85,14 @@ class ImageFolder(DataSource):
             rule = self.on_bad_rows
             return image_store(paths, self.size, problems, rule, fit=self.fit, memory_limit=self.memory_limit)
 
-        raw.facts = {
+        raw.metadata = {
             "source": f"the images of {self.root.resolve().name}",
             "images": f"resized to {self.size}x{self.size}, {'middle' if self.fit == 'crop' else 'stretched'}",
         }
         table = build_table(raw, problems, store, self.splitting, self.on_bad_rows, self.augment)
         return replace(table, files=paths, ordered=listed_rows)  # folders are read label by label
 
-    def _listed(self, metadata: Path) -> tuple[Records, list[Path], Problems]:
+    def _read_metadata(self, metadata: Path) -> tuple[Records, list[Path], Problems]:
         """Read the rows of a metadata.csv."""
         frame = read_frame(metadata)
         column = next((name for name in FILE_COLUMNS if name in frame.columns), None)
@@ -104,7 +104,7 @@ class ImageFolder(DataSource):
         raw = records_of_frame(frame, str(metadata), names, self.label, split, attributes)
         problems, files = Problems(str(metadata), names), texts_of(frame, column)
         paths = files_within(self.root, files, problems, column)
-        raw.keys, raw.shown = paths, [name or "" for name in files]
+        raw.keys, raw.row_names = paths, [name or "" for name in files]
         return raw, paths, problems
 
     def _label_folders(self) -> list[tuple[Path, str | None]]:
@@ -147,7 +147,7 @@ class ImageFolder(DataSource):
         paths, labels, splits = (list(column) for column in zip(*found, strict=True))
         shown = [path.relative_to(self.root).as_posix() for path in paths]
         given = None if splits[0] is None else splits
-        raw = Records(str(self.root), shown, labels, given, shown=shown, notes=notes)
+        raw = Records(str(self.root), shown, labels, given, row_names=shown, notes=notes)
         problems, base = Problems(str(self.root), shown), os.path.realpath(self.root)
         outside = {folder for folder in {path.parent for path in paths} if not _is_within(folder, base)}
         for row, path in enumerate(paths):

@@ -51,7 +51,7 @@ class BatchLoader:
         seed: int = 0,
         shuffle: bool = False,
         with_attributes: bool = False,
-        row_weight: Tensor | None = None,
+        sample_weight: Tensor | None = None,
         device: torch.device | str = "cpu",
         rank: int = 0,
         world_size: int = 1,
@@ -66,7 +66,7 @@ class BatchLoader:
             seed: Seed of the order.
             shuffle: Draw a new order each epoch.
             with_attributes: Hand out attributes; refused where the split has unknown ones.
-            row_weight: See ``Stage.row_weight``.
+            sample_weight: See ``Stage.sample_weight``.
             device: Where the tensors shall lie.
             rank: Number of this process.
             world_size: Number of processes; each gets its share of every batch.
@@ -91,10 +91,10 @@ class BatchLoader:
         self.workers = choose_workers(workers, len(rows), world_size) if self.source is not None else 0
         self.rows, self.label = rows.to(device), table.label[rows].to(device)
         self.attribute = table.attribute[rows].to(device) if with_attributes else None
-        self.row_weight = _checked_weight(row_weight, len(rows))
+        self.sample_weight = _checked_weight(sample_weight, len(rows))
         total = len(rows)
-        if self.row_weight is not None and not self.row_weight.is_floating_point():
-            total = int(self.row_weight.sum())
+        if self.sample_weight is not None and not self.sample_weight.is_floating_point():
+            total = int(self.sample_weight.sum())
         self.steps = math.ceil(total / batch_size)
         left_over = total % batch_size
         least = 2 * min(world_size, batch_size // 2)
@@ -185,20 +185,20 @@ class BatchLoader:
     def _order(self, epoch: int) -> Tensor:
         generator = make_generator(self.seed, "order", epoch)
         index = torch.arange(self.num_rows)
-        if self.row_weight is None:
+        if self.sample_weight is None:
             order = torch.randperm(self.num_rows, generator=generator) if self.shuffle else index
-        elif self.row_weight.is_floating_point():
-            order = torch.multinomial(self.row_weight, self.num_rows, replacement=True, generator=generator)
+        elif self.sample_weight.is_floating_point():
+            order = torch.multinomial(self.sample_weight, self.num_rows, replacement=True, generator=generator)
         else:
-            repeated = index.repeat_interleave(self.row_weight)
+            repeated = index.repeat_interleave(self.sample_weight)
             order = repeated[torch.randperm(len(repeated), generator=generator)]
         return order if len(order) == self.total else order.repeat(self.total)[: self.total]
 
 
-def _checked_weight(row_weight: Tensor | None, num_rows: int) -> Tensor | None:
-    if row_weight is None:
+def _checked_weight(sample_weight: Tensor | None, num_rows: int) -> Tensor | None:
+    if sample_weight is None:
         return None
-    weight = row_weight.detach().cpu()
+    weight = sample_weight.detach().cpu()
     if weight.shape != (num_rows,) or not bool((weight >= 0).all()) or float(weight.sum()) <= 0:
-        raise ValueError(f"row_weight must hold {num_rows} weights that are not negative and not all zero")
+        raise ValueError(f"sample_weight must hold {num_rows} weights that are not negative and not all zero")
     return weight.double() if weight.is_floating_point() else weight.long()

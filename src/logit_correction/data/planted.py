@@ -218,19 +218,19 @@ class Planted(DataSource):
             attribute_names=self.marks,
             # The marks of a control go with no label.
             correlation=Correlation.one_to_one(len(self.marks)) if planted else None,
-            facts=self._facts(source),
+            metadata=self._metadata(source),
         )
 
-    def _facts(self, source: str) -> dict[str, object]:
-        facts: dict[str, object] = {"source": source, "set": f"{self.name}: {self.chosen.sentence}"}
+    def _metadata(self, source: str) -> dict[str, object]:
+        metadata: dict[str, object] = {"source": source, "set": f"{self.name}: {self.chosen.sentence}"}
         if self.chosen.mark is None:
-            return facts | {"planted": "nothing", "test": "like training", "data seed": self.seed}
+            return metadata | {"planted": "nothing", "test": "like training", "data seed": self.seed}
         if self.control:
-            facts["planted"] = f"{self.chosen.mark} at random, going with no label ({', '.join(self.marks)})"
+            metadata["planted"] = f"{self.chosen.mark} at random, going with no label ({', '.join(self.marks)})"
         else:
             pairs = ", ".join(f"{label} - {mark}" for label, mark in zip(self.labels, self.marks, strict=True))
-            facts |= {"planted": f"{self.chosen.mark} ({pairs})", "minority ratio": self.minority_ratio}
-        return facts | {"test": "each pair of label and mark equally frequent", "data seed": self.seed}
+            metadata |= {"planted": f"{self.chosen.mark} ({pairs})", "minority ratio": self.minority_ratio}
+        return metadata | {"test": "each pair of label and mark equally frequent", "data seed": self.seed}
 
 
 def _numbered(values: Tensor, kept: list[int]) -> Tensor:

@@ -109,7 +109,7 @@ def with_count_note(table: DataTable, name: str, published: Mapping[str, Counts]
         found: Counts
         found = len(table.split[split]) if isinstance(expected, int) else table.group_counts(split).tolist()
         if found != expected:
-            differing.append(f"{split} has {_shown(found)}, published are {_shown(expected)}")
+            differing.append(f"{split} has {_format_counts(found)}, published are {_format_counts(expected)}")
     if not differing:
         return table
     per_group = any(not isinstance(expected, int) for expected in published.values())
@@ -118,7 +118,7 @@ def with_count_note(table: DataTable, name: str, published: Mapping[str, Counts]
     return replace(table, notes=(*table.notes, note))
 
 
-def _shown(counts: Counts) -> str:
+def _format_counts(counts: Counts) -> str:
     if isinstance(counts, int):
         return f"{counts:,}"
     return " | ".join(", ".join(f"{count:,}" for count in row) for row in counts)

@@ -80,7 +80,7 @@ class BatchReader(Dataset[Inputs]):
 
 
 def place_seeds(seed: int, start: int, end: int, device: torch.device | str = "cpu") -> Tensor:
-    """Return the seed of every place of an epoch from ``start`` to ``end``, whoever works on it."""
+    """Return the seed of every place of an epoch from ``start`` to ``end``; it does not depend on who works on it."""
     return mixed_seeds(torch.arange(start, end, device=device) ^ int(mixed_seeds(seed)), 1)
 
 

@@ -36,8 +36,8 @@ class Records:
         split: The split of each row as it is written, None where none is given at all.
         attributes: For each attribute column the values, None where unknown.
         keys: Rows with the same key are the same row; None does not look for such.
-        shown: What a reader of the report is shown of each row.
-        facts: What a reader of a result must know.
+        row_names: What a reader of the report is shown of each row.
+        metadata: What a reader of a result must know.
         notes: What a user should be told.
     """
 
@@ -47,8 +47,8 @@ class Records:
     split: list[str | None] | None = None
     attributes: dict[str, list[str | None]] = field(default_factory=dict)
     keys: Sequence[Hashable] | None = None
-    shown: list[str] | None = None
-    facts: dict[str, object] = field(default_factory=dict)
+    row_names: list[str] | None = None
+    metadata: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
@@ -115,10 +115,10 @@ def build_table(
         split=split,
         label_names=label_names,
         attribute_names=attribute_names,
-        facts=raw.facts | {"split": how},
+        metadata=raw.metadata | {"split": how},
         notes=(*notes, *raw.notes, *_thin(label, split, label_names)),
         augment=augment,
-        row_names=raw.shown,
+        row_names=raw.row_names,
     )
 
 

@@ -50,7 +50,7 @@ def holds_tokens(store: InputStore) -> bool:
     return isinstance(store.fetch(torch.arange(min(1, len(store)))), dict)
 
 
-def place_of(store: InputStore) -> str | None:
+def location_of(store: InputStore) -> str | None:
     """Say where the inputs lie and by which rule, for images that were read from files; else None."""
     return getattr(store, "place", None)
 

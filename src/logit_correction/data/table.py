@@ -39,7 +39,7 @@ class DataTable:
         label_names: L names.
         attribute_names: K names.
         correlation: Category-level correlation, where the source knows it.
-        facts: What a reader of a result must know of the data (sizes, seeds, jitter, scaling, source).
+        metadata: What a reader of a result must know of the data (sizes, seeds, jitter, scaling, source).
         scoring: Groups to judge on, where they are not label x attribute.
         notes: What a user should be told of the data, such as counts that differ from the published ones.
         augment: Changes the images of training batches; evaluation sees them as they are.
@@ -61,7 +61,7 @@ class DataTable:
     label_names: Sequence[str]
     attribute_names: Sequence[str]
     correlation: Correlation | None = None
-    facts: dict[str, object] = field(default_factory=dict)
+    metadata: dict[str, object] = field(default_factory=dict)
     scoring: Scoring | None = None
     notes: tuple[str, ...] = ()
     augment: Augmentation | None = None

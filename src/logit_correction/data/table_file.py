@@ -112,8 +112,8 @@ class Table(DataSource):
         place, names = str(self.file), row_names(self.file, len(frame))
         raw = records_of_frame(frame, place, names, self.label, self.split, self.attributes)
         check_columns(frame, place, self.inputs.columns(frame))
-        raw.facts = {"source": f"the rows of {self.file.name}", **self.inputs.facts()}
-        raw.shown = self.inputs.shown(frame, names)
+        raw.metadata = {"source": f"the rows of {self.file.name}", **self.inputs.metadata()}
+        raw.row_names = self.inputs.format_rows(frame, names)
         if not self.keep_duplicates:
             raw.keys = self.inputs.keys(frame, without=self.split)
         if self.split is None and "split" in frame.columns:
@@ -146,7 +146,7 @@ class Table(DataSource):
         frame = read_frame(file)
         store = self._new(frame, file)
         if isinstance(self.inputs, ImageFiles):
-            return "path", self.inputs.shown(frame, []), store
+            return "path", self.inputs.format_rows(frame, []), store
         return "row", [name.removeprefix("row ") for name in row_names(file, len(frame))], store
 
     def read_values(self, values: Any) -> InputStore:

@@ -65,11 +65,11 @@ class InputColumns(ABC):
         """Return inputs that were given as numbers as the network takes them."""
         return values
 
-    def facts(self) -> dict[str, object]:
+    def metadata(self) -> dict[str, object]:
         """Return what a reader of a result must know of the inputs."""
         return {}
 
-    def shown(self, frame: pd.DataFrame, names: list[str]) -> list[str]:
+    def format_rows(self, frame: pd.DataFrame, names: list[str]) -> list[str]:
         """Return what a reader of the report is shown of each row."""
         return names
 
@@ -111,11 +111,11 @@ class Texts(InputColumns):
         """Return the table with its texts."""
         return replace(table, texts=self._texts(frame))
 
-    def facts(self) -> dict[str, object]:
+    def metadata(self) -> dict[str, object]:
         """Tell how the texts were read."""
         return {"texts": str(self.form)}
 
-    def shown(self, frame: pd.DataFrame, names: list[str]) -> list[str]:
+    def format_rows(self, frame: pd.DataFrame, names: list[str]) -> list[str]:
         """Return the beginnings of the texts."""
         return [beginning(text, SHOWN) for text in self._texts(frame)]
 
@@ -155,12 +155,12 @@ class ImageFiles(InputColumns):
         """Return the table with its files; rows that name none belong to no split."""
         return replace(table, files=[self.root / (name or "") for name in texts_of(frame, self.column)])
 
-    def facts(self) -> dict[str, object]:
+    def metadata(self) -> dict[str, object]:
         """Tell how the images were read."""
         how = "middle" if self.fit == "crop" else "stretched"
         return {"images": f"resized to {self.size[0]}x{self.size[1]}, {how}"}
 
-    def shown(self, frame: pd.DataFrame, names: list[str]) -> list[str]:
+    def format_rows(self, frame: pd.DataFrame, names: list[str]) -> list[str]:
         """Return the files' names."""
         return [text or "" for text in texts_of(frame, self.column)]
 
@@ -202,11 +202,11 @@ class Features(InputColumns):
         """Return the table with its vectors, and the columns as they were written."""
         self.learnt = features.learn_columns(frame, self.columns(frame), table.split["train"])
         vectors = features.to_vectors(frame, self.learnt)
-        facts = table.facts | {"features": f"{vectors.shape[1]}, standardised by the training rows"}
+        metadata = table.metadata | {"features": f"{vectors.shape[1]}, standardised by the training rows"}
         return replace(
             table,
             inputs=ArrayStore(vectors),
-            facts=facts,
+            metadata=metadata,
             preparation={"columns": self.learnt},
             columns=features.plain_columns(frame, [c for c in self.learnt if c["name"] not in self.others]),
         )

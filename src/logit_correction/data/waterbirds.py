@@ -62,7 +62,7 @@ class Waterbirds(PublishedImages):
             label_names=["landbird", "waterbird"],
             attribute_names=["land", "water"],
             correlation=Correlation.one_to_one(2),
-            facts={
+            metadata={
                 "source": "Waterbirds (waterbird_complete95_forest2water2)",
                 "images": f"resized to {self.size} x {self.size}",
                 "usual figures": "worst group, and the average with groups weighted as in training",

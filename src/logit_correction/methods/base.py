@@ -37,7 +37,7 @@ class Algorithm(nn.Module, ABC):
     A subclass takes ``(network, info, *, its own options, seed)``. Every option becomes a command line option. A method
     that wants the attribute of every row takes an attribute estimator as one of them and gives it to
     ``use_attributes``: its stages then come before the method's own, whose ``forward`` begins with
-    ``if self.preparing: return self.prepare(batch, epoch)``.
+    ``if self.in_pretraining: return self.prepare(batch, epoch)``.
 
     Attributes:
         components: Constructor argument -> kind of component, for arguments that are components with options of their
@@ -45,7 +45,7 @@ class Algorithm(nn.Module, ABC):
         needs_attributes: Whether attribute labels of training rows must be there. A method that leaves this False never
             sees one. Where an option decides, ``__init__`` sets it on the instance.
         num_stages: How many stages the training has.
-        stage: The present one, 0..num_stages-1; set by ``begin_stage``, and by whoever resumes in the middle.
+        stage: The present one, 0..num_stages-1; set by ``begin_stage``, and where training is resumed in the middle.
         attributes: The attribute estimator, where the method has one.
         network: The network that predicts.
         group_prior: The estimated P(y, a), where the method has one.
@@ -102,7 +102,7 @@ class Algorithm(nn.Module, ABC):
 
     def predict(self, inputs: Inputs) -> Tensor:
         """Return logits (B, L) without any correction; in the estimator's own stage those of what it trains."""
-        if self.preparing:
+        if self.in_pretraining:
             assert self.attributes is not None
             return self.attributes.predict(inputs)
         logits: Tensor = self.network(inputs)
@@ -126,7 +126,7 @@ class Algorithm(nn.Module, ABC):
         return estimator
 
     @property
-    def preparing(self) -> bool:
+    def in_pretraining(self) -> bool:
         """Whether the present stage is the attribute estimator's."""
         return self.attributes is not None and self.stage < self.attributes.num_stages
 
@@ -166,7 +166,7 @@ class Algorithm(nn.Module, ABC):
         self.stage = stage
         if self.attributes is None:
             return Stage()
-        if self.preparing:
+        if self.in_pretraining:
             return self.attributes.begin_stage(stage, outputs)
         self.attributes.finish(outputs)
         return self.begin_own_stage()
@@ -177,13 +177,13 @@ class Algorithm(nn.Module, ABC):
 
     def collect(self, batch: Batch) -> Tensor:
         """Return what the next stage's ``begin_stage`` is to be given of training rows, (B, C)."""
-        return self.attributes.collect(batch) if self.preparing and self.attributes else self.predict(batch.inputs)
+        return self.attributes.collect(batch) if self.in_pretraining and self.attributes else self.predict(batch.inputs)
 
     def end_epoch(self) -> list[str]:
         """Do what is done once an epoch and return what the user should be warned of as things stand."""
         if self.group_prior is not None:
             self.group_prior.end_epoch()
-        return [] if self.preparing or self.attributes is None else self.attributes.warnings()
+        return [] if self.in_pretraining or self.attributes is None else self.attributes.warnings()
 
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return one optimiser group per network that trains in the present stage.
@@ -192,10 +192,10 @@ class Algorithm(nn.Module, ABC):
         and ``schedule`` (the name of a schedule that replaces the run's).
         """
         estimator = [] if self.attributes is None else self.attributes.parameter_groups()
-        if self.preparing:
+        if self.in_pretraining:
             return estimator
         return [{"params": list(self.network.parameters()), "name": "network"}, *estimator]
 
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
         """Return what the method believes of rows, such as ``estimated_attribute`` (B,); for reports only."""
-        return {} if self.preparing or self.attributes is None else self.attributes.diagnose(batch)
+        return {} if self.in_pretraining or self.attributes is None else self.attributes.diagnose(batch)

@@ -92,7 +92,7 @@ class GroupDRO(Algorithm):
             return Stage()
         weight = 1.0 / counts.cpu().double()[self.attributes.rows.label, attribute.clamp_min(0)]
         known = attribute >= 0
-        return Stage(row_weight=weight.where(known, weight[known].mean()))
+        return Stage(sample_weight=weight.where(known, weight[known].mean()))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Take as many groups as were saved, which are known only when the attributes have been read."""
@@ -103,7 +103,7 @@ class GroupDRO(Algorithm):
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         """Update the group weights and return the weighted sum of the group losses."""
-        if self.preparing:
+        if self.in_pretraining:
             return self.prepare(batch, epoch)
         loss = cross_entropy(self.network(batch.inputs), batch.label, reduction="none").to(self.q.dtype)
         attribute = self.estimate(batch, epoch).attribute

@@ -103,7 +103,7 @@ class JTT(Algorithm):
                 "set is empty and there is nothing to see more often: lower --method.identification_epochs, lower "
                 "--method.identification_learning_rate, or raise --weight_decay"
             )
-        return Stage(row_weight=torch.where(wrong, self.up_weight, 1))
+        return Stage(sample_weight=torch.where(wrong, self.up_weight, 1))
 
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return the group of the network that this stage trains."""

@@ -94,11 +94,11 @@ class LC(Algorithm):
         rows = drawn.cpu()[self.attributes.rows.label, self.attributes.row_attribute.cpu().clamp_min(0)]
         rows = rows.where(self.attributes.row_attribute.cpu() >= 0, rows.mean())
         self.row_weight.copy_(rows.mean() / rows)
-        return Stage(row_weight=rows)
+        return Stage(sample_weight=rows)
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         """Return the corrected loss of a batch, and that of a biased network beside."""
-        if self.preparing:
+        if self.in_pretraining:
             return self.prepare(batch, epoch)
         if self.attributes.abstained:
             loss = cross_entropy(self.network(batch.inputs), batch.label)
@@ -125,7 +125,7 @@ class LC(Algorithm):
     def end_epoch(self) -> list[str]:
         """Close the prior's epoch; warn of labels that a biased network has lost."""
         warnings = super().end_epoch()
-        if self.preparing:
+        if self.in_pretraining:
             return warnings
         return warnings + lost_labels(self.group_prior, self.attributes.correlation, self.info.label_names)
 

@@ -65,7 +65,7 @@ class Reweighting(Algorithm):
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         """Return the weighted loss, and that of a biased network beside."""
-        if self.preparing:
+        if self.in_pretraining:
             return self.prepare(batch, epoch)
         estimate = self.estimate(batch, epoch)
         self.prior_rule.update(self.group_prior, batch.label, estimate)
@@ -87,6 +87,6 @@ class Reweighting(Algorithm):
     def end_epoch(self) -> list[str]:
         """Close the prior's epoch; warn of labels that a biased network has lost."""
         warnings = super().end_epoch()
-        if self.preparing:
+        if self.in_pretraining:
             return warnings
         return warnings + lost_labels(self.group_prior, self.attributes.correlation, self.info.label_names)

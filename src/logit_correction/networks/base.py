@@ -19,16 +19,16 @@ class Network(nn.Module):
     Subclasses set ``features`` (inputs -> (B, F)) and ``head`` ((B, F) -> logits (B, L)).
 
     Attributes:
-        facts: What a reader of a result must know beside the options, such as what ``auto`` stood for.
+        metadata: What a reader of a result must know beside the options, such as what ``auto`` stood for.
     """
 
     features: nn.Module
     head: nn.Module
 
     def __init__(self) -> None:
-        """Start without facts."""
+        """Start without metadata."""
         super().__init__()
-        self.facts: dict[str, object] = {}
+        self.metadata: dict[str, object] = {}
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Return logits (B, L)."""

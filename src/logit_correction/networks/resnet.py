@@ -52,7 +52,7 @@ class ResNet(Network):
             raise InputError(f"the ImageNet weights of {name} take images of 3 channels or 1, not {channels}")
         if stem == "auto":
             stem = "cifar" if weights == "none" and max(size) <= SMALL else "imagenet"
-        self.facts = {"stem": stem, "weights": weights}
+        self.metadata = {"stem": stem, "weights": weights}
         trunk = _trunk(self.kind, weights, name)
         width: int = trunk.fc.in_features
         if stem == "cifar":
@@ -68,7 +68,7 @@ class ResNet18(ResNet):
     """ResNet-18: 11 million weights, 512 features.
 
     >>> network = ResNet18(DataInfo(num_labels=10, num_rows=1, input_shape=(3, 32, 32)))
-    >>> network.facts["stem"], network.features(torch.zeros(2, 3, 32, 32)).shape
+    >>> network.metadata["stem"], network.features(torch.zeros(2, 3, 32, 32)).shape
     ('cifar', torch.Size([2, 512]))
     """
 

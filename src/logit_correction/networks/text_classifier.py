@@ -47,7 +47,7 @@ class TextClassifier(Network):
         longest = getattr(encoder.config, "max_position_embeddings", None)
         if longest and info.input_shape[0] > longest:
             raise InputError(f"texts have {info.input_shape[0]} tokens, but {model} takes {longest}: cut them shorter")
-        self.facts = {"model": model, "weights": weights}
+        self.metadata = {"model": model, "weights": weights}
         self.features = TextFeatures(encoder, pooling, dropout)
         self.head = nn.Linear(encoder.config.hidden_size, info.num_labels)
 

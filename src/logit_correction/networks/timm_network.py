@@ -47,7 +47,7 @@ class Timm(Network):
         trunk = _trunk(timm, model, weights, colors, (size[0], size[1]))
         given = trunk.pretrained_cfg
         layers: list[nn.Module] = [Standardize(given["mean"], given["std"])] if colors == 3 else []
-        self.facts = {"model": model, "weights": weights}
+        self.metadata = {"model": model, "weights": weights}
         self.features = nn.Sequential(*layers, trunk, *([nn.Dropout(dropout)] if dropout else []))
         self.head = nn.Linear(_width(self.features, info, model), info.num_labels)
 

@@ -40,7 +40,7 @@ def contact_sheet(
     if example.shape[1] not in (1, 3) or str(example.dtype) != "torch.uint8":
         raise ValueError(f"images must be uint8 (n, 1 or 3, H, W), but are {example.dtype} {tuple(example.shape)}")
     font = ImageFont.load_default(_FONT)
-    width, height = _shown_size(example.shape[3], example.shape[2])
+    width, height = _display_size(example.shape[3], example.shape[2])
     cell_width = max(width + _GAP, *(_length(font, name) + 2 * _GAP for name in column_names))
     left = max(_length(font, name) for name in row_names) + 3 * _GAP
     top = _FONT + 3 * _GAP if any(column_names) else _GAP
@@ -63,7 +63,7 @@ def contact_sheet(
     return sheet
 
 
-def _shown_size(width: int, height: int) -> tuple[int, int]:
+def _display_size(width: int, height: int) -> tuple[int, int]:
     longest = max(width, height)
     if longest <= SIDE:
         return width * (SIDE // longest), height * (SIDE // longest)

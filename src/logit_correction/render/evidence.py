@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from logit_correction.render.canvas import shorten
-from logit_correction.render.wording import NBSP, is_missing, listing, percent
+from logit_correction.render.formatting import NBSP, format_list, format_percent, is_missing
+from logit_correction.render.style import shorten
 
 #: So many views are listed, the others are counted.
 MOST_VIEWS = 12
@@ -47,7 +47,7 @@ def found_shortcut(evidence: Mapping[str, Any] | None) -> bool | None:
 
 def views_of(evidence: Mapping[str, Any]) -> str:
     """Return the names of the views that were corrected by, as a reader lists them."""
-    return listing([str(name) for name in _names(evidence)]) or "a view"
+    return format_list([str(name) for name in _names(evidence)]) or "a view"
 
 
 def answer(evidence: Mapping[str, Any]) -> str:
@@ -112,7 +112,7 @@ def block(name: str, report: Mapping[str, Any]) -> dict[str, Any] | None:
         "advice": advice(evidence),
         "rows": [_row(one, chosen) for one in signs[:MOST_VIEWS]],
         "more": max(0, len(signs) - MOST_VIEWS),
-        "legitimate": listing([str(one) for one in legitimate]) if isinstance(legitimate, list) else "",
+        "legitimate": format_list([str(one) for one in legitimate]) if isinstance(legitimate, list) else "",
         "pairs": _pairs(evidence.get("conflicts") or []),
         "noise": _noise(evidence),
     }
@@ -122,7 +122,7 @@ def _pairs(conflicts: Sequence[Mapping[str, Any]]) -> str:
     """Which labels look like which, the commonest pairs first; empty where nothing was counted."""
     shown = [f"{one['rows']:,} of {one['label']} look like {one['looks_like']}" for one in conflicts[:MOST_PAIRS]]
     more = sum(int(one["rows"]) for one in conflicts[MOST_PAIRS:])
-    return listing([*shown, f"{more:,} more"] if more else shown)
+    return format_list([*shown, f"{more:,} more"] if more else shown)
 
 
 def _noise(evidence: Mapping[str, Any]) -> str:
@@ -132,7 +132,8 @@ def _noise(evidence: Mapping[str, Any]) -> str:
         return ""
     return (
         "They are not just mislabelled: an ordinary network tells them from true rows of the other label in "
-        f"{percent(value)} of all pairs ({percent(low, unit='')} to {percent(high)}; wrong labels: {percent(0.5)})"
+        f"{format_percent(value)} of all pairs ({format_percent(low, unit='')} to {format_percent(high)}; "
+        f"wrong labels: {format_percent(0.5)})"
     )
 
 
@@ -155,16 +156,16 @@ def _row(one: Mapping[str, Any], chosen: set[str]) -> dict[str, Any]:
     """One view, every figure as text."""
     names = str(one.get("view")).split(" + ")
     rows = int(one.get("rows") or 0)
-    share = "" if one.get("share") is None else f" ({percent(one['share'])})"
+    share = "" if one.get("share") is None else f" ({format_percent(one['share'])})"
     ends = [_decimal(one.get(name)) for name in ("ratio_low", "ratio_high")]
-    with_view, with_label = (percent(one.get(name), unit="") for name in ("follows_view", "follows_label"))
+    with_view, with_label = (format_percent(one.get(name), unit="") for name in ("follows_view", "follows_label"))
     return {
         "names": names,
         "sentence": _looks_at(one, len(names)),
         "chosen": set(names) == chosen,
         "everything": _sees_everything(one),
-        "accuracy": percent(one.get("accuracy"), unit=""),
-        "network": percent(one.get("network_accuracy"), unit=""),
+        "accuracy": format_percent(one.get("accuracy"), unit=""),
+        "network": format_percent(one.get("network_accuracy"), unit=""),
         "ratio": _decimal(one.get("ratio")),
         "ends": "" if "–" in ends else "–".join(ends),
         "information": _decimal(one.get("information")),

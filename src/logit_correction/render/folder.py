@@ -13,9 +13,9 @@ import pandas as pd
 import torch
 
 from logit_correction.functional.groups import wilson_interval
+from logit_correction.render.formatting import format_list, format_name, format_value
 from logit_correction.render.plots import METHOD_COLORS, method_color
 from logit_correction.render.report_file import FIX, read_report_file
-from logit_correction.render.wording import listing, plain, spaced
 from logit_correction.types import InputError
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
@@ -201,7 +201,7 @@ def _differences(own: dict[str, Any], rivals: Sequence[dict[str, Any]]) -> list[
     """The entries of ``own`` that not all rivals share, such as ``minority ratio 0.01``."""
     names = dict.fromkeys(name for settings in rivals for name in settings)
     differing = [name for name in names if len({_key(settings.get(name)) for settings in rivals}) > 1]
-    return [f"{spaced(name)} {plain(own.get(name))}" for name in differing]
+    return [f"{format_name(name)} {format_value(own.get(name))}" for name in differing]
 
 
 def _lighter(color: str, steps: int) -> str:
@@ -215,4 +215,4 @@ def describe(comparisons: Sequence[Comparison]) -> str:
     """Return a title such as ``ERM and LC on Digits``."""
     methods = dict.fromkeys(series.method for comparison in comparisons for series in comparison.series)
     data = dict.fromkeys(run.report["data"]["name"] for part in comparisons for one in part.series for run in one.runs)
-    return f"{listing(list(methods))} on {listing(list(data))}"
+    return f"{format_list(list(methods))} on {format_list(list(data))}"

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from logit_correction.render import canvas
+from logit_correction.render import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +38,7 @@ def group_heatmaps(groups: Mapping[str, pd.DataFrame]) -> dict[str, str]:
             cell = rows.index(group["label"]), columns.index(group["attribute"])
             value[cell] = 100 * group["accuracy"]
             outlined[cell] = group.get("minority") is False
-        heatmap = _Heatmap(name, value, rows, columns, canvas.ACCURACY_COLORS, (0, 100), "{:.0f}".format, outlined)
+        heatmap = _Heatmap(name, value, rows, columns, style.ACCURACY_COLORS, (0, 100), "{:.0f}".format, outlined)
         figures[name] = heatmap.draw(f"Accuracy of {name} by label and attribute")
     return figures
 
@@ -65,7 +65,7 @@ def prior_heatmaps(
         share = label_shares(table)
         rows = list(label_names or map(str, range(share.shape[0])))
         columns = list(attribute_names or map(str, range(share.shape[1])))
-        heatmap = _Heatmap(title, share, rows, columns, canvas.SHARE_COLORS, (0.01, 100), _short_share)
+        heatmap = _Heatmap(title, share, rows, columns, style.SHARE_COLORS, (0.01, 100), _short_share)
         figures[title.lower()] = heatmap.draw(f"{title} group prior by label and attribute")
     return figures
 
@@ -105,7 +105,7 @@ class _Heatmap:
     def draw(self, description: str) -> str:
         """Return the figure, as wide as a phone however many columns there are."""
         size = min(0.42, 2.85 / max(len(self.columns), 1))
-        return canvas.draw(size * len(self.columns), size * len(self.rows), description, self._paint)
+        return style.draw(size * len(self.columns), size * len(self.rows), description, self._paint)
 
     def _paint(self, axes: Axes) -> None:
         height, width = self.value.shape
@@ -115,7 +115,7 @@ class _Heatmap:
             np.arange(width + 1) - 0.5,
             np.arange(height + 1) - 0.5,
             ground,
-            edgecolor=canvas.PAPER,
+            edgecolor=style.PAPER,
             linewidth=0.8 if numbered else 0,
             rasterized=self.value.size > _MOST_SHAPES,
         )
@@ -127,26 +127,26 @@ class _Heatmap:
         if max(len(str(name)) for name in self.columns) > 2:
             turn = {"rotation": 50, "ha": "right", "rotation_mode": "anchor"}
         every = max(1, -(-max(height, width) // 24))
-        axes.set_xticks(range(0, width, every), [canvas.shorten(name, 14) for name in self.columns[::every]], **turn)
-        axes.set_yticks(range(0, height, every), [canvas.shorten(name, 14) for name in self.rows[::every]])
+        axes.set_xticks(range(0, width, every), [style.shorten(name, 14) for name in self.columns[::every]], **turn)
+        axes.set_yticks(range(0, height, every), [style.shorten(name, 14) for name in self.rows[::every]])
         axes.tick_params(pad=2)
         axes.spines[:].set_visible(False)
-        axes.set(xlabel="attribute", ylabel="label", title=canvas.shorten(self.title, 40))
+        axes.set(xlabel="attribute", ylabel="label", title=style.shorten(self.title, 40))
 
     def _ground(self) -> NDArray[Any]:
         """(rows, columns, 4), the colour of each cell."""
         from matplotlib.colors import LogNorm, Normalize, to_rgba
 
         norm = Normalize(*self.limits) if self.limits[0] == 0 else LogNorm(*self.limits, clip=True)
-        ground = canvas.color_map(self.colors)(norm(np.nan_to_num(self.value, nan=self.limits[1])))
-        ground[np.isnan(self.value)] = to_rgba(canvas.EMPTY)
+        ground = style.color_map(self.colors)(norm(np.nan_to_num(self.value, nan=self.limits[1])))
+        ground[np.isnan(self.value)] = to_rgba(style.EMPTY)
         return np.asarray(ground)
 
     def _paint_numbers(self, axes: Axes, ground: NDArray[Any]) -> None:
         for (y, x), number in np.ndenumerate(self.value):
             empty = bool(np.isnan(number))
             text = "–" if empty else self.number(number)
-            color = canvas.MUTED if empty else canvas.readable_on(ground[y, x].tolist())
+            color = style.MUTED if empty else style.readable_on(ground[y, x].tolist())
             axes.text(x, y, text, ha="center", va="center", fontsize=7, color=color)
 
     def _paint_outlines(self, axes: Axes) -> None:
@@ -154,4 +154,4 @@ class _Heatmap:
 
         for y, x in np.argwhere(self.outlined) if self.outlined is not None else ():
             corner = (x - 0.44, y - 0.44)
-            axes.add_patch(Rectangle(corner, 0.88, 0.88, fill=False, edgecolor=canvas.OUTLINE, linewidth=1.5))
+            axes.add_patch(Rectangle(corner, 0.88, 0.88, fill=False, edgecolor=style.OUTLINE, linewidth=1.5))

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logit_correction.files import NoRoom, replacing
-from logit_correction.render import canvas, sections
+from logit_correction.render import sections, style
 from logit_correction.render.folder import RunFolder, compare, describe
-from logit_correction.render.wording import percent
+from logit_correction.render.formatting import format_percent
 from logit_correction.types import InputError
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ _TEMPLATE = "page.html.j2"
 
 #: Which colours of a figure follow the page's theme.
 _THEME = {
-    canvas.INK: "var(--ink)",
-    canvas.MUTED: "var(--muted)",
-    canvas.RULE: "var(--rule)",
-    canvas.PAPER: "var(--paper)",
-    canvas.EMPTY: "var(--empty)",
+    style.INK: "var(--ink)",
+    style.MUTED: "var(--muted)",
+    style.RULE: "var(--rule)",
+    style.PAPER: "var(--paper)",
+    style.EMPTY: "var(--empty)",
 }
 
 
@@ -75,13 +75,13 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "svg": inline_svg}
+    environment.filters |= {"percent": format_percent, "svg": inline_svg}
     return environment.get_template(_TEMPLATE).render(
         title=describe(comparisons),
         parts=[sections.part(comparison, several=len(comparisons) > 1) for comparison in comparisons],
         commands=_commands(list(unique.values()), out),
-        accuracy_colors=canvas.ACCURACY_COLORS,
-        share_colors=canvas.SHARE_COLORS,
+        accuracy_colors=style.ACCURACY_COLORS,
+        share_colors=style.SHARE_COLORS,
     )
 
 

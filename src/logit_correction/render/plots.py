@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from logit_correction.render import canvas
+from logit_correction.render import style
 from logit_correction.render.heatmaps import group_heatmaps, label_shares, prior_heatmaps
 from logit_correction.render.metrics import curve_points, stage_ends
 
@@ -83,13 +83,13 @@ def group_bars(groups: Mapping[str, pd.DataFrame], colors: Mapping[str, str] | N
                 np.nan_to_num(value),
                 0.86 * thickness,
                 color=palette[name],
-                label=canvas.shorten(name, 30),
+                label=style.shorten(name, 30),
             )
             _whiskers(axes, place, frame)
             for y, number, high in zip(place, value, 100 * frame["high"].to_numpy(float), strict=True):
                 text = "no rows" if np.isnan(number) else f"{number:.0f}"
                 right = np.nanmax([number, high, 0.0]) + 1.5
-                axes.text(right, y, text, va="center", fontsize=7.5, color=canvas.MUTED)
+                axes.text(right, y, text, va="center", fontsize=7.5, color=style.MUTED)
         axes.set_xlim(0, 100)
         axes.set_xticks([0, 25, 50, 75, 100], ["0", "25", "50", "75", "100 %"])
         axes.grid(axis="x")
@@ -100,21 +100,21 @@ def group_bars(groups: Mapping[str, pd.DataFrame], colors: Mapping[str, str] | N
         axes.set_ylim(len(first) * pitch - 0.16, -0.18)
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1.01), ncols=min(3, len(groups)), handlelength=0.9)
 
-    return canvas.draw(2.5, len(first) * pitch, f"Accuracy per group: {', '.join(groups)}", paint)
+    return style.draw(2.5, len(first) * pitch, f"Accuracy per group: {', '.join(groups)}", paint)
 
 
 def _whiskers(axes: Axes, place: NDArray[Any], frame: pd.DataFrame) -> None:
     shown = frame["low"].notna().to_numpy() & frame["high"].notna().to_numpy()
     low, high = (100 * frame[end].to_numpy(float)[shown] for end in ("low", "high"))
-    axes.hlines(place[shown], low, high, color=canvas.INK, linewidth=0.9)
+    axes.hlines(place[shown], low, high, color=style.INK, linewidth=0.9)
 
 
 def _group_names(frame: pd.DataFrame) -> list[str]:
     names = []
     for row in frame.to_dict("records"):
-        name = canvas.shorten(row["label"], 18)
+        name = style.shorten(row["label"], 18)
         if row["attribute"] is not None:
-            name += f"\n{canvas.shorten(row['attribute'], 18)}"
+            name += f"\n{style.shorten(row['attribute'], 18)}"
         names.append(name + (" *" if row.get("minority") else ""))
     return names
 
@@ -166,7 +166,7 @@ def _curve_figure(
         for name, column, points in lines:
             meaning, dash = _LINES[column]
             several = sum(name == other for other, _, _ in lines) > 1
-            label = canvas.shorten(name, 24) + (f", {meaning}" if several else "")
+            label = style.shorten(name, 24) + (f", {meaning}" if several else "")
             mark = "o" if len(points) == 1 else None
             axes.plot(
                 points["epoch"],
@@ -179,7 +179,7 @@ def _curve_figure(
             )
         if len(metrics) == 1:
             for end in stage_ends(next(iter(metrics.values()))):
-                axes.axvline(end, color=canvas.MUTED, linewidth=0.8, linestyle=":")
+                axes.axvline(end, color=style.MUTED, linewidth=0.8, linestyle=":")
         accuracy = title.startswith("Validation")
         axes.set_ylim(0, 102 if accuracy else None)
         axes.set_xlim(0, max(points["epoch"].max() for _, _, points in lines))
@@ -192,4 +192,4 @@ def _curve_figure(
         axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=2, handlelength=1.6, columnspacing=1.2)
         axes.set_title(title, pad=8 + 12 * rows)
 
-    return canvas.draw(3.15, 1.7, f"{title} of {', '.join(metrics)}", paint)
+    return style.draw(3.15, 1.7, f"{title} of {', '.join(metrics)}", paint)

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from logit_correction.render.evidence import block, found_shortcut, source_of, views_of
-from logit_correction.render.facts import environment, labels_read, run_facts, train_counts
 from logit_correction.render.folder import Comparison, Series
+from logit_correction.render.formatting import format_name, format_percent, is_missing
 from logit_correction.render.image_uris import checked_uri, image_width
 from logit_correction.render.plots import curves, group_bars, group_heatmaps, label_shares, prior_heatmaps
+from logit_correction.render.settings import environment, labels_read, run_settings, train_counts
 from logit_correction.render.tables import describe_selection
 from logit_correction.render.verdict import verdict
-from logit_correction.render.wording import is_missing, percent, spaced
 
 #: Up to so many groups are drawn as bars, more as a heat map.
 _MOST_BARS = 12
@@ -57,7 +57,7 @@ def part(comparison: Comparison, several: bool) -> dict[str, Any]:
         "evidence": _evidence(series),
         "priors": [entry for one in series if (entry := _prior(one))],
         "minorities": [entry for one in series if (entry := _minority(one))],
-        "facts": run_facts(series),
+        "facts": run_settings(series),
         "names": [one.name for one in series],
         "labels_read": labels_read(series),
         "environment": environment(series),
@@ -116,7 +116,7 @@ def _row(series: Series, kind: str, note: str, cells: dict[str, Any]) -> dict[st
 
 
 def _cell(value: float | None, best: float | None) -> dict[str, Any]:
-    return {"value": value, "text": percent(value, 1, ""), "best": value is not None and value == best}
+    return {"value": value, "text": format_percent(value, 1, ""), "best": value is not None and value == best}
 
 
 def _groups(series: Sequence[Series]) -> dict[str, Any]:
@@ -143,9 +143,9 @@ def _group_table(series: Sequence[Series], frames: dict[str, pd.DataFrame]) -> l
         results = []
         for frame in frames.values():
             entry = frame.iloc[number]
-            low, high = (percent(entry[end], unit="") for end in ("low", "high"))
+            low, high = (format_percent(entry[end], unit="") for end in ("low", "high"))
             ends = "" if is_missing(entry["low"]) else f"{low}–{high}"
-            results.append({"text": percent(entry["accuracy"], 1, ""), "ends": ends})
+            results.append({"text": format_percent(entry["accuracy"], 1, ""), "ends": ends})
         rows.append(
             {
                 **{str(k): v for k, v in group.items()},
@@ -177,7 +177,7 @@ def _prior(series: Series) -> dict[str, Any] | None:
     true = prior.get("true")
     true = true if true and np.shape(true) == np.shape(prior["estimated"]) else None
     parts = (("estimator", "estimator"), ("averaging", "average"))
-    how = ", ".join(f"{spaced(prior[name])} {what}" for name, what in parts if prior.get(name))
+    how = ", ".join(f"{format_name(prior[name])} {what}" for name, what in parts if prior.get(name))
     factor = None
     if true:
         estimated_share, true_share = label_shares(prior["estimated"]), label_shares(true)

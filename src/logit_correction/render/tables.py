@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from logit_correction.render.evidence import answer, sentence_of
-from logit_correction.render.wording import is_missing, listing, percent, plain, spaced
+from logit_correction.render.formatting import format_list, format_name, format_percent, format_value, is_missing
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -82,8 +82,8 @@ def _as_html(frame: pd.DataFrame) -> str:
     """Return a frame as a table of HTML, accuracies in per cent, without columns that hold nothing."""
     shown = frame.dropna(axis="columns", how="all")
     for name in shown.columns.intersection([*ACCURACIES, "accuracy"]):
-        shown = shown.assign(**{name: [percent(value, 1) for value in shown[name]]})
-    return shown.rename(columns=spaced).to_html(index=False, escape=True, border=0)
+        shown = shown.assign(**{name: [format_percent(value, 1) for value in shown[name]]})
+    return shown.rename(columns=format_name).to_html(index=False, escape=True, border=0)
 
 
 def describe_selection(selection: dict[str, Any]) -> str:
@@ -92,22 +92,22 @@ def describe_selection(selection: dict[str, Any]) -> str:
     >>> describe_selection({"rule": "valid_worst_group", "labels_read": ["label", "attribute"]})
     'valid worst group (reads label and attribute)'
     """
-    text = spaced(selection.get("rule", "last"))
+    text = format_name(selection.get("rule", "last"))
     read = selection.get("labels_read") or []
-    return f"{text} (reads {listing(read)})" if read else text
+    return f"{text} (reads {format_list(read)})" if read else text
 
 
 def heading(column: str) -> str:
     """Return the heading of a column for a reader."""
-    return _HEADINGS.get(column, spaced(column).capitalize())
+    return _HEADINGS.get(column, format_name(column).capitalize())
 
 
 def _cell(column: str, value: Any) -> str:
     if column in ACCURACIES:
-        return percent(None if is_missing(value) else float(value), digits=1, unit="")
+        return format_percent(None if is_missing(value) else float(value), digits=1, unit="")
     if column == "seed" and not is_missing(value):
         return str(value)
-    return "–" if is_missing(value) else plain(value.item() if hasattr(value, "item") else value)
+    return "–" if is_missing(value) else format_value(value.item() if hasattr(value, "item") else value)
 
 
 def _cells(table: pd.DataFrame) -> list[list[str]]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from logit_correction.functional.groups import wilson_interval
 from logit_correction.render.folder import Comparison, Series
-from logit_correction.render.wording import NBSP, listing, percent, points
+from logit_correction.render.formatting import NBSP, format_list, format_percent, format_points
 
 #: The method that everything is measured against.
 BASELINE = "ERM"
@@ -55,8 +55,8 @@ def verdict(comparison: Comparison) -> Verdict:
 
 def _right(series: tuple[Series, ...], key: str) -> str:
     digits = _digits([_value(one, key) for one in series])
-    first = f"{series[0].name} is right in {percent(series[0].figure(key), digits)} of the cases"
-    return listing([first, *(f"{one.name} in {percent(one.figure(key), digits)}" for one in series[1:])])
+    first = f"{series[0].name} is right in {format_percent(series[0].figure(key), digits)} of the cases"
+    return format_list([first, *(f"{one.name} in {format_percent(one.figure(key), digits)}" for one in series[1:])])
 
 
 def _value(series: Series, key: str) -> float:
@@ -72,8 +72,8 @@ def _digits(values: Sequence[float]) -> int:
 
 def _gap(one: float, other: float, digits: int) -> str:
     """The distance of two figures as the reader sees them, so that the numbers of a sentence agree."""
-    shown, other_shown = (float(percent(value, digits, unit="")) for value in (one, other))
-    return points((shown - other_shown) / 100)
+    shown, other_shown = (float(format_percent(value, digits, unit="")) for value in (one, other))
+    return format_points((shown - other_shown) / 100)
 
 
 def _outcome(series: tuple[Series, ...], key: str) -> str:
@@ -124,10 +124,10 @@ def _alone(series: Series, key: str) -> str:
     value = _value(series, key)
     elsewhere = series.figure("majority") if key == "minority" else series.figure("average")
     digits = _digits([value] if elsewhere is None else [value, elsewhere])
-    sentence = f"{_PLACES[key]}, {series.name} is right in {percent(value, digits)} of the cases"
+    sentence = f"{_PLACES[key]}, {series.name} is right in {format_percent(value, digits)} of the cases"
     if elsewhere is not None:
         where = "where it helps" if key == "minority" else "over all rows"
-        sentence += f", against {percent(elsewhere, digits)} {where}: a gap of {_gap(elsewhere, value, digits)}"
+        sentence += f", against {format_percent(elsewhere, digits)} {where}: a gap of {_gap(elsewhere, value, digits)}"
     return sentence + "."
 
 
@@ -144,7 +144,9 @@ def _side_effects(series: tuple[Series, ...], key: str | None) -> list[str]:
         told = {"majority", "average"} if key == "minority" else {"average"} if key == "worst_group" else told
     for name, place in wording.items():
         if name not in told and all(one.figure(name) is not None for one in series):
-            sentences.append(f"{place}: {listing([f'{one.name} {percent(one.figure(name))}' for one in series])}.")
+            sentences.append(
+                f"{place}: {format_list([f'{one.name} {format_percent(one.figure(name))}' for one in series])}."
+            )
     return sentences
 
 
@@ -160,5 +162,5 @@ def _trust(series: tuple[Series, ...]) -> list[str]:
         sentences.append("Each figure is one training run; another seed can move it by a few points.")
     else:
         runs = [f"{one.name} {len(one.runs)}{NBSP}run{'s' if len(one.runs) > 1 else ''}" for one in series]
-        sentences.append(f"Figures are means over seeds: {listing(runs)}.")
+        sentences.append(f"Figures are means over seeds: {format_list(runs)}.")
     return sentences

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from logit_correction.config import PARTS, Choice, RunConfig, TrainingConfig
+from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.render.tables import comparison_table
 from logit_correction.runs.folder import read_report
@@ -21,7 +21,7 @@ from logit_correction.runs.trained import TrainedRun
 from logit_correction.training.display import choose_display
 
 #: A part of a run: a name, a name with options, or what `from_arrays` and `from_table` return.
-Part: TypeAlias = str | Mapping[str, Any] | Choice
+Part: TypeAlias = str | Mapping[str, Any] | ComponentConfig
 
 
 def train(
@@ -140,7 +140,7 @@ def _config(parts: Mapping[str, Part], preset: str | None, training: Mapping[str
 
 
 def _mapping(name: str, part: Any) -> dict[str, Any]:
-    if isinstance(part, Choice):
+    if isinstance(part, ComponentConfig):
         return {"name": part.name, **part.options}
     if isinstance(part, str):
         return {"name": part}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from logit_correction.config import Choice, RunConfig, TrainingConfig
+from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.networks import factory
@@ -43,7 +43,7 @@ def build_table(source: DataSource, rules: Sequence[str]) -> DataTable:
     return table
 
 
-def network_factory(choice: Choice, info: DataInfo, part: str = "network") -> NetworkFactory:
+def network_factory(choice: ComponentConfig, info: DataInfo, part: str = "network") -> NetworkFactory:
     """Return a function that builds the chosen network."""
     return factory(choice.name, *class_and_options(part, choice), info)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from logit_correction.config import Choice, RunConfig
+from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.types import DataInfo
 
 #: Steps that a training should at least have: small data take more epochs, for a network learns by steps.
@@ -31,7 +31,7 @@ def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
     told = []
     if not config.network.name:
         name, why = usual_network(info, config.encoder is not None)
-        config = replace(config, network=Choice(name))
+        config = replace(config, network=ComponentConfig(name))
         told.append(f"network {name}, for {why}")
     training, rows = config.training, info.num_rows
     size = training.batch_size

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from logit_correction.config import Choice, RunConfig, TrainingConfig
+from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data.cache import cache_folder, digest, made_once
 from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.stores import ArrayStore, InputStore, holds_bytes
@@ -50,7 +50,7 @@ class Encoder:
         weights: Digest of its weights.
     """
 
-    def __init__(self, choice: Choice, info: DataInfo, expected: dict[str, Any] | None = None) -> None:
+    def __init__(self, choice: ComponentConfig, info: DataInfo, expected: dict[str, Any] | None = None) -> None:
         """Build the network; weights that are drawn are the same in every run, whatever its seed.
 
         Args:
@@ -68,7 +68,7 @@ class Encoder:
         if not isinstance(getattr(network, "features", None), nn.Module):
             raise InputError(f"--encoder {choice.name} has no `features`: give it a module of that name")
         self.features = cast(Network, network).features.eval().requires_grad_(False)
-        self.facts: dict[str, object] = getattr(network, "facts", {})
+        self.metadata: dict[str, object] = getattr(network, "metadata", {})
         self.weights = _digest_of_weights(self.features)
         if expected is not None and self.weights != expected["weights"]:
             raise InputError(
@@ -127,18 +127,18 @@ def encode_table(
     description = {
         "name": encoder.name,
         "options": config.encoder.options,
-        "facts": encoder.facts,
+        "facts": encoder.metadata,
         "weights": encoder.weights,
         "input_shape": list(table.inputs.input_shape),
         "tokens": table.info.tokens,
         "features": values.shape[1],
     }
-    facts = {**table.facts, "inputs": f"features of {encoder.name}, frozen: {values.shape[1]} numbers a row"}
+    metadata = {**table.metadata, "inputs": f"features of {encoder.name}, frozen: {values.shape[1]} numbers a row"}
     notes = table.notes
     if table.augment is not None:
         notes = (*notes, f"the encoder {encoder.name} sees every image once, without the augmentation asked for")
     inputs = EncodedStore(values, table.inputs, description)
-    return replace(table, inputs=inputs, facts=facts, notes=notes, augment=None)
+    return replace(table, inputs=inputs, metadata=metadata, notes=notes, augment=None)
 
 
 def before_encoder(info: DataInfo, described: dict[str, Any] | None) -> DataInfo:

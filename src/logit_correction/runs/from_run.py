@@ -39,7 +39,7 @@ class FromRun(Network):
         if there.num_labels != info.num_labels:
             self.label_names = None
             self.head = nn.Linear(cast(nn.Linear, network.head).in_features, info.num_labels)
-        self.facts = {"run": run, **getattr(network, "facts", {})}
+        self.metadata = {"run": run, **getattr(network, "metadata", {})}
 
 
 def _network_of(folder: Path, trust_code: bool) -> tuple[Network, DataInfo]:

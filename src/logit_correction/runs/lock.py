@@ -28,7 +28,7 @@ class FolderHeld(InputError):
     """Another living process writes into the folder."""
 
 
-def holder_of(folder: Path) -> str | None:
+def owner_of(folder: Path) -> str | None:
     """Return who writes into the folder, such as "process 12 on host", or None; this process counts too."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR)
@@ -49,12 +49,12 @@ def check_free(folder: Path) -> None:
         FolderHeld: Says who does.
     """
     if (folder / LOCK).exists():
-        with hold(folder):
+        with acquire(folder):
             pass
 
 
 @contextmanager
-def hold(folder: Path) -> Iterator[None]:
+def acquire(folder: Path) -> Iterator[None]:
     """Hold the lock of an existing folder for the length of the block; a block within one in the same thread is free.
 
     Raises:

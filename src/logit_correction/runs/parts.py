@@ -12,7 +12,7 @@ from torch import nn
 
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.config import PARTS, Choice, RunConfig, TrainingConfig
+from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data import SOURCES
 from logit_correction.data.table import DataSource
 from logit_correction.methods import METHODS
@@ -102,15 +102,15 @@ def complete_parts(config: RunConfig) -> RunConfig:
     for part in PARTS:
         choice = getattr(config, part)
         if choice is not None and choice.name:
-            choice = Choice(known_name(part, choice.name), choice.options)
+            choice = ComponentConfig(known_name(part, choice.name), choice.options)
             options = _options(part, choice.name, choice.options, f"{part}.")
-            parts[part] = Choice(choice.name, {name: _plain(value, name) for name, value in options.items()})
+            parts[part] = ComponentConfig(choice.name, {name: _plain(value, name) for name, value in options.items()})
     return replace(config, **parts)
 
 
 def _plain(value: Any, name: str) -> Any:
     """Return an option, or the options of a component, as ``config.yaml`` holds them."""
-    if isinstance(value, Choice):
+    if isinstance(value, ComponentConfig):
         return {"name": value.name, **{key: _plain(part, key) for key, part in value.options.items()}}
     return plain(value, name)
 
@@ -125,7 +125,7 @@ def _options(kind: str, name: str, given: Mapping[str, Any], prefix: str) -> dic
         chosen = as_choice(given.get(key, default_of(cls, key)), f"{prefix}{key}")
         if chosen is not None:
             its_name = known_name(its_kind, chosen.name)
-            chosen = Choice(its_name, _options(its_kind, its_name, chosen.options, f"{prefix}{key}."))
+            chosen = ComponentConfig(its_name, _options(its_kind, its_name, chosen.options, f"{prefix}{key}."))
         options[key] = chosen
     return options
 
@@ -140,22 +140,22 @@ def default_of(cls: Callable[..., Any], argument: str) -> Any:
     return inspect.signature(cls).parameters[argument].default
 
 
-def as_choice(given: Any, option: str) -> Choice | None:
+def as_choice(given: Any, option: str) -> ComponentConfig | None:
     """Return a component that is given by name, or as a mapping with a name, as a choice; None stays None.
 
     Raises:
         InputError: If it is something else.
     """
-    if given is None or isinstance(given, Choice):
+    if given is None or isinstance(given, ComponentConfig):
         return given
     if isinstance(given, str):
-        return Choice(given)
+        return ComponentConfig(given)
     if isinstance(given, Mapping) and isinstance(given.get("name"), str):
-        return Choice(given["name"], {key: value for key, value in given.items() if key != "name"})
+        return ComponentConfig(given["name"], {key: value for key, value in given.items() if key != "name"})
     raise InputError(f"--{option} must be a name, or a mapping with a name and its options: {{name: NAME, ...}}")
 
 
-def with_known(method: Choice, known: Mapping[str, Sequence[str]]) -> Choice:
+def with_known(method: ComponentConfig, known: Mapping[str, Sequence[str]]) -> ComponentConfig:
     """Return the method with the views that a person knows given to the estimator that looks for a shortcut.
 
     Args:
@@ -174,12 +174,14 @@ def with_known(method: Choice, known: Mapping[str, Sequence[str]]) -> Choice:
             "--method.attributes Auto"
         )
     options = {name: [*(estimator.options.get(name) or []), *views] for name, views in known.items()}
-    return Choice(method.name, {**method.options, "attributes": Choice("Auto", {**estimator.options, **options})})
+    return ComponentConfig(
+        method.name, {**method.options, "attributes": ComponentConfig("Auto", {**estimator.options, **options})}
+    )
 
 
 def _made(kind: str, value: Any) -> Any:
     """Return a component that was chosen, made; anything else as it is."""
-    if not isinstance(value, Choice):
+    if not isinstance(value, ComponentConfig):
         return value
     return find_class(kind, value.name)(**_arguments(kind, value.name, value.options))
 
@@ -190,7 +192,7 @@ def _arguments(kind: str, name: str, options: Mapping[str, Any]) -> dict[str, An
     return {key: _made(kinds[key], value) if key in kinds else value for key, value in options.items()}
 
 
-def class_and_options(part: str, choice: Choice) -> tuple[Any, dict[str, Any]]:
+def class_and_options(part: str, choice: ComponentConfig) -> tuple[Any, dict[str, Any]]:
     """Return a part's class and all arguments of its constructor, each of the type that the class asks for."""
     options = _options(part, choice.name, choice.options, f"{part}.")
     return find_class(part, choice.name), _arguments(part, choice.name, options)

@@ -56,11 +56,11 @@ def labels_read(algorithm: Algorithm, table: DataTable, rules: list[Any]) -> dic
 
 
 def describe_data(config: RunConfig, table: DataTable) -> dict[str, Any]:
-    """Return the data's name, options, facts and counts per group."""
+    """Return the data's name, options, metadata and counts per group."""
     return {
         "name": config.data.name,
         "options": config.data.options,
-        "facts": table.facts,
+        "facts": table.metadata,
         "counts": {split: table.group_counts(split).tolist() for split in table.split},
         "rows": {split: len(rows) for split, rows in table.split.items()},
         "scoring": _describe_scoring(table),
@@ -107,11 +107,11 @@ def _describe_scoring(table: DataTable) -> dict[str, Any] | None:
 def describe_network(config: RunConfig, algorithm: Algorithm) -> dict[str, Any]:
     """Return the network's name, options and size."""
     parameters = sum(p.numel() for p in algorithm.network.parameters())
-    facts = getattr(algorithm.network, "facts", {})
+    metadata = getattr(algorithm.network, "metadata", {})
     return {
         "name": config.network.name,
         "options": config.network.options,
-        "facts": facts,
+        "facts": metadata,
         "parameters": parameters,
     }
 

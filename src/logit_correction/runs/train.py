@@ -78,7 +78,7 @@ def train(
     config, chosen = fitted(config, table.info)
     config = complete(config)
     if chosen:
-        table = replace(table, facts=table.facts | {"chosen to fit the data": "; ".join(chosen)})
+        table = replace(table, metadata=table.metadata | {"chosen to fit the data": "; ".join(chosen)})
     algorithm = build_algorithm(config, table.info)
     check_fits(algorithm, table, config.network.name)
     check_attributes(config, algorithm, table)
@@ -88,7 +88,7 @@ def train(
     files.make(out)
     if chosen and display is not None and first:  # after all that may be refused, whose message stands alone
         display.say(f"chosen to fit the data: {'; '.join(chosen)}")
-    with lock.hold(out) if first else nullcontext(), files.going_on_later(out):
+    with lock.acquire(out) if first else nullcontext(), files.going_on_later(out):
         files.check_out(out, config, resume)  # another process may have trained here while the data were read
         if resume and files.is_finished(out):
             return _finish_again(out, page, first)
@@ -151,7 +151,7 @@ def training_rows(table: DataTable, algorithm: Algorithm, epochs: int, display: 
 
 def _finish_again(out: Path, page: bool, first: bool) -> Path:
     """Finish a run that was finished before, but perhaps killed before its page was written."""
-    with lock.hold(out) if first else nullcontext(), files.going_on_later(out):
+    with lock.acquire(out) if first else nullcontext(), files.going_on_later(out):
         return _finish(out, page and not (out / files.PAGE).is_file())
 
 

@@ -122,7 +122,7 @@ def load(path: Path) -> tuple[Progress, dict[str, Any]]:
         raise InputError(f"{path} {_OTHER_VERSION}") from error
 
 
-def take_up(path: Path, module: nn.Module, state: dict[str, Any]) -> None:
+def load_state(path: Path, module: nn.Module, state: dict[str, Any]) -> None:
     """Let a module go on from the state that ``path`` holds.
 
     Raises:

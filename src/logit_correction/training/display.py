@@ -51,7 +51,7 @@ class Lines(Display):
         """Print a line if the last one is old enough, or the stage is done."""
         if time.monotonic() >= self._next or done == self._total:
             self._next = time.monotonic() + _LINE_SECONDS
-            print(f"{self._title}: step {done} of {self._total}{_shown(figures)}", file=sys.stderr, flush=True)
+            print(f"{self._title}: step {done} of {self._total}{_format_figures(figures)}", file=sys.stderr, flush=True)
 
 
 class Bar(Display):
@@ -94,10 +94,10 @@ class Bar(Display):
 
     def update(self, done: int, figures: dict[str, float]) -> None:
         """Move the bar."""
-        self._bar.update(self._task, completed=done, figures=_shown(figures))
+        self._bar.update(self._task, completed=done, figures=_format_figures(figures))
 
 
-def _shown(figures: dict[str, float]) -> str:
+def _format_figures(figures: dict[str, float]) -> str:
     """Return the losses of the networks (or the loss) and the average validation accuracy."""
     losses = sorted((name for name in figures if name.startswith("loss_")), reverse=True) or ["loss"]
     names = [name for name in (*losses, "valid_average") if name in figures]

@@ -23,7 +23,7 @@ from logit_correction.training.interrupt import Interrupted, StopRequest, stop_r
 from logit_correction.training.networks import LayerRandomness, prepare
 from logit_correction.training.optim import clip_gradients, make_optimizer, set_learning_rates
 from logit_correction.training.record import Record
-from logit_correction.training.selection import offer, reads_attributes, scoring_groups, validation_scores
+from logit_correction.training.selection import reads_attributes, scoring_groups, update_best, validation_scores
 from logit_correction.training.watch import watched
 from logit_correction.types import Batch, InputError
 
@@ -89,7 +89,7 @@ class Fit:
         optimizer_state = None
         if resume:
             self.progress, parts = checkpoint.load(self.checkpoint_path)
-            checkpoint.take_up(self.checkpoint_path, self.algorithm, parts["algorithm"])
+            checkpoint.load_state(self.checkpoint_path, self.algorithm, parts["algorithm"])
             self.algorithm.stage = self.progress.stage
             self.record.load(parts["record"])
             optimizer_state = parts["optimizer"]
@@ -122,7 +122,7 @@ class Fit:
             seed=derive_seed(config.seed, "stage", self.algorithm.num_stages - 1 - progress.stage),
             shuffle=True,
             with_attributes=self.algorithm.needs_attributes,
-            row_weight=plan.row_weight,
+            sample_weight=plan.sample_weight,
             rank=self.fabric.global_rank,
             world_size=self.fabric.world_size,
         )
@@ -214,7 +214,7 @@ class Fit:
         self._publish(row)
         # A model of an early stage is not yet what the method makes, so only the last stage's are offered.
         if progress.stage + 1 == self.algorithm.num_stages:
-            offer(progress.best, self.rules, scores, progress.epoch, self.algorithm.state_dict())
+            update_best(progress.best, self.rules, scores, progress.epoch, self.algorithm.state_dict())
 
     def predict(self, split: str, predict: Any = None) -> Tensor:
         """Return the logits (n, L) of all rows of ``split`` in evaluation mode, on the CPU."""

@@ -85,7 +85,7 @@ def clone_state(state: dict[str, object]) -> dict[str, object]:
     return {key: value.detach().clone() if isinstance(value, Tensor) else value for key, value in state.items()}
 
 
-def offer(
+def update_best(
     best: dict[str, Selected],
     rules: list[Rule],
     scores: dict[str, float],

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from logit_correction.render.folder import RunFolder, Series
+from logit_correction.render.formatting import format_list, format_name, format_percent, format_value
 from logit_correction.render.tables import describe_selection
-from logit_correction.render.wording import listing, percent, plain, spaced
 
 
-def run_facts(series: Sequence[Series]) -> dict[str, Any]:
+def run_settings(series: Sequence[Series]) -> dict[str, Any]:
     """Return the table of what was run, a row per setting."""
-    return _shared_rows(series, _facts)
+    return _shared_rows(series, _settings)
 
 
 def environment(series: Sequence[Series]) -> dict[str, Any]:
@@ -30,13 +30,13 @@ def train_counts(run: RunFolder, num_groups: int) -> list[int] | None:
     return [int(count) for count in flat] if len(flat) == num_groups else None
 
 
-def _facts(run: RunFolder) -> dict[str, Any]:
+def _settings(run: RunFolder) -> dict[str, Any]:
     """Settings of one run by readable names, what matters most first; None for what a run has not got."""
     report, data, network = run.report, run.report["data"], run.report.get("network") or {}
     training = report.get("training") or {}
-    shape = [f"{spaced(name)} {plain(value)}" for name, value in _as_built(network).items()]
+    shape = [f"{format_name(name)} {format_value(value)}" for name, value in _as_built(network).items()]
     seconds = {name: value for name, value in (report.get("seconds") or {}).items() if value is not None}
-    facts = {
+    settings = {
         "data": data["name"],
         **(data.get("facts") or data.get("options") or {}),
         **_counted(run),
@@ -50,7 +50,7 @@ def _facts(run: RunFolder) -> dict[str, Any]:
         "device": report.get("device"),
         **{f"seconds, {name}": round(value, 1) for name, value in seconds.items()},
     }
-    return {spaced(name): value for name, value in facts.items()}
+    return {format_name(name): value for name, value in settings.items()}
 
 
 def _as_built(network: dict[str, Any]) -> dict[str, Any]:
@@ -61,24 +61,24 @@ def _as_built(network: dict[str, Any]) -> dict[str, Any]:
 def _counted(run: RunFolder) -> dict[str, str]:
     """Rows of each split, and how many training rows the shortcut misleads."""
     data = run.report["data"]
-    facts: dict[str, str] = {}
+    settings: dict[str, str] = {}
     counts = data.get("rows") or {split: int(np.sum(table)) for split, table in (data.get("counts") or {}).items()}
     if counts:
-        facts["rows"] = listing([f"{count:,} {split}" for split, count in counts.items()])
+        settings["rows"] = format_list([f"{count:,} {split}" for split, count in counts.items()])
     train = train_counts(run, len(run.groups))
     minority = (run.groups["minority"] == True).to_numpy()  # noqa: E712  (None is neither)
     if train is not None and minority.any() and np.any(train):
         rare, total = int(np.sum(np.asarray(train)[minority])), int(np.sum(train))
-        facts["training rows that conflict with the shortcut"] = f"{rare:,} ({percent(rare / total, 2)})"
-    return facts
+        settings["training rows that conflict with the shortcut"] = f"{rare:,} ({format_percent(rare / total, 2)})"
+    return settings
 
 
-def _shared_rows(series: Sequence[Series], facts: Callable[[RunFolder], dict[str, Any]]) -> dict[str, Any]:
+def _shared_rows(series: Sequence[Series], settings: Callable[[RunFolder], dict[str, Any]]) -> dict[str, Any]:
     """One row per name: a single cell where all series agree, else one for each."""
-    tables = [facts(one.runs[0]) for one in series]
+    tables = [settings(one.runs[0]) for one in series]
     rows = []
     for name in dict.fromkeys(name for table in tables for name in table):
-        cells = [plain(table.get(name)) for table in tables]
+        cells = [format_value(table.get(name)) for table in tables]
         if set(cells) != {"–"}:
             rows.append({"name": name, "cells": cells[:1] if len(set(cells)) == 1 else cells})
     return {"rows": rows, "split": any(len(row["cells"]) > 1 for row in rows)}

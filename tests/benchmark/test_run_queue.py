@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from logit_correction.benchmark import Cell, board
-from logit_correction.benchmark.board import Board, span
+from logit_correction.benchmark import Cell, run_queue
+from logit_correction.benchmark.run_queue import RunQueue, span
 from logit_correction.benchmark.work import Outcome
-from logit_correction.runs.lock import hold
+from logit_correction.runs.lock import acquire
 
 
 def cell(row: str, column: str = "1", seed: int = 0, folder: Path = Path("nowhere")) -> Cell:
@@ -31,7 +31,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(board, "time", clock)
+    monkeypatch.setattr(run_queue, "time", clock)
     return clock
 
 
@@ -46,11 +46,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 )
 def test_slots_share_what_is_left(rows: list[str], slots: int, expected: float) -> None:
     cells = [cell(row, seed=seed) for seed, row in enumerate(rows)]
-    assert Board(cells, KNOWN, slots).seconds_left() == pytest.approx(expected)
+    assert RunQueue(cells, KNOWN, slots).seconds_left() == pytest.approx(expected)
 
 
 def test_what_is_done_of_a_run_no_longer_counts(clock: Clock) -> None:
-    given = Board([cell("LC"), cell("ERM")], KNOWN, 1)
+    given = RunQueue([cell("LC"), cell("ERM")], KNOWN, 1)
     taken = given.take(print)
     assert taken is not None
     clock.now = 30.0
@@ -64,15 +64,15 @@ def test_what_is_done_of_a_run_no_longer_counts(clock: Clock) -> None:
 def test_other_processes_share_the_work(tmp_path: Path, clock: Clock) -> None:
     cells = [cell("LC", seed=seed, folder=tmp_path) for seed in range(4)]
     cells[0].folder.mkdir(parents=True)
-    given = Board(cells, KNOWN, 1)
+    given = RunQueue(cells, KNOWN, 1)
     assert given.seconds_left() == pytest.approx(400.0)
-    with hold(cells[0].folder):
+    with acquire(cells[0].folder):
         assert given.take(print) is cells[1]
         assert given.seconds_left() == pytest.approx(200.0)
 
 
 def test_nothing_is_known_before_a_run_has_finished(clock: Clock) -> None:
-    given = Board([cell("ERM"), cell("LC")], [], 1)
+    given = RunQueue([cell("ERM"), cell("LC")], [], 1)
     taken = given.take(print)
     assert taken is not None and given.seconds_left() is None
     clock.now = 40.0
@@ -86,7 +86,7 @@ def test_nothing_is_known_before_a_run_has_finished(clock: Clock) -> None:
 )
 def test_the_nearest_kin_tells(of: Cell, expected: float) -> None:
     known = [(cell("ERM"), 10.0), (cell("ERM"), 20.0), (cell("LC", "2"), 99.0)]
-    assert Board([of], known, 1).seconds_left() == pytest.approx(expected)
+    assert RunQueue([of], known, 1).seconds_left() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ def is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def percent(fraction: float | None, digits: int = 0, unit: str = NBSP + "%") -> str:
+def format_percent(fraction: float | None, digits: int = 0, unit: str = NBSP + "%") -> str:
     """Return a fraction in per cent; nearly nothing and nearly everything are not rounded to 0 and 100.
 
-    >>> percent(0.7431).replace(NBSP, " "), percent(0.999, unit=""), percent(None)
+    >>> format_percent(0.7431).replace(NBSP, " "), format_percent(0.999, unit=""), format_percent(None)
     ('74 %', '99.9', '–')
     """
     if fraction is None or is_missing(fraction):
@@ -30,10 +30,10 @@ def percent(fraction: float | None, digits: int = 0, unit: str = NBSP + "%") -> 
     return text + unit
 
 
-def points(difference: float) -> str:
+def format_points(difference: float) -> str:
     """Return a difference of two fractions in percentage points, without its sign.
 
-    >>> points(0.428).replace(NBSP, " "), points(-0.012).replace(NBSP, " ")
+    >>> format_points(0.428).replace(NBSP, " "), format_points(-0.012).replace(NBSP, " ")
     ('43 points', '1.2 points')
     """
     size = abs(100 * difference)
@@ -41,19 +41,19 @@ def points(difference: float) -> str:
     return f"{text}{NBSP}point{'' if text == '1' else 's'}"
 
 
-def listing(parts: Sequence[str]) -> str:
+def format_list(parts: Sequence[str]) -> str:
     """Join parts by commas and a last "and".
 
-    >>> listing(["ERM", "JTT", "LC"])
+    >>> format_list(["ERM", "JTT", "LC"])
     'ERM, JTT and LC'
     """
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-def plain(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a setting as a reader writes it: yes and no, thousands apart, lists by commas.
 
-    >>> plain(True), plain(55000), plain(0.005), plain([1, 2]), plain({"a": None})
+    >>> format_value(True), format_value(55000), format_value(0.005), format_value([1, 2]), format_value({"a": None})
     ('yes', '55,000', '0.005', '1, 2', 'a: –')
     """
     if value is None:
@@ -65,13 +65,15 @@ def plain(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, dict):
-        return ", ".join(f"{spaced(key)}: {plain(entry)}" for key, entry in value.items())
+        return ", ".join(f"{format_name(key)}: {format_value(entry)}" for key, entry in value.items())
     if isinstance(value, (list, tuple)):
-        inner = (f"[{plain(entry)}]" if isinstance(entry, (list, tuple)) else plain(entry) for entry in value)
+        inner = (
+            f"[{format_value(entry)}]" if isinstance(entry, (list, tuple)) else format_value(entry) for entry in value
+        )
         return ", ".join(inner)
     return str(value)
 
 
-def spaced(name: object) -> str:
+def format_name(name: object) -> str:
     """Return a name from the code as words: ``minority_ratio`` becomes ``minority ratio``."""
     return str(name).replace("_", " ")

@@ -21,7 +21,7 @@ def is_complete(cell: Cell) -> bool:
     return is_finished(cell.folder) and (cell.folder / PAGE).is_file()
 
 
-class Board:
+class RunQueue:
     """Gives each of several threads the next run that no other process is at.
 
     Args:
@@ -57,10 +57,10 @@ class Board:
         return None
 
     def _next(self) -> Cell | None:
-        from logit_correction.runs.lock import holder_of
+        from logit_correction.runs.lock import owner_of
 
         for cell in list(self._open):
-            holder, now = holder_of(cell.folder), time.monotonic()
+            holder, now = owner_of(cell.folder), time.monotonic()
             _, since, _ = self._elsewhere.pop(id(cell), (cell, now, ""))
             if holder is not None:
                 self._elsewhere[id(cell)] = (cell, since, holder)
