@@ -22,12 +22,21 @@ def sum_over_processes(value: Tensor) -> Tensor:
 
 
 def join_over_processes(value: Tensor) -> Tensor:
-    """Rows (B, ...) of all processes one after another, without a gradient; all must have as many."""
+    """Rows (B, ...) of all processes one after another, without a gradient; one may have more than another."""
     if num_processes() == 1:
         return value
+    own = torch.tensor([len(value)], device=value.device)
+    sizes = torch.cat(_gathered(own)).tolist()
+    filled = value.new_zeros((max(sizes), *value.shape[1:]))
+    filled[: len(value)] = value.detach()
+    return torch.cat([part[:size] for part, size in zip(_gathered(filled), sizes, strict=True)])
+
+
+def _gathered(value: Tensor) -> list[Tensor]:
+    """A tensor of one shape of every process."""
     parts = [torch.empty_like(value) for _ in range(num_processes())]
-    torch.distributed.all_gather(parts, value.detach().contiguous())
-    return torch.cat(parts)
+    torch.distributed.all_gather(parts, value)
+    return parts
 
 
 def broadcast_from_first(value: Tensor) -> None:

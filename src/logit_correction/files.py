@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+
+class NoRoom(OSError):
+    """A file could not be written, for the disk or what a user may have of it is full; ``filename`` names it."""
 
 
 @contextmanager
@@ -16,6 +21,7 @@ def replacing(path: Path | str) -> Iterator[Path]:
     If the block raises, the temporary file is removed and an older file at ``path`` stays as it was.
 
     Raises:
+        NoRoom: The disk is full.
         OSError: The file cannot be moved to its place.
     """
     path = Path(path)
@@ -23,5 +29,9 @@ def replacing(path: Path | str) -> Iterator[Path]:
     try:
         yield temporary
         os.replace(temporary, path)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise NoRoom(error.errno, os.strerror(error.errno), str(path)) from error
+        raise
     finally:
         temporary.unlink(missing_ok=True)

@@ -3,12 +3,41 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 from logit_correction.errors import InputError, did_you_mean
 
 T = TypeVar("T")
+
+#: Where names are from that nobody vouches for, and the dotted paths that may be imported all the same.
+_untrusted: ContextVar[tuple[str, Collection[str]] | None] = ContextVar("untrusted", default=None)
+
+
+class UntrustedCode(InputError):
+    """A name from elsewhere would run code that nobody vouches for."""
+
+
+@contextmanager
+def known_names_only(place: object, but: Collection[str] = ()) -> Iterator[None]:
+    """Import no dotted path for the length of the block: what a folder from elsewhere names would run as code.
+
+    Args:
+        place: Where the names are from, for the message.
+        but: Dotted paths that may be imported all the same.
+    """
+    token = _untrusted.set((str(place), but))
+    try:
+        yield
+    finally:
+        _untrusted.reset(token)
+
+
+def trusts_names() -> bool:
+    """Return whether any dotted path may be imported here."""
+    return _untrusted.get() is None
 
 
 def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> type:
@@ -32,7 +61,7 @@ def resolve_any(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> A
     """Return what ``name`` stands for: a class, a function or anything else; see ``resolve``.
 
     Raises:
-        InputError: If there is no such name.
+        InputError: If there is no such name, or it may not be imported here (``UntrustedCode``).
     """
     path = known[name][0] if name in known else str(name)
     module, _, attribute = path.rpartition(".")
@@ -41,6 +70,12 @@ def resolve_any(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> A
         raise InputError(
             f"{kind} {path!r} is unknown{hint}: take one of {', '.join(known)}, or the dotted path of a "
             "class of your own, such as package.Class"
+        )
+    untrusted = _untrusted.get()
+    if untrusted is not None and name not in known and path not in untrusted[1]:
+        raise UntrustedCode(
+            f"{untrusted[0]} names code of its own, {path}, as its {kind}: whatever that does is done with your "
+            "rights, so it is imported only with --trust-code (in Python trust_code=True)"
         )
     try:
         return getattr(importlib.import_module(module), attribute)

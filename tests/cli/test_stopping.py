@@ -222,6 +222,35 @@ def test_a_second_ctrl_c_stops_at_once(command: Any, tmp_path: Path, monkeypatch
     assert outcome.status == 130 and outcome.err.endswith("interrupted\n")
 
 
+def test_a_second_signal_while_the_checkpoint_is_written(
+    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save, run = torch.save, tmp_path / "run"
+
+    def disturbed(content: Any, file: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        save(content, file)
+
+    monkeypatch.setenv("STOP", "SIGTERM:7")
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "save", disturbed)
+        outcome = command("train", *OPTIONS, "--out", run)
+    assert outcome.status == 130 and outcome.err.endswith(f"train --resume --out {run}\n")
+    assert torch.load(run / "resume.pt", weights_only=True)["progress"]["total_steps"] == 7
+
+
+def test_sigterm_before_training_ends_as_ctrl_c_does(
+    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from logit_correction.data.digits import Digits
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(Digits, "build", lambda self: os.kill(os.getpid(), signal.SIGTERM))
+    outcome = command("train", *OPTIONS, "--out", tmp_path / "run")
+    assert (outcome.status, outcome.err) == (130, "interrupted\n")
+    assert not (tmp_path / "run").exists() and signal.getsignal(signal.SIGTERM) is before
+
+
 def test_a_loss_that_breaks_later_keeps_the_last_good_checkpoint(command: Any, tmp_path: Path) -> None:
     from logit_correction import ComponentConfig, RunConfig, TrainingConfig
     from logit_correction.errors import TrainingError

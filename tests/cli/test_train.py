@@ -211,7 +211,7 @@ def test_unknown_attributes_leave_group_figures_out(command: Any, tmp_path: Path
     assert report["test"]["group_balanced"] is None and report["test"]["worst_group"] is None
     assert [group["attribute"] for group in report["test"]["groups"]] == [None] * 3
     assert report["labels_read"]["test"] == ["label"]
-    shown = command("evaluate", run)
+    shown = command("evaluate", run, "--trust-code")
     assert shown.status == 0 and "unknown" in shown.out and "group-balanced" not in shown.out
 
 
@@ -331,7 +331,7 @@ def test_attributes_from_a_file(command: Any, tmp_path: Path) -> None:
     prior = report["group_prior"]
     assert prior["attribute_names"] == ["blue", "green", "red"] and np.shape(prior["estimated"]) == (3, 3)
     file.unlink()  # a finished run needs it no more
-    judged = command("evaluate", run, "--json")
+    judged = command("evaluate", run, "--json", "--trust-code")
     assert judged.status == 0 and strict(judged.out) == report["test"]
 
 
@@ -343,7 +343,7 @@ def test_options_have_the_types_that_a_class_asks_for(command: Any, tmp_path: Pa
     stored = yaml.safe_load((run / "config.yaml").read_text())["data"]
     assert stored == {"name": "my_parts.Typed", "root": str(tmp_path), "kind": "RIGHT", "shape": [3, 4]}
     assert strict((run / "report.json").read_text())["data"]["options"]["kind"] == "RIGHT"
-    assert command("evaluate", run).status == 0
+    assert command("evaluate", run, "--trust-code").status == 0
     assert command("train", "--resume", "--out", run).status == 0
     assert command("train", "--config", run / "config.yaml", "--out", tmp_path / "again").status == 0
     assert "data.kind" in command(*start, "--data.kind", "LEFT", "--resume", "--out", run).error()
@@ -355,7 +355,7 @@ def test_a_biased_network_of_its_own(command: Any, tmp_path: Path) -> None:
     assert command("train", *POINTS, *LC, *words, "--out", tmp_path / "run").status == 0
     stored = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert stored["biased_network"] == {"name": "my_parts.Narrow", "width": 2}
-    assert command("evaluate", tmp_path / "run").status == 0
+    assert command("evaluate", tmp_path / "run", "--trust-code").status == 0
 
 
 def test_tensorboard_events_lie_in_the_run_folder(command: Any, tmp_path: Path) -> None:
@@ -408,7 +408,7 @@ def test_names_of_the_user_cannot_break_what_is_shown(command: Any, tmp_path: Pa
     assert not any(name.startswith("on") for name in page.attributes)
     for name in [*HOSTILE_LABELS, *HOSTILE_VALUES]:
         assert name in page.text, name
-    shown = command("evaluate", run)
+    shown = command("evaluate", run, "--trust-code")
     assert shown.status == 0 and all(name in shown.out for name in HOSTILE_LABELS)
     files = [path for path in run.glob("*.json")]
     assert command("predict", run, *files).error()  # no image, but no crash either

@@ -104,6 +104,49 @@ def test_all_unreadable_files_are_named(paths: list[Path], tmp_path: Path) -> No
     assert not (tmp_path / "cache").exists()  # told before the long work
 
 
+def test_a_file_cut_short_is_told_with_the_others(paths: list[Path], tmp_path: Path) -> None:
+    noise = Image.fromarray(np.random.default_rng(1).integers(0, 256, (90, 90, 3), dtype=np.uint8))
+    paths[0].write_bytes(b"no image")
+    for row, suffix in enumerate((".jpg", ".png", ".gif", ".webp"), 1):
+        paths[row] = paths[row].with_suffix(suffix)
+        noise.save(paths[row])
+        paths[row].write_bytes(paths[row].read_bytes()[:-2000])
+    with pytest.raises(InputError, match="5 rows are bad") as caught:
+        image_store(paths, size=4, cache=tmp_path / "cache")
+    assert all(path.name in str(caught.value) for path in paths[:5])
+    assert not (tmp_path / "cache").exists()  # told before the long work
+
+
+def test_a_row_left_out_is_left_out_the_next_time_too(paths: list[Path], tmp_path: Path) -> None:
+    paths[2].write_bytes(b"no image")
+    paths[3].write_bytes(paths[3].read_bytes()[:-30])
+    for _ in range(2):  # the second time from what was kept
+        problems = Problems("here", [f"row {i}" for i in range(7)])
+        image_store(paths, size=4, problems=problems, on_bad_rows="skip", cache=tmp_path / "cache")
+        assert problems.good.tolist() == [True, True, False, False, True, True, True]
+
+
+def test_what_was_wrong_with_a_label_changes_no_image(paths: list[Path], tmp_path: Path) -> None:
+    problems = Problems("here", [f"row {i}" for i in range(7)])
+    problems.add(5, "has no label")
+    image_store(paths, size=4, problems=problems, on_bad_rows="skip", cache=tmp_path / "cache")
+    store = image_store(paths, size=4, cache=tmp_path / "cache")  # the label was mended
+    assert torch.equal(store.images(torch.tensor([5])), read_images(paths[5:6], (4, 4)))
+
+
+def test_an_image_larger_than_memory_is_told(
+    paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from logit_correction.data import image_io
+
+    Image.new("RGB", (3000, 2000)).save(paths[3])
+    monkeypatch.setattr(image_io, "_most_pixels", lambda: 5_000_000)
+    with pytest.raises(InputError, match=r"3\.png has 3,000 x 2,000 pixels, but 5,000,000 fit into memory here"):
+        image_store(paths, size=4, cache=tmp_path / "cache")
+    Image.new("RGB", (3000, 2000)).save(paths[3].with_suffix(".jpg"))  # which is decoded at an eighth of its size
+    image_store([*paths[:3], paths[3].with_suffix(".jpg")], size=4, cache=tmp_path / "cache")
+
+
 def test_files_damaged_in_the_middle_are_named_too_and_can_be_skipped(paths: list[Path], tmp_path: Path) -> None:
     Image.fromarray(np.random.default_rng(1).integers(0, 256, (90, 90, 3), dtype=np.uint8)).save(paths[3])
     paths[3].write_bytes(paths[3].read_bytes()[:9000])

@@ -133,6 +133,46 @@ def test_images_that_cannot_be_read(root: Path) -> None:
     assert 0 not in torch.cat(list(table.split.values())).tolist()
 
 
+def test_links_are_named_or_followed_inside_the_folder(root: Path, tmp_path: Path) -> None:
+    save(tmp_path / "elsewhere" / "x.png")
+    links = {
+        "gone.png": tmp_path / "nowhere.png",
+        "loop.png": root / "cat" / "loop.png",
+        "out.png": tmp_path / "elsewhere" / "x.png",
+        "folder": tmp_path / "elsewhere",
+        "up": root / "cat",
+        "own.png": root / "cat" / "0.png",
+    }
+    for name, target in links.items():
+        (root / "cat" / name).symlink_to(target)
+    with pytest.raises(InputError, match="5 rows are bad") as caught:
+        source(root).build()
+    for part in (
+        "cat/gone.png: is a link to nothing",
+        "cat/loop.png: is a link that leads to itself",
+        f"cat/out.png: is a link that leaves the folder, to {tmp_path / 'elsewhere' / 'x.png'}",
+        "cat/folder: is a link that leaves the folder",
+        "cat/up: is a link to a folder",
+    ):
+        assert part in str(caught.value)
+    table = source(root, on_bad_rows="skip").build().check()
+    assert sum(len(rows) for rows in table.split.values()) == 21
+
+
+def test_links_in_the_place_of_a_label(root: Path, tmp_path: Path) -> None:
+    save(tmp_path / "elsewhere" / "x.png")
+    (root / "ant").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="ant is a link to nothing"):
+        source(root).build()
+    (root / "ant").unlink()
+    (root / "ant").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"1 row is bad: ant/x\.png: is a link that leaves the folder"):
+        source(root).build()
+    (tmp_path / "link").symlink_to(root)  # the folder itself may be one
+    (root / "ant").unlink()
+    assert len(source(tmp_path / "link").build().label) == 20
+
+
 def test_folders_that_are_none(tmp_path: Path, root: Path) -> None:
     with pytest.raises(InputError, match="is no folder"):
         source(tmp_path / "nothing").build()

@@ -167,17 +167,25 @@ def test_two_processes_part_each_batch_between_them() -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(rows=st.integers(1, 30), share=st.integers(1, 8), world=st.integers(2, 4), weighted=st.booleans())
-def test_all_processes_take_as_many_rows_and_leave_none_out(rows: int, share: int, world: int, weighted: bool) -> None:
+def test_every_row_is_in_the_share_of_one_process(rows: int, share: int, world: int, weighted: bool) -> None:
     weight = torch.arange(rows) % 3 + 1 if weighted else None
     options = {"batch_size": share * world, "shuffle": True, "world_size": world, "sample_weight": weight}
     loaders = [BatchLoader(numbered_table(rows), "train", rank=rank, **options) for rank in range(world)]
-    assert len({len(loader) for loader in loaders}) == 1
-    per_rank = [[len(batch.index) for batch in loader.epoch(1)] for loader in loaders]
-    assert all(sizes == [share] * len(loaders[0]) for sizes in per_rank)
-    seen = torch.bincount(torch.tensor([i for loader in loaders for i in indices(loader, 1)]), minlength=rows)
+    steps = list(zip(*([batch.index for batch in loader.epoch(1)] for loader in loaders), strict=True))
+    assert {len(loader) for loader in loaders} == {len(steps)}
+    for number, parts in enumerate(steps):
+        sizes = [len(part) for part in parts]
+        assert min(sizes) >= min(2, share) and max(sizes) - min(sizes) <= 1
+        weights = [loader.weight(number) for loader in loaders]
+        assert weights == [pytest.approx(size * world / sum(sizes)) for size in sizes]
     wanted = torch.ones(rows, dtype=torch.long) if weight is None else weight
-    assert bool((seen >= wanted).all())
-    assert int((seen - wanted).sum()) < share * world  # only the last batch is filled up
+    seen = torch.cat([part for parts in steps for part in parts])
+    if int(wanted.sum()) >= 2 * world:
+        assert seen.bincount(minlength=rows).equal(wanted)
+        alone = BatchLoader(numbered_table(rows), "train", **options | {"world_size": 1})
+        assert seen.tolist() == indices(alone, 1)  # in its order, whatever the number of processes
+    else:
+        assert bool((seen.bincount(minlength=rows) >= wanted).all())
 
 
 @pytest.mark.parametrize(("batch_size", "world"), [(0, 1), (-4, 1), (5, 2)])

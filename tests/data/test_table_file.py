@@ -221,3 +221,42 @@ def test_options_that_do_not_go_together(file: Path) -> None:
     noted = source(file.rename(file.with_name("named.csv")), text="text")
     noted.file.write_text(noted.file.read_text().replace("part", "split", 1))
     assert noted.build().notes == ("the column 'split' is not used: give --data.split split to use it",)
+
+
+NESTED = {
+    "lists": [[0, i] for i in range(ROWS)],
+    "structs": [{"size": i} for i in range(ROWS)],
+    "lists of structs, some missing": [None if i % 2 else [{"size": [i]}] for i in range(ROWS)],
+}
+
+
+@pytest.mark.parametrize("values", NESTED.values(), ids=NESTED.keys())
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"label": "nested", "features": "age"},
+        {"label": "mood", "features": ["age", "nested"]},
+        {"label": "mood", "features": "*"},
+        {"label": "mood", "features": "age", "attribute": "nested"},
+        {"label": "mood", "features": "age", "split": "nested"},
+        {"label": "mood", "text": "nested"},
+        {"label": "mood", "path": "nested"},
+    ],
+    ids=str,
+)
+def test_a_column_of_lists_or_structs_is_refused(values: list[Any], options: dict[str, Any], tmp_path: Path) -> None:
+    FRAME.assign(nested=values).to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(InputError, match=r"rows\.parquet: column nested holds lists or mappings"):
+        Table(str(tmp_path / "rows.parquet"), **options).build()
+
+
+@pytest.mark.parametrize("values", NESTED.values(), ids=NESTED.keys())
+def test_a_column_of_lists_or_structs_that_nobody_uses_tells_rows_apart(values: list[Any], tmp_path: Path) -> None:
+    frame = pd.DataFrame({"age": [20, 30] * (ROWS // 2), "mood": ["sad", "glad"] * (ROWS // 2), "nested": values})
+    frame["nested"] = values if values[1] is not None else [one or [{"size": [-i]}] for i, one in enumerate(values)]
+    frame.to_parquet(tmp_path / "rows.parquet")
+    table = Table(str(tmp_path / "rows.parquet"), "mood", features="age").build()
+    assert sum(len(rows) for rows in table.split.values()) == ROWS
+    pd.concat([frame, frame[3:4]]).to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(InputError, match=f"row {ROWS}: repeats row 3"):
+        Table(str(tmp_path / "rows.parquet"), "mood", features="age").build()

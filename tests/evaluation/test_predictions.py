@@ -83,7 +83,7 @@ def test_a_failing_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     made().save(path)
     before = path.read_bytes()
 
-    def broken(table: object, where: Path) -> None:
+    def broken(table: object, where: Path, **options: object) -> None:
         Path(where).write_bytes(b"half")
         raise OSError("disk full")
 
@@ -105,6 +105,20 @@ def test_loading_names_what_is_wrong(tmp_path: Path) -> None:
     pd.DataFrame({"x": [1]}).to_parquet(tmp_path / "other.parquet")
     with pytest.raises(InputError, match=r"other\.parquet cannot be read"):
         Predictions.load(tmp_path / "other.parquet")
+
+
+def test_one_flipped_bit_of_a_logit_is_seen(tmp_path: Path) -> None:
+    logits = np.random.default_rng(0).standard_normal((64, 3)).astype(np.float32)
+    label = np.arange(64) % 2
+    made(64, logits=logits, label=label, index=np.arange(64), attribute=None).save(tmp_path / "run.parquet")
+    whole = (tmp_path / "run.parquet").read_bytes()
+    place = whole.index(logits[5:8, 1].tobytes())
+    for offset in range(12):
+        damaged = bytearray(whole)
+        damaged[place + offset] ^= 0x10
+        (tmp_path / "run.parquet").write_bytes(damaged)
+        with pytest.raises(InputError, match=r"run\.parquet cannot be read"):
+            Predictions.load(tmp_path / "run.parquet")
 
 
 def test_probabilities_are_the_softmax_also_of_great_logits() -> None:

@@ -75,7 +75,11 @@ def test_intervals_are_computed_where_the_report_has_none(birds: Make, tmp_path:
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", "{}", '{"method": "LC", "test": {"groups": 3}}', '{"test": {"groups": []}, "data": {}}'],
+    [
+        *("{", "[]", "{}", "null", "3", '"x"', "[" * 100_000, '{"method": NaN}'),
+        *('{"method": "LC", "test": {"groups": 3}}', '{"test": {"groups": []}, "data": {}}'),
+    ],
+    ids=range(10),
 )
 def test_a_damaged_report_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "report.json").write_text(text)

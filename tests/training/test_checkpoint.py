@@ -76,6 +76,18 @@ def test_a_damaged_file_is_named(tmp_path: Path, size: int) -> None:
         checkpoint.load(path)
 
 
+@pytest.mark.parametrize("offset", range(0, 4096, 509))
+def test_one_flipped_bit_of_a_weight_is_seen(tmp_path: Path, offset: int) -> None:
+    path = tmp_path / "resume.pt"
+    checkpoint.save(path, Progress(), algorithm={"weight": torch.full((32, 32), 0.1)})
+    content = bytearray(path.read_bytes())
+    content[content.index(torch.full((32,), 0.1).numpy().tobytes()) + offset] ^= 0x40
+    path.write_bytes(content)
+    torch.load(path, weights_only=True)  # which sees nothing
+    with pytest.raises(InputError, match=r"resume\.pt is damaged \(the checksum of .*data/.* is wrong\)"):
+        checkpoint.load(path)
+
+
 @pytest.mark.parametrize("content", [{"format": FORMAT + 1}, {}, [1, 2], torch.ones(2)])
 def test_a_file_of_another_version_is_refused(tmp_path: Path, content: object) -> None:
     path = tmp_path / "resume.pt"

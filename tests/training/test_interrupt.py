@@ -36,6 +36,22 @@ def test_a_second_signal_stops_at_once(kind: signal.Signals) -> None:
     assert signal.getsignal(kind) is before
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_second_signal_waits_while_a_checkpoint_is_written_and_a_third_does_not(kind: signal.Signals) -> None:
+    with stop_requests() as request:
+        signal.raise_signal(kind)
+        with request.waiting():
+            signal.raise_signal(kind)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(kind)
+    with stop_requests() as request, request.waiting():
+        signal.raise_signal(kind)
+        assert request.asked
+        signal.raise_signal(kind)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(kind)
+
+
 def test_another_thread_trains_without_signals() -> None:
     asked: list[bool] = []
 

@@ -86,12 +86,12 @@ class CrossFitted(FoldNetworks, HeadsOnViews):
             InputError: If an option is out of range.
         """
         super().__init__()
-        check_range("splits", splits, 1)
+        check_range("splits", splits, 1, 1000)
         for name, value, least, most in (
             ("odds", odds, 1, INFINITY),
             ("relabel_odds", relabel_odds, 1, INFINITY),
             ("epochs", epochs, 1, INFINITY),
-            ("rounds", rounds, 0, INFINITY),
+            ("rounds", rounds, 0, 1000),
             ("learning_rate", learning_rate, 0, INFINITY),
             ("q", q, 0, 1),
             ("q_ramp_up", q_ramp_up, 0, 1),

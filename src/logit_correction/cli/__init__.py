@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
+import threading
+from typing import Any
 
 from logit_correction import __version__
 from logit_correction.errors import InputError, TrainingError, did_you_mean
+from logit_correction.files import NoRoom
 
 #: Command -> one line.
 COMMANDS = {
@@ -22,6 +26,10 @@ COMMANDS = {
     "data": "a contact sheet of a data source, to look at before training",
     "list": "what there is: methods, data, networks, benchmarks",
 }
+
+
+#: What torch says where it cannot have the memory that it needs.
+_OF_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
 
 
 def usage() -> str:
@@ -63,6 +71,7 @@ def main(argv: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
+    handler = _term_as_interrupt()
     try:
         if command == "--print_completion":
             from logit_correction.cli.completion import script
@@ -77,6 +86,16 @@ def main(argv: list[str] | None = None) -> int:
         if debug or isinstance(error, SystemExit):
             raise
         return _report(error)
+    finally:
+        if handler is not None:
+            signal.signal(signal.SIGTERM, handler)
+
+
+def _term_as_interrupt() -> Any:
+    """Let SIGTERM stop a command as Ctrl-C does; return the handler that was there, None outside the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _report(error: BaseException) -> int:
@@ -87,9 +106,16 @@ def _report(error: BaseException) -> int:
     if isinstance(error, InputError | TrainingError):
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
+    if isinstance(error, NoRoom):
+        full = f"{error.filename} cannot be written ({error.strerror}): make room, or give another place"
+        print(f"error: {full}", file=sys.stderr)
+        return 1
     if isinstance(error, BrokenPipeError):
         # Nobody reads on, as in `... | head`; the interpreter would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    if isinstance(error, MemoryError) or any(words in str(error) for words in _OF_MEMORY):
+        print("error: there is not enough memory: take a smaller network, batch or image size", file=sys.stderr)
         return 1
     message = " ".join(str(error).split()) or "no message"
     print(f"error: {type(error).__name__}: {message} (--debug shows where)", file=sys.stderr)

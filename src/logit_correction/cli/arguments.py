@@ -50,3 +50,12 @@ class Parser(argparse.ArgumentParser):
         for pattern, wording in _WORDINGS:
             message = re.sub(pattern, wording, message)
         raise InputError(f"{message}; `{self.prog} --help` shows what it takes")
+
+
+def add_trust(parser: Parser) -> None:
+    """Offer to import what a run folder names by a dotted path."""
+    parser.add_argument(
+        "--trust-code",
+        action="store_true",
+        help="import classes of its maker's own that RUN names; they may do anything: only for people you trust",
+    )

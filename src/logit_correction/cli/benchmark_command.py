@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from logit_correction.cli.arguments import Parser
 from logit_correction.cli.show import lines_of
 from logit_correction.cli.stopping import stoppable
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, check_range
 
 if TYPE_CHECKING:
     from logit_correction.benchmark import Benchmark
@@ -79,8 +79,8 @@ def _parser() -> Parser:
 def _check(options: Namespace) -> None:
     for name in ("jobs", "seeds"):
         value = getattr(options, name)
-        if value is not None and value < 1:
-            raise InputError(f"--{name} is {value}, but must be at least 1")
+        if value is not None:
+            check_range(f"--{name}", value, 1, 10_000)
     if not 0 <= options.gpus_per_run < float("inf"):
         raise InputError(f"--gpus-per-run is {options.gpus_per_run}, but must not be negative")
     if options.gpus_per_run and options.executor != "ray":

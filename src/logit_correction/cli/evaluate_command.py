@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logit_correction.cli.arguments import Parser
+from logit_correction.cli.arguments import Parser, add_trust
 from logit_correction.cli.show import percent, print_json
 from logit_correction.errors import InputError
 
@@ -28,19 +28,21 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--label", metavar="COLUMN", help="column of labels in --on; by default that of training")
     parser.add_argument("--attribute", metavar="COLUMN", help="column of attributes in --on; groups are label by it")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_trust(parser)
     options = parser.parse_args(arguments)
     from logit_correction.runs import load
 
+    trusted = {"trust_code": options.trust_code}
     if options.on is None:
         for name in ("label", "attribute"):
             if getattr(options, name) is not None:
                 raise InputError(f"--{name} names a column of new rows: give --on FOLDER|CSV too")
         split = options.split or "test"
-        figures, what = load(options.run).evaluate(split), f"{split} split"
+        figures, what = load(options.run, **trusted).evaluate(split), f"{split} split"
     elif options.split is not None:
         raise InputError("--split is of the run's own data, and --on of new rows: leave one of them out")
     else:
-        figures = load(options.run).evaluate(options.on, options.label, options.attribute)
+        figures = load(options.run, **trusted).evaluate(options.on, options.label, options.attribute)
         what = str(options.on)
     if options.json:
         print_json(figures)

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logit_correction.cli.arguments import Parser
+from logit_correction.cli.arguments import Parser, add_trust
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,13 +32,14 @@ def main(arguments: list[str]) -> int:
         "Table a CSV or Parquet file with its columns",
     )
     parser.add_argument("--out", type=Path, help="CSV to write; standard output by default")
+    add_trust(parser)
     options = parser.parse_args(arguments)
     from logit_correction.runs import load
     from logit_correction.runs.folder import check_parent
 
     if options.out is not None:
         check_parent(options.out)
-    model = load(options.run)
+    model = load(options.run, trust_code=options.trust_code)
     header, rows = predicted(model, options.inputs)
     _write(options.out, [[header, "label", *(f"probability_{name}" for name in model.label_names)], *rows])
     return 0

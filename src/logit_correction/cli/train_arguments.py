@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from logit_correction.cli.words import HABITS, read_words, with_source_of_place
 from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig, read_yaml
-from logit_correction.errors import InputError, did_you_mean, no_effect
+from logit_correction.errors import InputError, check_range, did_you_mean, no_effect
 from logit_correction.presets import merge, with_preset
 
 USAGE = """logit-correction train --data NAME [--data.x ...] --method NAME [--method.x ...]
@@ -80,8 +80,7 @@ def parse(arguments: list[str]) -> Order:
     if known:
         config = complete(replace(config, method=with_known(config.method, known)))
     seeds = _whole("seeds", own.get("seeds", 1))
-    if seeds < 1:
-        raise InputError(f"--seeds is {seeds}, but must be at least 1")
+    check_range("--seeds", seeds, 1, 10_000)
     if not own.get("out") and "print_config" not in own:
         raise InputError("--out is missing: give the folder to write the run into")
     return Order(config, Path(own.get("out") or "."), bool(own.get("resume")), seeds, "print_config" in own)

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 
 from logit_correction.data.cache import cache_folder, digest, made_once
-from logit_correction.data.image_io import Fit, fault_of, faults_of, read_image
+from logit_correction.data.image_io import Fit, check_whole, fault_of, faults_of, read_image
 from logit_correction.data.memory import memory_limit_bytes
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.stores import ArrayStore, InputStore, StreamedStore
 from logit_correction.types import InputError
 
 #: Changes whenever an image would come out otherwise, so that what was kept before is not taken.
-VERSION = 1
+VERSION = 2
 
 
 def image_store(
@@ -63,10 +63,12 @@ def image_store(
     faults = file.with_suffix(".json")  # of the files that could not be read, written before the images
     if not _is_whole(file, (len(paths), *shape)):
         file.unlink(missing_ok=True)
-        _check_headers(paths, found)
+        looked = faults_of(lambda row: check_whole(paths[row], shape[1:]), paths, "looking at images")
+        for row, fault in looked:  # before the long work of reading them whole
+            found.add(row, fault)
         found.raise_if_any(on_bad_rows)
         _check_room(file.parent, len(paths) * math.prod(shape))
-        made_once(file, partial(_decode, paths=paths, shape=shape, fit=fit, found=found, faults=faults))
+        made_once(file, partial(_decode, paths=paths, shape=shape, fit=fit, looked=looked, faults=faults))
     if faults.is_file():
         for row, fault in json.loads(faults.read_text(encoding="utf-8")):
             found.add(row, fault)
@@ -98,25 +100,23 @@ def _is_whole(file: Path, shape: tuple[int, ...]) -> bool:
     return values.shape == shape and values.dtype == np.uint8
 
 
-def _check_headers(paths: Sequence[Path], found: Problems) -> None:
-    """Note files that are no images, before the long work of reading them whole."""
-    from PIL import Image
-
-    for row, fault in faults_of(lambda row: Image.open(paths[row]).close(), paths, "looking at images"):
-        found.add(row, fault)
-
-
 def _decode(
-    temporary: Path, paths: Sequence[Path], shape: tuple[int, int, int], fit: Fit, found: Problems, faults: Path
+    temporary: Path,
+    paths: Sequence[Path],
+    shape: tuple[int, int, int],
+    fit: Fit,
+    looked: list[tuple[int, str]],
+    faults: Path,
 ) -> None:
-    """Write the images, and beside them what could not be read."""
+    """Write the images, and beside them what could not be read, also that of ``looked``."""
+    unreadable = {row for row, _ in looked}
     values = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(len(paths), *shape))
 
     def read(row: int) -> None:
-        if row not in found:
+        if row not in unreadable:
             values[row] = read_image(paths[row], shape[1:], fit)
 
-    bad = faults_of(read, paths, "reading images")
+    bad = looked + faults_of(read, paths, "reading images")
     values.flush()
     if bad:
         made_once(faults, lambda file: file.write_text(json.dumps(bad), encoding="utf-8"))

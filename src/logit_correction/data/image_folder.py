@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -131,11 +133,11 @@ class ImageFolder(DataSource):
         notes: list[str] = []
         found: list[tuple[Path, str, str | None]] = []
         for folder, split in self._label_folders():
-            files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-            own = [path for path in files if path.suffix.lower() in SUFFIXES]
+            files = sorted(path for path in folder.rglob("*") if _is_file_or_link(path))
+            own = [path for path in files if path.suffix.lower() in SUFFIXES or path.is_symlink()]
             if not own:
                 notes.append(f"{folder} holds no image ({', '.join(SUFFIXES)})")
-            other = [str(path) for path in files if path.suffix.lower() not in SUFFIXES]
+            other = [str(path) for path in files if path.suffix.lower() not in SUFFIXES and not path.is_symlink()]
             if other:
                 what = "1 file is no image" if len(other) == 1 else f"{len(other):,} files are no images"
                 notes.append(f"{what} by name and left out: {format_faults(other)}")
@@ -146,8 +148,37 @@ class ImageFolder(DataSource):
         shown = [path.relative_to(self.root).as_posix() for path in paths]
         given = None if splits[0] is None else splits
         raw = Records(str(self.root), shown, labels, given, row_names=shown, notes=notes)
-        return raw, paths, Problems(str(self.root), shown)
+        problems, base = Problems(str(self.root), shown), os.path.realpath(self.root)
+        outside = {folder for folder in {path.parent for path in paths} if not _is_within(folder, base)}
+        for row, path in enumerate(paths):
+            fault = _fault_of_link(path, base) if path.parent in outside or path.is_symlink() else None
+            if fault is not None:
+                problems.add(row, fault)
+        return raw, paths, problems
+
+
+def _is_file_or_link(path: Path) -> bool:
+    return not path.name.startswith(".") and (path.is_symlink() or path.is_file())
+
+
+def _is_within(path: Path, base: str) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(base)
+
+
+def _fault_of_link(path: Path, base: str) -> str | None:
+    """Return what is wrong with a link, or with a file in a linked folder; None with any other file."""
+    try:
+        path.stat()
+    except OSError as error:
+        return "is a link that leads to itself" if error.errno == errno.ELOOP else "is a link to nothing"
+    if not _is_within(path, base):
+        return f"is a link that leaves the folder, to {os.path.realpath(path)}: put the file itself there"
+    return None if path.is_file() else "is a link to a folder: put the folder itself there"
 
 
 def _visible_folders(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith((".", "__")))
+    visible = sorted(path for path in folder.iterdir() if not path.name.startswith((".", "__")))
+    for path in visible:
+        if path.is_symlink() and not path.exists():
+            raise InputError(f"{path} {_fault_of_link(path, '')}: remove it, or put a folder of images there")
+    return [path for path in visible if path.is_dir()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,14 +12,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from logit_correction.data.memory import SHARE, free_memory
 from logit_correction.data.problems import format_faults
-from logit_correction.data.threads import in_threads
+from logit_correction.data.threads import in_threads, thread_count
 from logit_correction.types import InputError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+
+#: Bytes that a pixel takes while an image is decoded and brought to RGB.
+BYTES_OF_PIXEL = 8
+
+#: With what whole files end, by Pillow's name of the format.
+_ENDS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82"}
 
 #: ``stretch`` changes the proportions; ``crop`` keeps them and takes the middle.
 Fit = Literal["stretch", "crop"]
@@ -45,6 +53,7 @@ def read_image(path: Path, size: tuple[int, int], fit: Fit = "stretch") -> NDArr
         # JPEG can be decoded at a half, a quarter or an eighth of its size, which takes a fraction of the time; twice
         # the size that is asked for is kept, so that the resizing below still has something to average over.
         file.draft("RGB", (2 * box[0], 2 * box[1]))
+        _check_pixels(file)
         image = _eight_bits(ImageOps.exif_transpose(file)).convert("RGB")
     if image.size != box:
         if fit == "crop":
@@ -52,6 +61,43 @@ def read_image(path: Path, size: tuple[int, int], fit: Fit = "stretch") -> NDArr
         else:
             image = image.resize(box, Image.Resampling.BILINEAR)
     return np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
+
+
+def check_whole(path: Path, size: tuple[int, int]) -> None:
+    """Return if a file is an image that is not too large and not cut short; most are not decoded for that.
+
+    Raises:
+        Exception: Whatever Pillow raises otherwise; SyntaxError is among it.
+    """
+    from PIL import Image
+
+    with Image.open(path) as file:
+        file.draft("RGB", (2 * size[1], 2 * size[0]))
+        _check_pixels(file)
+        if (end := _ENDS.get(file.format or "")) is None or end not in _tail(path):
+            file.load()
+
+
+def _tail(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 64))
+        return file.read()
+
+
+def _check_pixels(image: Image) -> None:
+    """Return if an image can be decoded in the memory that every thread may take.
+
+    Raises:
+        ValueError: Otherwise; says how large it may be.
+    """
+    width, height = image.size
+    if width * height > (most := _most_pixels()):
+        raise ValueError(f"has {width:,} x {height:,} pixels, but {most:,} fit into memory here: make it smaller")
+
+
+@cache
+def _most_pixels() -> int:
+    return int(SHARE * free_memory()) // (BYTES_OF_PIXEL * thread_count())
 
 
 def _eight_bits(image: Image) -> Image:
@@ -72,6 +118,8 @@ def fault_of(error: Exception) -> str:
         return "is missing"
     if isinstance(error, UnidentifiedImageError):
         return "is no image that Pillow can read"
+    if isinstance(error, ValueError) and str(error).startswith("has "):
+        return str(error)
     return f"cannot be read ({' '.join(str(error).split()) or type(error).__name__})"
 
 

@@ -85,7 +85,7 @@ class BatchLoader:
         rows = table.split[split]
         self.device, self.rank, self.world_size = device, rank, world_size
         self.seed, self.shuffle = seed, shuffle
-        self.share = batch_size // world_size
+        self.batch_size = batch_size
         self.augment = table.augment if shuffle else None
         self._place_inputs(table.inputs, torch.device(device))
         self.workers = choose_workers(workers, len(rows), world_size) if self.source is not None else 0
@@ -96,11 +96,15 @@ class BatchLoader:
         if self.sample_weight is not None and not self.sample_weight.is_floating_point():
             total = int(self.sample_weight.sum())
         self.steps = math.ceil(total / batch_size)
-        if shuffle and world_size == 1 and total % batch_size == 1 and self.steps > 1 and batch_size > 1:
-            # A row left over joins the batch before it: batch normalisation cannot do with one row, and alone it would
-            # weigh as much as a whole batch.
+        left_over = total % batch_size
+        least = 2 * min(world_size, batch_size // 2)
+        if (shuffle or world_size > 1) and 0 < left_over < least and self.steps > 1:
+            # Rows left over join the batch before them: batch normalisation cannot do with one row, and alone they
+            # would weigh as much as a whole batch.
             self.steps -= 1
         self.num_rows = len(rows)
+        #: Rows of an epoch; at least one, and where it can be two, for each process.
+        self.total = max(total, min(2 * world_size, batch_size)) if world_size > 1 else total
 
     def __len__(self) -> int:
         """Return the number of batches of an epoch."""
@@ -123,10 +127,7 @@ class BatchLoader:
         """Yield the batches of ``epoch`` from ``first_step`` on."""
         order = self._order(epoch)
         seed = derive_seed(self.seed, "augment", epoch) if self.augment is not None else 0
-        starts = [(step * self.world_size + self.rank) * self.share for step in range(self.steps)]
-        places = [(start, min(start + self.share, len(order))) for start in starts]
-        if places and self.world_size == 1:
-            places[-1] = (starts[-1], len(order))
+        places = [self._share(*self._batch(step, len(order))) for step in range(self.steps)]
         read = None if self.source is None else self._read(order, places, seed, first_step)
         order = order.to(self.device)
         for start, end in places[first_step:]:
@@ -139,6 +140,24 @@ class BatchLoader:
                 inputs = self.inputs.fetch(self.rows.index_select(0, index))
             attribute = None if self.attribute is None else self.attribute.index_select(0, index)
             yield Batch(inputs, self.label.index_select(0, index), index, attribute)
+
+    def _batch(self, step: int, total: int) -> tuple[int, int]:
+        """Return where the batch of all processes begins in the order, and where it ends."""
+        return step * self.batch_size, total if step == self.steps - 1 else (step + 1) * self.batch_size
+
+    def _share(self, start: int, end: int) -> tuple[int, int]:
+        """Return where this process's part of a batch begins and ends; parts differ by a row at most."""
+        rows = end - start
+        return start + rows * self.rank // self.world_size, start + rows * (self.rank + 1) // self.world_size
+
+    def weight(self, step: int) -> float:
+        """Return how much this process's mean over its part of a batch counts, 1 where all parts have as many rows.
+
+        The mean over the processes of the means so weighed is the mean over the batch.
+        """
+        start, end = self._batch(step, self.total)
+        own = self._share(start, end)
+        return (own[1] - own[0]) * self.world_size / (end - start)
 
     def _read(self, order: Tensor, places: list[tuple[int, int]], seed: int, first_step: int) -> Iterator[Inputs]:
         assert self.source is not None
@@ -173,11 +192,7 @@ class BatchLoader:
         else:
             repeated = index.repeat_interleave(self.sample_weight)
             order = repeated[torch.randperm(len(repeated), generator=generator)]
-        if self.world_size > 1:
-            # Every process must take the same number of rows in every step, so the last batch is filled up.
-            missing = self.steps * self.share * self.world_size - len(order)
-            order = torch.cat([order, order.repeat(missing // len(order) + 1)[:missing]])
-        return order
+        return order if len(order) == self.total else order.repeat(self.total)[: self.total]
 
 
 def _checked_weight(sample_weight: Tensor | None, num_rows: int) -> Tensor | None:

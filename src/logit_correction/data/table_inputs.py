@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,7 +19,7 @@ from logit_correction.data.image_io import Fit
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
-from logit_correction.data.tabular_io import files_within, texts_of
+from logit_correction.data.tabular_io import files_within, nested_columns, texts_of
 from logit_correction.data.text import TextForm, beginning
 from logit_correction.types import InputError
 
@@ -80,6 +82,8 @@ class InputColumns(ABC):
         import pandas as pd
 
         whole = frame.drop(columns=[without] if without else [])
+        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+            whole = whole.assign(**{name: whole[name].map(str) for name in nested_columns(whole)})
         return pd.util.hash_pandas_object(whole, index=False).tolist()
 
 

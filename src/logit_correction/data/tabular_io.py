@@ -79,10 +79,10 @@ def row_names(file: Path | None, count: int, header: int = 1) -> list[str]:
 
 
 def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str], fix: str = "") -> None:
-    """Return if a table has these columns, each once; ``fix`` says what to do if not.
+    """Return if a table has these columns, each once and of single values; ``fix`` says what to do if not.
 
     Raises:
-        InputError: Names the columns that are missing and those that are there.
+        InputError: Names the columns that are missing and those that are there, or that hold lists or mappings.
     """
     columns = list(frame.columns)
     missing = [f"{name!r}{did_you_mean(name, columns)}" for name in dict.fromkeys(wanted) if name not in columns]
@@ -92,6 +92,20 @@ def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str], fix: s
     twice = sorted({name for name in wanted if columns.count(name) > 1})
     if twice:
         raise InputError(f"{place} has more than one column {', '.join(twice)}: rename all but one")
+    nested = nested_columns(frame[list(dict.fromkeys(wanted))])
+    if nested:
+        raise InputError(
+            f"{place}: column {', '.join(nested)} holds lists or mappings, not one value a row: leave it out, or write "
+            "what is in it into columns of their own"
+        )
+
+
+def nested_columns(frame: pd.DataFrame) -> list[str]:
+    """Return the columns in which a row has a list, an array or a mapping, as Parquet permits."""
+    from pandas.api.types import infer_dtype, is_list_like
+
+    mixed = [name for name, values in frame.items() if infer_dtype(values, skipna=True).startswith("mixed")]
+    return [str(name) for name in mixed if any(map(is_list_like, frame[name]))]
 
 
 def texts_of(frame: pd.DataFrame, column: str) -> list[str | None]:

@@ -25,6 +25,11 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def thread_count() -> int:
+    """Return how many threads work where nobody chooses."""
+    return min(MOST_THREADS, available_cores())
+
+
 def in_threads(
     function: Callable[[T], R],
     items: Sequence[T],
@@ -48,7 +53,7 @@ def in_threads(
     many = bool(title) and total >= SHOW_FROM
     if many and not console.is_terminal:
         console.print(f"{title}: {total:,}", highlight=False)
-    with ThreadPoolExecutor(threads or min(MOST_THREADS, available_cores())) as pool:
+    with ThreadPoolExecutor(threads or thread_count()) as pool:
         chunks = (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))
         results = (result for chunk in chunks for result in pool.map(function, chunk))
         yield from track(

@@ -166,7 +166,7 @@ class Predictions:
         facts["estimate"] = None if self.estimate is None else self.estimate.facts()
         table = pa.table(columns).replace_schema_metadata({_METADATA_KEY: json.dumps(facts).encode()})
         with replacing(path) as temporary:
-            pq.write_table(table, temporary)
+            pq.write_table(table, temporary, write_page_checksum=True)
 
     @classmethod
     def load(cls, path: Path | str) -> Predictions:
@@ -179,7 +179,7 @@ class Predictions:
         import pyarrow.parquet as pq
 
         try:
-            table = pq.read_table(path)
+            table = pq.read_table(path, page_checksum_verification=True)
             facts = json.loads(table.schema.metadata[_METADATA_KEY])
             column = {name: table[name].to_numpy() for name in table.column_names}
             known = facts.pop("estimate", None)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.distributed import num_processes, sum_over_processes
+from logit_correction.distributed import sum_over_processes
 from logit_correction.errors import InputError, check_range
 from logit_correction.functional import cell_sums
 from logit_correction.methods.base import Algorithm
@@ -121,8 +121,9 @@ class GroupDRO(Algorithm):
             grown = self.q * torch.exp(self.step_size * adjusted * present)
             q = grown / grown.sum().clamp_min(1e-12)  # all are 0 where no row's attribute is known
             self.q.copy_(q)
-        # Gradients of several processes are averaged, their group sums must be added.
-        robust = (q * sums / size).sum() * num_processes()
+        # The loop takes a loss for the mean over a process's own rows; group sums of all processes must be added.
+        own = torch.full_like(loss[:1], len(loss))
+        robust = (q * sums / size).sum() * (sum_over_processes(own) / own).squeeze(0)
         robust = robust * (counts.sum() > 0) + (loss * (1 - known)).mean()
         logs = {"loss_mean": loss.detach().mean(), "largest_group_weight": q.max()}
         return Step(robust, logs)

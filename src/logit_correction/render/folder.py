@@ -17,6 +17,7 @@ from logit_correction.functional.groups import wilson_interval
 from logit_correction.render.estimated import flat_figures, names_attributes, sides, with_estimates
 from logit_correction.render.formatting import format_list, format_name, format_value
 from logit_correction.render.plots import METHOD_COLORS, method_color
+from logit_correction.render.report_file import FIX, read_report_file
 from logit_correction.types import InputError
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
@@ -43,21 +44,14 @@ class RunFolder:
             InputError: The folder holds no finished run, or a file of it is damaged.
         """
         path = Path(path)
-        try:
-            report = json.loads((path / "report.json").read_text(encoding="utf-8"))
-            groups = report["test"]["groups"]
-            report["method"], report["data"]["name"]
-            if not isinstance(groups, list):
-                raise TypeError("its groups are not a list")
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise InputError(f"{path} holds no report.json: name the folder of a run that has finished") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path / 'report.json'} cannot be read ({error!r}): evaluate the run again") from error
+        if not (path / "report.json").exists():
+            raise InputError(f"{path} holds no report.json: name the folder of a run that has finished")
+        report = read_report_file(path / "report.json")
         metrics = path / "metrics.csv"
         try:
-            return cls(path, report, pd.read_csv(metrics) if metrics.exists() else pd.DataFrame())
+            return cls(path, report, _numbers(pd.read_csv(metrics)) if metrics.exists() else pd.DataFrame())
         except (OSError, ValueError) as error:
-            raise InputError(f"{metrics} cannot be read ({error}): delete it or train again") from error
+            raise InputError(f"{metrics} cannot be read ({error}): {FIX}, or remove it") from error
 
     @property
     def test(self) -> dict[str, Any]:
@@ -182,6 +176,22 @@ class Comparison:
             return None
         block: dict[str, Any] = self.series[0].runs[0].test["estimated"]
         return block
+
+
+def _numbers(metrics: pd.DataFrame) -> pd.DataFrame:
+    """Return the figures over time, if they are such.
+
+    Raises:
+        ValueError: A column is missing or holds something else.
+    """
+    missing = {"step", "epoch"} - set(metrics.columns)
+    if missing:
+        raise ValueError(f"it has no column {', '.join(sorted(missing))}")
+    for name in metrics.columns:
+        values = pd.to_numeric(metrics[name])
+        if name in ("step", "epoch", "stage") and not values.dropna().between(0, 2**53).all():
+            raise ValueError(f"column {name} holds what is no count")
+    return metrics
 
 
 def compare(runs: Sequence[RunFolder]) -> list[Comparison]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logit_correction.files import replacing
+from logit_correction.files import NoRoom, replacing
 from logit_correction.render import sections, style
 from logit_correction.render.folder import RunFolder, compare, describe
 from logit_correction.render.formatting import format_percent
@@ -42,11 +42,14 @@ def write_page(run_folders: Sequence[Path | str], out: Path | str) -> None:
 
     Raises:
         InputError: A folder holds no finished run, or ``out`` cannot be written.
+        NoRoom: The disk is full.
     """
     page = render_page(run_folders, out)
     try:
         with replacing(out) as temporary:
             temporary.write_text(page, encoding="utf-8")
+    except NoRoom:
+        raise
     except OSError as error:
         raise InputError(f"{out} cannot be written ({error.strerror}): choose another place by --out") from error
 

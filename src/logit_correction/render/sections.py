@@ -203,6 +203,7 @@ def _prior(series: Series) -> dict[str, Any] | None:
         return None
     names = prior.get("label_names"), prior.get("attribute_names")
     true = prior.get("true")
+    true = true if true and np.shape(true) == np.shape(prior["estimated"]) else None
     parts = (("estimator", "estimator"), ("averaging", "average"))
     how = ", ".join(f"{format_name(prior[name])} {what}" for name, what in parts if prior.get(name))
     factor = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -86,20 +87,27 @@ def train(
     place = None if out is not None else tempfile.TemporaryDirectory(prefix="logit-correction-")
     folder = Path(out) if out is not None else Path(place.name) / "run"  # type: ignore[union-attr]
     train_into(config, folder, resume=resume, display=choose_display() if progress else None, page=page)
-    return TrainedRun(folder, place=place)
+    run = TrainedRun(folder, trust_code=True)  # all that it names was imported here
+    if place is not None:
+        weakref.finalize(run, place.cleanup)
+    return run
 
 
-def load(run: Path | str, device: str = "cpu") -> TrainedRun:
+def load(run: TrainedRun | Path | str, device: str = "cpu", *, trust_code: bool = False) -> TrainedRun:
     """Load a finished run, its trained network too.
 
     Args:
         run: Folder that ``train`` wrote.
         device: Where to predict.
+        trust_code: Import classes that its config names by a dotted path. They may do anything that you may: say so
+            only of a run whose maker you trust. What ``train`` returned is trusted.
 
     Raises:
-        InputError: If the folder holds no finished run or its checkpoint is damaged.
+        InputError: If the folder holds no finished run, its checkpoint is damaged, or it names code of its own and is
+            not trusted.
     """
-    loaded = TrainedRun(run, device)
+    trusted = trust_code or (isinstance(run, TrainedRun) and run.trust_code)
+    loaded = TrainedRun(Path(run), device, trust_code=trusted)
     _ = loaded.algorithm  # what is wrong with it is told here
     return loaded
 

@@ -50,15 +50,16 @@ class Encoder:
         weights: Digest of its weights.
     """
 
-    def __init__(self, choice: ComponentConfig, info: DataInfo) -> None:
+    def __init__(self, choice: ComponentConfig, info: DataInfo, expected: dict[str, Any] | None = None) -> None:
         """Build the network; weights that are drawn are the same in every run, whatever its seed.
 
         Args:
             choice: The network and its options.
             info: The inputs that it takes.
+            expected: What ``report.json`` says of the encoder that it must be again.
 
         Raises:
-            InputError: If it cannot be built or has no ``features``.
+            InputError: If it cannot be built, has no ``features``, or has other weights than expected.
         """
         self.choice, self.info, self.name = choice, info, choice.name
         with torch.random.fork_rng(devices=[]):
@@ -69,6 +70,11 @@ class Encoder:
         self.features = cast(Network, network).features.eval().requires_grad_(False)
         self.metadata: dict[str, object] = getattr(network, "metadata", {})
         self.weights = _digest_of_weights(self.features)
+        if expected is not None and self.weights != expected["weights"]:
+            raise InputError(
+                f"the encoder {self.name} has other weights than when the run was trained: put its old file or version "
+                "back, or train again"
+            )
 
     @torch.no_grad()
     def encode(self, batches: Iterable[Inputs], device: torch.device, bf16: bool = False) -> Iterable[Tensor]:
@@ -102,7 +108,9 @@ class Encoder:
             return int(self.features.cpu()(blank).shape[1])
 
 
-def encode_table(table: DataTable, config: RunConfig, display: Display | None = None) -> DataTable:
+def encode_table(
+    table: DataTable, config: RunConfig, display: Display | None = None, expected: dict[str, Any] | None = None
+) -> DataTable:
     """Return ``table`` with every row's inputs replaced by the features of the run's encoder.
 
     They are kept in the cache folder under a digest of the encoder, its weights and the inputs, so that a second run on
@@ -110,10 +118,11 @@ def encode_table(table: DataTable, config: RunConfig, display: Display | None = 
     is encoded once, as it is.
 
     Raises:
-        InputError: If the encoder cannot be built or does not take the inputs.
+        InputError: If the encoder cannot be built, does not take the inputs, or has other weights than ``expected``,
+            what ``report.json`` says of a run's encoder.
     """
     assert config.encoder is not None
-    encoder = Encoder(config.encoder, table.info)
+    encoder = Encoder(config.encoder, table.info, expected)
     values = _kept_features(encoder, table, config.training, display or Display())
     description = {
         "name": encoder.name,
@@ -132,17 +141,11 @@ def encode_table(table: DataTable, config: RunConfig, display: Display | None = 
     return replace(table, inputs=inputs, metadata=metadata, notes=notes, augment=None)
 
 
-def check_same_weights(weights: str, described: dict[str, Any]) -> None:
-    """Return if an encoder that was built again has the weights that a run was trained with.
-
-    Raises:
-        InputError: Otherwise.
-    """
-    if weights != described["weights"]:
-        raise InputError(
-            f"the encoder {described['name']} has other weights than when the run was trained: put its old file or "
-            "version back, or train again"
-        )
+def before_encoder(info: DataInfo, described: dict[str, Any] | None) -> DataInfo:
+    """Return what the inputs of a run are before its encoder, if ``report.json`` describes one."""
+    if described is None:
+        return info
+    return replace(info, input_shape=tuple(described["input_shape"]), tokens=described["tokens"])
 
 
 def _kept_features(encoder: Encoder, table: DataTable, training: TrainingConfig, display: Display) -> Tensor:

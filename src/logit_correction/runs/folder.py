@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from logit_correction.config import RunConfig
-from logit_correction.files import replacing
+from logit_correction.files import NoRoom, replacing
+from logit_correction.registry import UntrustedCode, known_names_only
+from logit_correction.render.report_file import read_report_file
 from logit_correction.runs.lock import LOCK
-from logit_correction.types import InputError
+from logit_correction.types import InputError, TrainingError
 
 CONFIG, METRICS, REPORT, PAGE = "config.yaml", "metrics.csv", "report.json", "report.html"
 PREDICTIONS, VALIDATION, CHECKPOINT = "predictions.parquet", "validation.parquet", "checkpoint.pt"
@@ -37,18 +41,18 @@ def is_finished(folder: Path) -> bool:
     return (folder / REPORT).is_file()
 
 
-def read_report(folder: Path) -> dict[str, Any]:
+def read_report(folder: Path, needed: Collection[str] = ()) -> dict[str, Any]:
     """Return the ``report.json`` of a finished run.
+
+    Args:
+        folder: Of the run.
+        needed: What must be there beside what all reports have, such as ``data.label_names``.
 
     Raises:
         InputError: If the folder holds no finished run, or the file is damaged.
     """
     check_finished(folder)
-    try:
-        content: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder / REPORT} is damaged ({error}): train again into a new folder") from error
-    return content
+    return read_report_file(folder / REPORT, needed)
 
 
 def check_finished(folder: Path) -> None:
@@ -115,7 +119,10 @@ def difference(folder: Path, config: RunConfig, ignore: Collection[str] = ()) ->
     if not (folder / CONFIG).is_file():
         return None
     try:
-        stored = complete(RunConfig.read(folder / CONFIG))  # with the defaults of options younger than the run
+        stored = RunConfig.read(folder / CONFIG)
+        # Another class need not be imported to be another one.
+        with suppress(UntrustedCode), known_names_only(folder / CONFIG, but=list(flat_options(config).values())):
+            stored = complete(stored)  # with the defaults of options younger than the run
     except InputError as error:
         raise InputError(f"{folder} holds a run that cannot go on here ({error}): give another folder") from error
     there, here = flat_options(stored), flat_options(config)
@@ -166,6 +173,22 @@ def sweep(folder: Path) -> None:
             left.unlink(missing_ok=True)
 
 
+@contextmanager
+def going_on_later(folder: Path) -> Iterator[None]:
+    """Tell of a disk that gets full in the block, and how to go on with the run of the folder.
+
+    Raises:
+        TrainingError: The disk is full; every file is as it was before.
+    """
+    try:
+        yield
+    except NoRoom as error:
+        raise TrainingError(
+            f"{error.filename} cannot be written ({error.strerror}): what was saved before it is kept; make room and "
+            f"go on with `train --resume --out {shlex.quote(str(folder))}`"
+        ) from error
+
+
 def check_parent(path: Path) -> None:
     """Return if a file can be written at ``path``.
 
@@ -179,13 +202,15 @@ def check_parent(path: Path) -> None:
 
 
 def check_disk(folder: Path, needed_bytes: int) -> None:
-    """Return if the disk that the folder is or will be on has room for ``needed_bytes``.
+    """Return if the disk that the folder is or will be on has room for ``needed_bytes``, what lies there included.
 
     Raises:
         InputError: Otherwise.
     """
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
     disk = shutil.disk_usage(there)
+    if folder.is_dir():  # of a run that goes on: its checkpoint is among what it needs
+        needed_bytes -= sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     if disk.total and disk.free < needed_bytes:  # what is no disk, such as /proc, has neither
         raise InputError(
             f"--out {folder}: the disk has {disk.free / 2**20:.0f} MiB free, but the run needs about "

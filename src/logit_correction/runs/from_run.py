@@ -8,24 +8,26 @@ from typing import cast
 from torch import nn
 
 from logit_correction.networks.base import Network
+from logit_correction.registry import trusts_names
 from logit_correction.types import DataInfo, InputError
 
 
 class FromRun(Network):
     """The predicting network of a finished run with its weights; a new head where the labels are others."""
 
-    def __init__(self, info: DataInfo, run: str) -> None:
+    def __init__(self, info: DataInfo, run: str, trust_code: bool = False) -> None:
         """Load the network.
 
         Args:
             info: Input shape and number of labels.
             run: Folder that ``train`` has written.
+            trust_code: Import classes that the run's config names by a dotted path; they may do anything.
 
         Raises:
             InputError: If it holds no finished run, or the run's network has no halves or takes other inputs.
         """
         super().__init__()
-        network, there = _network_of(Path(run))
+        network, there = _network_of(Path(run), trust_code)
         if (there.input_shape, there.tokens) != (tuple(info.input_shape), info.tokens):
             raise InputError(
                 f"the network of {run} takes inputs of shape {there.input_shape}, but the data's are of shape "
@@ -40,11 +42,12 @@ class FromRun(Network):
         self.metadata = {"run": run, **getattr(network, "metadata", {})}
 
 
-def _network_of(folder: Path) -> tuple[Network, DataInfo]:
+def _network_of(folder: Path, trust_code: bool) -> tuple[Network, DataInfo]:
     """Return the predicting network of a run and the data that it was trained on."""
     from logit_correction.runs.trained import TrainedRun
 
-    model = TrainedRun(folder)
+    # A config from elsewhere does not vouch for what it leads to.
+    model = TrainedRun(folder, trust_code=trust_code and trusts_names())
     network = model.algorithm.network
     if model.config.encoder is not None:
         raise InputError(f"the run {folder} has an encoder itself: take that one as --encoder")

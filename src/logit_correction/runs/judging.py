@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from logit_correction.data.tabular_io import read_frame
 from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.evaluation.predict import collect
 from logit_correction.runs import summary
-from logit_correction.runs.encode import EncodedStore, check_same_weights, encode_table
+from logit_correction.runs.encode import encode_table
 from logit_correction.runs.new_files import labelled_images
 from logit_correction.runs.new_rows import Names, NewInputs, labelled
 from logit_correction.training.estimates import estimate_rows, estimate_split
@@ -44,8 +44,8 @@ def judge_split(run: TrainedRun, split: str) -> dict[str, Any]:
         raise InputError(f"{split!r} is no split: give test, valid or train, or new rows with their labels")
     table = run.source.build().check()
     if run.config.encoder is not None:
-        table = encode_table(table, run.config)
-        check_same_weights(cast(EncodedStore, table.inputs).description["weights"], run.report["encoder"])
+        with run.names():
+            table = encode_table(table, run.config, expected=run.report["encoder"])
     size, workers = evaluation_batch(table.inputs), run.config.training.workers
     batches = BatchLoader(table, split, batch_size=size, device=run.device, workers=workers).epoch()
     algorithm = run.algorithm

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from argparse import ArgumentError
 from collections.abc import Callable, Collection, Mapping
@@ -25,6 +26,12 @@ _KINDS = {
     "NoneType": "null",
 }
 _KINDS["Sequence"] = _KINDS["tuple"] = _KINDS["list"]
+
+#: Most threads, processes or machines of a run.
+MOST_PROCESSES = 4096
+
+#: Whole numbers go so far; seeds go further.
+MOST = 2**31 - 1
 
 
 def add_options(parser: Any, cls: Callable[..., Any], nested: str | None, skip: set[str]) -> None:
@@ -68,7 +75,29 @@ def checked_options(
         parsed = parser.parse_object(dict(options))
     except (ArgumentError, ValueError, TypeError) as error:
         raise InputError(_message(error, prefix)) from error
-    return dict(parsed.as_dict())
+    options = dict(parsed.as_dict())
+    for name, value in options.items():
+        _check_number(f"--{prefix}{name}", value, is_seed=name.rpartition("_")[2] == "seed")
+    return options
+
+
+def _check_number(option: str, value: Any, is_seed: bool) -> None:
+    """Return if numbers, also those of lists, are such that programs can count with.
+
+    Raises:
+        InputError: A number is not finite or too large, or a seed negative.
+    """
+    if isinstance(value, list | tuple):
+        for part in value:
+            _check_number(option, part, is_seed)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{option} is {value}, but must be a finite number")
+    elif isinstance(value, int):
+        if is_seed and value < 0:
+            raise InputError(f"{option} is {value}, but must not be negative")
+        most = 2**63 - 1 if is_seed else MOST
+        if abs(value) > most:
+            raise InputError(f"{option} is {value}, but must lie between {-most} and {most}")
 
 
 def _takes_null(cls: Callable[..., Any], name: str) -> bool:
@@ -117,6 +146,9 @@ def check_training(config: TrainingConfig) -> TrainingConfig:
     for name in ("weight_decay", "gradient_clip", "seed", "threads"):
         if not 0 <= getattr(config, name) < float("inf"):
             raise InputError(f"--{name} is {getattr(config, name)}, but must not be negative")
+    for name in ("threads", "workers", "devices", "nodes"):
+        if getattr(config, name) > MOST_PROCESSES:
+            raise InputError(f"--{name} is {getattr(config, name)}, but must be at most {MOST_PROCESSES}")
     if config.workers < -1:
         raise InputError(f"--workers is {config.workers}, but must be -1, which chooses, or not negative")
     for name in ("learning_rate", "step_factor"):

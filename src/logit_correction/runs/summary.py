@@ -80,10 +80,14 @@ def describe_data(config: RunConfig, table: DataTable) -> dict[str, Any]:
     }
 
 
+#: Entries of a report without which the networks of its run cannot be made again.
+NEEDED = ("data.label_names", "data.attribute_names", "data.rows.train", "data.input_shape")
+
+
 def info_of(report: dict[str, Any]) -> DataInfo:
     """Return what the networks of a run were told of its data."""
     data = report["data"]
-    table = data["correlation"]
+    table = data.get("correlation")
     return DataInfo(
         num_labels=len(data["label_names"]),
         num_rows=data["rows"]["train"],

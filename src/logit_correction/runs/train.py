@@ -59,7 +59,7 @@ def train(
 
     Raises:
         InputError: Something given is wrong, or another process writes into the folder; nothing was trained.
-        TrainingError: The loss was not finite.
+        TrainingError: The loss was not finite, or the disk is full; ``resume`` goes on from the last checkpoint.
         Interrupted: Somebody asked to stop; ``resume`` goes on.
     """
     out, config = Path(out), complete(config)
@@ -77,7 +77,7 @@ def train(
     files.make(out)
     if chosen and display is not None and first:  # after all that may be refused, whose message stands alone
         display.say(f"chosen to fit the data: {'; '.join(chosen)}")
-    with lock.acquire(out) if first else nullcontext():
+    with lock.acquire(out) if first else nullcontext(), files.going_on_later(out):
         files.check_out(out, config, resume)  # another process may have trained here while the data were read
         if resume and files.is_finished(out):
             return _finish_again(out, page, first)
@@ -177,7 +177,7 @@ def _rows_of(table: DataTable, split: str) -> TrainingRows:
 
 def _finish_again(out: Path, page: bool, first: bool) -> Path:
     """Finish a run that was finished before, but perhaps killed before its page was written."""
-    with lock.acquire(out) if first else nullcontext():
+    with lock.acquire(out) if first else nullcontext(), files.going_on_later(out):
         return _finish(out, page and not (out / files.PAGE).is_file())
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
-import weakref
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -23,11 +21,12 @@ from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataSource
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
+from logit_correction.registry import UntrustedCode, known_names_only
 from logit_correction.render.tables import groups_table, run_as_html
 from logit_correction.runs import folder as files
 from logit_correction.runs import summary
 from logit_correction.runs.assemble import build_algorithm, build_source
-from logit_correction.runs.encode import Encoder, check_same_weights
+from logit_correction.runs.encode import Encoder, before_encoder
 from logit_correction.runs.judging import Part, judge_new, judge_split
 from logit_correction.runs.new_rows import Names, NewInputs, are_files, store_of
 from logit_correction.runs.parts import complete_parts
@@ -50,23 +49,19 @@ class TrainedRun(os.PathLike[str]):
         device: Where it predicts.
     """
 
-    def __init__(
-        self, folder: Path | str, device: str = "cpu", *, place: tempfile.TemporaryDirectory[str] | None = None
-    ) -> None:
+    def __init__(self, folder: Path | str, device: str = "cpu", *, trust_code: bool = False) -> None:
         """Read the report of the run in ``folder``; the network is loaded when it is first needed.
 
         Args:
             folder: Folder of a finished run.
             device: Where to predict.
-            place: A temporary folder around it, which lives as long as this object.
+            trust_code: Import classes that its config names by a dotted path; they may do anything.
 
         Raises:
             InputError: If the folder holds no finished run.
         """
-        self.path, self.device = Path(folder), torch.device(device)
-        if place is not None:
-            weakref.finalize(self, place.cleanup)
-        self.report: dict[str, Any] = files.read_report(self.path)
+        self.path, self.device, self.trust_code = Path(folder), torch.device(device), trust_code
+        self.report: dict[str, Any] = files.read_report(self.path, summary.NEEDED)
         self.label_names: list[str] = self.report["data"]["label_names"]
 
     def __fspath__(self) -> str:
@@ -94,11 +89,18 @@ class TrainedRun(os.PathLike[str]):
         """One row for each group of the test split; see ``GroupReport.groups``."""
         return groups_table(self.report)
 
+    def names(self) -> AbstractContextManager[None]:
+        """Import no code that the folder names, unless it is trusted."""
+        return nullcontext() if self.trust_code else known_names_only(self.path / files.CONFIG)
+
     @cached_property
     def config(self) -> RunConfig:
         """What was run."""
         try:
-            return complete_parts(RunConfig.read(self.path / files.CONFIG))
+            with self.names():
+                return complete_parts(RunConfig.read(self.path / files.CONFIG))
+        except UntrustedCode:
+            raise
         except InputError as error:
             raise InputError(f"{self.path} cannot be loaded by this version ({error}): train again") from error
 
@@ -121,7 +123,7 @@ class TrainedRun(os.PathLike[str]):
         Raises:
             InputError: If the checkpoint is damaged, or of another version.
         """
-        with without_pretrained_weights():
+        with self.names(), without_pretrained_weights():
             algorithm = build_algorithm(self.config, self.info)
         try:
             algorithm.load_state_dict(checkpoint.read(self.path / files.CHECKPOINT)["algorithm"])
@@ -219,17 +221,13 @@ class TrainedRun(os.PathLike[str]):
     @property
     def _inputs_info(self) -> DataInfo:
         """What new inputs are, before an encoder."""
-        described = self.report.get("encoder")
-        if described is None:
-            return self.info
-        return replace(self.info, input_shape=tuple(described["input_shape"]), tokens=described["tokens"])
+        return before_encoder(self.info, self.report.get("encoder"))
 
     @cached_property
     def _encoder(self) -> Encoder:
         assert self.config.encoder is not None
-        encoder = Encoder(self.config.encoder, self._inputs_info)
-        check_same_weights(encoder.weights, self.report["encoder"])
-        return encoder
+        with self.names():
+            return Encoder(self.config.encoder, self._inputs_info, self.report["encoder"])
 
     def encoded(self, store: InputStore) -> InputStore:
         """Return rows as the network takes them: their features, where the run has an encoder."""

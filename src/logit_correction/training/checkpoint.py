@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,8 +73,13 @@ def save(path: Path, progress: Progress, **parts: Any) -> None:
 
 def write(path: Path, content: dict[str, Any]) -> None:
     """Write tensors and plain values."""
-    with replacing(path) as temporary:
-        torch.save(content, temporary)
+    with replacing(path) as temporary, temporary.open("wb") as file:  # of a path torch does not tell why it failed
+        try:
+            torch.save(content, file)
+        except RuntimeError as error:
+            if isinstance(error.__context__, OSError):  # torch cannot end an archive of which a part was not written
+                raise error.__context__ from error
+            raise
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -83,11 +89,18 @@ def read(path: Path) -> dict[str, Any]:
         InputError: The file is missing or damaged, or of another version.
     """
     try:
+        with zipfile.ZipFile(path) as archive:
+            changed = archive.testzip()  # every tensor has a checksum in the file, which torch writes and never reads
+        if changed is not None:
+            raise zipfile.BadZipFile(f"the checksum of {changed} is wrong")
         content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing: the run was not trained to the end, or the folder is another") from error
     except Exception as error:  # torch raises many kinds for a damaged file
-        raise InputError(f"{path} is damaged ({type(error).__name__}): train again into a new folder") from error
+        reason = error if isinstance(error, zipfile.BadZipFile) else type(error).__name__
+        raise InputError(
+            f"{path} is damaged ({reason}): put a copy of it back, or train again into a new folder"
+        ) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InputError(f"{path} {_OTHER_VERSION}")
     return content

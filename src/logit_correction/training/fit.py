@@ -183,7 +183,8 @@ class Fit:
                 self._layers.seed(progress.total_steps)
                 step = module(batch, progress.epoch + progress.step / steps)
             optimizer.zero_grad()
-            self.fabric.backward(step.loss)
+            weight = loader.weight(progress.step)
+            self.fabric.backward(step.loss if weight == 1.0 else step.loss * weight)
             if config.gradient_clip:
                 clip_gradients(optimizer.param_groups, config.gradient_clip)
             optimizer.step()
@@ -251,7 +252,8 @@ class Fit:
         if self.fabric.world_size > 1:
             due, stop = self.fabric.broadcast((due, stop))
         if due:
-            self.save(optimizer)
+            with request.waiting():
+                self.save(optimizer)
         if stop:
             raise Interrupted
 

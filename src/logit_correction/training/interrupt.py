@@ -14,16 +14,26 @@ class Interrupted(Exception):
 
 
 class StopRequest:
-    """Whether somebody has asked to stop; a second request stops at once."""
+    """Whether somebody has asked to stop; a second request stops at once, or when a checkpoint is written."""
 
     def __init__(self) -> None:
         """Nobody has asked yet."""
-        self.asked = False
+        self.asked, self._waits = False, False
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Let a second request wait for the end of the block; a third does not."""
+        self._waits = True
+        try:
+            yield
+        finally:
+            self._waits = False
 
     def ask(self, signum: int, frame: FrameType | None) -> None:
         """Take a signal."""
-        if self.asked:
+        if self.asked and not self._waits:
             raise KeyboardInterrupt
+        self._waits = self._waits and not self.asked
         self.asked = True
 
 

@@ -1,0 +1,146 @@
+"""Losses and priors in every precision, with great logits, zeros in the prior, one row, two to two thousand labels."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from logit_correction.functional import (
+    count_prior,
+    generalized_cross_entropy,
+    group_mixup,
+    joint_prior,
+    logit_corrected_cross_entropy,
+    margin,
+    partner_prior,
+)
+from logit_correction.group_prior import GroupPrior
+from logit_correction.losses import LEAST_LOG, LogitCorrectedLoss
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+sizes = st.sampled_from([2, 3, 17, 2000])
+rows = st.sampled_from([1, 2, 9])
+dtypes = st.sampled_from(DTYPES)
+scales = st.sampled_from([1.0, 100.0, 1e4])
+seeds = st.integers(0, 10_000)
+
+
+def drawn(count: int, labels: int, scale: float, dtype: torch.dtype, seed: int) -> tuple[Tensor, Tensor]:
+    """Logits (B, L) between -scale and scale in a precision, and labels."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = scale * (2 * torch.rand(count, labels, generator=generator, dtype=torch.float64) - 1)
+    return logits.to(dtype), torch.randint(labels, (count,), generator=generator)
+
+
+def close(value: Tensor, exact: Tensor, dtype: torch.dtype, scale: float) -> None:
+    """Check that a value is right to a few units in the last place of its own size or the logits'."""
+    assert bool(value.isfinite().all())
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(value.double(), exact.double(), rtol=8 * eps, atol=8 * eps * max(1.0, scale))
+
+
+@settings(deadline=None, max_examples=60)
+@given(count=rows, labels=sizes, dtype=dtypes, scale=scales, q=st.sampled_from([0.0, 0.3, 0.7, 1.0]), seed=seeds)
+def test_generalized_cross_entropy(
+    count: int, labels: int, dtype: torch.dtype, scale: float, q: float, seed: int
+) -> None:
+    logits, label = drawn(count, labels, scale, dtype, seed)
+    exact = cross_entropy(logits.double(), label, reduction="none")
+    logits.requires_grad_()
+    loss = generalized_cross_entropy(logits, label, q)
+    close(loss.detach(), exact if q == 0 else (1 - torch.exp(-q * exact)) / q, dtype, scale)
+    loss.sum().backward()
+    assert logits.grad is not None and bool(logits.grad.isfinite().all())
+
+
+@settings(deadline=None, max_examples=60)
+@given(count=rows, labels=sizes, dtype=dtypes, scale=scales, seed=seeds)
+def test_corrected_loss_and_margin(count: int, labels: int, dtype: torch.dtype, scale: float, seed: int) -> None:
+    logits, label = drawn(count, labels, scale, dtype, seed)
+    log_prior = drawn(count, labels, 5.0, torch.float32, seed + 1)[0]
+    corrected = logits.double() + log_prior.double()
+    exact = corrected.logsumexp(1) - corrected.gather(1, label[:, None]).squeeze(1)
+    close(logit_corrected_cross_entropy(logits, label, log_prior), exact, dtype, scale)
+    others = logits.double().scatter(1, label[:, None], -math.inf).amax(1)
+    close(margin(logits, label), logits.double().gather(1, label[:, None]).squeeze(1) - others, dtype, scale)
+
+
+@settings(deadline=None, max_examples=60)
+@given(count=rows, labels=sizes, dtype=dtypes, scale=scales, seed=seeds, strength=st.sampled_from([0.0, 0.5, 1.0]))
+def test_priors_with_zeros_give_finite_losses_and_gradients(
+    count: int, labels: int, dtype: torch.dtype, scale: float, seed: int, strength: float
+) -> None:
+    logits, label = drawn(count, labels, scale, dtype, seed)
+    generator = torch.Generator().manual_seed(seed)
+    table = torch.rand(labels, 3, generator=generator) * (torch.rand(labels, 3, generator=generator) < 0.5)
+    table[0, 0] = 1.0
+    table[:, 2] = 0.0  # an attribute value that nobody has
+    attribute = torch.randint(-1, 3, (count,), generator=generator)
+    table[label[0]] = 0.0  # a label that nobody has, and yet a row's own
+    if bool(table.sum() == 0):
+        table[1 - min(1, int(label[0])), 0] = 1.0
+    logits.requires_grad_()
+    loss = LogitCorrectedLoss(table, strength)(logits, label, attribute)
+    loss.backward()
+    assert bool(loss.isfinite()) and logits.grad is not None and bool(logits.grad.isfinite().all())
+    plain = cross_entropy(logits.detach().double(), label)
+    slack = 64 * torch.finfo(dtype).eps * max(1.0, scale)
+    assert abs(float(loss.detach()) - float(plain)) <= -LEAST_LOG * strength + slack
+
+
+def test_a_row_whose_attribute_nobody_has_is_not_corrected() -> None:
+    logits, label = torch.tensor([[1.0, -1.0], [0.5, 0.0]]), torch.tensor([1, 0])
+    loss = LogitCorrectedLoss(torch.tensor([[3.0, 0.0], [1.0, 0.0]]))
+    torch.testing.assert_close(loss(logits, label, torch.tensor([1, 1])), cross_entropy(logits, label))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    count=rows,
+    labels=sizes,
+    dtype=dtypes,
+    estimator=st.sampled_from(["joint", "cell", "algorithm-1"]),
+    averaging=st.sampled_from(["moving", "batch", "dataset"]),
+    seed=seeds,
+)
+def test_an_estimated_prior_stays_a_table_of_shares(
+    count: int, labels: int, dtype: torch.dtype, estimator: str, averaging: str, seed: int
+) -> None:
+    prior = GroupPrior(labels, labels, estimator=estimator, averaging=averaging, momentum=0.9)  # type: ignore[arg-type]
+    for step in range(3):
+        logits, label = drawn(count, labels, 1e4 if step else 1.0, dtype, seed + step)
+        prior.update(label, logits.softmax(1))
+    prior.end_epoch()
+    eps = torch.finfo(dtype).eps
+    assert prior.table.dtype == torch.float32 and bool(((prior.table >= 0) & (prior.table <= 1 + 8 * eps)).all())
+    assert bool(prior.log(prior.for_attribute(torch.arange(-1, labels))).isfinite().all())
+    if estimator == "joint":
+        assert abs(float(prior.table.double().sum()) - 1) <= 64 * eps + 1e-5
+
+
+@settings(deadline=None, max_examples=40)
+@given(count=rows, labels=st.sampled_from([2, 3, 17]), dtype=dtypes, seed=seeds)
+def test_counted_priors_and_mixing(count: int, labels: int, dtype: torch.dtype, seed: int) -> None:
+    inputs, label = drawn(count, labels, 1e4, dtype, seed)
+    attribute = torch.randint(labels, (count,), generator=torch.Generator().manual_seed(seed))
+    counted = count_prior(label, attribute, labels, labels)
+    assert counted.dtype == torch.float32 and float(counted.sum()) == pytest.approx(1, abs=1e-6)
+    close(joint_prior(label, inputs.softmax(1), labels).sum(), torch.tensor(1.0), dtype, 8.0)
+    minority = ~torch.eye(labels, dtype=torch.bool)
+    drawn_partner = partner_prior(counted, minority, batch_size=count)
+    assert bool(drawn_partner.isfinite().all()) and bool((drawn_partner >= -1e-6).all())
+    mixed, prior = group_mixup(
+        inputs,
+        counted.t()[attribute],
+        label,
+        minority[label, attribute],
+        weight=0.75,
+        generator=torch.Generator().manual_seed(seed),
+    )
+    assert mixed.dtype == dtype and bool(mixed.isfinite().all()) and bool(prior.isfinite().all())

@@ -1,0 +1,113 @@
+"""A run folder from elsewhere runs no code: what its config names by a dotted path is imported only if one says so."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from logit_correction import ComponentConfig, InputError, RunConfig, load
+from logit_correction.cli import main
+from logit_correction.networks import NETWORKS
+from logit_correction.registry import known_names_only, resolve
+from logit_correction.runs.folder import difference
+from logit_correction.runs.parts import complete
+
+Foreign = Callable[..., Path]
+
+
+@pytest.fixture
+def owned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file that the module ``foreign_module`` leaves when it is imported."""
+    (tmp_path / "foreign_module.py").write_text(
+        f"from pathlib import Path\nfrom logit_correction.methods.erm import ERM\n"
+        f"Path({str(tmp_path / 'owned')!r}).touch()\nclass Theirs(ERM):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path / "owned"
+    sys.modules.pop("foreign_module", None)
+
+
+@pytest.fixture
+def foreign(digits_run: Path, tmp_path: Path) -> Foreign:
+    """A copy of a finished run whose config was changed by hand."""
+
+    def copy(change: dict[str, Any]) -> Path:
+        folder = shutil.copytree(digits_run, tmp_path / "foreign")
+        config = yaml.safe_load((folder / "config.yaml").read_text())
+        (folder / "config.yaml").write_text(yaml.safe_dump(config | change))
+        return folder
+
+    return copy
+
+
+THEIRS = "foreign_module.Theirs"
+CHANGES: dict[str, dict[str, Any]] = {
+    "data source": {"data": THEIRS},
+    "method": {"method": THEIRS},
+    "network": {"network": THEIRS},
+    "network of the biased one": {"biased_network": {"name": THEIRS}},
+    "network as encoder": {"encoder": THEIRS},
+    "attribute estimator": {"method": {"name": "LC", "attributes": {"name": THEIRS}}},
+    "attribute estimator inside another": {
+        "method": {"name": "LC", "attributes": {"name": "Clusters", "attributes": THEIRS}}
+    },
+    "prior": {"method": {"name": "LC", "attributes": "Online", "prior": THEIRS}},
+    "mixing": {"method": {"name": "LC", "attributes": "Online", "mixing": THEIRS}},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_code_of_a_foreign_run_is_not_imported(
+    change: dict[str, Any], foreign: Foreign, owned: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = foreign(change)
+    for words in (("evaluate", run), ("predict", run, __file__)):
+        assert main([str(word) for word in words]) == 2
+        shown = capfd.readouterr().err
+        assert shown.count("\n") == 1 and THEIRS in shown and "config.yaml" in shown and "--trust-code" in shown
+    with pytest.raises(InputError, match="trust_code=True"):
+        load(run)
+    assert main(["report", str(run), "--out", str(run / "again.html")]) == 0
+    assert not owned.exists()
+
+
+def test_code_of_a_trusted_run_is_imported(foreign: Foreign, owned: Path) -> None:
+    run = foreign({"method": THEIRS, "network": "MLP"})
+    with pytest.raises(InputError, match="does not fit the run's config"):  # the weights are those of LC
+        load(run, trust_code=True)
+    assert owned.exists()
+    assert main(["evaluate", str(run), "--trust-code"]) == 2
+
+
+def test_a_run_inside_a_foreign_one_is_not_trusted_by_its_word(
+    foreign: Foreign, digits_run: Path, owned: Path, tmp_path: Path
+) -> None:
+    inner = foreign({"method": THEIRS})
+    outer = shutil.copytree(digits_run, tmp_path / "outer")
+    config = yaml.safe_load((outer / "config.yaml").read_text())
+    config["network"] = {"name": "FromRun", "run": str(inner), "trust_code": True}
+    (outer / "config.yaml").write_text(yaml.safe_dump(config))
+    with pytest.raises(InputError, match=THEIRS):
+        load(outer)
+    assert not owned.exists()
+
+
+def test_a_run_is_compared_with_another_without_its_code(foreign: Foreign, owned: Path) -> None:
+    run = foreign({"method": THEIRS})
+    changed = difference(run, complete(RunConfig(ComponentConfig("Digits"), ComponentConfig("LC"))))
+    assert changed == f"{run} holds a run with method.name = {THEIRS}, not LC"
+    assert not owned.exists()
+    own = complete(RunConfig(ComponentConfig("Digits"), ComponentConfig(THEIRS)))  # who names it may read such runs
+    assert difference(run, own, ignore=["network.name", "epochs", "batch_size", "threads"]) is None
+
+
+def test_trust_is_for_the_block_alone() -> None:
+    with known_names_only("a folder"), pytest.raises(InputError, match=r"a folder names .*, torch\.nn\.Linear"):
+        resolve("network", "torch.nn.Linear", NETWORKS)
+    assert resolve("network", "torch.nn.Linear", NETWORKS).__name__ == "Linear"
