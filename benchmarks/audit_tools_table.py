@@ -68,7 +68,8 @@ documentation says and flags by its own default condition. Each is made for more
   go with the model's predictions. Version 2 scans texts and tables; its extension for images was not tried.
 
 "hit": a flag on a property that the planted mark changes. "another": flags, but none of these. "false alarm": a flag on
-a control. "–": nothing flagged. Empty: the tool has no such check, or has not been run on the set.
+a control. "–", or a verdict of the audit such as "cannot tell": nothing flagged. Empty: the tool has no such check, or
+has not been run on the set.
 """
 
 NOTES = """## Notes
@@ -76,11 +77,12 @@ NOTES = """## Notes
 - cleanlab compares the accuracy of a property with a baseline. In 2.9.0 that is the *number* (index) of the most
   frequent label divided by the rows, not its count (`_get_baseline` in `spurious_correlation.py`): about 0. The score
   is therefore one minus the accuracy, and where one label has more than 70 % of the rows a property that tells nothing
-  falls below 0.3, as above the size, which is the same in all images. With the count in its place it would score 1. In
-  the planted sets of images labels are about equally frequent, so that none would be flagged with the count either (the
+  falls below 0.3, as above the size, which is the same in all images. By the formula with the count it would score 1.
+  In the planted sets of images labels are about equally frequent, so that with the count none is flagged either (the
   lowest, `dark` of mnist, 0.33, becomes 0.37).
 - Deepchecks' check of tables draws its folds anew in every run, so that a score near the threshold of 0.8 is flagged in
-  some runs; it was run 50 times, and what counts is most of them.
+  some runs only, as in scanner. Single runs disagreed, so it was run 50 times, and what counts is most of them; where
+  that is a bare majority, take it for a draw.
 - Deepchecks flags `Sentiment` in reviews that are labelled by sentiment, planted or not. By the rule that is a false
   alarm on a control, but a reader would dismiss it at once. It does not count as a hit.
 - Deepchecks' properties of texts need a language model that is downloaded at first use. There was no network, so it was
@@ -138,7 +140,8 @@ def cell(row: dict[str, Any] | None) -> str:
     if row["outcome"] == "error":
         return str(row["error"])
     if row["outcome"] == "nothing":
-        return f"– ({', '.join(runs)})" if runs else "–"
+        told = row.get("verdict", "–")
+        return f"{told} ({', '.join(runs)})" if runs else told
     strongest = (row["planted"] or row["others"])[0].replace("`", "").replace("|", "\\|")
     score = row.get("flagged", {}).get((row["planted"] or row["others"])[0])
     more = len(row["planted"]) + len(row["others"]) - 1
@@ -170,7 +173,11 @@ def page(rows: list[dict[str, Any]], tools: dict[str, Any]) -> str:
     lines += ["", "| | hits, of sets looked at | false alarms, of their controls |", "|---|---|---|"]
     lines += [tally(rows, tool) for tool in names]
     lines += ["", "## Labels of unequal size", ""]
-    lines += ["Photos in which nothing is planted; four fifths of the rows bear the first label.", ""]
+    lines += [
+        "Photos in which nothing is planted; four fifths of the rows bear the first label. The audit "
+        "was not run on them.",
+        "",
+    ]
     for tool, about in tools.items():
         found = about["sets"].get(IMBALANCED, {"error": "not run"})
         if "error" not in found:
