@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import resource
 import string
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,18 @@ from logit_correction.data.from_arrays import Arrays, from_arrays, from_table
 from logit_correction.data.table_file import Table
 from logit_correction.errors import InputError
 from logit_correction.runs.parts import complete
+
+#: Bytes that a test may take: what asks for more fails instead of taking the machine's.
+MEMORY = 8 * 2**30
+
+
+@pytest.fixture(autouse=True, scope="module")
+def bounded() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
 
 texts = st.one_of(
     st.sampled_from(["", " ", "NA", "nan", "0", "-1", "1e400", "train", "test", "a,b", "\0", "é", "<b>", "x" * 3000]),
