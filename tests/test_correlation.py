@@ -193,3 +193,8 @@ def test_the_minority_groups_are_those_whose_rows_conflict() -> None:
         for attribute in range(3):
             pair = torch.tensor([label]), torch.tensor([attribute])
             assert bool(correlation.is_minority(*pair)) is bool(table[label, attribute])
+
+
+def test_a_value_that_no_memory_holds_is_refused() -> None:
+    with pytest.raises(InputError, match="names attribute value 5000000000, but there may be 100,000"):
+        Correlation.from_table([[0], [5_000_000_000]])

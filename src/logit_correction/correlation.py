@@ -10,6 +10,9 @@ from torch import Tensor
 
 from logit_correction.errors import InputError
 
+#: Most attribute values of a table.
+MOST_VALUES = 100_000
+
 
 class Correlation:
     """A spurious correlation as weights (L, K): entry (y, a) is P(a | y) in the majority; rows sum to 1.
@@ -81,6 +84,11 @@ class Correlation:
         if not rows:
             raise InputError("A correlation table needs at least one label.")
         size = max(max(row) for row in rows) + 1 if num_attributes is None else num_attributes
+        if size > MOST_VALUES:  # else one number of a hundred digits would ask for all memory
+            raise InputError(
+                f"The correlation table names attribute value {size - 1}, but there may be {MOST_VALUES:,} values at"
+                " most: number them from 0."
+            )
         weights = torch.zeros(len(rows), size, dtype=torch.float64)
         for label, row in enumerate(rows):
             if max(row) >= size:

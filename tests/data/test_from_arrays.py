@@ -161,3 +161,8 @@ def test_a_real_dataset_of_the_hub() -> None:
     dataset = datasets.Dataset.from_dict(rows, features=features)
     table = Table(**from_table(datasets.DatasetDict({"train": dataset}), label="label", text="text").options).build()
     assert table.label_names == ["bad", "good"] and table.label.tolist() == [1, 0] * 10
+
+
+def test_a_column_of_several_kinds_of_values_is_named() -> None:
+    with pytest.raises(InputError, match=r"column x.*give each column values of one kind"):
+        from_table({"x": [True, 0, "a"], "label": ["a", "b", "a"]}, label="label", features="x")

@@ -1,4 +1,4 @@
-"""Losses and priors in every precision, with great logits, zeros in the prior, one row, two to two thousand labels."""
+"""Losses and priors: every precision, great logits, zeros in the prior, one row, two to two thousand labels."""
 
 from __future__ import annotations
 

@@ -202,14 +202,20 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
         **options: Those of ``Table``: ``text``, ``path`` or ``features``, ``split``, ``attribute``, and so on.
 
     Raises:
-        InputError: If it is no table or has no rows.
+        InputError: If it is no table, has no rows, or a column holds values of several kinds.
     """
+    from pyarrow import ArrowException
+
     frame, has_splits = _frame_of(rows)
     if label not in frame.columns:
         raise InputError(f"the table has no column {label!r}: it has {', '.join(map(str, frame.columns))}")
     if has_splits:
         options.setdefault("split", "split")
-    content = frame.to_parquet(index=False)
+    try:
+        content = frame.to_parquet(index=False)
+    except (ArrowException, ValueError, TypeError, OverflowError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"the table cannot be saved ({reason}): give each column values of one kind") from error
     target = (cache_folder() / "tables" if folder is None else Path(folder)) / f"{digest([content])}.parquet"
     made_once(target, lambda file: file.write_bytes(content))
     if "path" in options:

@@ -1,0 +1,176 @@
+"""Whatever is given, the answer is a result or one message that an ``InputError`` carries: no other error, no hang."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import resource
+import string
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from logit_correction.cli.train_arguments import parse
+from logit_correction.config import RunConfig
+from logit_correction.correlation import Correlation
+from logit_correction.data.from_arrays import Arrays, from_arrays, from_table
+from logit_correction.data.table_file import Table
+from logit_correction.errors import InputError
+from logit_correction.runs.parts import complete
+
+#: Bytes that a test may take: what asks for more fails instead of taking the machine's.
+MEMORY = 8 * 2**30
+
+
+@pytest.fixture(autouse=True, scope="module")
+def bounded() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+texts = st.one_of(
+    st.sampled_from(["", " ", "NA", "nan", "0", "-1", "1e400", "train", "test", "a,b", "\0", "é", "<b>", "x" * 3000]),
+    st.text(max_size=8),
+)
+numbers = st.one_of(st.integers(-(2**70), 2**70), st.floats(), st.booleans(), st.none())
+scalars = st.one_of(texts, numbers)
+anything = st.recursive(
+    scalars, lambda part: st.lists(part, max_size=4) | st.dictionaries(texts, part, max_size=4), max_leaves=12
+)
+names = st.sampled_from(["label", "x", "y", "split", "place", "path", "text", "", "a.b", "label "])
+COLUMNS = {
+    "few": st.sampled_from(["a", "b"]),
+    "texts": texts,
+    "numbers": numbers,
+    "splits": st.sampled_from(["train", "valid", "test", "dev", ""]),
+    "bytes": st.binary(max_size=4),
+    "times": st.datetimes(),
+    "lists": st.lists(st.integers(), max_size=3),
+    "anything": anything,
+}
+
+
+@st.composite
+def frames(draw: st.DrawFn) -> pd.DataFrame:
+    """A table of any columns; most have labels that can be trained on."""
+    rows = draw(st.integers(0, 12))
+    chosen = draw(st.dictionaries(names, st.sampled_from(sorted(COLUMNS)), max_size=5))
+    chosen = {"label": "few", "x": "numbers"} | chosen
+    return pd.DataFrame(
+        {name: draw(st.lists(COLUMNS[kind], min_size=rows, max_size=rows)) for name, kind in chosen.items()}
+    )
+
+
+options = st.fixed_dictionaries(
+    {},
+    optional={
+        "split": names,
+        "attribute": st.one_of(names, st.lists(names, max_size=3)),
+        "on_bad_rows": st.sampled_from(["skip", "error"]),
+        "keep_duplicates": st.booleans(),
+        "valid_fraction": st.floats(-1, 2),
+        "test_fraction": st.floats(-1, 2),
+        "seed": st.integers(0, 2**63 - 1),
+    },
+)
+inputs = st.one_of(
+    st.fixed_dictionaries({"features": st.one_of(st.just("*"), names, st.lists(names, max_size=3))}),
+    st.fixed_dictionaries({"text": names}),
+    st.fixed_dictionaries({"path": names, "size": st.integers(-1, 9)}),
+)
+
+
+@given(frame=frames(), given_options=options, given_inputs=inputs, label=names, parquet=st.booleans())
+def test_tables(
+    frame: pd.DataFrame,
+    given_options: dict[str, Any],
+    given_inputs: dict[str, Any],
+    label: str,
+    parquet: bool,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    file = tmp_path_factory.getbasetemp() / ("fuzz.parquet" if parquet else "fuzz.csv")
+    try:
+        frame.to_parquet(file) if parquet else frame.to_csv(file, index=False)
+    except Exception:  # what cannot be written is no file that a user has
+        return
+    with contextlib.suppress(InputError), contextlib.redirect_stderr(io.StringIO()):
+        table = Table(str(file), label, **given_inputs, **given_options).build().check()
+        assert all(len(rows) for rows in table.split.values())
+
+
+@given(content=st.binary(max_size=400), suffix=st.sampled_from([".csv", ".tsv", ".parquet"]))
+@example(content=b"label,x\n" + b'"' * 300, suffix=".csv")
+@example(content=b"PAR1" + bytes(200) + b"PAR1", suffix=".parquet")
+def test_files_that_may_be_no_tables(content: bytes, suffix: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.getbasetemp() / f"fuzz{suffix}"
+    file.write_bytes(content)
+    with contextlib.suppress(InputError):
+        Table(str(file), "label", features="*").build()
+
+
+PARTS = {
+    "data": st.one_of(st.just("Digits"), st.fixed_dictionaries({"name": st.just("Digits"), "seed": scalars}), anything),
+    "method": st.one_of(
+        st.just("LC"),
+        st.fixed_dictionaries({"name": st.just("LC"), "attributes": anything, "strength": scalars}),
+        anything,
+    ),
+    "network": st.one_of(st.fixed_dictionaries({"name": st.just("MLP"), "hidden": anything}), anything),
+    "preset": scalars,
+    "epochs": anything,
+    "batch_size": anything,
+    "also_select": anything,
+    "watch": anything,
+    "threads": anything,
+}
+
+
+@given(content=st.fixed_dictionaries({}, optional=PARTS), broken=st.text(alphabet=string.printable, max_size=3))
+def test_configs(content: dict[str, Any], broken: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.getbasetemp() / "fuzz.yaml"
+    content = {"data": "Digits", "method": "LC"} | content
+    file.write_text(yaml.safe_dump(content, allow_unicode=True) + broken, encoding="utf-8", errors="ignore")
+    with contextlib.suppress(InputError):
+        complete(RunConfig.read(file))
+
+
+WORDS = ["--data", "Digits", "--method", "LC", "ERM", "--network", "MLP", "--epochs", "--out", "x", "--seed", "3"]
+WORDS += ["--method.attributes", "Online", "--method.attributes.q", "--network.hidden", "[8]", "--config", "no.yaml"]
+WORDS += ["--resume", "--preset", "paper", "--shortcut", "colour", "--seeds", "--threads=", "--data.seed=", "="]
+
+
+@given(words=st.lists(st.one_of(st.sampled_from(WORDS), texts), max_size=9))
+def test_command_lines(words: list[str]) -> None:
+    with contextlib.suppress(InputError), contextlib.redirect_stderr(io.StringIO()):
+        parse(["--data", "Digits", "--method", "ERM", "--out", "x", *(w for w in words if w not in ("-h", "--help"))])
+
+
+@given(
+    shape=st.lists(st.integers(0, 7), max_size=4),
+    kind=st.sampled_from(["uint8", "float32", "float64", "int64", "bool", "object", "U2", "complex64"]),
+    label=st.lists(scalars, max_size=8),
+    attribute=st.none() | st.lists(scalars, max_size=8),
+    split=st.none() | st.lists(st.sampled_from(["train", "valid", "test", ""]), max_size=8),
+    table=st.lists(st.lists(st.integers(-2, 9) | st.integers(), max_size=4), max_size=4),
+    frame=frames(),
+)
+def test_arrays_frames_and_correlations(
+    shape: list[int], kind: str, label: Any, attribute: Any, split: Any, table: Any, frame: pd.DataFrame
+) -> None:
+    with contextlib.suppress(InputError):
+        values = np.zeros(shape, kind)
+        choice = from_arrays(values, label, attribute=attribute, split=split)
+        Arrays(**choice.options).build()
+    with contextlib.suppress(InputError):
+        from_table(frame, label="label", features="x")
+    with contextlib.suppress(InputError, ValueError):  # its own check, which options turn into an InputError
+        Correlation.from_table(table)
