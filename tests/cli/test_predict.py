@@ -176,4 +176,4 @@ def test_missing_inputs_are_refused(command: Any, finished: dict[str, Path], fol
 def test_a_source_without_images_says_so(command: Any, tmp_path: Path, folder: Path) -> None:
     words = ("--data", "my_parts.Points", "--method", "ERM", "--epochs", "1", "--threads", "1")
     assert command("train", *words, "--out", tmp_path / "run").status == 0
-    assert "Points cannot read new files" in command("predict", tmp_path / "run", folder).error()
+    assert "Points cannot read new files" in command("predict", tmp_path / "run", folder, "--trust-code").error()

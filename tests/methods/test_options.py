@@ -142,6 +142,7 @@ CASES: list[tuple[str, Options, Options, str]] = [
 ELSEWHERE = {
     ("Given", "file"): "tests/attributes/test_given.py",
     ("Auto", "run"): "tests/attributes/test_auto.py",
+    ("Auto", "predictions"): "tests/auditing/test_audit.py",
 }
 
 SOURCES: dict[str, Options] = {

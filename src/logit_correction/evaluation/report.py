@@ -85,6 +85,7 @@ class GroupReport:
         Raises:
             ValueError: The correlation does not have the predictions' number of labels and attribute values.
 
+        >>> from logit_correction import Predictions
         >>> rows = Predictions(
         ...     index=range(4), label=[0, 0, 1, 1], logits=[[1.0, 0.0]] * 3 + [[0.0, 1.0]],
         ...     label_names=["cat", "dog"], attribute=[0, 1, 0, 1], attribute_names=["sofa", "lawn"],
