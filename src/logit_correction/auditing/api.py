@@ -16,13 +16,7 @@ import torch
 from logit_correction.auditing import figures
 from logit_correction.auditing.contrast import contrasts
 from logit_correction.auditing.folder import FIX, Audit, check_out, write_audit, write_sheet
-from logit_correction.auditing.rows import (
-    CSV,
-    may_be_mislabelled,
-    rows_frame,
-    with_answers,
-    write_rows,
-)
+from logit_correction.auditing.rows import CSV, may_be_mislabelled, rows_frame, with_answers, write_rows
 from logit_correction.auditing.search import Prepared, Searched, expected_of_lc, prepared_search, search
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.table import DataTable
@@ -122,10 +116,10 @@ def _audit_into(
             frame = _with_fixed(frame, table, attribute, fixed)
             write_rows(frame, out)
     (out / files.RESUME).unlink(missing_ok=True)
-    if label_budget is not None:
-        write_sheet(out, frame, list(table.label_names), label_budget, searched.config.training.seed)
     found = _summary(searched, frame, bool(prepared.shortcut)) | {"seconds": time.monotonic() - started}
     write_audit(out, found, frame, None if table.texts is None else list(table.texts))
+    if label_budget is not None:  # last, so that a budget that is too small costs nothing
+        write_sheet(out, frame, list(table.label_names), label_budget, searched.config.training.seed)
 
 
 def run_of(searched: Searched) -> str | None:
@@ -176,7 +170,13 @@ def _summary(searched: Searched, frame: pd.DataFrame, said: bool) -> dict[str, A
             "label_noise": int(train["label_noise"].eq(True).sum()) if "label_noise" in train else None,
         },
         "examined": run_of(searched),
-        "data": summary.describe_data(searched.config, table),
+        "data": {  # no counts of groups: they would read attributes
+            "name": searched.config.data.name,
+            "options": searched.config.data.options,
+            "rows": {split: len(rows) for split, rows in table.split.items()},
+            "label_names": names,
+            "input_shape": list(table.inputs.input_shape),
+        },
         "network": {"name": searched.config.network.name, "options": searched.config.network.options},
         "training": {"epochs": searched.config.training.epochs, "seed": searched.config.training.seed},
         "labels_read": {"train": ["label"], "valid": ["label"], "test": []},

@@ -53,32 +53,34 @@ def main(arguments: list[str]) -> int:
 
 
 def _parsed(arguments: list[str]) -> tuple[Namespace, list[str]]:
+    """Return the audit's own options, and the words that are options of the data, the network and the training."""
     parser = Parser(
         "audit",
-        "Look for a shortcut in a data set without group labels: what it is, which rows, what it costs. Takes --data, "
-        "--network and all options that `train` takes of the data and the training, beside those below.",
+        "Look for a shortcut in a data set without group labels: what it is, which rows, what it costs. Beside the "
+        "options below it takes --data (a folder of images, a table's file or a data source), --network and all others "
+        "that `train` has of data and training.",
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write, or a finished audit")
-    parser.add_argument("--run", type=Path, metavar="RUN", help="examine this finished run, by the validation rows")
-    parser.add_argument("--predictions", type=Path, metavar="FILE", help="examine what any "
-                        "classifier says of rows held out: a table with row or path and probability_LABEL")  # fmt: skip
-    parser.add_argument("--shortcut", action="append", metavar="VIEW", help="a view known to be a shortcut; may repeat")
-    parser.add_argument("--legitimate", action="append", metavar="VIEW", help="a view known to be none; may repeat")
-    parser.add_argument(
-        "--try-fix", "--try_fix", choices=("true", "false"), default="true", dest="try_fix",
-        help="where there is a shortcut, train LC in folds to see what it would bring (default true)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--fail-on", "--fail_on", choices=("shortcut", "cannot tell"), dest="fail_on",
-        help=f"exit with status {FOUND} on this verdict, for CI",
-    )  # fmt: skip
-    parser.add_argument(
-        "--label-budget", "--label_budget", type=int, metavar="N", dest="label_budget",
-        help="write sheet.csv, N rows whose attribute a person should name; also of a finished audit",
-    )  # fmt: skip
-    parser.add_argument("--labels", type=Path, metavar="FILE", help="read a filled-in sheet back into a finished audit")
-    parser.add_argument("--json", action="store_true", help="print audit.json")
-    return parser.parse_known_args(arguments)
+    add = parser.add_argument
+    add("--out", type=Path, required=True, metavar="DIR", help="folder to write, or a finished audit")
+    add("--run", type=Path, metavar="RUN", help="examine this finished run, by the validation rows")
+    answers = "examine any classifier: a table of held-out rows with row or path, and probability_LABEL"
+    add("--predictions", type=Path, metavar="FILE", help=answers)
+    add("--shortcut", action="append", metavar="VIEW", help="a view known to be a shortcut; may be repeated")
+    add("--legitimate", action="append", metavar="VIEW", help="a view known to be none; may be repeated")
+    fix = "where there is a shortcut, train LC in folds to see what it would bring; true by default"
+    add("--try-fix", choices=("true", "false"), default="true", metavar="true|false", help=fix)
+    fail = f"exit with status {FOUND} on this verdict, shortcut or 'cannot tell': for CI"
+    add("--fail-on", choices=("shortcut", "cannot tell"), metavar="VERDICT", help=fail)
+    budget = "write sheet.csv, N rows whose attribute a person should name; also of a finished audit"
+    add("--label-budget", type=int, metavar="N", help=budget)
+    add("--labels", type=Path, metavar="FILE", help="read a filled-in sheet back into a finished audit")
+    add("--json", action="store_true", help="print audit.json")
+    own = {name.replace("-", "_"): name for name in ("try-fix", "fail-on", "label-budget")}
+    heads = [argument.partition("=") for argument in arguments]
+    words = [
+        f"--{own[head[2:]]}{equals}{tail}" if head[2:] in own else head + equals + tail for head, equals, tail in heads
+    ]
+    return parser.parse_known_args(words)
 
 
 def _go_on(options: Namespace, rest: list[str]) -> int:
@@ -91,8 +93,11 @@ def _go_on(options: Namespace, rest: list[str]) -> int:
         if options.labels is not None:
             raise InputError("--label-budget writes a sheet and --labels reads it back: give one at a time")
         add_sheet(options.out, options.label_budget)
-        print(f"fill in the column attribute of {options.out / SHEET}, then: logit-correction audit --labels "
-              f"{options.out / SHEET} --out {options.out}")  # fmt: skip
+        sheet = options.out / SHEET
+        print(
+            f"fill in the column attribute of {sheet}, then: "
+            f"logit-correction audit --labels {sheet} --out {options.out}"
+        )
         return 0
     found = add_labels(options.out, options.labels)
     _show(found, options)
@@ -125,8 +130,9 @@ def _show(found: dict[str, Any], options: Namespace) -> None:
             f"{entry['name']}: right in {percent(conflicting['accuracy'])} % of {conflicting['rows']:,} conflicting "
             f"rows ({percent(conflicting['low'])} to {percent(conflicting['high'])}), "
             f"{percent(agreeing['accuracy'])} % of the others",
-            highlight=False, soft_wrap=True,
-        )  # fmt: skip
+            highlight=False,
+            soft_wrap=True,
+        )
     if found["labelled"]:
         console.print(Text(found["labelled"]["sentence"]), soft_wrap=True)
     if found["question"]:
