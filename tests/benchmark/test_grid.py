@@ -244,7 +244,7 @@ def check_built(config: RunConfig, text_model: Path) -> None:
     info = DataInfo(10, 100, (3, 28, 28), num_attributes=attributes, correlation=correlation)
     if config.network.name == "TextClassifier":
         options = config.network.options | {"model": str(text_model)}
-        config = replace(config, network=replace(config.network, options=options))
+        config = replace(config, network=ComponentConfig("TextClassifier", options))
         info = DataInfo(2, 100, (12,), tokens=True)
     if config.network.name.startswith("ResNet"):
         config = replace(config, network=ComponentConfig("ConvNet"))

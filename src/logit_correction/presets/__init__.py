@@ -60,12 +60,16 @@ def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     {'data': {'name': 'Digits', 'severity': 1}}
     >>> merge({"data": {"name": "Digits", "severity": 4}}, {"data": "ColoredMNIST"})
     {'data': {'name': 'ColoredMNIST'}}
+    >>> merge({"method": "StagedLC"}, {"method": {"attributes": {"splits": 1}}})
+    {'method': {'name': 'StagedLC', 'attributes': {'splits': 1}}}
     """
     merged = dict(base)
     for key, value in change.items():
         old = merged.get(key)
         if isinstance(value, str) and isinstance(old, dict) and "name" in old:
             value = {"name": value}
+        if isinstance(value, dict) and isinstance(old, str):
+            old = {"name": old}
         if not (isinstance(value, dict) and isinstance(old, dict)):
             merged[key] = value
             continue

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from logit_correction.data.table import DataTable
 from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.methods.base import Algorithm
+from logit_correction.types import Inputs
 from logit_correction.views.base import ViewInputs
 
 
@@ -31,6 +35,8 @@ def estimate_rows(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> Esti
     estimator = algorithm.attributes
     if estimator is None or estimator.abstained or algorithm.in_pretraining:
         return None
+    dtype = next((weight.dtype for weight in algorithm.parameters() if weight.is_floating_point()), None)
+    rows = replace(rows, inputs=_in_precision(rows.inputs, dtype))
     training = estimator.training
     estimator.eval()
     try:
@@ -43,6 +49,16 @@ def estimate_rows(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> Esti
     source = estimator.describe().removesuffix(f": {sentence}")
     names = attribute_names_of(algorithm)
     return EstimatedAttributes(found.cpu().numpy(), names, estimator.correlation.to_table(), source)
+
+
+def _in_precision(fetch: Callable[[Tensor], Inputs], dtype: torch.dtype | None) -> Callable[[Tensor], Inputs]:
+    """Return what fetches rows in the precision of a network's weights, which a user's own may have chosen."""
+
+    def fetched(rows: Tensor) -> Inputs:
+        inputs = fetch(rows)
+        return inputs.to(dtype) if isinstance(inputs, Tensor) and inputs.is_floating_point() else inputs
+
+    return fetched
 
 
 def attribute_names_of(algorithm: Algorithm) -> list[str]:
