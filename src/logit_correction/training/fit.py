@@ -43,7 +43,7 @@ class Fit:
         table: The data.
         config: Options of the loop.
         fabric: Devices, precision and processes.
-        checkpoint_path: File to resume from; written while training goes on.
+        checkpoint_path: File to resume from, written while training goes on; None writes none.
         display: Shows progress.
         loggers: Called with each row of figures and its step.
         checkpoint_seconds: Least time between two checkpoints; 0 writes one after every epoch.
@@ -53,7 +53,7 @@ class Fit:
     table: DataTable
     config: TrainingConfig
     fabric: Fabric
-    checkpoint_path: Path
+    checkpoint_path: Path | None
     display: Display
     loggers: tuple[Any, ...] = ()
     checkpoint_seconds: float = 30.0
@@ -91,7 +91,7 @@ class Fit:
             TrainingError: The loss was not finite; the last checkpoint stays.
         """
         optimizer_state = None
-        if resume:
+        if resume and self.checkpoint_path is not None:
             self.progress, parts = checkpoint.load(self.checkpoint_path)
             checkpoint.load_state(self.checkpoint_path, self.algorithm, parts["algorithm"])
             self.algorithm.stage = self.progress.stage
@@ -267,7 +267,7 @@ class Fit:
         """
         self.record.check(self.progress.total_steps)
         checkpoint.check_finite(self.algorithm.parameters(), self.progress.total_steps)
-        if self.fabric.is_global_zero:
+        if self.fabric.is_global_zero and self.checkpoint_path is not None:
             checkpoint.save(
                 self.checkpoint_path,
                 self.progress,
