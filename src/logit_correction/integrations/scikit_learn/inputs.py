@@ -108,9 +108,10 @@ class Form:
             return cls(kind, reading)
         chosen = [name for name in X.columns if name != reading.text]
         problems = _problems(X)
-        features.note_bad_features(X, chosen, problems)
+        columns = features.Columns(X)
+        features.note_bad_features(columns, chosen, problems)
         problems.raise_if_any("error", hint=FIX)
-        return cls(kind, reading, columns=features.learn_columns(X, chosen, torch.from_numpy(train)))
+        return cls(kind, reading, columns=features.learn_columns(columns, chosen, torch.from_numpy(train)))
 
     def read(self, X: Any) -> Rows:
         """Return rows as networks and views take them.
@@ -134,10 +135,11 @@ class Form:
 
     def _read_columns(self, X: pd.DataFrame) -> Rows:
         problems = _problems(X)
-        looks: dict[str, Any] = {"columns": features.plain_columns(X, self.columns)}
+        columns = features.Columns(X)
+        looks: dict[str, Any] = {"columns": features.plain_columns(columns, self.columns)}
         parts: list[InputStore] = []
         if self.columns:
-            parts.append(ArrayStore(features.to_vectors(X, self.columns, problems)))
+            parts.append(ArrayStore(features.to_vectors(columns, self.columns, problems)))
         problems.raise_if_any("error", hint=FIX)
         if self.reading.text is not None:
             looks["texts"] = [text or "" for text in texts_of(X, self.reading.text)]
