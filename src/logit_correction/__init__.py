@@ -18,6 +18,7 @@ _PUBLIC = {
     "audit": "logit_correction.auditing.api",
     "Audit": "logit_correction.auditing.folder",
     "runs_table": "logit_correction.runs.api",
+    "export": "logit_correction.exporting.api",
     "RunConfig": "logit_correction.config",
     "TrainingConfig": "logit_correction.config",
     "ComponentConfig": "logit_correction.config",
