@@ -6,7 +6,7 @@ import csv
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 import pytest
@@ -27,7 +27,7 @@ def trained(out: Path, *loggers: str, **options: Any) -> TrainedRun:
 class Kept(RunLogger):
     """Remembers what it was given; falls over where it is told to."""
 
-    given: list[tuple[str, Any]] = []
+    given: ClassVar[list[tuple[str, Any]]] = []
     fails_at = -1
 
     def __init__(self, folder: Path, kept: str | None) -> None:

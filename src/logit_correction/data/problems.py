@@ -38,7 +38,7 @@ class Problems:
     >>> problems.raise_if_any("error")
     Traceback (most recent call last):
     ...
-    logit_correction.errors.InputError: birds.csv: 1 row is bad: line 3: 'b.png' is missing; fix it, or leave such
+    logit_correction.data.problems.BadRows: birds.csv: 1 row is bad: line 3: 'b.png' is missing; fix it, or leave such
     rows out by --data.on_bad_rows skip
     """
 

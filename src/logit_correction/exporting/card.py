@@ -82,7 +82,7 @@ def _front_matter(settings: Mapping[str, Any], repository: str) -> str:
     task = _TASKS[settings["input"]["kind"]]
     figures = [(name, report["test"].get(key)) for key, name in _METRICS.items()]
     metrics = [{"type": "accuracy", "name": name, "value": round(v, 4)} for name, v in figures if v is not None]
-    data = str(report["data"]["name"])
+    data = " ".join(str(report["data"]["name"]).split())  # a line of its own could end the front matter
     dataset = {"name": data, "type": re.sub(r"[^a-z0-9_.-]+", "-", data.lower()).strip("-") or "data", "split": "test"}
     result = {"task": {"type": task}, "dataset": dataset, "metrics": metrics}
     content: dict[str, Any] = {

@@ -8,7 +8,7 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -123,14 +123,16 @@ def _first_bad(run: TrainedRun, records: Sequence[Record], images: bool) -> tupl
     return 0, "it does not fit the rows beside it"
 
 
-def _records(stream: BinaryIO, images: bool, tables: bool) -> Iterator[Record]:
+def _records(stream: BinaryIO, images: bool, tables: bool) -> Generator[Record, None, None]:
     """Yield the rows of a stream, in the form that its first line shows."""
-    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
-    lines = _lines(text)
-    first = next(lines, None)
-    if first is None:
-        return
-    lines = chain([first], lines)
+    with io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
+        lines = _lines(text)
+        first = next(lines, None)
+        if first is not None:
+            yield from _rows_of_lines(first, chain([first], lines), images, tables)
+
+
+def _rows_of_lines(first: str, lines: Iterator[str], images: bool, tables: bool) -> Iterator[Record]:
     if first.lstrip()[:1] in ("{", "["):
         yield from _json_rows(lines, images)
     elif images:
@@ -189,19 +191,38 @@ def _fault_of_text(text: str) -> str:
     return "it is not UTF-8" if any("\ud800" <= character <= "\udfff" for character in text) else ""
 
 
-def _as_they_come(records: Iterator[T], most: int) -> Iterator[list[T]]:
+def _as_they_come(records: Generator[T, None, None], most: int) -> Iterator[list[T]]:
     """Yield what there is, at most so many at a time, and wait for more only where there is nothing."""
     waiting: queue.Queue[T | BaseException | None] = queue.Queue(maxsize=2 * most)
+    left_alone = threading.Event()
+
+    def put(one: T | BaseException | None) -> None:
+        while not left_alone.is_set():
+            try:
+                return waiting.put(one, timeout=0.2)
+            except queue.Full:
+                continue
 
     def read() -> None:
         try:
             for record in records:
-                waiting.put(record)
-            waiting.put(None)
+                put(record)
+                if left_alone.is_set():
+                    break
+            put(None)
         except BaseException as error:  # it belongs to whoever reads the queue
-            waiting.put(error)
+            put(error)
+        finally:
+            records.close()  # and with it the stream
 
     threading.Thread(target=read, daemon=True).start()
+    try:
+        yield from _batches(waiting, most)
+    finally:
+        left_alone.set()
+
+
+def _batches(waiting: queue.Queue[T | BaseException | None], most: int) -> Iterator[list[T]]:
     end: BaseException | bool | None = False
     while end is False:
         batch: list[T] = []
