@@ -59,7 +59,7 @@ def test_onnx_runtime_gives_the_same_logits(kind: str, case_of: Any, tmp_path: P
     assert (folder / "tokenizer" / "tokenizer.json").is_file() is (kind == "tokens")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["MLP", "columns", "words", pytest.param("tokens", marks=slow)])
 def test_torch_loads_the_program_without_this_package(kind: str, case_of: Any, tmp_path: Path) -> None:
     case = case_of(kind)
     folder = export(case.run, "torch-export", tmp_path / "out")

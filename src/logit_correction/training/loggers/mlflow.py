@@ -30,7 +30,8 @@ class MLflow(RunLogger):
         self.logger = MLFlowLogger(
             experiment_name=os.environ.get("MLFLOW_EXPERIMENT_NAME", "logit-correction"),
             run_name=folder.absolute().name,
-            tracking_uri=mlflow.get_tracking_uri(),
+            # The environment first, for MLflow remembers the store of an earlier run of this process.
+            tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or mlflow.get_tracking_uri(),
             run_id=kept,
         )
         self.run_id = str(self.logger.run_id)
