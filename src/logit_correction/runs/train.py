@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from logit_correction.config import RunConfig
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock
@@ -82,12 +82,15 @@ def train(
         return _train_into(out, config, table, algorithm, resume, display, announce, page, checkpoint_seconds)
 
 
-def prepare(config: RunConfig, display: Display | None) -> tuple[RunConfig, DataTable, Algorithm, list[str]]:
+def prepare(
+    config: RunConfig, display: Display | None, splits: Sequence[str] = SPLITS
+) -> tuple[RunConfig, DataTable, Algorithm, list[str]]:
     """Read the data, fill in what the config leaves to them, and build the method; all that may be refused is.
 
     Args:
         config: Complete.
         display: Told of long work.
+        splits: Those that must have rows.
 
     Returns:
         The config with nothing left open, the data, the method with its training rows, and what was chosen.
@@ -97,7 +100,7 @@ def prepare(config: RunConfig, display: Display | None) -> tuple[RunConfig, Data
     """
     rules = [config.training.selection, *config.training.also_select]
     check_loggers(config.training)
-    table = build_table(build_source(config), rules)
+    table = build_table(build_source(config), rules, splits)
     if config.encoder is not None:
         table = encode_table(table, config, display)
     config, chosen = fitted(config, table.info)
