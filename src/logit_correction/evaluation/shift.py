@@ -66,7 +66,7 @@ class GroupShift:
 
     >>> shift = GroupShift(np.array([[90, 10, 0], [10, 90, 0]]), np.array([[45, 55, 0], [50, 50, 0]]),
     ...                    ["cat", "dog"], ["indoors", "outdoors"], [[0], [1]])
-    >>> shift.distance, round(shift.p_value, 4), shift.conflict(shift.new).value
+    >>> round(shift.distance, 3), round(shift.p_value, 4), shift.conflict(shift.new).value
     (0.425, 0.0001, 0.525)
     """
 
