@@ -15,9 +15,9 @@ import pytest
 from PIL import Image
 
 from logit_correction import load, train
-from logit_correction.runs import TrainedRun
 from logit_correction.runs import stream as streams
 from logit_correction.runs.stream import StreamStopped, chunks_of_stream
+from logit_correction.runs.trained import TrainedRun
 
 
 def people(rows: int, seed: int, conflict: float = 0.1) -> pd.DataFrame:

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from logit_correction import from_arrays, train
-from logit_correction.runs import TrainedRun
+from logit_correction.runs.trained import TrainedRun
 
 ROWS = 1000
 

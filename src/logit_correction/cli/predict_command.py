@@ -14,8 +14,8 @@ from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
     from logit_correction.evaluation.shift import GroupShift
-    from logit_correction.runs import TrainedRun
     from logit_correction.runs.chunks import Chunk
+    from logit_correction.runs.trained import TrainedRun
     from logit_correction.runs.watch_groups import GroupWatch
 
 #: Stands for standard input.
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if STREAM in options.inputs and len(options.inputs) > 1:
         raise InputError("- stands for standard input: give it alone")
-    from logit_correction.runs import load
+    from logit_correction.runs.api import load
     from logit_correction.runs.chunks import chunks_of_files
     from logit_correction.runs.folder import check_parent, write_json
     from logit_correction.runs.stream import chunks_of_stream

@@ -15,8 +15,9 @@ from logit_correction.exporting.settings import settings_of
 from logit_correction.exporting.weights import write_text_parts
 from logit_correction.files import new_folder
 from logit_correction.registry import resolve
-from logit_correction.runs import TrainedRun, load
+from logit_correction.runs.api import load
 from logit_correction.runs.exported import CONFIG
+from logit_correction.runs.trained import TrainedRun
 
 
 def export(

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from logit_correction.exporting.forms import InputForm
 from logit_correction.exporting.network import Portable
-from logit_correction.runs import TrainedRun
+from logit_correction.runs.trained import TrainedRun
 from logit_correction.types import InputError
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from logit_correction.exporting.forms import InputForm
 from logit_correction.methods.base import Algorithm
-from logit_correction.runs import TrainedRun
+from logit_correction.runs.trained import TrainedRun
 from logit_correction.types import Inputs
 
 

@@ -11,9 +11,9 @@ from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.exporting.forms import InputForm
 from logit_correction.exporting.network import predicts_by_network
 from logit_correction.networks.base import without_pretrained_weights
-from logit_correction.runs import TrainedRun
 from logit_correction.runs.assemble import network_factory
 from logit_correction.runs.exported import FORMAT, HERE, LIBRARY
+from logit_correction.runs.trained import TrainedRun
 
 #: Folders beside ``config.json`` that hold what texts are read by, and the sizes of text encoders.
 TOKENIZER, TEXT_MODEL, TEXT_ENCODER = "tokenizer", "text_model", "text_encoder"

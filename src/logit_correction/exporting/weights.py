@@ -12,8 +12,7 @@ from logit_correction.data.text import load_tokenizer
 from logit_correction.exporting.base import Exported
 from logit_correction.exporting.network import Predicting
 from logit_correction.exporting.settings import TEXT_ENCODER, TEXT_MODEL, TOKENIZER
-from logit_correction.runs import ExportedRun
-from logit_correction.runs.exported import ENCODER, NETWORK, WEIGHTS
+from logit_correction.runs.exported import ENCODER, NETWORK, WEIGHTS, ExportedRun
 from logit_correction.types import InputError
 
 
