@@ -14,10 +14,11 @@ import pandas as pd
 
 from logit_correction.auditing.budget import sheet
 from logit_correction.auditing.labels import read_labels
-from logit_correction.auditing.page import write_page
+from logit_correction.auditing.page import render_page
 from logit_correction.auditing.rows import CSV, PARQUET, read_rows
 from logit_correction.errors import InputError
 from logit_correction.files import replacing
+from logit_correction.render.html import save_page
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock
 
@@ -94,7 +95,7 @@ def write_audit(out: Path, found: Mapping[str, Any], frame: pd.DataFrame, texts:
     """Write the page and, last, ``audit.json``."""
     shown = _shown(frame, texts)
     found = {**found, "shown": shown} if "shown" not in found else dict(found)
-    write_page(found, out, out / PAGE)
+    save_page(render_page(found, out), out / PAGE)
     files.write_json(out / AUDIT, found)
 
 

@@ -44,7 +44,16 @@ def write_page(run_folders: Sequence[Path | str], out: Path | str) -> None:
         InputError: A folder holds no finished run, or ``out`` cannot be written.
         NoRoom: The disk is full.
     """
-    page = render_page(run_folders, out)
+    save_page(render_page(run_folders, out), out)
+
+
+def save_page(page: str, out: Path | str) -> None:
+    """Write a page, complete or not at all: where something fails, an older one stays as it was.
+
+    Raises:
+        InputError: ``out`` cannot be written.
+        NoRoom: The disk is full.
+    """
     try:
         with replacing(out) as temporary:
             temporary.write_text(page, encoding="utf-8")
