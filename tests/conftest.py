@@ -72,6 +72,13 @@ def make_table() -> TableFactory:
 
 
 @pytest.fixture(scope="session")
+def run_files() -> set[str]:
+    """The files of a finished run, and no others."""
+    written = {"config.yaml", "metrics.csv", "report.json", "report.html", "checkpoint.pt"}
+    return written | {"predictions.parquet", "validation.parquet"}
+
+
+@pytest.fixture(scope="session")
 def layouts() -> ModuleType:
     """The module that writes small data sets in the published layouts."""
     path = Path(__file__).parent / "data" / "layouts.py"
