@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -81,8 +80,7 @@ def audit(
     options = {"run": run, "predictions": predictions, "legitimate": list(legitimate) or None}
     estimator = {"name": "Auto", **{k: str(v) if k in ("run", "predictions") else v for k, v in options.items() if v}}
     config = replace(config, method=ComponentConfig("LC", {"attributes": estimator}))
-    place = None if out is not None else tempfile.TemporaryDirectory(prefix="logit-correction-")
-    folder = Path(out) if out is not None else Path(place.name) / "audit"  # type: ignore[union-attr]
+    folder, tie = files.given_or_temporary(out, "audit")
     check_out(folder)
     if label_budget is not None:
         check_range("label_budget", label_budget, 2)
@@ -94,7 +92,7 @@ def audit(
     files.make(folder)
     with lock.acquire(folder):
         _audit_into(folder, prepared, try_fix, label_budget, new_display)
-    return Audit(folder, place=place)
+    return tie(Audit(folder))
 
 
 def _audit_into(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
-import weakref
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -37,15 +35,13 @@ class Audit:
         summary: Content of ``audit.json``.
     """
 
-    def __init__(self, folder: Path | str, *, place: tempfile.TemporaryDirectory[str] | None = None) -> None:
+    def __init__(self, folder: Path | str) -> None:
         """Read the audit in ``folder``.
 
         Raises:
             InputError: If there is none.
         """
         self.path = Path(folder)
-        if place is not None:
-            weakref.finalize(self, place.cleanup)
         self.summary: dict[str, Any] = read_audit(self.path)
 
     @property
