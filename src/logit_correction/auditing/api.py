@@ -15,7 +15,7 @@ import torch
 from logit_correction.auditing import figures
 from logit_correction.auditing.contrast import contrasts
 from logit_correction.auditing.folder import FIX, Audit, check_out, write_audit, write_sheet
-from logit_correction.auditing.rows import CSV, may_be_mislabelled, rows_frame, with_answers, write_rows
+from logit_correction.auditing.rows import CSV, may_be_mislabelled, rows_frame, shown_rows, with_answers, write_rows
 from logit_correction.auditing.search import Prepared, Searched, expected_of_lc, prepared_search, search
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.table import DataTable
@@ -115,7 +115,7 @@ def _audit_into(
             write_rows(frame, out)
     (out / files.RESUME).unlink(missing_ok=True)
     found = _summary(searched, frame, bool(prepared.shortcut)) | {"seconds": time.monotonic() - started}
-    write_audit(out, found, frame, None if table.texts is None else list(table.texts))
+    write_audit(out, found)
     if label_budget is not None:  # last, so that a budget that is too small costs nothing
         write_sheet(out, frame, list(table.label_names), label_budget, searched.config.training.seed)
 
@@ -159,6 +159,7 @@ def _summary(searched: Searched, frame: pd.DataFrame, said: bool) -> dict[str, A
         "labels": figures.by_label(frame, searched.view, names, evidence["verdict"]),
         "groups": figures.groups(frame, names, searched.config.training.seed),
         "cost": figures.cost(frame),
+        "shown": shown_rows(frame, table.texts),
         "contrasts": [] if searched.view is None else contrasts(table, frame, evidence["views"]),
         "evidence": evidence,
         "rows": {

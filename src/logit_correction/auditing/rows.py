@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +26,9 @@ from logit_correction.files import replacing
 ODDS = 4.0
 
 CSV, PARQUET = "rows.csv", "rows.parquet"
+
+#: Training rows that a page shows at most, those of the highest score first.
+SHOWN = 60
 
 
 def rows_frame(
@@ -142,6 +147,27 @@ def may_be_mislabelled(probability: Tensor, label: Tensor, attribute: Tensor) ->
             typical[value] = probability[agreeing, value].median()
     reached = probability.gather(1, attribute.unsqueeze(1)).squeeze(1) >= typical[attribute]
     return (label != attribute) & reached
+
+
+def shown_rows(frame: pd.DataFrame, texts: Sequence[str] | None) -> list[dict[str, Any]]:
+    """Return the conflicting training rows of the highest score, with names and full texts."""
+    train = frame[(frame["split"] == "train") & frame["conflicting"].eq(True)]
+    chosen = train.sort_values("score", ascending=False, kind="stable")[:SHOWN]
+    keys = ("row", "path", "name", "label", "attribute", "score", "network_label", "fixed_label")
+    rows = []
+    for entry in chosen.to_dict("records"):
+        row = {name: _plain(entry[name]) for name in keys if name in entry}
+        row["label_noise"] = bool(entry["label_noise"]) if _plain(entry.get("label_noise")) is not None else None
+        row["text"] = None if texts is None else texts[int(entry["row"])]
+        rows.append(row)
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    """Return a cell as a plain value, None where it is empty."""
+    if value is None or value is pd.NA or value != value:
+        return None
+    return value.item() if hasattr(value, "item") else value
 
 
 def write_rows(frame: pd.DataFrame, out: Path) -> None:
