@@ -102,9 +102,8 @@ def _audit_into(
     started = time.monotonic()
     searched = search(prepared, out, new_display())
     table, view, estimator = searched.table, searched.view, searched.estimator
-    assert estimator.search is not None
     attribute = None if view is None else estimator.row_attribute.cpu()
-    frame = rows_frame(table, estimator.search, attribute, estimator.likely, view)
+    frame = rows_frame(table, estimator, view)
     write_rows(frame, out)
     files.write_text(out / files.CONFIG, replace(searched.config, method=ComponentConfig("LC")).to_yaml())
     if attribute is not None:

@@ -12,18 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from logit_correction.attributes.auto import Auto
 from logit_correction.attributes.evidence import Thresholds
 from logit_correction.attributes.search import Search
-from logit_correction.attributes.view_heads import likely_attribute
 from logit_correction.auditing.calibration import conflict_probability
-from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.data.tabular_io import read_frame
 from logit_correction.errors import InputError
 from logit_correction.files import replacing
-
-#: Odds of another label from which a validation row counts as conflicting, as of a linear head on training rows.
-ODDS = 4.0
 
 CSV, PARQUET = "rows.csv", "rows.parquet"
 
@@ -31,16 +27,12 @@ CSV, PARQUET = "rows.csv", "rows.parquet"
 SHOWN = 60
 
 
-def rows_frame(
-    table: DataTable, search: Search, attribute: Tensor | None, likely: Tensor | None, view: str | None
-) -> pd.DataFrame:
+def rows_frame(table: DataTable, estimator: Auto, view: str | None) -> pd.DataFrame:
     """Return one row for each training row, and for each validation row where those were judged.
 
     Args:
         table: The data.
-        search: What was seen of the judged rows.
-        attribute: (N,) long, the label that each training row looks like; None where there is no shortcut.
-        likely: (N, L) class probabilities of the heads that estimated it; None without a shortcut.
+        estimator: After its search, and its estimate where there is a shortcut.
         view: The view of the shortcut, as ``search.seen`` names it.
 
     Returns:
@@ -51,15 +43,18 @@ def rows_frame(
         ``network_label`` and ``network_p`` (what an ordinary network says that was not trained on the row, and its
         probability of the row's label).
     """
+    search, likely = estimator.search, estimator.likely
+    assert search is not None
+    attribute = None if view is None else estimator.row_attribute.cpu()
     train = _of_split(table, search, "train", attribute, likely, view)
     if search.judged.split == "train":
         return train
-    seen = None if view is None else search.seen[view]
-    other = None
-    if seen is not None:
-        label = table.label[table.split["valid"]][search.judged.rows]
-        other = likely_attribute(seen, label, Correlation.one_to_one(len(table.label_names)), ODDS)
-    valid = _of_split(table, search, "valid", other, seen, view)
+    if view is not None:
+        assert estimator.kept is not None
+        judged = search.judged.rows
+        label, inputs = table.label[table.split["valid"]][judged], table.view_inputs("valid").take(judged)
+        attribute, likely = estimator.estimate_new(label, inputs), estimator.kept.probability(inputs)
+    valid = _of_split(table, search, "valid", attribute, likely, view)
     return pd.concat([train, valid[valid["network_label"].notna()]], ignore_index=True)
 
 
