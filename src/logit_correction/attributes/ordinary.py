@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, log_softmax
 
+from logit_correction.attributes.folds import gather_members, take_rows
 from logit_correction.attributes.kept_heads import answers
 from logit_correction.attributes.row_file import RowFile
 from logit_correction.attributes.search import Judged, looked_at
@@ -16,13 +18,40 @@ from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.seeds import make_generator
-from logit_correction.types import DataInfo, TrainingRows
+from logit_correction.types import Batch, DataInfo, Inputs, TrainingRows
 
 #: What columns of class probabilities begin with; `predict` writes the first, the audit the second.
 PREFIXES = ("probability_", "p_")
 
 #: How far the probabilities of a row may be from adding up to 1.
 TOLERANCE = 0.02
+
+
+class OrdinaryNetworks(nn.ModuleList):
+    """Ordinary classifiers, one a fold: each is trained on the rows of the other folds, and asked about its own."""
+
+    def loss(self, batch: Batch, fold: Tensor) -> Tensor:
+        """Return the sum of the mean cross-entropies (0-d); of ``fold`` (B,) -1 is a row that all learn from."""
+        total = torch.zeros((), device=batch.label.device)
+        for number, network in enumerate(self):
+            rows, weight = gather_members(fold != number, 1 - 1 / len(self))
+            logits = network(take_rows(batch.inputs, rows))
+            loss = cross_entropy(logits, batch.label.index_select(0, rows), reduction="none")
+            total = total + (loss * weight).sum()
+        return total
+
+    def held_out(self, batch: Batch, fold: Tensor, num_labels: int) -> Tensor:
+        """Return the class probabilities (B, L) of the network that did not see a row; waits for the device."""
+        found = torch.zeros(len(fold), num_labels, device=batch.label.device)
+        for number, network in enumerate(self):
+            rows = (fold == number).nonzero().squeeze(1)
+            if len(rows):
+                found[rows] = network(take_rows(batch.inputs, rows)).float().softmax(dim=1)
+        return found
+
+    def predict(self, inputs: Inputs) -> Tensor:
+        """Return the mean of the networks' log-probabilities (B, L)."""
+        return torch.stack([log_softmax(network(inputs).float(), dim=1) for network in self]).mean(dim=0)
 
 
 def network_of_run(run: str, info: DataInfo) -> nn.Module:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from logit_correction.attributes.evidence import CHANCE, CONFIDENCE, RICH, Thresholds, percent
+from logit_correction.attributes.evidence import CHANCE, RICH, Thresholds, percent
+from logit_correction.attributes.signs import CONFIDENCE
 from logit_correction.functional import wilson_interval
 from logit_correction.views.base import EVERYTHING
 

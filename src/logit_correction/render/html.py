@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from logit_correction.files import NoRoom, replacing
 from logit_correction.render import sections, style
-from logit_correction.render.folder import RunFolder, compare, describe
+from logit_correction.render.comparison import compare, describe
+from logit_correction.render.folder import RunFolder
 from logit_correction.render.formatting import format_percent
 from logit_correction.types import InputError
 
