@@ -183,7 +183,7 @@ def test_sigterm_lets_the_run_under_way_save_and_begins_no_other(write_grid: Any
     process = start(path, "--out", out, stderr=None)
     folder = out / "plain" / "5" / "seed-0"
     log = folder.parent / "seed-0.log"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not (log.is_file() and "step" in log.read_text()) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
