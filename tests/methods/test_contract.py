@@ -27,7 +27,7 @@ from logit_correction.networks.mlp import MLP
 from logit_correction.randomness import StepRandomness
 from logit_correction.registry import resolve
 from logit_correction.runs.parts import default_of
-from logit_correction.runs.prepare import training_rows
+from logit_correction.runs.train import training_rows
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.types import Batch, Step, TrainingRows

@@ -26,7 +26,7 @@ from logit_correction.networks.linear import Linear
 from logit_correction.networks.mlp import MLP
 from logit_correction.registry import resolve
 from logit_correction.runs.parts import GIVEN, KINDS
-from logit_correction.runs.prepare import training_rows
+from logit_correction.runs.train import training_rows
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 

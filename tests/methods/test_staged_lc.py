@@ -16,7 +16,7 @@ from logit_correction.methods.lc import LC
 from logit_correction.methods.staged_lc import StagedLC
 from logit_correction.networks.mlp import MLP
 from logit_correction.presets import load_preset
-from logit_correction.runs.prepare import training_rows
+from logit_correction.runs.train import training_rows
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.types import Batch

@@ -16,7 +16,7 @@ from logit_correction.runs.assemble import build_algorithm, build_fabric, build_
 from logit_correction.runs.defaults import fitted
 from logit_correction.runs.options import checked_options, plain
 from logit_correction.runs.parts import complete, find_class
-from logit_correction.runs.prepare import training_rows
+from logit_correction.runs.train import training_rows
 
 
 def run_config(**options: Any) -> RunConfig:

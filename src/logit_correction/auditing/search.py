@@ -16,7 +16,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.runs.assemble import build_algorithm, build_fabric
 from logit_correction.runs.folder import RESUME
 from logit_correction.runs.parts import complete
-from logit_correction.runs.prepare import prepare, training_rows
+from logit_correction.runs.train import prepare, training_rows
 from logit_correction.seeds import make_generator
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit

@@ -24,7 +24,7 @@ from logit_correction.runs import folder as files
 from logit_correction.runs.api import Part, config_of
 from logit_correction.runs.assemble import build_fabric
 from logit_correction.runs.parts import complete, with_known
-from logit_correction.runs.prepare import prepare
+from logit_correction.runs.train import prepare
 from logit_correction.training.display import Display, choose_display
 from logit_correction.training.estimates import attribute_names_of
 from logit_correction.training.fit import Fit

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from logit_correction.config import RunConfig
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
-from logit_correction.runs import lock, summary
-from logit_correction.runs.assemble import build_fabric
-from logit_correction.runs.minority import describe_minority, warn_of_minority
-from logit_correction.runs.parts import complete
-from logit_correction.runs.prepare import prepare
-from logit_correction.runs.selections import judge_selections, unanswered, validation_predictions
-from logit_correction.training import checkpoint
+from logit_correction.runs import lock
+from logit_correction.runs.assemble import build_algorithm, build_fabric, build_source, build_table, check_attributes
+from logit_correction.runs.defaults import fitted
+from logit_correction.runs.encode import encode_table
+from logit_correction.runs.loggers import Loggers, check_loggers
+from logit_correction.runs.loggers import chosen as chosen_loggers
+from logit_correction.runs.networks import check_fits
+from logit_correction.runs.parts import complete, complete_parts
+from logit_correction.runs.write import write_run
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
-from logit_correction.training.watch import labels_watched
-from logit_correction.types import InputError
+from logit_correction.training.selection import check_estimates
+from logit_correction.training.watch import check_watch
+from logit_correction.types import TrainingRows
 
 #: Where launchers of several processes say which one a process is; the first one of all holds the folder's lock.
 RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
@@ -80,6 +82,40 @@ def train(
         return _train_into(out, config, table, algorithm, resume, display, announce, page, checkpoint_seconds)
 
 
+def prepare(
+    config: RunConfig, display: Display | None, splits: Sequence[str] = SPLITS
+) -> tuple[RunConfig, DataTable, Algorithm, list[str]]:
+    """Read the data, fill in what the config leaves to them, and build the method; all that may be refused is.
+
+    Args:
+        config: Complete.
+        display: Told of long work.
+        splits: Those that must have rows.
+
+    Returns:
+        The config with nothing left open, the data, the method with its training rows, and what was chosen.
+
+    Raises:
+        InputError: Something given is wrong.
+    """
+    rules = [config.training.selection, *config.training.also_select]
+    check_loggers(config.training)
+    table = build_table(build_source(config), rules, splits)
+    if config.encoder is not None:
+        table = encode_table(table, config, display)
+    config, chosen = fitted(config, table.info)
+    config = complete_parts(config)
+    if chosen:
+        table = replace(table, metadata=table.metadata | {"chosen to fit the data": "; ".join(chosen)})
+    algorithm = build_algorithm(config, table.info)
+    check_fits(algorithm, table, config.network.name)
+    check_attributes(config, algorithm, table)
+    check_watch(config.training.watch, table)
+    check_estimates(rules, algorithm, config.method.name)
+    algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display))
+    return config, table, algorithm, chosen
+
+
 def _train_into(
     out: Path,
     config: RunConfig,
@@ -92,7 +128,9 @@ def _train_into(
     checkpoint_seconds: float,
 ) -> Path:
     """Train and write; the folder is locked."""
-    fabric = build_fabric(config.training, _loggers(config, out))
+    fabric = build_fabric(config.training)
+    display = display if display is not None and fabric.is_global_zero else Display()
+    loggers = Loggers(chosen_loggers(config.training) if fabric.is_global_zero else (), out, display.say)
     if fabric.is_global_zero:
         if not (out / files.CONFIG).is_file():
             files.write_text(out / files.CONFIG, config.to_yaml())
@@ -105,17 +143,43 @@ def _train_into(
         config.training,
         fabric,
         out / files.RESUME,
-        display if display is not None and fabric.is_global_zero else Display(),
-        loggers=tuple(fabric.loggers),
+        display,
+        loggers=(loggers,),
         checkpoint_seconds=checkpoint_seconds,
     )
-    with fit.display:
-        fit.run(resume=resume and (out / files.RESUME).is_file())
-    if fabric.is_global_zero:
-        _write(fit, config, out)
-        _finish(out, page)
+    with loggers.closing():
+        loggers.log_options(files.flat_options(config))
+        with fit.display:
+            fit.run(resume=resume and (out / files.RESUME).is_file())
+        if fabric.is_global_zero:
+            report = write_run(fit, config, out)
+            _finish(out, page)
+            loggers.log_report(report, fit.progress.total_steps)
     fabric.barrier()
     return out
+
+
+def training_rows(table: DataTable, algorithm: Algorithm, epochs: int, display: Display | None) -> TrainingRows:
+    """Return what a method may look at once; attributes only if it declares that it needs them."""
+    train = _rows_of(table, "train")
+    return replace(
+        train,
+        attribute=table.attribute[table.split["train"]] if algorithm.needs_attributes else None,
+        epochs=epochs,
+        held_out=_rows_of(table, "valid"),
+        report=(display or Display()).say,
+    )
+
+
+def _rows_of(table: DataTable, split: str) -> TrainingRows:
+    """Return the rows of a split without attributes."""
+    rows, names = table.split[split], table.row_names
+    return TrainingRows(
+        label=table.label[rows],
+        view_inputs=table.view_inputs(split),
+        names=None if names is None else [names[row] for row in rows.tolist()],
+        numbers=rows,
+    )
 
 
 def _finish_again(out: Path, page: bool, first: bool) -> Path:
@@ -134,17 +198,6 @@ def _finish(out: Path, page: bool) -> Path:
     return out
 
 
-def _loggers(config: RunConfig, out: Path) -> list[Any]:
-    if not config.training.tensorboard:
-        return []
-    from lightning_fabric.loggers import TensorBoardLogger
-
-    try:
-        return [TensorBoardLogger(out, name="", version="tensorboard")]
-    except ModuleNotFoundError as error:
-        raise InputError("--tensorboard true needs TensorBoard: `pip install tensorboard`, or leave it out") from error
-
-
 def _needed_bytes(algorithm: Algorithm, table: DataTable, num_rules: int) -> int:
     """Estimate the room for two checkpoints with Adam's moments, the selected weights and predictions."""
     state = sum(
@@ -152,49 +205,3 @@ def _needed_bytes(algorithm: Algorithm, table: DataTable, num_rules: int) -> int
     )
     predictions = 8 * len(table.label_names) * len(table.split["test"])
     return 2 * state * (3 + num_rules) + predictions + 16 * 2**20
-
-
-def _write(fit: Fit, config: RunConfig, out: Path) -> None:
-    """Judge what was trained and write the folder; the report comes last, so a finished run has it all."""
-    started = time.monotonic()
-    algorithm, table, rules = fit.algorithm, fit.table, fit.rules
-    minority = describe_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
-    warnings = [
-        *table.notes,
-        *fit.progress.warnings,
-        *warn_of_minority(minority, table.info.num_rows, algorithm.attributes),
-    ]
-    warnings += unanswered(fit)
-    prior = summary.describe_prior(algorithm, table)
-    blocks, test_rows = judge_selections(fit)
-    files.write_text(out / files.CONFIG, config.to_yaml())
-    fit.record.write(out / files.METRICS)
-    test_rows.save(out / files.PREDICTIONS)
-    validation_predictions(fit).save(out / files.VALIDATION)
-    checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": algorithm.state_dict()})
-    training = config.training
-    report = {
-        "method": config.method.name,
-        "method_options": config.method.options,
-        "data": summary.describe_data(config, table),
-        "network": summary.describe_network(config, algorithm),
-        "encoder": getattr(table.inputs, "description", None),
-        "seed": training.seed,
-        "epochs": fit.progress.epoch,
-        "epochs_per_stage": fit.record.epochs_per_stage(),
-        "steps": fit.progress.total_steps,
-        "training": {k: v for k, v in vars(training).items() if k not in ("seed", "epochs")},
-        **blocks[training.selection],
-        "other_selections": [blocks[rule]["selection"] | {"test": blocks[rule]["test"]} for rule in rules[1:]],
-        "labels_read": summary.labels_read(algorithm, table, rules),
-        "watched_labels_read": labels_watched(training.watch, table),
-        "group_prior": prior,
-        "attributes": None if algorithm.attributes is None else algorithm.attributes.describe(),
-        "evidence": None if algorithm.attributes is None else algorithm.attributes.evidence,
-        "estimated_minority": minority,
-        "diagnostics_labels_read": {"train": ["label", "attribute"] if table.has_attributes("train") else ["label"]},
-        "warnings": warnings,
-        "environment": summary.environment(fit.fabric.device),
-        "seconds": {"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
-    }
-    files.write_json(out / files.REPORT, report)
