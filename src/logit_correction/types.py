@@ -91,6 +91,20 @@ class DataInfo:
         if not self.attribute_names:
             object.__setattr__(self, "attribute_names", tuple(str(i) for i in range(self.num_attributes)))
 
+    def chosen_correlation(self, choice: str) -> Correlation:
+        """Return the correlation to go by: ``one-to-one``, or with ``known`` the data source's.
+
+        Raises:
+            InputError: If the source knows none.
+        """
+        if choice == "one-to-one":
+            return Correlation.one_to_one(self.num_labels)
+        if self.correlation is None:
+            raise InputError(
+                "correlation=known needs a data source that knows which labels go with which attribute values"
+            )
+        return self.correlation
+
 
 @dataclass(frozen=True)
 class ViewInputs:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from logit_correction.attributes.base import Builder, known_correlation
+from logit_correction.attributes.base import Builder
 from logit_correction.attributes.folds import FoldNetworks
 from logit_correction.attributes.heads import HeadTraining
 from logit_correction.attributes.kept_heads import Head, KeptHeads, answers
@@ -136,7 +136,7 @@ class CrossFitted(FoldNetworks, HeadsOnViews):
 
     def choose_correlation(self, info: DataInfo) -> Correlation:
         """Return label j with value j, or the data source's table."""
-        return known_correlation(self.choice, info)
+        return info.chosen_correlation(self.choice)
 
     def setup(self, rows: TrainingRows) -> None:
         """Take in the labels; find the views, so that one that does not apply is told at once."""
