@@ -26,6 +26,7 @@ OTHERS = {
     "deterministic": "Trainer(deterministic=...)",
     "threads": "torch.set_num_threads(...)",
     "log_every": "Trainer(log_every_n_steps=...)",
+    "logger": "Trainer(logger=...)",
     "tensorboard": "Trainer(logger=...)",
     "selection": "ModelCheckpoint(monitor=..., mode='max') and rules=[...]",
     "also_select": "rules=[...]",

@@ -18,7 +18,12 @@ Metrics = Callable[..., Any] | Mapping[str, Callable[..., Any]]
 
 
 def metric_frame(rows: Predictions, metrics: Metrics | None, estimated: bool) -> MetricFrame:
-    """Return the metrics of predictions by attribute; see ``TrainedRun.metric_frame``.
+    """Return fairlearn's ``MetricFrame`` of predictions, by attribute; rows without one are left out.
+
+    Args:
+        rows: In ``TrainedRun.metric_frame`` those of a split, ``test``, ``valid`` or ``train``.
+        metrics: One, or several by name, of true and predicted labels as numbers; by default the count and accuracies.
+        estimated: Take the attribute that the run's estimator finds.
 
     Raises:
         InputError: If fairlearn is not installed, or no row has an attribute.
