@@ -40,6 +40,9 @@ def test_table_has_a_row_for_each_group_and_the_figures_below(command: Any, fini
     for group in test["groups"]:
         shown = rf"^{group['label']} +{group['attribute']} +{group['count']} +{100 * group['accuracy']:.1f} "
         assert re.search(shown, outcome.out, re.MULTILINE), shown
+    for row in test["by_attribute"]:
+        figures = " +".join(f"{100 * row[name]:.1f}" for name in ("accuracy", "auroc", "f1", "ece"))
+        assert re.search(rf"^{row['attribute']} +{row['count']} +{figures} *$", outcome.out, re.MULTILINE)
     last = outcome.out.splitlines()[-1]
     assert last.startswith(f"accuracy %: average {100 * test['average']:.1f}, group-balanced ")
     for name in ("worst-group", "worst-class", "minority", "majority"):

@@ -71,11 +71,30 @@ def _show(figures: dict[str, Any], title: str, estimated: dict[str, Any] | None)
         attribute = "unknown" if group["attribute"] is None else str(group["attribute"])
         table.add_row(escape(str(group["label"])), escape(attribute), *_cells(group), *margins)
     console.print(table)
+    _show_attributes(figures["by_attribute"], console)
     names = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority", "adjusted_average")
     shown = ", ".join(
         f"{name.replace('_', '-')} {percent(figures[name])}" for name in names if figures.get(name) is not None
     )
     console.print(f"accuracy %: {shown}", highlight=False, soft_wrap=True)
+
+
+def _show_attributes(rows: list[dict[str, Any]], console: Console) -> None:
+    """Print the figures of each attribute value, all labels together; nothing where none is known."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    if not rows:
+        return
+    table = Table(title="by attribute, all labels together", title_justify="left", title_style="", box=None)
+    table.pad_edge = False
+    table.add_column("attribute")
+    for name in ("rows", "accuracy %", "AUROC %", "macro F1 %", "calibration error %"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        shown = (percent(row[name]) for name in ("accuracy", "auroc", "f1", "ece"))
+        table.add_row(escape(row["attribute"]), f"{row['count']:,}", *shown)
+    console.print(table)
 
 
 def _show_estimated(estimated: dict[str, Any], console: Console) -> None:

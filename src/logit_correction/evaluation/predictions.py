@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.evaluation.estimated import EstimatedAttributes
+from logit_correction.evaluation.quality import probabilities
 from logit_correction.files import replacing
 from logit_correction.types import InputError
 
@@ -121,9 +122,7 @@ class Predictions:
     @cached_property
     def probabilities(self) -> Array:
         """(N, L) float64, the softmax of the logits."""
-        shifted = self.logits.astype(np.float64) - self.logits.max(axis=1, keepdims=True)
-        weight = np.exp(shifted)
-        return weight / weight.sum(axis=1, keepdims=True)
+        return probabilities(self.logits)
 
     def unique(self) -> Predictions:
         """Return each row once, in order; processes that share an epoch repeat rows to fill their batches."""

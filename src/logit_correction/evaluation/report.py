@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,14 +12,12 @@ import torch
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
+from logit_correction.evaluation.group_frame import group_frame
+from logit_correction.evaluation.quality import QUALITY, probabilities, quality, quality_by_attribute
 from logit_correction.functional.groups import (
-    group_accuracy,
     group_balanced_accuracy,
-    group_count,
-    group_margin,
     group_mean,
     group_membership,
-    wilson_interval,
     worst_group_accuracy,
 )
 from logit_correction.functional.losses import margin
@@ -27,7 +25,7 @@ from logit_correction.functional.losses import margin
 if TYPE_CHECKING:
     from logit_correction.evaluation.predictions import Predictions
 
-_FIGURES = ("accuracy", "low", "high", "margin_min", "margin_mean")
+_FIGURES = ("accuracy", "low", "high", "margin_min", "margin_mean", "ece")
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,8 @@ class GroupReport:
     Attributes:
         groups: One row per group with ``label`` and ``attribute`` (names; attribute None where unknown),
             ``count``, ``correct``, ``accuracy`` with the ends ``low`` and ``high`` of its 95 % Wilson
-            interval, ``margin_min`` (the group's margin of Appendix C) and ``margin_mean``, all NaN where the
-            group is empty, and ``minority`` (None where no correlation is known).
+            interval, ``margin_min`` (the group's margin of Appendix C), ``margin_mean`` and ``ece``, all NaN where
+            the group is empty, and ``minority`` (None where no correlation is known).
         count: N, the number of rows, those of unknown attribute included.
         average: Accuracy over all rows.
         group_balanced: Mean of the groups' accuracies (eq. 2).
@@ -54,6 +52,11 @@ class GroupReport:
         adjusted_average: Mean of the groups' accuracies, each weighted by the group's share of the training rows,
             as the average accuracy on Waterbirds is reported; None where these shares are not given, where groups
             overlap, and where a group with training rows has none here.
+        auroc: Area under the ROC curve over all rows, of each label against the others, mean over labels.
+        f1: Mean F1 of the labels over all rows.
+        ece: Expected calibration error over all rows, in 15 bins.
+        by_attribute: One row per attribute value, all labels together, with ``attribute``, ``count``, ``accuracy``,
+            ``auroc``, ``f1`` and ``ece``, NaN where not defined; no row where no attribute is known.
     """
 
     groups: pd.DataFrame
@@ -67,6 +70,10 @@ class GroupReport:
     minority_margin: float | None = None
     majority_margin: float | None = None
     adjusted_average: float | None = None
+    auroc: float | None = None
+    f1: float | None = None
+    ece: float | None = None
+    by_attribute: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @classmethod
     def from_predictions(
@@ -144,7 +151,8 @@ class GroupReport:
             raise ValueError(f"groups has {len(groups)} rows, but membership has {membership.shape[1]} columns")
         prediction = logits.argmax(dim=1)
         right = prediction == label
-        frame = _group_frame(prediction, label, margin(logits, label), membership, groups, minority)
+        probability, codes, table = probabilities(logits.numpy()), label.numpy(), membership.numpy()
+        frame = group_frame(prediction, probability, label, margin(logits, label), membership, groups, minority)
         by_label = group_membership(label, torch.zeros_like(label), logits.shape[1], 1)
         balanced = group_balanced_accuracy(prediction, label, membership) if attributes_known else None
         worst = worst_group_accuracy(prediction, label, membership) if attributes_known else None
@@ -153,8 +161,11 @@ class GroupReport:
             for name, chosen in (("minority", minority), ("majority", ~minority)):
                 sides[name] = _number(group_mean(right, membership[:, chosen].any(dim=1, keepdim=True)))
                 sides[f"{name}_margin"] = _number(frame.loc[chosen.numpy(), "margin_min"].mean())
+        overall = quality(probability, codes)
         return cls(
             groups=frame,
+            by_attribute=quality_by_attribute(probability, codes, table, frame["attribute"].tolist()),
+            **{name: _number(overall[name]) for name in ("auroc", "f1", "ece")},
             count=len(label),
             average=_number(right.double().mean()),
             group_balanced=_number(balanced),
@@ -165,7 +176,13 @@ class GroupReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ``test`` block of ``report.json``: strict JSON values, None for what is not defined."""
-        block = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "groups"}
+        frames = ("groups", "by_attribute")
+        block = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in frames}
+        block["by_attribute"] = [
+            {"attribute": str(row["attribute"]), "count": int(row["count"])}
+            | {name: _number(row[name]) for name in QUALITY}
+            for row in self.by_attribute.to_dict("records")
+        ]
         block["groups"] = [
             {
                 "label": str(row["label"]),
@@ -197,37 +214,6 @@ def _minority_groups(correlation: Correlation, num_labels: int, num_attributes: 
     label = torch.arange(num_labels).repeat_interleave(num_attributes)
     attribute = torch.arange(num_attributes).repeat(num_labels)
     return correlation.is_minority(label, attribute)
-
-
-def _group_frame(
-    prediction: Tensor,
-    label: Tensor,
-    margins: Tensor,
-    membership: Tensor,
-    names: pd.DataFrame,
-    minority: Tensor | None,
-) -> pd.DataFrame:
-    """One row per group, as described at ``GroupReport.groups``."""
-    count = group_count(membership)
-    correct = membership[prediction == label].sum(dim=0)
-    low, high = wilson_interval(correct, count)
-    empty = (count == 0).numpy()
-    frame = pd.DataFrame(
-        {
-            "label": names["label"].to_numpy(dtype=object),
-            "attribute": names["attribute"].to_numpy(dtype=object),
-            "count": count.numpy(),
-            "correct": correct.numpy(),
-            "accuracy": group_accuracy(prediction, label, membership).numpy(),
-            "low": np.where(empty, np.nan, low.numpy()),
-            "high": np.where(empty, np.nan, high.numpy()),
-            "margin_min": group_margin(margins, membership).double().numpy(),
-            "margin_mean": group_mean(margins, membership).numpy(),
-        }
-    )
-    values = [None] * len(frame) if minority is None else minority.tolist()
-    frame["minority"] = pd.Series(values, dtype=object)
-    return frame
 
 
 def _number(value: Any) -> float | None:

@@ -1,1 +1,1 @@
-"""Faces of the library for users of others: the same training under their names, one file or folder each."""
+"""Logit correction inside other people's training code, one file a framework; each needs that framework alone."""

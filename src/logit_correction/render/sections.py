@@ -15,6 +15,7 @@ from logit_correction.render.folder import Series
 from logit_correction.render.formatting import format_name, format_percent, is_missing
 from logit_correction.render.image_uris import checked_uri, image_width
 from logit_correction.render.plots import curves, group_bars, group_heatmaps, label_shares, prior_heatmaps
+from logit_correction.render.quality import quality
 from logit_correction.render.settings import environment, labels_read, run_settings, train_counts
 from logit_correction.render.tables import describe_selection
 from logit_correction.render.verdict import verdict
@@ -63,6 +64,7 @@ def part(comparison: Comparison, several: bool) -> dict[str, Any]:
         "named": comparison.named,
         "rows": _rows(series, comparison.named),
         "groupings": _groupings(comparison),
+        "quality": quality(series),
         "curves": curves({one.name: one.runs[0].metrics for one in series}, {one.name: one.color for one in series}),
         "several_seeds": any(len(one.runs) > 1 for one in series),
         "evidence": _evidence(series),

@@ -13,11 +13,14 @@ from torch import Tensor
 
 from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.stores import InputStore
+from logit_correction.data.table import DataTable
 from logit_correction.data.tabular_io import read_frame
 from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.evaluation.predict import collect
+from logit_correction.evaluation.predictions import Predictions
 from logit_correction.runs import summary
 from logit_correction.runs.encode import encode_table
+from logit_correction.runs.folder import PREDICTIONS
 from logit_correction.runs.new_files import labelled_images
 from logit_correction.runs.new_rows import Names, NewInputs, labelled
 from logit_correction.training.estimates import estimate_rows, estimate_split
@@ -40,6 +43,21 @@ def judge_split(run: TrainedRun, split: str) -> dict[str, Any]:
     Raises:
         InputError: If there is no such split, or the data cannot be read.
     """
+    return summary.judge(*_predicted(run, split))
+
+
+def predictions_of_split(run: TrainedRun, split: str) -> Predictions:
+    """Return what a run predicts of a split of its data; of the test what it kept, others are read anew.
+
+    Raises:
+        InputError: If there is no such split, or the data cannot be read.
+    """
+    kept = run.path / PREDICTIONS
+    return Predictions.load(kept) if split == "test" else summary.predictions_of(*_predicted(run, split))
+
+
+def _predicted(run: TrainedRun, split: str) -> tuple[DataTable, str, Tensor, EstimatedAttributes | None]:
+    """Return the data of a run, the split, its logits (n, L), and what is estimated of its rows."""
     if split not in SPLITS:
         raise InputError(f"{split!r} is no split: give test, valid or train, or new rows with their labels")
     table = run.source.build().check()
@@ -50,7 +68,7 @@ def judge_split(run: TrainedRun, split: str) -> dict[str, Any]:
     batches = BatchLoader(table, split, batch_size=size, device=run.device, workers=workers).epoch()
     algorithm = run.algorithm
     logits = collect(lambda batch: {"logits": algorithm.predict(batch.inputs)}, batches)["logits"]
-    return summary.judge(table, split, logits, estimate_split(algorithm, table, split))
+    return table, split, logits, estimate_split(algorithm, table, split)
 
 
 def judge_new(run: TrainedRun, data: Path | NewInputs, label: Names | None, attribute: Names | None) -> dict[str, Any]:

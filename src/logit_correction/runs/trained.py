@@ -27,7 +27,8 @@ from logit_correction.runs import folder as files
 from logit_correction.runs import summary
 from logit_correction.runs.assemble import build_algorithm, build_source
 from logit_correction.runs.encode import Encoder, before_encoder
-from logit_correction.runs.judging import Part, judge_new, judge_split
+from logit_correction.runs.fairness import Metrics, metric_frame
+from logit_correction.runs.judging import Part, judge_new, judge_split, predictions_of_split
 from logit_correction.runs.new_rows import Names, NewInputs, are_files, store_of
 from logit_correction.runs.parts import complete_parts
 from logit_correction.training import checkpoint
@@ -74,9 +75,7 @@ class TrainedRun(os.PathLike[str]):
         """Return the folder."""
         return str(self.path)
 
-    def __str__(self) -> str:
-        """Return the folder, which is what a text of a path is wanted for."""
-        return str(self.path)
+    __str__ = __fspath__  # which is what a text of a path is wanted for
 
     def __truediv__(self, name: str) -> Path:
         """Return the path of one of its files."""
@@ -223,6 +222,10 @@ class TrainedRun(os.PathLike[str]):
         if isinstance(data, str) and label is None:
             return judge_split(self, data)
         return judge_new(self, data, label, attribute)
+
+    def metric_frame(self, split: str = "test", metrics: Metrics | None = None, estimated: bool = False) -> Any:
+        """Return fairlearn's ``MetricFrame`` of a split of its data, by attribute; see ``runs.fairness``."""
+        return metric_frame(predictions_of_split(self, split), metrics, estimated)
 
     @property
     def inputs_info(self) -> DataInfo:

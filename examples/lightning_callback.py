@@ -1,0 +1,67 @@
+"""Logit correction for an ordinary LightningModule, by a callback; the module itself knows nothing of it.
+
+    python examples/lightning_callback.py
+
+What it takes: the module computes its loss by ``self.criterion``, and a batch carries the numbers of its rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import lightning
+import torch
+from pytorch_loop import BATCH, build_network, rows_of
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from logit_correction.integrations.lightning import CorrectLogits
+from logit_correction.integrations.metrics import GroupBalancedAccuracy, WorstGroupAccuracy
+
+
+class DigitReader(lightning.LightningModule):
+    """An ordinary classifier."""
+
+    def __init__(self, epochs: int) -> None:
+        super().__init__()
+        self.epochs, self.network, self.criterion = epochs, build_network(), nn.CrossEntropyLoss()
+        self.group_balanced, self.worst_group = GroupBalancedAccuracy(10, 10), WorstGroupAccuracy(10, 10)
+
+    def training_step(self, batch: tuple[Tensor, Tensor, Tensor], number: int) -> Tensor:
+        inputs, label, _ = batch
+        return self.criterion(self.network(inputs), label)
+
+    def test_step(self, batch: tuple[Tensor, Tensor, Tensor], number: int) -> None:
+        inputs, label, attribute = batch
+        logits = self.network(inputs)
+        self.group_balanced.update(logits, label, attribute)
+        self.worst_group.update(logits, label, attribute)
+        self.log_dict({"group_balanced": self.group_balanced, "worst_group": self.worst_group})
+
+    def configure_optimizers(self) -> dict[str, object]:
+        optimizer = torch.optim.Adam(self.parameters(), lr=2e-3)
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.epochs),
+        }
+
+
+def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
+    lightning.seed_everything(seed, verbose=False)
+    inputs, label, _ = rows_of("train")
+    train = DataLoader(TensorDataset(inputs, label, torch.arange(len(label))), batch_size=BATCH, shuffle=True)
+    correct = CorrectLogits(inputs, label, index=2, epochs=epochs, batch_size=BATCH, seed=seed, threads=1)
+    options = {"logger": False, "enable_checkpointing": False, "enable_model_summary": False}
+    trainer = lightning.Trainer(max_epochs=epochs, callbacks=[correct], accelerator="cpu", devices=1, **options)
+    module = DigitReader(epochs)
+    trainer.fit(module, train)
+    print(correct.estimates.sentence)
+    (figures,) = trainer.test(module, DataLoader(TensorDataset(*rows_of("test")), batch_size=1000), verbose=False)
+    return figures
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--seed", type=int, default=0)
+    print(main(**vars(parser.parse_args())))

@@ -1,0 +1,142 @@
+"""A Lightning callback that estimates the attributes before the training and corrects a module's loss by them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from logit_correction.errors import InputError
+from logit_correction.integrations.estimating import estimate
+from logit_correction.integrations.needed import lightning
+from logit_correction.runs.estimate import AttributeEstimates
+
+if TYPE_CHECKING:
+    from lightning.pytorch import Callback
+else:
+    Callback = lightning().Callback
+
+
+class CorrectLogits(Callback):
+    """Gives an ordinary LightningModule logit correction, without a change to its code.
+
+    What the module has to keep to:
+
+    - It computes its training loss by a module of its own, such as ``self.criterion = nn.CrossEntropyLoss()``, called
+      as ``self.criterion(logits, label)`` with the logits of the whole batch.
+    - Each training batch carries the numbers of its rows, 0..N-1, in the order of the rows that were given here.
+
+    Before the training the callback estimates the attribute of every row by ``estimate_attributes``. In each training
+    step it adds the log prior of the batch's rows to the logits that the criterion is given (eq. 7). Validation, test
+    and prediction see the plain logits. Where nothing was found nothing is added. With several processes the first one
+    estimates for all. The estimates lie in the trainer's checkpoints, and a training that is resumed does not estimate
+    again.
+
+    Attributes:
+        estimates: What was estimated; None before the training, and after it was resumed.
+        log_prior: (N, L), what is added to the logits of each row; None before the training.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        *,
+        criterion: str = "criterion",
+        index: str | int = "index",
+        estimates: AttributeEstimates | None = None,
+        strength: float = 1.0,
+        **options: Any,
+    ) -> None:
+        """Say on which rows the module is trained.
+
+        Args:
+            data: The training rows, or a data source, as ``estimate_attributes`` takes them.
+            label: (N,) their labels, numbered like the columns of the logits.
+            criterion: Name of the module's loss.
+            index: Where a batch has the numbers of its rows: the key of a mapping, or the place in a sequence.
+            estimates: What was estimated before; then ``data`` is not looked at.
+            strength: Factor of log P.
+            **options: Those of ``estimate_attributes``, such as ``estimator``, ``network`` and ``epochs``.
+        """
+        super().__init__()
+        self.data, self.label, self.options = data, label, options
+        self.criterion, self.index, self.strength = criterion, index, strength
+        self.estimates, self.log_prior = estimates, None if estimates is None else _log_prior(estimates)
+        self._rows: Tensor | None = None
+        self._hook: Any = None
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Find the criterion, so that what is wrong is told before the long work."""
+        if stage == "fit" and not isinstance(getattr(pl_module, self.criterion, None), nn.Module):
+            raise InputError(
+                f"{type(pl_module).__name__} has no loss {self.criterion!r} that is a torch.nn.Module: set "
+                f"self.{self.criterion} = nn.CrossEntropyLoss() and call it in training_step, or name it by criterion="
+            )
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        """Estimate, unless a checkpoint brought the estimates, and correct what the criterion is given from now on."""
+        if self.log_prior is None:
+            if trainer.is_global_zero:
+                self.estimates = estimate(self.data, self.label, **self.options)
+                self.log_prior = _log_prior(self.estimates)
+            self.log_prior = trainer.strategy.broadcast(self.log_prior)
+        self.log_prior = self.log_prior.to(pl_module.device)
+        self._hook = getattr(pl_module, self.criterion).register_forward_pre_hook(self._corrected)
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        """Note which rows the batch has."""
+        self._rows = self._checked(batch)
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Forget them."""
+        self._rows = None
+
+    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
+        """Leave the criterion as it was."""
+        self.teardown(trainer, pl_module, "fit")
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Leave the criterion as it was, also after an error."""
+        if self._hook is not None:
+            self._hook.remove()
+        self._hook = self._rows = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what is corrected by, for the trainer's checkpoint."""
+        return {"log_prior": None if self.log_prior is None else self.log_prior.cpu()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take up what ``state_dict`` returned."""
+        self.log_prior = state_dict["log_prior"]
+
+    def _checked(self, batch: Any) -> Tensor:
+        """Return the numbers of a batch's rows."""
+        try:
+            found = batch[self.index]
+        except (KeyError, IndexError, TypeError):
+            found = None
+        if not isinstance(found, Tensor) or found.dim() != 1 or found.is_floating_point():
+            raise InputError(
+                f"training batches hold no row numbers (B,) at {self.index!r}: let the dataset return each row's "
+                "number too, and give index= the key or the place where it does"
+            )
+        return found
+
+    def _corrected(self, criterion: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return what the criterion is to be given: the logits with the log prior of their rows added."""
+        if self._rows is None or not torch.is_grad_enabled():
+            return None
+        assert self.log_prior is not None
+        logits, shape = given[0], (len(self._rows), self.log_prior.shape[1])
+        if tuple(logits.shape) != shape:
+            raise InputError(
+                f"{self.criterion} was given logits of shape {tuple(logits.shape)} for {shape[0]} rows and {shape[1]} "
+                "labels: call it with the logits of the whole batch"
+            )
+        return (logits + self.strength * self.log_prior[self._rows], *given[1:])
+
+
+def _log_prior(estimates: AttributeEstimates) -> Tensor:
+    return torch.from_numpy(estimates.log_prior_of_rows())

@@ -1,0 +1,118 @@
+"""The half of a LightningModule that judges a method of this package: on its validation rows and on its test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from logit_correction.config import TrainingConfig
+from logit_correction.data.loading import BatchLoader, evaluation_batch
+from logit_correction.data.table import DataTable
+from logit_correction.integrations.lightning_parts import Batches
+from logit_correction.integrations.needed import lightning
+from logit_correction.methods.base import Algorithm
+from logit_correction.runs import summary
+from logit_correction.training.estimates import estimate_split
+from logit_correction.training.rules.base import ValidationRows
+from logit_correction.training.selection import scored, validation_groups
+from logit_correction.types import Batch, Inputs
+
+if TYPE_CHECKING:
+    from lightning.pytorch import LightningModule
+else:
+    LightningModule = lightning().LightningModule
+
+#: Figures of the test split that are logged.
+_TEST = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority", "auroc", "f1", "ece")
+
+
+class JudgedModule(LightningModule):
+    """Predicts by a method, and judges it.
+
+    Attributes:
+        algorithm: The method.
+        table: The data.
+        config: Options of the training.
+        figures: The test block of ``report.json`` after ``trainer.test``.
+    """
+
+    algorithm: Algorithm
+    table: DataTable
+    config: TrainingConfig
+
+    def judge_by(self, rules: Sequence[str]) -> None:
+        """Choose the selection rules whose scores are logged, beside those that always are."""
+        self.scored = scored(list(rules))
+        self.valid_groups = validation_groups(self.table, list(rules))
+        self.figures: dict[str, Any] = {}
+        self._predicted: list[Tensor] = []
+        self._logits: list[Tensor] = []
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """Return logits (B, L), uncorrected: the ones to predict with."""
+        return self.algorithm.predict(inputs)
+
+    def loader(self, split: str, **options: Any) -> BatchLoader:
+        """Return a loader of the rows of a split, in order and without attributes unless told otherwise."""
+        size = evaluation_batch(self.table.inputs)
+        options = {"batch_size": size, "device": self.device, "workers": self.config.workers, **options}
+        return BatchLoader(self.table, split, **options)
+
+    def val_dataloader(self) -> Batches:
+        """Return the validation rows in order."""
+        return Batches(self.loader("valid"))
+
+    def test_dataloader(self) -> Batches:
+        """Return the test rows in order."""
+        return Batches(self.loader("test"))
+
+    def on_validation_epoch_start(self) -> None:
+        """Forget the predictions of the epoch before."""
+        self._predicted = []
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Predict a batch."""
+        self._predicted.append(self.algorithm.predict(batch.inputs).argmax(1).cpu())
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the scores of the rules, NaN before the last stage."""
+        if self.trainer.sanity_checking or not self._predicted:
+            return
+        if self.algorithm.stage + 1 < self.algorithm.num_stages:
+            self.log_dict(dict.fromkeys(self.scored, float("nan")))
+            return
+        rows = self._validation_rows(torch.cat(self._predicted))
+        scores = {name: rule.score(rows) for name, rule in self.scored.items()}
+        self.log_dict({name: float("nan") if score is None else score for name, score in scores.items()})
+
+    def _validation_rows(self, prediction: Tensor) -> ValidationRows:
+        """Return what rules may look at of the validation rows, the first ones if the trainer takes no more."""
+        count, info = len(prediction), self.table.info
+        estimate = None
+        if any(rule.needs_estimate for rule in self.scored.values()):
+            estimate = estimate_split(self.algorithm, self.table, "valid")
+            estimate = estimate and replace(estimate, attribute=estimate.attribute[:count])
+        groups = None if self.valid_groups is None else self.valid_groups[:count]
+        label = self.table.label[self.table.split["valid"]][:count]
+        return ValidationRows(prediction, label, info.num_labels, groups, estimate)
+
+    def on_test_epoch_start(self) -> None:
+        """Forget the logits of the test before."""
+        self._logits = []
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        """Predict a batch."""
+        self._logits.append(self.algorithm.predict(batch.inputs).float().cpu())
+
+    def on_test_epoch_end(self) -> None:
+        """Judge the test rows by group."""
+        logits = torch.cat(self._logits)
+        if len(logits) < len(self.table.split["test"]):  # as Trainer(limit_test_batches=...) and fast_dev_run have it
+            return
+        self.figures = summary.judge(self.table, "test", logits, estimate_split(self.algorithm, self.table, "test"))
+        known = {name: self.figures[name] for name in _TEST if self.figures[name] is not None}
+        self.log_dict({f"test_{name}": value for name, value in known.items()})

@@ -1,0 +1,124 @@
+"""What a method in Lightning is made of: a run's options without those of its loop, batches, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from torch import nn
+
+from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig
+from logit_correction.data.loading import BatchLoader
+from logit_correction.errors import InputError
+from logit_correction.runs.api import Part, config_of
+from logit_correction.runs.parts import Checked, complete, with_known
+from logit_correction.training.checkpoint import Progress, shallow
+from logit_correction.types import Batch, Stage
+
+#: Options of our own loop -> what does the same here.
+OTHERS = {
+    "device": "Trainer(accelerator=...)",
+    "devices": "Trainer(devices=1)",
+    "nodes": "Trainer(num_nodes=1)",
+    "precision": "Trainer(precision=...)",
+    "gradient_clip": "Trainer(gradient_clip_val=...), which clips each network by itself",
+    "deterministic": "Trainer(deterministic=...)",
+    "threads": "torch.set_num_threads(...)",
+    "log_every": "Trainer(log_every_n_steps=...)",
+    "logger": "Trainer(logger=...)",
+    "tensorboard": "Trainer(logger=...)",
+    "selection": "ModelCheckpoint(monitor=..., mode='max') and rules=[...]",
+    "also_select": "rules=[...]",
+    "watch": "trainer.test(...)",
+}
+
+#: Name of a network that a function of the user's builds, which cannot be found again by a name.
+_GIVEN = "(given)"
+
+
+def run_config(
+    parts: Mapping[str, Part | None],
+    network: Part | Callable[[], nn.Module] | None,
+    preset: str | None,
+    views: Mapping[str, list[str]],
+    rules: Sequence[str],
+    training: Mapping[str, Any],
+) -> RunConfig:
+    """Return the checked config of a run that a trainer of another library trains.
+
+    Args:
+        parts: Part -> what is given for it; None is left out.
+        network: A part as well, or a function without arguments that builds a network.
+        preset: Name of a preset.
+        views: ``shortcut`` or ``legitimate`` -> views that a person knows.
+        rules: Selection rules whose scores are wanted.
+        training: Options of the training.
+
+    Raises:
+        InputError: Something given is wrong, or is the trainer's to choose.
+    """
+    for name in training:
+        if name in OTHERS:
+            raise InputError(f"{name} is an option of our own loop: take {OTHERS[name]} here")
+    given = {name: part for name, part in parts.items() if part is not None}
+    own: Checked | None = None
+    if isinstance(network, str | Mapping | ComponentConfig):
+        given["network"] = network
+    elif network is not None:
+        own = _of_function(network)
+    config = config_of(given, preset, {**training, "also_select": list(rules)})
+    if own is not None:
+        config = replace(config, network=own)
+    known = {name: names for name, names in views.items() if names}
+    if known:
+        config = replace(config, method=with_known(config.method, known))
+    return complete(config)
+
+
+def _of_function(network: Callable[[], nn.Module]) -> Checked:
+    """Return the part of a network that a function builds."""
+    if isinstance(network, nn.Module) or not callable(network):
+        raise InputError("network must build a network when it is called: give `lambda: MyNetwork()`, not the network")
+    return Checked(_GIVEN, {}, cls=lambda info: network(), arguments={})
+
+
+def hyperparameters(config: RunConfig) -> dict[str, Any]:
+    """Return the arguments that make the module again, as plain values; a function that was given is left out."""
+    flat = config.to_dict()
+    options = [one.name for one in fields(TrainingConfig) if one.name not in OTHERS]
+    chosen = {name: flat[name] for name in [*PARTS, *options] if name in flat}
+    if config.network.name == _GIVEN:
+        del chosen["network"]
+    return chosen | {"rules": list(config.training.also_select)}
+
+
+class Batches:
+    """The batches of a loader, for a trainer that knows nothing of epochs that begin in the middle.
+
+    Args:
+        loader: Yields the batches.
+        place: Returns the epoch and its first step; asked when an epoch begins.
+    """
+
+    def __init__(self, loader: BatchLoader, place: Callable[[], tuple[int, int]] = lambda: (0, 0)) -> None:
+        self.loader, self.place = loader, place
+
+    def __len__(self) -> int:
+        """Return the number of batches of an epoch."""
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Yield the batches of an epoch from where the training stands."""
+        yield from self.loader.epoch(*self.place())
+
+
+def kept(progress: Progress) -> dict[str, Any]:
+    """Return where a training stands as tensors and plain values."""
+    plan = None if progress.plan is None else shallow(progress.plan)
+    return {**shallow(progress), "plan": plan, "best": {}}
+
+
+def restored(plain: Mapping[str, Any]) -> Progress:
+    """Return where a training stood from what ``kept`` returned."""
+    return Progress(**{**plain, "plan": None if plain["plan"] is None else Stage(**plain["plan"])})

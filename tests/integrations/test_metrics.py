@@ -1,0 +1,129 @@
+"""Accuracy by group as torchmetrics metrics: the figures of ``GroupReport``, over any batches and processes."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import logit_correction
+from logit_correction import GroupReport, Predictions
+
+pytest.importorskip("torchmetrics")
+
+from logit_correction.integrations.metrics import (
+    GroupAccuracy,
+    GroupBalancedAccuracy,
+    WorstGroupAccuracy,
+)
+
+METRICS = {"groups": GroupAccuracy, "group_balanced": GroupBalancedAccuracy, "worst_group": WorstGroupAccuracy}
+
+WORKER = """
+import sys
+from pathlib import Path
+import torch, torch.distributed as dist
+from logit_correction.integrations.metrics import GroupAccuracy, GroupBalancedAccuracy, WorstGroupAccuracy
+folder, rank = Path(sys.argv[1]), int(sys.argv[2])
+dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+found = {}
+for kind in (GroupAccuracy, GroupBalancedAccuracy, WorstGroupAccuracy):
+    metric = kind(3, 4)
+    for batch in torch.load(folder / f"rows_{rank}.pt", weights_only=True):
+        metric.update(*batch)
+    found[kind.__name__] = metric.compute()
+torch.save(found, folder / f"found_{rank}.pt")
+dist.destroy_process_group()
+"""
+
+
+def drawn(rows: int, labels: int, attributes: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits, labels, and attributes of which some are unknown."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(rows, labels, generator=generator)
+    label = torch.randint(labels, (rows,), generator=generator)
+    return logits, label, torch.randint(-1, attributes, (rows,), generator=generator)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(1, 40), st.integers(2, 4), st.integers(1, 4), st.integers(0, 999), st.integers(1, 9))
+def test_figures_are_those_of_the_report(rows: int, labels: int, attributes: int, seed: int, batch: int) -> None:
+    logits, label, attribute = drawn(rows, labels, attributes, seed)
+    predictions = Predictions(
+        index=torch.arange(rows), label=label, logits=logits, attribute=attribute,
+        label_names=[f"{i}" for i in range(labels)], attribute_names=[f"{i}" for i in range(attributes)],
+    )  # fmt: skip
+    report = GroupReport.from_predictions(predictions)
+    found = {}
+    for name, kind in METRICS.items():
+        metric = kind(labels, attributes)
+        for part in torch.arange(rows).split(batch):
+            metric.update(logits[part], label[part], attribute[part])
+        found[name] = metric.compute()
+    if predictions.attribute is None:
+        assert all(bool(value.isnan().all()) for value in found.values())
+        return
+    expected = torch.tensor(report.groups["accuracy"].to_numpy(float)).view(labels, attributes)
+    torch.testing.assert_close(found["groups"].double(), expected, equal_nan=True, atol=1e-6, rtol=0)
+    assert float(found["group_balanced"]) == pytest.approx(report.group_balanced)
+    assert float(found["worst_group"]) == pytest.approx(report.worst_group)
+
+
+@pytest.mark.slow
+def test_two_processes_count_all_rows_once(tmp_path: Path) -> None:
+    logits, label, attribute = drawn(60, 3, 4, 0)
+    label[:20] = 0  # the first process sees other groups than the second, so means of means would differ
+    for rank, own in enumerate((slice(None, 20), slice(20, None))):
+        parts = torch.arange(60)[own].split(7)
+        torch.save([(logits[part], label[part], attribute[part]) for part in parts], tmp_path / f"rows_{rank}.pt")
+    source = Path(logit_correction.__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER, str(tmp_path), str(rank)],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        for worker in workers:
+            _, errors = worker.communicate(timeout=120)
+            assert worker.returncode == 0, errors
+    finally:
+        for worker in workers:
+            worker.kill()
+    for rank in range(2):
+        found = torch.load(tmp_path / f"found_{rank}.pt", weights_only=True)
+        for kind in METRICS.values():
+            whole = kind(3, 4)
+            whole.update(logits, label, attribute)
+            torch.testing.assert_close(found[kind.__name__], whole.compute(), equal_nan=True)
+
+
+def test_predicted_labels_serve_as_well_as_logits() -> None:
+    logits, label, attribute = drawn(30, 3, 2, 1)
+    of_logits, of_labels = GroupAccuracy(3, 2), GroupAccuracy(3, 2)
+    of_logits.update(logits, label, attribute)
+    of_labels.update(logits.argmax(1), label, attribute)
+    assert of_logits.compute().equal(of_labels.compute())
+
+
+@pytest.mark.parametrize(
+    ("label", "attribute", "said"),
+    [([3], [0], "Every label"), ([0], [2], "Every attribute"), ([0, 1], [0, 1], "one value a row")],
+)
+def test_what_does_not_fit_is_refused(label: list[int], attribute: list[int], said: str) -> None:
+    metric = WorstGroupAccuracy(3, 2)
+    with pytest.raises(ValueError, match=said):
+        metric.update(torch.tensor([0]), torch.tensor(label), torch.tensor(attribute))
+    assert math.isnan(float(metric.compute()))
