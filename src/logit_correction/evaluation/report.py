@@ -54,6 +54,18 @@ class GroupReport:
         adjusted_average: Mean of the groups' accuracies, each weighted by the group's share of the training rows,
             as the average accuracy on Waterbirds is reported; None where these shares are not given, where groups
             overlap, and where a group with training rows has none here.
+
+    >>> from logit_correction import Correlation, GroupReport, Predictions
+    >>> said = Predictions(
+    ...     index=[0, 1, 2],
+    ...     label=[0, 0, 1],
+    ...     attribute=[0, 1, 1],
+    ...     logits=[[2.0, 0.0], [0.0, 1.0], [0.0, 3.0]],
+    ...     label_names=["cat", "dog"], attribute_names=["sofa", "park"],
+    ... )
+    >>> report = GroupReport.from_predictions(said, Correlation.one_to_one(2))
+    >>> report.majority, report.minority  # right wherever the attribute agrees, wrong where it misleads
+    (1.0, 0.0)
     """
 
     groups: pd.DataFrame
