@@ -15,11 +15,17 @@ from logit_correction.registry import resolve_any
 from logit_correction.runs.parts import KINDS
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 TRAINING = {field.name: field.default for field in fields(TrainingConfig) if field.default is not MISSING}
 
 #: Options of other programs that the docs show.
-OTHERS = {"extra", "system", "site", "no", "nproc_per_node", "upgrade", "editable", "strict", "check"}
+OTHERS = {
+    *("extra", "system", "site", "no", "upgrade", "editable", "strict", "check"),
+    *("index_url", "no_index", "find_links", "dest"),  # pip
+    *("tag", "rm", "volume"),  # docker
+    *("nnodes", "nproc_per_node", "rdzv_backend", "rdzv_endpoint"),  # torchrun
+    *("ntasks_per_node", "array", "signal"),  # SLURM
+}
 
 #: What stands between ``--`` and an option of a component, and the kind of the component.
 COMPONENTS = {
