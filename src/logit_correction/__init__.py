@@ -15,6 +15,8 @@ _PUBLIC = {
     "TrainedRun": "logit_correction.runs",
     "from_arrays": "logit_correction.data.from_arrays",
     "from_table": "logit_correction.data.from_arrays",
+    "estimate_attributes": "logit_correction.runs.estimate",
+    "AttributeEstimates": "logit_correction.runs.estimate",
     "audit": "logit_correction.auditing.api",
     "Audit": "logit_correction.auditing.folder",
     "runs_table": "logit_correction.runs.api",

@@ -241,6 +241,10 @@ class Auto(HeadsOnViews):
         self.likely, self.kept = estimator.held_out, estimator.kept
         return estimates
 
+    def row_posterior(self) -> Tensor | None:
+        """Return P(a | x) of every row by the heads; None where nothing was found."""
+        return None if self.likely is None else self.correlation.posterior(self.likely)
+
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Do without the ordinary networks where the search was over."""
         if not any(name.startswith(f"{prefix}networks.") for name in state_dict):

@@ -165,6 +165,10 @@ class AttributeEstimator(nn.Module, ABC):
         """
         return None
 
+    def row_posterior(self) -> Tensor | None:
+        """Return P(a | x) of every training row (N, K), by what did not see the row; None where there is none."""
+        return None
+
     def settle(self, attribute: Tensor, label_probability: Tensor | None) -> None:
         """Keep the estimates of all rows; every process those of the first one."""
         self.row_attribute.copy_(attribute)

@@ -227,6 +227,10 @@ class CrossFitted(FoldNetworks, HeadsOnViews):
                 "take Online with head_start_epochs"
             )
 
+    def row_posterior(self) -> Tensor | None:
+        """Return P(a | x) of every row by the networks or heads that did not see it; None before ``finish``."""
+        return None if self.held_out is None else self.correlation.posterior(self.held_out)
+
     def rows_to_cluster(self, outputs: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the held-out probabilities and the features of all rows."""
         assert self.held_out is not None and self.row_features is not None

@@ -26,26 +26,57 @@ MOST_CATEGORIES = 100
 Column = dict[str, Any]
 
 
-def learn_columns(frame: pd.DataFrame, names: Sequence[str], train: Tensor) -> list[Column]:
+class Columns:
+    """The columns of a frame as numbers and as texts, each converted once."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        """Keep the frame."""
+        self.frame = frame
+        self._numbers: dict[str, NDArray[np.float64]] = {}
+        self._texts: dict[str, NDArray[np.object_]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.frame)
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """Return a column as numbers (M,), NaN where there is none."""
+        if name not in self._numbers:
+            self._numbers[name] = _numbers(self.frame[name])
+        return self._numbers[name]
+
+    def texts(self, name: str) -> NDArray[np.object_]:
+        """Return a column as texts (M,) without blanks around them, empty where there is nothing."""
+        if name not in self._texts:
+            self._texts[name] = _texts(self.frame[name])
+        return self._texts[name]
+
+    def is_numeric(self, name: str) -> bool:
+        """Return whether a column holds numbers, but for a few rows at most."""
+        finite = int(np.isfinite(self.numbers(name)).sum())
+        return finite == len(self) or finite >= SHARE_OF_NUMBERS * int((self.texts(name) != "").sum())
+
+
+def learn_columns(columns: Columns, names: Sequence[str], train: Tensor) -> list[Column]:
     """Find out what each column holds, and its mean and standard deviation or its categories over the training rows.
 
     Args:
-        frame: All rows.
-        names: The columns.
+        columns: Those of all rows.
+        names: Which to take.
         train: (n,) long, the training rows.
 
     Raises:
         InputError: If a column of names has too many different ones.
     """
-    return [_learn(name, frame[name], train.numpy()) for name in names]
+    return [_learn(columns, name, train.numpy()) for name in names]
 
 
-def _learn(name: str, values: pd.Series, train: NDArray[np.int64]) -> Column:
-    if is_numeric(values):
-        numbers = _numbers(values)[train]
+def _learn(columns: Columns, name: str, train: NDArray[np.int64]) -> Column:
+    if columns.is_numeric(name):
+        numbers = columns.numbers(name)[train]
         deviation = float(numbers.std())
         return {"name": name, "mean": float(numbers.mean()), "std": deviation if deviation > 0 else 1.0}
-    categories = sorted(set(_texts(values)[train]) - {""})
+    categories = sorted(set(columns.texts(name)[train]) - {""})
     if len(categories) > MOST_CATEGORIES:
         raise InputError(
             f"column {name!r} holds {len(categories):,} different texts, more than {MOST_CATEGORIES}: leave it out of "
@@ -54,42 +85,49 @@ def _learn(name: str, values: pd.Series, train: NDArray[np.int64]) -> Column:
     return {"name": name, "categories": categories}
 
 
-def note_bad_features(frame: pd.DataFrame, names: Sequence[str], problems: Problems) -> None:
+def note_bad_features(columns: Columns, names: Sequence[str], problems: Problems) -> None:
     """Note every row with a gap or, in a column of numbers, with what is no finite number."""
     for name in names:
-        bad = np.asarray(_texts(frame[name]) == "")
-        if is_numeric(frame[name]):
-            bad |= ~np.isfinite(_numbers(frame[name]))
-        _note(problems, name, frame[name], bad)
+        numeric = columns.is_numeric(name)
+        bad = ~np.isfinite(columns.numbers(name)) if numeric else np.asarray(columns.texts(name) == "")
+        _note(problems, name, columns.frame[name], bad)
 
 
-def to_vectors(frame: pd.DataFrame, columns: Sequence[Column], problems: Problems | None = None) -> Tensor:
+def to_vectors(columns: Columns, learnt: Sequence[Column], problems: Problems | None = None) -> Tensor:
     """Return the rows as vectors (M, F) float32: numbers standardised, categories as one number each, 0 or 1.
 
     A category that no training row has is all zeros. What is no number is noted in ``problems`` and 0.
     """
-    parts, plain = [], plain_columns(frame, columns)
-    for column in columns:
+    vectors = np.empty((len(columns), sum(len(c.get("categories", "1")) for c in learnt)), dtype=np.float32)
+    place = 0
+    for column in learnt:
         name = str(column["name"])
         if "mean" in column:
-            numbers = (plain[name] - column["mean"]) / column["std"]
+            numbers = (columns.numbers(name) - column["mean"]) / column["std"]
             bad = ~np.isfinite(numbers)
             if problems is not None:
-                _note(problems, name, frame[name], bad)
-            parts.append(np.where(bad, 0, numbers)[:, None])
+                _note(problems, name, columns.frame[name], bad)
+            vectors[:, place] = np.where(bad, 0, numbers)
+            place += 1
         else:
-            parts.append(plain[name][:, None] == np.asarray(column["categories"], dtype=object))
-    return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
+            names = np.asarray(column["categories"], dtype=object)
+            vectors[:, place : place + len(names)] = columns.texts(name)[:, None] == names
+            place += len(names)
+    return torch.from_numpy(vectors)
 
 
-def plain_columns(frame: pd.DataFrame, columns: Sequence[Column]) -> dict[str, NDArray[Any]]:
+def plain_columns(columns: Columns, learnt: Sequence[Column]) -> dict[str, NDArray[Any]]:
     """Return the columns as they were before they became vectors, name -> (M,).
 
     Numbers are floats, NaN where there is none or an infinite one; names are texts, empty where there is none.
     """
-    names = [(str(column["name"]), "categories" in column) for column in columns]
-    plain = {name: _texts(frame[name]) if texts else _numbers(frame[name]) for name, texts in names}
-    return {name: np.where(np.isinf(v), np.nan, v) if v.dtype.kind == "f" else v for name, v in plain.items()}
+    plain: dict[str, NDArray[Any]] = {}
+    for column in learnt:
+        name = str(column["name"])
+        values = columns.texts(name) if "categories" in column else columns.numbers(name)
+        infinite = np.isinf(values) if values.dtype.kind == "f" else np.zeros(1, dtype=bool)
+        plain[name] = np.where(infinite, np.nan, values) if infinite.any() else values
+    return plain
 
 
 def _note(problems: Problems, name: str, values: pd.Series, bad: NDArray[np.bool_]) -> None:
@@ -99,15 +137,16 @@ def _note(problems: Problems, name: str, values: pd.Series, bad: NDArray[np.bool
         problems.add(row, f"column {name!r} {what}")
 
 
-def is_numeric(values: pd.Series) -> bool:
-    """Return whether a column holds numbers, but for a few rows at most."""
-    given = int((_texts(values) != "").sum())
-    return int(np.isfinite(_numbers(values)).sum()) >= SHARE_OF_NUMBERS * given
-
-
 def _numbers(values: pd.Series) -> NDArray[np.float64]:
     import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
+    if values.dtype.kind not in "biuf":
+        try:  # reads a column of nothing but numbers thirty times as fast as pandas does
+            return np.asarray(pc.cast(pc.utf8_trim_whitespace(pa.array(values, pa.string())), pa.float64()), np.float64)
+        except (pa.ArrowException, TypeError):
+            pass
     return pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 
 

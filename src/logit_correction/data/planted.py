@@ -200,10 +200,11 @@ class Planted(DataSource):
         import pandas as pd
 
         frame = pd.DataFrame(columns)
-        learnt = features.learn_columns(frame, list(frame.columns), split["train"])
-        store = ArrayStore(features.to_vectors(frame, learnt))
+        written = features.Columns(frame)
+        learnt = features.learn_columns(written, list(frame.columns), split["train"])
+        store = ArrayStore(features.to_vectors(written, learnt))
         table = self._table(store, label, attribute, split, source)
-        return replace(table, columns=features.plain_columns(frame, learnt), preparation={"columns": learnt})
+        return replace(table, columns=features.plain_columns(written, learnt), preparation={"columns": learnt})
 
     def _table(
         self, inputs: InputStore, label: Tensor, attribute: Tensor, split: dict[str, Tensor], source: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -28,7 +29,7 @@ class Problems:
     rows out by --data.on_bad_rows skip
     """
 
-    def __init__(self, place: str, rows: list[str]) -> None:
+    def __init__(self, place: str, rows: Sequence[str]) -> None:
         """Start with none.
 
         Args:

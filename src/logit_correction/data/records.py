@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,18 +43,18 @@ class Records:
     """
 
     place: str
-    names: list[str]
+    names: Sequence[str]
     label: list[str | None]
     split: list[str | None] | None = None
     attributes: dict[str, list[str | None]] = field(default_factory=dict)
-    keys: Sequence[Hashable] | None = None
-    row_names: list[str] | None = None
+    keys: Iterable[Hashable] | None = None
+    row_names: Sequence[str] | None = None
     metadata: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
 def records_of_frame(
-    frame: pd.DataFrame, place: str, names: list[str], label: str, split: str | None, attributes: Sequence[str]
+    frame: pd.DataFrame, place: str, names: Sequence[str], label: str, split: str | None, attributes: Sequence[str]
 ) -> Records:
     """Take label, split and attributes out of a table.
 
@@ -170,17 +171,15 @@ def _is_number(value: str) -> bool:
 
 def _check_rows(raw: Records, given: list[str | None] | None, problems: Problems) -> None:
     """Note labels and splits that are missing or wrong, repeated rows, and labels that training does not know."""
-    seen: dict[Hashable, int] = {}
+    first = {} if raw.keys is None else _repeated(raw.keys)
     for row, label in enumerate(raw.label):
         if label is None:
             problems.add(row, "has no label")
         if given is not None and raw.split is not None and given[row] is None:
             split = raw.split[row]
             problems.add(row, "has no split" if split is None else f"split {split!r} is none of train, valid, test")
-        if raw.keys is not None:
-            first = seen.setdefault(raw.keys[row], row)
-            if first != row:
-                problems.add(row, f"repeats {raw.names[first]}")
+        if row in first:
+            problems.add(row, f"repeats {raw.names[first[row]]}")
     if given is None:
         return
     good = problems.good.tolist()
@@ -189,6 +188,21 @@ def _check_rows(raw: Records, given: list[str | None] | None, problems: Problems
     for row in rows:
         if known and raw.label[row] not in known:
             problems.add(row, f"label {raw.label[row]!r} is in the {given[row]} split but not in train")
+
+
+def _repeated(keys: Iterable[Hashable]) -> dict[int, int]:
+    """Return the rows that repeat an earlier one -> the first such row.
+
+    >>> _repeated(["a", "b", "a", "a"])
+    {2: 0, 3: 0}
+    """
+    import pandas as pd
+
+    values = keys if isinstance(keys, pd.Series) else np.fromiter(keys, dtype=object)
+    number, _ = pd.factorize(values, use_na_sentinel=False)
+    _, first = np.unique(number, return_index=True)
+    rows = np.flatnonzero(first[number] != np.arange(len(number)))
+    return dict(zip(rows.tolist(), first[number[rows]].tolist(), strict=True))
 
 
 def _labels_and_splits(

@@ -24,8 +24,8 @@ class Splitting:
     """How rows are parted where no split is given.
 
     Attributes:
-        valid_fraction: Fraction of the rows of each label that goes to validation.
-        test_fraction: Fraction of the rows of each label that goes to the test.
+        valid_fraction: Fraction of the rows of each label that goes to validation; 0 leaves it without rows.
+        test_fraction: Fraction of the rows of each label that goes to the test; likewise.
         seed: Seed of the draw.
     """
 
@@ -37,11 +37,11 @@ class Splitting:
         """Check the fractions.
 
         Raises:
-            InputError: If one is not in (0, 1), or nothing is left to train on.
+            InputError: If one is not in [0, 1), or nothing is left to train on.
         """
         for name in ("valid_fraction", "test_fraction"):
-            if not 0 < getattr(self, name) < 1:
-                raise InputError(f"--data.{name} is {getattr(self, name)}, but must lie in (0, 1)")
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"--data.{name} is {getattr(self, name)}, but must lie in [0, 1)")
         if self.valid_fraction + self.test_fraction >= 1:
             raise InputError("--data.valid_fraction and --data.test_fraction leave no row to train on: lower them")
 
@@ -99,8 +99,8 @@ def make_splits(
 def _drawn(
     rows: Tensor, label: Tensor, label_names: Sequence[str], shares: dict[str, float], seed: int
 ) -> dict[str, Tensor]:
-    """Part ``rows`` label by label; each part has at least one row of every label."""
-    least = len(shares) + 1
+    """Part ``rows`` label by label; each part with a share has at least one row of every label."""
+    least = sum(share > 0 for share in shares.values()) + 1
     counts = {name: int((label[rows] == y).sum()) for y, name in enumerate(label_names)}
     few = [f"{name} {count}" for name, count in counts.items() if 0 < count < least]
     if few:
@@ -114,7 +114,7 @@ def _drawn(
         # A generator of its own for each label: more rows of one label leave the split of the others as it was.
         own = own[torch.randperm(len(own), generator=make_generator(seed, "split", str(name)))]
         for part, share in shares.items():
-            count = min(max(1, round(share * counts[name])), len(own) - 1) if len(own) else 0
+            count = min(max(1, round(share * counts[name])), len(own) - 1) if share and len(own) else 0
             parts[part].append(own[:count])
             own = own[count:]
         parts["train"].append(own)

@@ -118,14 +118,17 @@ class DataTable:
         counts = torch.bincount(cell, minlength=len(self.label_names) * num_attributes)
         return counts.reshape(len(self.label_names), num_attributes)
 
-    def check(self) -> DataTable:
+    def check(self, splits: Sequence[str] = SPLITS) -> DataTable:
         """Return the table itself if it can be trained on.
+
+        Args:
+            splits: Those that must have rows.
 
         Raises:
             InputError: Says what is wrong and how to fix it: an empty split, labels that are not 0..L-1, only
                 one label in training, or inputs that are not finite.
         """
-        for name in SPLITS:
+        for name in splits:
             if len(self.split.get(name, ())) == 0:
                 raise InputError(f"the {name} split has no rows: give rows to it, or let the source make a split")
         present = torch.bincount(self._checked_labels(), minlength=len(self.label_names)) > 0

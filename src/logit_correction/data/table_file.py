@@ -147,7 +147,7 @@ class Table(DataSource):
         frame = read_frame(file)
         store = self._new(frame, file)
         if isinstance(self.inputs, ImageFiles):
-            return "path", self.inputs.format_rows(frame, []), store
+            return "path", list(self.inputs.format_rows(frame, [])), store
         return "row", [name.removeprefix("row ") for name in row_names(file, len(frame))], store
 
     def read_values(self, values: Any) -> InputStore:

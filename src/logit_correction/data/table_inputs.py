@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,18 +73,18 @@ class InputColumns(ABC):
         """Return what a reader of a result must know of the inputs."""
         return {}
 
-    def format_rows(self, frame: pd.DataFrame, names: list[str]) -> list[str]:
+    def format_rows(self, frame: pd.DataFrame, names: Sequence[str]) -> Sequence[str]:
         """Return what a reader of the report is shown of each row."""
         return names
 
-    def keys(self, frame: pd.DataFrame, without: str | None) -> Sequence[Hashable]:
+    def keys(self, frame: pd.DataFrame, without: str | None) -> Iterable[Hashable]:
         """Return keys that are the same for rows that repeat each other in all columns but ``without``."""
         import pandas as pd
 
         whole = frame.drop(columns=[without] if without else [])
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
             whole = whole.assign(**{name: whole[name].map(str) for name in nested_columns(whole)})
-        return pd.util.hash_pandas_object(whole, index=False).tolist()
+        return pd.util.hash_pandas_object(whole, index=False)
 
 
 class Texts(InputColumns):
@@ -123,7 +123,7 @@ class Texts(InputColumns):
         """Tell how the texts were read."""
         return {"texts": str(self.form)}
 
-    def format_rows(self, frame: pd.DataFrame, names: list[str]) -> list[str]:
+    def format_rows(self, frame: pd.DataFrame, names: Sequence[str]) -> Sequence[str]:
         """Return the beginnings of the texts."""
         return [beginning(text, SHOWN) for text in self._texts(frame)]
 
@@ -173,11 +173,11 @@ class ImageFiles(InputColumns):
         how = "middle" if self.fit == "crop" else "stretched"
         return {"images": f"resized to {self.size[0]}x{self.size[1]}, {how}"}
 
-    def format_rows(self, frame: pd.DataFrame, names: list[str]) -> list[str]:
+    def format_rows(self, frame: pd.DataFrame, names: Sequence[str]) -> Sequence[str]:
         """Return the files' names."""
         return [text or "" for text in texts_of(frame, self.column)]
 
-    def keys(self, frame: pd.DataFrame, without: str | None) -> Sequence[Hashable]:
+    def keys(self, frame: pd.DataFrame, without: str | None) -> Iterable[Hashable]:
         """Return the files: the same image twice is a row twice, whatever else is written beside it."""
         return [name or ("no file", row) for row, name in enumerate(texts_of(frame, self.column))]
 
@@ -192,6 +192,7 @@ class Features(InputColumns):
         """Choose the columns; * stands for all but ``others``."""
         self.names, self.others = names, others
         self.learnt: list[features.Column] = []
+        self._last: features.Columns | None = None
 
     def columns(self, frame: pd.DataFrame) -> list[str]:
         """Return the columns."""
@@ -203,7 +204,7 @@ class Features(InputColumns):
 
     def note_faults(self, frame: pd.DataFrame, problems: Problems) -> None:
         """Note gaps and what is no number."""
-        features.note_bad_features(frame, self.columns(frame), problems)
+        features.note_bad_features(self._converted(frame), self.columns(frame), problems)
 
     def store(self, frame: pd.DataFrame, problems: Problems, on_bad_rows: OnBadRows) -> InputStore:
         """Return a place holder: the vectors need the training rows, see ``finished``."""
@@ -213,17 +214,18 @@ class Features(InputColumns):
 
     def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
         """Return the table with its vectors, and the columns as they were written."""
-        self.learnt = features.learn_columns(frame, self.columns(frame), table.split["train"])
-        vectors = features.to_vectors(frame, self.learnt)
+        self.learnt = features.learn_columns(self._converted(frame), self.columns(frame), table.split["train"])
+        vectors = features.to_vectors(self._converted(frame), self.learnt)
         metadata = table.metadata | {"features": f"{vectors.shape[1]}, standardised by the training rows"}
-        looks = self.looks(frame, None)
+        looks, self._last = self.looks(frame, None), None
         return replace(
             table, inputs=ArrayStore(vectors), metadata=metadata, preparation={"columns": self.learnt}, **looks
         )
 
     def looks(self, frame: pd.DataFrame, folder: Path | None) -> dict[str, Any]:
         """Return the columns as they were written."""
-        return {"columns": features.plain_columns(frame, [c for c in self.learnt if c["name"] not in self.others])}
+        own = [column for column in self.learnt if column["name"] not in self.others]
+        return {"columns": features.plain_columns(self._converted(frame), own)}
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         """Take over means and categories."""
@@ -231,7 +233,13 @@ class Features(InputColumns):
 
     def new(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> InputStore:
         """Standardise new rows as those of training were."""
-        return ArrayStore(features.to_vectors(frame, self.learnt, problems))
+        return ArrayStore(features.to_vectors(self._converted(frame), self.learnt, problems))
+
+    def _converted(self, frame: pd.DataFrame) -> features.Columns:
+        """Return the columns of a frame; those of the last one are kept, since it is asked for several times."""
+        if self._last is None or self._last.frame is not frame:
+            self._last = features.Columns(frame)
+        return self._last
 
     def scaled(self, values: Tensor) -> Tensor:
         """Standardise numbers; categories have none."""

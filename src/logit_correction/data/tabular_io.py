@@ -6,7 +6,9 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
 
 from logit_correction.data.problems import Problems
 from logit_correction.errors import InputError, did_you_mean
@@ -68,14 +70,34 @@ def _parse(file: Path, columns: Sequence[str] | None, fix: str, layout: dict[str
     return pd.read_csv(file, **layout).fillna("")  # a line may end too early
 
 
-def row_names(file: Path | None, count: int, header: int = 1) -> list[str]:
+class RowNames(Sequence[str]):
+    """``row 0``, ``row 1``, and so on: names of many rows, made when they are asked for."""
+
+    def __init__(self, numbers: range) -> None:
+        """Choose the numbers."""
+        self.numbers = numbers
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> RowNames: ...
+    def __getitem__(self, row: int | slice) -> str | RowNames:
+        """Return the name of a row, or the names of some."""
+        return RowNames(self.numbers[row]) if isinstance(row, slice) else f"row {self.numbers[row]}"
+
+
+def row_names(file: Path | None, count: int, header: int = 1) -> RowNames:
     """Return what messages call the rows: in a CSV as a spreadsheet numbers them, behind ``header`` rows.
 
-    >>> row_names(Path("a.csv"), 2), row_names(Path("a.parquet"), 2)
+    >>> list(row_names(Path("a.csv"), 2)), list(row_names(Path("a.parquet"), 2))
     (['row 2', 'row 3'], ['row 0', 'row 1'])
     """
     first = header + 1 if file is not None and file.suffix.lower() not in PARQUET else 0
-    return [f"row {first + i}" for i in range(count)]
+    return RowNames(range(first, first + count))
 
 
 def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str], fix: str = "") -> None:
@@ -104,13 +126,19 @@ def nested_columns(frame: pd.DataFrame) -> list[str]:
     """Return the columns in which a row has a list, an array or a mapping, as Parquet permits."""
     from pandas.api.types import infer_dtype, is_list_like
 
-    mixed = [name for name, values in frame.items() if infer_dtype(values, skipna=True).startswith("mixed")]
+    objects = [name for name, values in frame.items() if values.dtype == object]  # other columns hold single values
+    mixed = [name for name in objects if infer_dtype(frame[name], skipna=True).startswith("mixed")]
     return [str(name) for name in mixed if any(map(is_list_like, frame[name]))]
 
 
 def texts_of(frame: pd.DataFrame, column: str) -> list[str | None]:
     """Return a column as texts without blanks around them, None where there is nothing; 3.0 is "3"."""
-    return [as_text(value) for value in frame[column].tolist()]
+    values = frame[column]
+    if values.dtype == object:  # 1 and True would count as one value
+        return [as_text(value) for value in values.tolist()]
+    number, different = values.factorize()
+    texts = np.asarray([*map(as_text, different.tolist()), None], dtype=object)
+    return texts[number].tolist()
 
 
 def as_text(value: Any) -> str | None:

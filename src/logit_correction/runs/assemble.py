@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
-from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.table import SPLITS, DataSource, DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.networks import factory
 from logit_correction.runs.parts import checked
@@ -27,13 +27,18 @@ def build_source(config: RunConfig) -> DataSource:
     return source
 
 
-def build_table(source: DataSource, rules: Sequence[str]) -> DataTable:
+def build_table(source: DataSource, rules: Sequence[str], splits: Sequence[str] = SPLITS) -> DataTable:
     """Read the data and check that it can be trained on with these selection rules.
+
+    Args:
+        source: The data source.
+        rules: Names of the rules.
+        splits: Those that must have rows.
 
     Raises:
         InputError: Says what is wrong with the data.
     """
-    table = source.build().check()
+    table = source.build().check(splits)
     group_rules = [rule for rule in rules if reads_attributes([rule])]
     if group_rules and not table.has_groups("valid"):
         raise InputError(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from logit_correction.config import RunConfig
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock, summary
@@ -84,12 +84,15 @@ def train(
         return _train_into(out, config, table, algorithm, resume, display, announce, page, checkpoint_seconds)
 
 
-def prepare(config: RunConfig, display: Display | None) -> tuple[RunConfig, DataTable, Algorithm, list[str]]:
+def prepare(
+    config: RunConfig, display: Display | None, splits: Sequence[str] = SPLITS
+) -> tuple[RunConfig, DataTable, Algorithm, list[str]]:
     """Read the data, fill in what the config leaves to them, and build the method; all that may be refused is.
 
     Args:
         config: Complete.
         display: Told of long work.
+        splits: Those that must have rows.
 
     Returns:
         The config with nothing left open, the data, the method with its training rows, and what was chosen.
@@ -98,7 +101,7 @@ def prepare(config: RunConfig, display: Display | None) -> tuple[RunConfig, Data
         InputError: Something given is wrong.
     """
     rules = [config.training.selection, *config.training.also_select]
-    table = build_table(build_source(config), rules)
+    table = build_table(build_source(config), rules, splits)
     if config.encoder is not None:
         table = encode_table(table, config, display)
     config, chosen = fitted(config, table.info)

@@ -210,8 +210,10 @@ class Fit:
             self.display.update(done, self.record.latest())
 
     def _validate(self) -> None:
-        rows, progress = self.validation_rows(), self.progress
-        scores = {name: rule.score(rows) for name, rule in self.scored.items()}
+        progress, scores = self.progress, {}
+        if len(self.table.split["valid"]):
+            rows = self.validation_rows()
+            scores = {name: rule.score(rows) for name, rule in self.scored.items()}
         known = {name: score for name, score in scores.items() if score is not None}
         row = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch, **known}
         row |= watched(self.config.watch, self.table, self.predict)  # never offered: nothing is chosen by it

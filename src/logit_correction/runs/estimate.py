@@ -1,0 +1,218 @@
+"""The attribute of each row alone, for training code that is not ours: what LC would correct by."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from logit_correction.config import ComponentConfig, RunConfig
+from logit_correction.data.from_rows import from_rows
+from logit_correction.errors import InputError
+from logit_correction.functional import count_prior
+from logit_correction.losses import LEAST_LOG, LogitCorrectedLoss
+from logit_correction.methods.prior import Counted
+from logit_correction.runs import folder as files
+from logit_correction.runs.api import Part, config_of
+from logit_correction.runs.assemble import build_fabric
+from logit_correction.runs.parts import complete, with_known
+from logit_correction.runs.train import prepare
+from logit_correction.training.display import Display, choose_display
+from logit_correction.training.estimates import attribute_names_of
+from logit_correction.training.fit import Fit
+
+#: Added to the count of each group where nobody says; that of LC.
+SMOOTHING = Counted().smoothing
+
+
+@dataclass(frozen=True, eq=False)
+class AttributeEstimates:
+    """The estimated attribute of N training rows, in their order, and what a training needs to correct by it.
+
+    Attributes:
+        label: (N,) int64, 0..L-1, numbers of the label names.
+        attribute: (N,) int64, 0..K-1, -1 where unknown: of every row if nothing is to be corrected.
+        label_names: L names, in the order of the numbers.
+        attribute_names: K names; "that of LABEL" where value j is only known as what goes with a label.
+        posterior: (N, K) float32, how likely each value is; None where the estimator has none.
+        rows: (N,) int64, the number of each row in the whole data set.
+        evidence: What was found of a shortcut, as in ``report.json``; None of an estimator that does not look.
+    """
+
+    label: NDArray[np.int64]
+    attribute: NDArray[np.int64]
+    label_names: tuple[str, ...]
+    attribute_names: tuple[str, ...]
+    posterior: NDArray[np.float32] | None
+    rows: NDArray[np.int64]
+    evidence: Mapping[str, Any] | None
+
+    @property
+    def verdict(self) -> str | None:
+        """``shortcut``, ``none found`` or ``cannot tell``; None of an estimator that does not look."""
+        return None if self.evidence is None else str(self.evidence["verdict"])
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in one plain sentence."""
+        return "" if self.evidence is None else str(self.evidence["sentence"])
+
+    @property
+    def corrects(self) -> bool:
+        """Whether any row's attribute is known; otherwise every correction below changes nothing."""
+        return bool((self.attribute >= 0).any())
+
+    @property
+    def counts(self) -> pd.DataFrame:
+        """Rows of each group, labels by attributes."""
+        known = self.attribute >= 0
+        table = np.zeros((len(self.label_names), len(self.attribute_names)), dtype=np.int64)
+        np.add.at(table, (self.label[known], self.attribute[known]), 1)
+        return pd.DataFrame(table, index=list(self.label_names), columns=list(self.attribute_names))
+
+    def prior(self, smoothing: float = SMOOTHING) -> Tensor:
+        """Return the group prior (L, K); uniform where nothing is to be corrected.
+
+        Args:
+            smoothing: Added to the count of each group, 0 or more.
+        """
+        shape = len(self.label_names), len(self.attribute_names)
+        if not self.corrects:
+            return torch.full(shape, 1 / (shape[0] * shape[1]))
+        return count_prior(torch.from_numpy(self.label), torch.from_numpy(self.attribute), *shape, smoothing)
+
+    def loss(self, smoothing: float = SMOOTHING, strength: float = 1.0) -> LogitCorrectedLoss:
+        """Return the loss to train with: ``loss(logits, label, attribute)`` (eq. 7)."""
+        return LogitCorrectedLoss(self.prior(smoothing), strength)
+
+    def log_prior_of_rows(self, smoothing: float = SMOOTHING) -> NDArray[np.float32]:
+        """Return what is added to each row's logits in training, (N, L); 0 for rows of unknown attribute.
+
+        For learners that take an offset for each row and class, such as the margin of gradient boosting. The greatest
+        value of a row is 0, which changes no loss.
+        """
+        log = self.prior(smoothing).log().T.numpy()  # (K, L)
+        log = np.maximum(log - log.max(axis=1, keepdims=True), LEAST_LOG)
+        found = log[np.maximum(self.attribute, 0)]
+        found[self.attribute < 0] = 0.0
+        return found.astype(np.float32)
+
+    def sample_weight(self) -> NDArray[np.float64]:
+        """Return a weight for each row, (N,), of mean 1: in proportion to 1 / P(y, a).
+
+        For learners that take weights but no offsets: every group that has rows then counts alike. Rows of unknown
+        attribute weigh 1.
+        """
+        weight, known = np.ones(len(self.label)), self.attribute >= 0
+        if known.any():
+            count = self.counts.to_numpy()[self.label[known], self.attribute[known]]
+            weight[known] = known.sum() / ((self.counts.to_numpy() > 0).sum() * count)
+        return weight
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return ``row``, ``label`` and ``attribute`` by name, None where unknown, as ``Given`` reads them."""
+        names = np.asarray([*self.attribute_names, None], dtype=object)
+        labels = np.asarray(self.label_names, dtype=object)
+        return pd.DataFrame({"row": self.rows, "label": labels[self.label], "attribute": names[self.attribute]})
+
+    def __repr__(self) -> str:
+        """Say what was found."""
+        known = int((self.attribute >= 0).sum())
+        return f"AttributeEstimates({self.verdict or 'estimated'}, {known:,} of {len(self.label):,} rows)"
+
+    def _repr_html_(self) -> str:
+        """Show the verdict and the groups in a notebook."""
+        from html import escape
+
+        head = f"<p><strong>{escape(self.verdict or 'estimated')}</strong>. {escape(self.sentence)}</p>"
+        return head + (self.counts._repr_html_() if self.corrects else "")  # type: ignore[operator]
+
+
+def estimate_attributes(
+    data: Part | Any,
+    label: ArrayLike | Sequence[Any] | None = None,
+    *,
+    estimator: Part = "Auto",
+    network: Part | None = None,
+    biased_network: Part | None = None,
+    shortcut: Sequence[str] = (),
+    legitimate: Sequence[str] = (),
+    progress: bool = False,
+    **training: Any,
+) -> AttributeEstimates:
+    """Look for a shortcut, and estimate the attribute of each training row where there is one.
+
+    It is the first half of training with ``LC``; the second half, the corrected loss, may be yours.
+
+    Args:
+        data: With ``label`` the rows themselves, all of them for training: an array (N, F), images (N, C, H, W), a
+            data frame or a list of texts. Without, a data source as ``train`` takes it, of which the training split
+            counts.
+        label: (N,) names or whole numbers.
+        estimator: The attribute estimator; by default ``Auto``, which reads no attribute and may abstain.
+        network: The ordinary network that is looked at; by default one that fits the data.
+        biased_network: The networks that an estimator trains; by default like ``network``.
+        shortcut: Views that are known to be a shortcut.
+        legitimate: Views that are known to be none.
+        progress: Show progress as the command does.
+        **training: Options of ``TrainingConfig``, such as ``epochs``, ``seed`` and ``device``.
+
+    Raises:
+        InputError: Something given is wrong, or the estimator's estimates change throughout a training (``Online``).
+        TrainingError: The loss was not finite.
+
+    >>> found = estimate_attributes({"name": "Digits", "minority_ratio": 0.05}, epochs=2, threads=1)
+    >>> found.verdict, found.prior().shape
+    ('shortcut', torch.Size([10, 10]))
+    """
+    with tempfile.TemporaryDirectory(prefix="logit-correction-") as place:
+        source = data if label is None else from_rows(data, label, folder=place, valid_fraction=0.0, test_fraction=0.0)
+        config = _config(source, estimator, network, biased_network, training)
+        known = {name: list(views) for name, views in (("shortcut", shortcut), ("legitimate", legitimate)) if views}
+        if known:
+            config = replace(config, method=with_known(config.method, known))
+        return _estimate(complete(config), Path(place), choose_display() if progress else Display())
+
+
+def _config(
+    data: Any, estimator: Part, network: Part | None, biased_network: Part | None, training: Mapping[str, Any]
+) -> RunConfig:
+    """Return the config of the training of LC whose first half is wanted."""
+    if not isinstance(data, str | Mapping | ComponentConfig):
+        raise InputError("rows need labels: call estimate_attributes(rows, label), or name a data source")
+    if isinstance(estimator, ComponentConfig):
+        estimator = {"name": estimator.name, **estimator.options}
+    parts: dict[str, Part] = {"data": data, "method": {"name": "LC", "attributes": estimator}}
+    given = {"network": network, "biased_network": biased_network}
+    parts |= {name: part for name, part in given.items() if part is not None}
+    return config_of(parts, None, training)
+
+
+def _estimate(config: RunConfig, place: Path, display: Display) -> AttributeEstimates:
+    config, table, algorithm, _ = prepare(config, display, splits=("train",))
+    attributes = algorithm.attributes
+    assert attributes is not None
+    if not attributes.settled:
+        name = type(attributes).__name__
+        raise InputError(f"the estimates of {name} change throughout the training: train with method LC instead")
+    with display:
+        Fit(algorithm, table, config.training, build_fabric(config.training), place / files.RESUME, display).prepare()
+    rows = table.split["train"]
+    posterior = attributes.row_posterior()
+    return AttributeEstimates(
+        label=table.label[rows].numpy(),
+        attribute=attributes.row_attribute.cpu().numpy(),
+        label_names=tuple(str(name) for name in table.label_names),
+        attribute_names=tuple(attribute_names_of(algorithm)),
+        posterior=None if posterior is None else posterior.float().cpu().numpy(),
+        rows=rows.numpy(),
+        evidence=attributes.evidence,
+    )

@@ -1,0 +1,95 @@
+"""The attribute of each row alone, as other people's training code takes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from logit_correction import LC, AttributeEstimates, InputError, estimate_attributes, from_arrays, train
+from logit_correction.functional import count_prior
+
+DIGITS = {"name": "Digits", "minority_ratio": 0.05}
+
+
+@pytest.fixture(scope="module")
+def table() -> tuple[pd.DataFrame, np.ndarray]:
+    """600 rows of which the column ``site`` tells the label in nineteen of twenty, beside a weak honest one."""
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 2, 600)
+    site = np.where(rng.random(600) < 0.95, label, 1 - label)
+    frame = pd.DataFrame({"blood": rng.normal(size=600) + label, "site": np.where(site > 0, "north", "south")})
+    return frame, np.where(label > 0, "ill", "well")
+
+
+@pytest.fixture(scope="module")
+def found(table: tuple[pd.DataFrame, np.ndarray]) -> AttributeEstimates:
+    return estimate_attributes(*table, shortcut=["column:site"], threads=1)
+
+
+def test_all_rows_given_are_told_of_in_their_order(table: tuple, found: AttributeEstimates) -> None:
+    frame, label = table
+    assert found.label_names == ("ill", "well") and found.verdict == "shortcut" and found.corrects
+    assert [found.label_names[y] for y in found.label] == label.tolist()
+    assert (np.where(found.attribute == 0, "north", "south") == frame["site"]).all()
+    assert found.posterior is not None and (found.posterior.argmax(1) == found.attribute).mean() > 0.95
+    assert found.counts.to_numpy().sum() == 600 and found.rows.tolist() == list(range(600))
+
+
+def test_loss_offsets_and_weights_say_the_same(found: AttributeEstimates) -> None:
+    label, attribute = torch.from_numpy(found.label), torch.from_numpy(found.attribute)
+    prior = count_prior(label, attribute, 2, 2, smoothing=0.3)
+    torch.testing.assert_close(found.prior(), prior)
+    logits = torch.randn(600, 2, generator=torch.Generator().manual_seed(0))
+    by_offset = cross_entropy(logits + torch.from_numpy(found.log_prior_of_rows()), label)
+    torch.testing.assert_close(found.loss()(logits, label, attribute), by_offset)
+    torch.testing.assert_close(by_offset, cross_entropy(logits + prior.log().T[attribute], label))
+    weight, group = found.sample_weight(), found.label * 2 + found.attribute
+    assert weight.mean() == pytest.approx(1)
+    assert [weight[group == g].sum() for g in range(4)] == pytest.approx([150] * 4)
+
+
+def test_where_nothing_is_found_nothing_is_corrected() -> None:
+    rng = np.random.default_rng(1)
+    label = rng.integers(0, 2, 300)
+    found = estimate_attributes(rng.normal(size=(300, 3)) + label[:, None], label, epochs=2, threads=1)
+    assert found.verdict in ("none found", "cannot tell") and not found.corrects
+    assert (found.attribute == -1).all() and (found.sample_weight() == 1).all() and not found.log_prior_of_rows().any()
+    logits, y = torch.randn(300, 2), torch.from_numpy(label)
+    torch.testing.assert_close(found.loss()(logits, y, torch.from_numpy(found.attribute)), cross_entropy(logits, y))
+
+
+def test_they_are_what_lc_trains_on(tmp_path: Path) -> None:
+    found = estimate_attributes(DIGITS, epochs=2, seed=3, threads=1)
+    run = train(DIGITS, epochs=2, seed=3, threads=1, page=False)
+    assert found.evidence == run.report["evidence"]
+    method = run.algorithm
+    assert isinstance(method, LC)
+    assert method.attributes.row_attribute.tolist() == found.attribute.tolist()
+    torch.testing.assert_close(method.group_prior.table, found.prior())
+    found.to_frame().to_csv(tmp_path / "rows.csv", index=False)
+    given = estimate_attributes(DIGITS, estimator={"name": "Given", "file": str(tmp_path / "rows.csv")}, threads=1)
+    names = np.asarray(given.attribute_names)[given.attribute].tolist()
+    assert names == np.asarray(found.attribute_names)[found.attribute].tolist()
+
+
+def test_what_cannot_be_estimated_is_refused(table: tuple) -> None:
+    frame, label = table
+    with pytest.raises(InputError, match="Online change throughout the training"):
+        estimate_attributes(frame, label, estimator="Online", threads=1)
+    with pytest.raises(InputError, match=r"need labels: call estimate_attributes\(rows, label\)"):
+        estimate_attributes(frame)
+    with pytest.raises(InputError, match="600 rows and 3 labels"):
+        estimate_attributes(frame, label[:3])
+    with pytest.raises(InputError, match="one text"):
+        estimate_attributes("a text", [0])
+
+
+def test_a_training_still_needs_rows_to_be_judged_on() -> None:
+    data = from_arrays(np.eye(20), [0, 1] * 10, test_fraction=0.0)
+    with pytest.raises(InputError, match="the test split has no rows"):
+        train(data, epochs=1)
