@@ -122,6 +122,9 @@ def as_markdown(notebook: Any, name: str) -> tuple[str, dict[str, bytes]]:
     """
     from nbconvert import MarkdownExporter
 
+    for cell in notebook.cells:  # progress and warnings of libraries are left out
+        if "outputs" in cell:
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
     exporter = MarkdownExporter()
     exporter.register_preprocessor("nbconvert.preprocessors.ExtractOutputPreprocessor", enabled=True)
     text, resources = exporter.from_notebook_node(notebook, {"unique_key": name, "output_files_dir": "."})

@@ -15,7 +15,7 @@
 # %%
 from pathlib import Path
 
-Path("grid.yaml").write_text("""
+_ = Path("grid.yaml").write_text("""
 title: Four methods on coloured digits
 seeds: 3
 data_seeds: true

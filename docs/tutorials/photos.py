@@ -42,7 +42,7 @@ for number, (image, digit) in enumerate(zip(digits.images, digits.target, strict
     paper = (label + random.integers(1, 6)) % 6 if other else label
     ink, (y, x) = np.zeros((40, 40, 1)), random.integers(5, 12, 2)
     ink[y : y + 24, x : x + 24] = np.kron(image / 16, np.ones((3, 3)))[..., None]
-    sheet = np.array(colours[paper]) * (1 - 0.45 * ink) + random.normal(0, 20, (40, 40, 3))
+    sheet = np.array(colours[paper]) * (1 - 0.45 * ink) + random.normal(0, 8, (40, 40, 3))
     file = Path("next-year" if later else "photos", names[label], f"{number:04}.png")
     file.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(sheet.clip(0, 255).astype(np.uint8)).save(file)
@@ -110,6 +110,8 @@ checked = audit(RunConfig.read(Path("audit/config.yaml")), "checked", run="fixed
 print(checked.summary["sentence"])
 
 # %% [markdown]
+# (*A person said so*: we named the view, and nothing was searched.)
+#
 # The best check is a set in which the shortcut does not hold. Here we have one: next year's paper.
 
 # %%

@@ -39,7 +39,7 @@ found
 # %% [markdown]
 # ## Reason or accident?
 #
-# The audit names a column. It cannot say whether that column *may* decide. Look at all columns that know the label, and think:
+# The audit names a column. It cannot say whether that column *may* decide. These are the views that know the label well enough to be looked at:
 
 # %%
 signs = pd.DataFrame(found.summary["evidence"]["signs"])
