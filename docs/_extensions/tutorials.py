@@ -49,9 +49,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, f"{FOLDER}/{script.stem}.ipynb", content=as_notebook(script)))
         for name, picture in pictures.items():
             files.append(File.generated(config, f"{FOLDER}/{name}", content=picture))
-        for page in sorted((place / "work").rglob("report.html")):
-            name = "-".join((script.stem, *page.parent.relative_to(place / "work").parts))
-            files.append(File.generated(config, f"gallery/{name}.html", abs_src_path=str(page)))
+        for page in sorted((place / "work").glob("*/report.html")):
+            uri = f"gallery/{script.stem}-{page.parent.name}.html"
+            files.append(File.generated(config, uri, abs_src_path=str(page)))
     return files
 
 
@@ -113,6 +113,12 @@ def digest(script: Path, root: Path) -> str:
     return content.hexdigest()[:16]
 
 
+def is_noise(output: Any) -> bool:
+    """Return whether an output is a warning of a library or a line of progress, which a page leaves out."""
+    progress = output.output_type == "display_data" and "image/png" not in output.data
+    return progress or output.get("name") == "stderr"
+
+
 def as_markdown(notebook: Any, name: str) -> tuple[str, dict[str, bytes]]:
     """Return the Markdown of an executed notebook and its pictures by file name.
 
@@ -122,9 +128,9 @@ def as_markdown(notebook: Any, name: str) -> tuple[str, dict[str, bytes]]:
     """
     from nbconvert import MarkdownExporter
 
-    for cell in notebook.cells:  # progress and warnings of libraries are left out
+    for cell in notebook.cells:
         if "outputs" in cell:
-            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+            cell.outputs = [output for output in cell.outputs if not is_noise(output)]
     exporter = MarkdownExporter()
     exporter.register_preprocessor("nbconvert.preprocessors.ExtractOutputPreprocessor", enabled=True)
     text, resources = exporter.from_notebook_node(notebook, {"unique_key": name, "output_files_dir": "."})
