@@ -13,6 +13,7 @@ import logit_correction
 from logit_correction.config import PARTS, TrainingConfig
 from logit_correction.registry import resolve_any
 from logit_correction.runs.parts import KINDS
+from logit_correction.runs.train import RANKS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -91,3 +92,11 @@ def test_defaults_of_training_are_those_of_the_program(page: Path) -> None:
 def test_the_page_of_commands_names_every_option_of_training() -> None:
     text = (ROOT / "docs" / "commands.md").read_text()
     assert [field.name for field in fields(TrainingConfig) if f"--{field.name}" not in text] == []
+
+
+def test_one_page_names_every_environment_variable_that_is_read() -> None:
+    sources = [path.read_text() for path in Path(logit_correction.__file__).parent.rglob("*.py")]
+    pattern = r"environ(?:\.get|\.setdefault)?[\[(]\"([A-Z_]+)\""
+    read = {name for text in sources for name in re.findall(pattern, text)}
+    page = (ROOT / "docs" / "how-to" / "environment-variables.md").read_text()
+    assert len(read) > 5 and [name for name in sorted(read | set(RANKS)) if f"`{name}`" not in page] == []

@@ -11,8 +11,8 @@ __version__ = "0.1.0"
 _PUBLIC = {
     # to train and to look at what came out
     "train": "logit_correction.runs.api",
-    "load": "logit_correction.runs",
-    "TrainedRun": "logit_correction.runs",
+    "load": "logit_correction.runs.api",
+    "TrainedRun": "logit_correction.runs.trained",
     "from_arrays": "logit_correction.data.from_arrays",
     "from_table": "logit_correction.data.from_arrays",
     "estimate_attributes": "logit_correction.runs.estimate",
@@ -20,6 +20,7 @@ _PUBLIC = {
     "audit": "logit_correction.auditing.api",
     "Audit": "logit_correction.auditing.folder",
     "runs_table": "logit_correction.runs.api",
+    "export": "logit_correction.exporting.api",
     "RunConfig": "logit_correction.config",
     "TrainingConfig": "logit_correction.config",
     "ComponentConfig": "logit_correction.config",

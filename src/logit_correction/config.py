@@ -56,7 +56,9 @@ class TrainingConfig:
         workers: Processes that read and augment images ahead of each process that trains; -1 chooses, and starts none
             for what is resident and not augmented one by one.
         log_every: Steps between two lines of metrics.csv.
-        tensorboard: Also write TensorBoard events into the run folder.
+        logger: Where figures and groups go beside metrics.csv: csv, tensorboard, wandb, mlflow, or the dotted path of
+            a class of your own; may be repeated.
+        tensorboard: The same as the logger tensorboard.
         watch: What to follow in metrics.csv after each epoch though nothing is chosen by it: test, the accuracy on the
             test split; train_margins, the margins of majority and minority groups in training.
 
@@ -88,8 +90,17 @@ class TrainingConfig:
     threads: int = 0
     workers: int = -1
     log_every: int = 50
+    logger: list[str] = field(default_factory=list)
     tensorboard: bool = False
     watch: list[Watch] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Take one name of a logger, or several in a text such as ``[csv, wandb]``, for a list of names."""
+        given: Any = self.logger
+        if isinstance(given, str):
+            given = [given]
+        if isinstance(given, list):
+            self.logger = [name for one in given for name in _names(one)]
 
 
 @dataclass(eq=False)
@@ -180,6 +191,17 @@ class RunConfig:
             return cls.from_dict(flat)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
+
+
+def _names(given: Any) -> list[Any]:
+    """Return the names in a text.
+
+    >>> _names("csv"), _names("[csv, wandb]")
+    (['csv'], ['csv', 'wandb'])
+    """
+    if isinstance(given, str) and given.strip().startswith("["):
+        return [name.strip() for name in given.strip().strip("[]").split(",") if name.strip()]
+    return [given]
 
 
 def named_parts(flat: dict[str, Any]) -> dict[str, Any]:

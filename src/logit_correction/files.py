@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from logit_correction.errors import InputError
 
 
 class NoRoom(OSError):
@@ -35,3 +38,41 @@ def replacing(path: Path | str) -> Iterator[Path]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Give a temporary folder beside ``path``, which takes its place when the block ends well, and is gone otherwise.
+
+    Raises:
+        InputError: If ``path`` is a file or a folder with something in it, or cannot be written.
+        NoRoom: The disk is full.
+    """
+    _check_new(path)
+    temporary = path.absolute().with_name(f".{path.name}-{uuid.uuid4().hex[:12]}")
+    try:
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+    except OSError as error:
+        raise InputError(f"--out {path} cannot be written ({error.strerror}): give another folder") from error
+    try:
+        yield temporary
+        if path.is_dir():
+            path.rmdir()  # empty, or somebody has written into it meanwhile, which is an error
+        os.replace(temporary, path)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise NoRoom(error.errno, os.strerror(error.errno), str(path)) from error
+        raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _check_new(path: Path) -> None:
+    try:
+        if path.is_dir() and any(path.iterdir()):
+            raise InputError(f"--out {path} is not empty: give a new or empty folder")
+        if path.exists() and not path.is_dir():
+            raise InputError(f"--out {path} is a file: give a folder")
+    except OSError as error:
+        raise InputError(f"--out {path} cannot be written ({error.strerror}): give another folder") from error

@@ -195,7 +195,7 @@ class GroupPrior(nn.Module):
 
     def log(self, prior: Tensor) -> Tensor:
         """Correction to add to the logits, the logarithm of prior + floor, of any shape."""
-        return torch.log(prior + self.floor)
+        return torch.log(prior + self.floor if self.floor else prior)
 
     def extra_repr(self) -> str:
         """The options, for printing."""

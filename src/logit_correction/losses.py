@@ -61,5 +61,7 @@ def corrected_losses(logits: Tensor, label: Tensor, log_prior: Tensor, strength:
     # The shift leaves the loss as it is, and makes a uniform prior correct by exactly nothing. It is finite also where
     # nobody has a row's attribute.
     greatest = log_prior.amax(1, keepdim=True).clamp_min(torch.finfo(log_prior.dtype).min)
-    correction = strength * (log_prior - greatest).clamp_min(LEAST_LOG)
+    correction = (log_prior - greatest).clamp_min(LEAST_LOG)
+    if strength != 1.0:
+        correction = strength * correction
     return logit_corrected_cross_entropy(logits, label, correction)

@@ -193,8 +193,8 @@ def test_sigterm_lets_the_run_under_way_save_and_begins_no_other(write_grid: Any
     process = start(path, "--out", out, stderr=None)
     folder = out / "plain" / "5" / "seed-0"
     log = folder.parent / "seed-0.log"
-    deadline = time.monotonic() + 60
-    while not (log.is_file() and "step" in log.read_text()) and time.monotonic() < deadline:
+    while not (log.is_file() and "step" in log.read_text()):  # on a busy machine it may take minutes
+        assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 130

@@ -35,6 +35,7 @@ def contents(out: Path) -> set[tuple[str, int]]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # every start pays for its imports, on a busy machine dearly
 def test_ten_times_killed_at_random_moments_smoke_has_the_same_table(start: Any, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     undisturbed = start("smoke", "--jobs", "2", "--out", whole)

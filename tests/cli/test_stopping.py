@@ -87,7 +87,7 @@ def test_kill_in_the_middle_of_an_epoch(command: Any, undisturbed: Path, tmp_pat
     program = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from logit_correction import RunConfig\nfrom logit_correction.runs import train\n"
+        "from logit_correction import RunConfig\nfrom logit_correction.runs.train import train\n"
         "train(RunConfig.read(Path(sys.argv[1])), sys.argv[2], checkpoint_seconds=0)\n"
     )
     words = [sys.executable, "-c", program, str(undisturbed / "config.yaml"), str(run)]
@@ -254,7 +254,7 @@ def test_sigterm_before_training_ends_as_ctrl_c_does(
 def test_a_loss_that_breaks_later_keeps_the_last_good_checkpoint(command: Any, tmp_path: Path) -> None:
     from logit_correction import ComponentConfig, RunConfig, TrainingConfig
     from logit_correction.errors import TrainingError
-    from logit_correction.runs import train
+    from logit_correction.runs.train import train
 
     method = ComponentConfig("my_parts.Breaking", {"at_step": 25})
     training = TrainingConfig(epochs=4, batch_size=128, threads=1, log_every=4)

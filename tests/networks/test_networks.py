@@ -10,10 +10,12 @@ import torch
 from torch import nn
 
 from logit_correction.attributes.online import Online
+from logit_correction.functional import mix
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
 from logit_correction.methods.mixing import GroupMixUp
 from logit_correction.networks import NETWORKS
+from logit_correction.networks.base import mixing_place
 from logit_correction.networks.convnet import ConvNet
 from logit_correction.networks.linear import Linear
 from logit_correction.networks.mlp import MLP
@@ -177,6 +179,26 @@ def test_the_mlp_equals_its_formula() -> None:
     for layer in range(2):
         value = (value @ weights[2 * layer].T + weights[2 * layer + 1]).clamp_min(0)
     torch.testing.assert_close(network(inputs), value @ weights[4].T + weights[5])
+
+
+def test_mixing_behind_the_affine_start_of_the_mlp_is_mixing_its_inputs() -> None:
+    network = MLP(DataInfo(num_labels=3, num_rows=1, input_shape=(2, 3, 4)), hidden=[5, 4]).double()
+    inputs = torch.randn(7, 2, 3, 4, dtype=torch.float64)
+    values, rest = mixing_place(network, inputs, "inputs")
+    assert values.shape == (7, 5)
+    torch.testing.assert_close(rest(values), network(inputs))
+    partner, weight = torch.arange(7).flip(0), torch.rand(7, dtype=torch.float64)
+    expected = network(mix(inputs, partner, weight))
+    torch.testing.assert_close(rest(mix(values, partner, weight)), expected)
+    found = torch.autograd.grad(rest(mix(values, partner, weight)).square().sum(), list(network.parameters()))
+    wanted = torch.autograd.grad(expected.square().sum(), list(network.parameters()))
+    for gradient, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(gradient, other)
+
+
+def test_a_start_that_would_widen_the_inputs_is_not_taken() -> None:
+    network, inputs = MLP(DataInfo(num_labels=2, num_rows=1, input_shape=(4,)), hidden=[9]), torch.randn(3, 4)
+    assert mixing_place(network, inputs, "inputs")[0] is inputs
 
 
 @pytest.mark.parametrize("hidden", [[], [0], [10, -1]])

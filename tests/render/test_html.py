@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from logit_correction.render import write_page
-from logit_correction.render.html import render_page
+from logit_correction.render.html import render_page, write_page
 from logit_correction.types import InputError
 
 Make = Callable[..., Path]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from logit_correction.render import comparison_table, to_console, to_markdown
+from logit_correction.render.tables import comparison_table, to_console, to_markdown
 
 
 def report(method: str, seed: int, minority: float | None, **changes: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from PIL import Image
 
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, load, train
 from logit_correction.evaluation import Predictions
-from logit_correction.runs import TrainedRun
+from logit_correction.runs.trained import TrainedRun
 
 
 def people(rows: int, seed: int) -> pd.DataFrame:

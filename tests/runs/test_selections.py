@@ -14,7 +14,7 @@ from logit_correction import ComponentConfig, InputError, RunConfig, TrainingCon
 from logit_correction.data.planted import Planted
 from logit_correction.data.table import DataTable
 from logit_correction.evaluation import Predictions
-from logit_correction.runs import TrainedRun
+from logit_correction.runs.trained import TrainedRun
 
 RULES = ["valid_estimated_group_balanced", "valid_estimated_worst_group", "valid_view_agreement"]
 

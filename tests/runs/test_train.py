@@ -11,7 +11,7 @@ import torch
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig
 from logit_correction.data.table import DataTable
-from logit_correction.runs import train
+from logit_correction.runs.train import train
 
 
 def config(method: str = "ERM", **options: object) -> RunConfig:

@@ -14,7 +14,7 @@ from PIL import Image
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, load, train
 from logit_correction.data.digits import Digits
-from logit_correction.runs import TrainedRun
+from logit_correction.runs.trained import TrainedRun
 
 
 @pytest.fixture(scope="module")

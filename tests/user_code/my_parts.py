@@ -98,6 +98,20 @@ class Typed(Points):
         self.root, self.kind, self.shape = root, kind, shape
 
 
+class Branching(nn.Module):
+    """A network whose way depends on the values, so that it cannot be traced."""
+
+    def __init__(self, info: DataInfo) -> None:
+        """Build one layer."""
+        super().__init__()
+        self.layer = nn.Linear(info.input_shape[0], info.num_labels)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return logits, of large values the negative ones."""
+        logits: Tensor = self.layer(inputs)
+        return -logits if bool((inputs > 100).any()) else logits
+
+
 class Narrow(nn.Module):
     """One hidden layer."""
 

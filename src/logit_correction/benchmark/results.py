@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from logit_correction.config import RunConfig
 
 #: Options that say where and how fast a run goes and differ between machines, not what comes out of it.
-OF_THE_PLACE = ("data.root", "data.download", "threads", "workers", "log_every", "tensorboard")
+OF_THE_PLACE = ("data.root", "data.download", "threads", "workers", "log_every", "logger", "tensorboard")
 
 #: Columns of the results that tell of the machine and the time, not of what came out.
 OF_THE_MACHINE = ("train_seconds", "version", "commit", "machine")

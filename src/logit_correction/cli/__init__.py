@@ -20,6 +20,7 @@ COMMANDS = {
     "audit": "is there a shortcut in data without group labels, what is it, which rows?",
     "evaluate": "show the group table of a finished run",
     "predict": "labels and probabilities for new files, a folder or a CSV",
+    "export": "the predicting network for other programs: ONNX, torch.export, safetensors, Hugging Face Hub",
     "report": "one page that compares runs",
     "tune": "choose options of a run by its validation rows, on Optuna",
     "benchmark": "a grid of runs: methods, variants of the data and seeds",

@@ -62,6 +62,7 @@ def _train_parser() -> argparse.ArgumentParser:
     from logit_correction.cli.train_arguments import FLAGS, OWN
     from logit_correction.config import PARTS, TrainingConfig
     from logit_correction.presets import PRESETS
+    from logit_correction.training.loggers import LOGGERS
     from logit_correction.views import VIEWS
 
     parser = argparse.ArgumentParser(add_help=False)
@@ -73,6 +74,7 @@ def _train_parser() -> argparse.ArgumentParser:
             parser.add_argument(f"--{name}", choices=values.get(name), type=Path if name in ("out", "config") else str)
     options: dict[str, list[str] | None] = {}
     options.update(_options_of(TrainingConfig, set()))
+    options["logger"] = list(LOGGERS)
     for part in PARTS:
         options.update(_options_of_part(part, part))
     for name, choices in options.items():

@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_trust(parser)
     options = parser.parse_args(arguments)
-    from logit_correction.runs import load
+    from logit_correction.runs.api import load
 
     trusted = {"trust_code": options.trust_code}
     if options.on is None:

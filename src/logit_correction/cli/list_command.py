@@ -5,7 +5,7 @@ from __future__ import annotations
 from logit_correction.cli.arguments import Parser
 from logit_correction.cli.show import lines_of
 
-KINDS = ("methods", "estimators", "views", "presets", "data", "networks", "rules", "benchmarks")
+KINDS = ("methods", "estimators", "views", "presets", "data", "networks", "rules", "loggers", "formats", "benchmarks")
 
 
 def main(arguments: list[str]) -> int:
@@ -22,9 +22,11 @@ def main(arguments: list[str]) -> int:
 def _entries(kind: str) -> list[tuple[str, str]]:
     from logit_correction.attributes import ESTIMATORS
     from logit_correction.data import SOURCES
+    from logit_correction.exporting import FORMATS
     from logit_correction.methods import METHODS
     from logit_correction.networks import NETWORKS
     from logit_correction.presets import PRESETS
+    from logit_correction.training.loggers import LOGGERS
     from logit_correction.training.rules import RULES
     from logit_correction.views import VIEWS
 
@@ -41,5 +43,7 @@ def _entries(kind: str) -> list[tuple[str, str]]:
         "data": SOURCES,
         "networks": NETWORKS,
         "rules": RULES,
+        "loggers": LOGGERS,
+        "formats": FORMATS,
     }[kind]
     return [(name, line) for name, (_, line) in known.items()]

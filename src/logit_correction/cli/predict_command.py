@@ -1,79 +1,144 @@
-"""``logit-correction predict RUN INPUT...``: labels and probabilities for new files."""
+"""``logit-correction predict RUN INPUT...``: labels and probabilities for new files, folders, tables, or a stream."""
 
 from __future__ import annotations
 
 import csv
+import os
 import sys
-from itertools import groupby
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from logit_correction.cli.arguments import Parser, add_trust
+from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from logit_correction.evaluation.shift import GroupShift
+    from logit_correction.runs.chunks import Chunk
+    from logit_correction.runs.trained import TrainedRun
+    from logit_correction.runs.watch_groups import GroupWatch
 
-    import numpy as np
-    from numpy.typing import NDArray
+#: Stands for standard input.
+STREAM = Path("-")
 
-    from logit_correction.runs import TrainedRun
+#: Most cells of the table of watched groups.
+MOST_CELLS = 20
 
 
 def main(arguments: list[str]) -> int:
-    """Predict new files and write a CSV."""
-    parser = Parser("predict", "Labels and probabilities for new files, a folder or a CSV.")
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder that `train` wrote")
+    """Predict new rows and write a CSV."""
+    parser = Parser("predict", "Labels and probabilities for new files, a folder, a CSV, or rows from standard input.")
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder that `train` or `export` wrote")
     parser.add_argument(
         "inputs",
         type=Path,
         nargs="+",
         metavar="INPUT",
         help="files, folders, or a CSV with a column path, file, filename or image of files beside it; for a run on "
-        "Table a CSV or Parquet file with its columns",
+        "Table a CSV or Parquet file with its columns; - reads CSV rows, JSON lines or names of image files from "
+        "standard input, and answers as they come",
     )
     parser.add_argument("--out", type=Path, help="CSV to write; standard output by default")
+    parser.add_argument(
+        "--watch-groups",
+        action="store_true",
+        help="tell at the end, on standard error, whether the estimated groups have moved against training",
+    )
+    parser.add_argument(
+        "--watch-out", type=Path, metavar="FILE.json", help="write that as JSON; implies --watch-groups"
+    )
     add_trust(parser)
     options = parser.parse_args(arguments)
-    from logit_correction.runs import load
-    from logit_correction.runs.folder import check_parent
+    if STREAM in options.inputs and len(options.inputs) > 1:
+        raise InputError("- stands for standard input: give it alone")
+    from logit_correction.runs.api import load
+    from logit_correction.runs.chunks import chunks_of_files
+    from logit_correction.runs.folder import check_parent, write_json
+    from logit_correction.runs.stream import chunks_of_stream
+    from logit_correction.runs.watch_groups import GroupWatch
 
-    if options.out is not None:
-        check_parent(options.out)
+    for option, path in (("--out", options.out), ("--watch-out", options.watch_out)):
+        if path is not None:
+            check_parent(path, option)
     model = load(options.run, trust_code=options.trust_code)
-    header, rows = predicted(model, options.inputs)
-    _write(options.out, [[header, "label", *(f"probability_{name}" for name in model.label_names)], *rows])
+    watch = GroupWatch(model) if options.watch_groups or options.watch_out is not None else None
+    # A descriptor of its own, for a thread may still wait on it when the program ends.
+    stream = os.fdopen(os.dup(0), "rb") if options.inputs == [STREAM] else None
+    chunks = chunks_of_files(model, options.inputs) if stream is None else chunks_of_stream(model, stream)
+    try:
+        _write(options.out, _answers(model, chunks, watch))
+    finally:
+        if watch is not None and watch.new.any():
+            shift = watch.result()
+            _show(shift)
+            if options.watch_out is not None:
+                write_json(options.watch_out, shift.to_dict())
     return 0
 
 
-def predicted(model: TrainedRun, inputs: Sequence[Path]) -> tuple[str, list[list[str]]]:
-    """Return what the first column names, and a row of the CSV for every new input, in their order."""
-    from logit_correction.data.tabular_io import is_table
-    from logit_correction.runs.new_files import image_files
-
-    parts: list[tuple[list[str], NDArray[np.float32]]] = []
-    header = "path"
-    for tables, group in groupby(inputs, lambda path: model.source.reads_tables and is_table(path)):
-        if not tables:
-            files = image_files(list(group))
-            parts.append(([str(file) for file in files], model.predict_proba(files)))
-            continue
-        for file in group:
-            header, names, probability = model.predict_file(file)
-            several = len(inputs) > 1 and header == "row"
-            parts.append(([f"{file}:{name}" if several else name for name in names], probability))
-    return header, [
-        [name, model.label_names[int(row.argmax())], *(f"{value:.6g}" for value in row)]
-        for names, probability in parts
-        for name, row in zip(names, probability, strict=True)
-    ]
+def _answers(model: TrainedRun, chunks: Iterator[Chunk], watch: GroupWatch | None) -> Iterator[list[list[str]]]:
+    """Yield the lines of the CSV, those of its header first, a few rows at a time."""
+    header: str | None = None
+    for chunk in chunks:
+        probability = model.probabilities_of(chunk.store)
+        if watch is not None:
+            watch.add(probability, chunk.view_inputs(model))
+        lines = [
+            [name, str(model.label_names[int(row.argmax())]), *(f"{value:.6g}" for value in row)]
+            for name, row in zip(chunk.names, probability, strict=True)
+        ]
+        if header is None:
+            header = chunk.header
+            yield [[header, "label", *(f"probability_{name}" for name in model.label_names)], *lines]
+        else:
+            yield lines
 
 
-def _write(out: Path | None, rows: list[list[str]]) -> None:
+def _write(out: Path | None, answers: Iterator[list[list[str]]]) -> None:
+    """Write the answers as they come: to standard output, or to a file that takes its name at the end."""
     if out is None:
-        csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
+        _write_lines(sys.stdout, answers)
         return
     from logit_correction.files import replacing
+    from logit_correction.runs.stream import StreamStopped
 
+    stopped = None
     with replacing(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
+        try:
+            _write_lines(file, answers)
+        except StreamStopped as error:  # what was answered before is kept
+            stopped = error
+    if stopped is not None:
+        raise stopped
     print(out)
+
+
+def _write_lines(file: TextIO, answers: Iterator[list[list[str]]]) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    for lines in answers:
+        writer.writerows(lines)
+        file.flush()
+
+
+def _show(shift: GroupShift) -> None:
+    """Print the cells that moved most, and the sentence."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text  # names are the user's: they are shown as they are, whatever brackets they hold
+
+    console = Console(stderr=True)
+    table = Table(title="rows by predicted label and look", title_justify="left", box=None, pad_edge=False)
+    for name in ("predicted", "looks like"):
+        table.add_column(name)
+    for name in ("validation %", "new rows %", "new rows"):
+        table.add_column(name, justify="right")
+    cells = sorted(shift.cells(), key=lambda one: -abs(one["new_share"] - one["reference_share"]))
+    for one in cells[:MOST_CELLS]:
+        look = "cannot tell" if one["looks"] is None else one["looks"]
+        shares = (f"{100 * one[name]:.1f}" for name in ("reference_share", "new_share"))
+        style = "bold" if one["conflict"] else ""
+        table.add_row(Text(one["predicted"], style=style), Text(look, style=style), *shares, f"{one['new_rows']:,}")
+    console.print(table)
+    if len(cells) > MOST_CELLS:
+        console.print(f"the {MOST_CELLS} that moved most of {len(cells)}; --watch-out FILE.json has them all")
+    console.print(shift.sentence(), highlight=False, markup=False, soft_wrap=True)

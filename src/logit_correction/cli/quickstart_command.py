@@ -27,8 +27,8 @@ def main(arguments: list[str]) -> int:
     from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
     from logit_correction.render.html import write_page
     from logit_correction.render.tables import comparison_table, reports_of, to_console
-    from logit_correction.runs import train
     from logit_correction.runs.folder import PAGE
+    from logit_correction.runs.train import train
     from logit_correction.training.display import choose_display
     from logit_correction.training.interrupt import Interrupted
 

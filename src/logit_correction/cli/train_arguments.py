@@ -62,7 +62,7 @@ def parse(arguments: list[str]) -> Order:
         InputError: If an option is unknown, misses or has a wrong value.
     """
     arguments = ["--help" if argument == "-h" else argument for argument in arguments]
-    words = with_source_of_place(read_words(arguments, FLAGS, VIEWS, WHERE))
+    words = with_source_of_place(read_words(arguments, FLAGS, (*VIEWS, "logger"), WHERE))
     _refuse_unknown(words)
     own = {name: words.pop(name) for name in OWN if name in words}
     path = _config_path(own, words)

@@ -22,8 +22,8 @@ def main(arguments: list[str]) -> int:
     from logit_correction.training.interrupt import Interrupted
 
     try:
-        from logit_correction.runs import train
         from logit_correction.runs.folder import is_finished
+        from logit_correction.runs.train import train
 
         if seeds == 1:
             folders = [train(config, out, resume=resume, display=choose_display(), announce=announce)]

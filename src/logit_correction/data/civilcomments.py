@@ -116,7 +116,14 @@ class CivilComments(DataSource):
         return "row", names, self.read_values(frame[_TEXT].fillna("").astype(str).tolist())
 
     def read_values(self, values: Any) -> InputStore:
-        """Take a list of comments."""
+        """Take a list of comments, or a data frame with the column ``comment_text``.
+
+        Raises:
+            InputError: If the data frame lacks the column.
+        """
+        if hasattr(values, "columns"):
+            check_columns(values, "the new rows", [_TEXT])
+            values = values[_TEXT].fillna("")
         return self.form.store([str(value) for value in values])
 
     def looks(self, values: Any, folder: Path | None = None) -> dict[str, Any]:

@@ -74,7 +74,11 @@ class Arrays(DataSource):
         augment = named_augmentation(self.augment, inputs.shape[2:]) if inputs.ndim == 4 else None
         store = ArrayStore(torch.from_numpy(inputs))
         table = build_table(raw, problems, lambda: store, self.splitting, self.on_bad_rows, augment)
-        return replace(table, columns=columns_of(inputs))
+        return replace(table, columns=columns_of(inputs), preparation={"shape": list(inputs.shape[1:])})
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
+        """Take over the shape of an input, so that image files can be read where the arrays' file is gone."""
+        self.shape = tuple(preparation.get("shape", ()))
 
     def _read(self) -> dict[str, NDArray[Any]]:
         try:

@@ -13,6 +13,20 @@ from logit_correction.errors import InputError
 
 OnBadRows = Literal["error", "skip"]
 
+
+class BadRows(InputError):
+    """Rows are bad.
+
+    Attributes:
+        faults: Number of a row -> what is wrong with it.
+    """
+
+    def __init__(self, message: str, faults: dict[int, str]) -> None:
+        """Keep the faults beside the message."""
+        super().__init__(message)
+        self.faults = faults
+
+
 #: So many faults are spelled out; the others are counted.
 SHOWN = 10
 
@@ -25,7 +39,7 @@ class Problems:
     >>> problems.raise_if_any("error")
     Traceback (most recent call last):
     ...
-    logit_correction.errors.InputError: birds.csv: 1 row is bad: line 3: 'b.png' is missing; fix it, or leave such
+    logit_correction.data.problems.BadRows: birds.csv: 1 row is bad: line 3: 'b.png' is missing; fix it, or leave such
     rows out by --data.on_bad_rows skip
     """
 
@@ -66,7 +80,8 @@ class Problems:
             hint: How to fix it; by default also that rows can be skipped.
 
         Raises:
-            InputError: If there are bad rows and they are not to be skipped, or no good ones.
+            BadRows: If there are bad rows and they are not to be skipped.
+            InputError: If there are no good ones.
         """
         if not self._faults:
             return ()
@@ -75,7 +90,7 @@ class Problems:
         if on_bad_rows == "error":
             them = "it, or leave such rows" if count == 1 else "them, or leave them"
             hint = hint or f"fix {them} out by --data.on_bad_rows skip"
-            raise InputError(f"{self.place}: {what}: {self}; {hint}")
+            raise BadRows(f"{self.place}: {what}: {self}; {hint}", dict(self._faults))
         if count == len(self.rows):
             raise InputError(f"{self.place}: {what}, so none is left: {self}")
         left_out = "1 bad row was" if count == 1 else f"{count:,} bad rows were"

@@ -190,7 +190,7 @@ def tokenize(texts: Sequence[str], tokenizer: str, max_tokens: int, cache: Path 
 
     def write(path: Path) -> None:
         options = {"padding": "longest", "truncation": True, "max_length": max_tokens, "return_tensors": "np"}
-        encoded = _load_tokenizer(tokenizer)(list(texts), **options)
+        encoded = load_tokenizer(tokenizer)(list(texts), **options)
         tokens: dict[str, Any] = {name: np.asarray(encoded[name], np.int32) for name in TOKENS}
         np.savez(path, **tokens)
 
@@ -208,7 +208,12 @@ def _identity(tokenizer: str) -> str:
     return digest([str(folder.resolve()), *stamps])
 
 
-def _load_tokenizer(tokenizer: str) -> Any:
+def load_tokenizer(tokenizer: str) -> Any:
+    """Load a tokenizer of the package transformers by its name or folder.
+
+    Raises:
+        InputError: If transformers is not installed or the tokenizer cannot be loaded.
+    """
     try:
         from transformers import AutoTokenizer
     except ModuleNotFoundError as error:

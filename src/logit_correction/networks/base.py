@@ -41,6 +41,14 @@ class Network(nn.Module):
         logits: Tensor = self.head(self.features(inputs))
         return logits
 
+    def affine_start(self, inputs: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]] | None:
+        """Return what an affine first part makes of the inputs, (B, ...), and what turns it into logits.
+
+        The weights of a mix sum to 1, so to mix behind an affine part is to mix the inputs; where it is narrower than
+        they are, that costs less. None where there is no such part.
+        """
+        return None
+
 
 def check_images(info: DataInfo, network: str) -> tuple[int, int, int]:
     """Return channels, height and width of the images that the data holds.
@@ -166,6 +174,8 @@ def check_mixing_place(network: nn.Module, place: str, tokens: bool = False) -> 
 def mixing_place(network: nn.Module, inputs: Inputs, place: str) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Return the values to mix at ``place`` and what turns the mixed values into logits.
 
+    Inputs are mixed behind an affine start of the network, if it has one, which comes to the same.
+
     Raises:
         InputError: If the inputs themselves are to be mixed and are tokens.
     """
@@ -173,5 +183,7 @@ def mixing_place(network: nn.Module, inputs: Inputs, place: str) -> tuple[Tensor
         halves = cast(Network, network)
         return halves.features(inputs), halves.head
     if isinstance(inputs, Tensor):
-        return inputs, network
+        whole = type(network).forward is Network.forward  # a forward of its own may do anything before
+        start = network.affine_start(inputs) if whole and isinstance(network, Network) else None
+        return start or (inputs, network)
     raise InputError(_NO_TOKENS)

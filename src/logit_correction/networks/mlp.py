@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from torch import nn
+from torch import Tensor, nn
 
 from logit_correction.networks.base import Network, refuse_tokens
 from logit_correction.types import DataInfo, InputError
@@ -42,3 +42,18 @@ class MLP(Network):
             layers += [nn.Linear(before, after), nn.ReLU()]
         self.features = nn.Sequential(*layers)
         self.head = nn.Linear(widths[-1], info.num_labels)
+        self.narrows = widths[1] < widths[0]
+
+    def affine_start(self, inputs: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]] | None:
+        """Return the first layer's values (B, H), if they are fewer than the inputs."""
+        if not self.narrows:
+            return None
+        layers: list[nn.Module] = [*self.features.children(), self.head]
+        start: Tensor = _through(layers[:2], inputs)
+        return start, lambda values: _through(layers[2:], values)
+
+
+def _through(layers: Sequence[nn.Module], values: Tensor) -> Tensor:
+    for layer in layers:
+        values = layer(values)
+    return values

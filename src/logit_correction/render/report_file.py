@@ -120,6 +120,7 @@ REPORT: dict[str, Any] = {
     "estimated_minority": Maybe(
         {"count": "count", "recall": _SHARE, "precision": _SHARE, "examples": Maybe([_EXAMPLE])}
     ),
+    "predicted_groups": Maybe({"counts": Matrix("count"), "names": ["name"], "table": [["count"]], "source": "text"}),
     "warnings": Maybe(["text"]),
     "environment": _OPTIONS,
     "seconds": Maybe(Each(_NUMBER)),
@@ -140,14 +141,29 @@ def read_report_file(path: Path, needed: Collection[str] = ()) -> dict[str, Any]
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read ({error}): {FIX}") from error
+    return check_report(content, str(path), FIX, needed)
+
+
+def check_report(content: Any, place: str, fix: str, needed: Collection[str] = ()) -> dict[str, Any]:
+    """Return the content of a ``report.json`` if it is what the program reads of it.
+
+    Args:
+        content: What was read.
+        place: Where it is from, for the message.
+        fix: What to do about it.
+        needed: What must be there as well, such as ``data.label_names``.
+
+    Raises:
+        InputError: Otherwise; names the entry.
+    """
     fault = fault_of(content, REPORT)
     for name in needed:
-        place: Any = content
+        entry: Any = content
         for part in name.split("."):
-            place = place.get(part) if isinstance(place, dict) else None
-        fault = fault or (f"{name} is missing" if place is None else None)
+            entry = entry.get(part) if isinstance(entry, dict) else None
+        fault = fault or (f"{name} is missing" if entry is None else None)
     if fault is not None:
-        raise InputError(f"{path} cannot be read ({fault}): {FIX}")
+        raise InputError(f"{place} cannot be read ({fault}): {fix}")
     result: dict[str, Any] = content
     return result
 

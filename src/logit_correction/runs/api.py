@@ -14,6 +14,7 @@ import pandas as pd
 from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.render.tables import comparison_table, reports_of
+from logit_correction.runs.exported import ExportedRun, is_exported
 from logit_correction.runs.folder import check_finished
 from logit_correction.runs.parts import with_known
 from logit_correction.runs.train import train as train_into
@@ -97,7 +98,7 @@ def load(run: TrainedRun | Path | str, device: str = "cpu", *, trust_code: bool 
     """Load a finished run, its trained network too.
 
     Args:
-        run: Folder that ``train`` wrote.
+        run: Folder that ``train`` wrote, or ``export`` in the format ``hub`` or ``safetensors``.
         device: Where to predict.
         trust_code: Import classes that its config names by a dotted path. They may do anything that you may: say so
             only of a run whose maker you trust. What ``train`` returned is trusted.
@@ -107,7 +108,8 @@ def load(run: TrainedRun | Path | str, device: str = "cpu", *, trust_code: bool 
             not trusted.
     """
     trusted = trust_code or (isinstance(run, TrainedRun) and run.trust_code)
-    loaded = TrainedRun(Path(run), device, trust_code=trusted)
+    kind = ExportedRun if is_exported(Path(run)) else TrainedRun
+    loaded = kind(Path(run), device, trust_code=trusted)
     _ = loaded.algorithm  # what is wrong with it is told here
     return loaded
 

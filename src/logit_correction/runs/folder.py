@@ -189,16 +189,16 @@ def going_on_later(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def check_parent(path: Path) -> None:
-    """Return if a file can be written at ``path``.
+def check_parent(path: Path, option: str = "--out") -> None:
+    """Return if a file can be written at ``path``, which ``option`` gives.
 
     Raises:
         InputError: If its folder is missing or ``path`` is a folder.
     """
     if path.is_dir():
-        raise InputError(f"--out {path} is a folder: give a file")
+        raise InputError(f"{option} {path} is a folder: give a file")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"--out {path}: its folder does not exist; make it first")
+        raise InputError(f"{option} {path}: its folder does not exist; make it first")
 
 
 def check_disk(folder: Path, needed_bytes: int) -> None:

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from logit_correction.config import RunConfig
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
-from logit_correction.runs import lock, summary
+from logit_correction.runs import lock
 from logit_correction.runs.assemble import build_algorithm, build_fabric, build_source, build_table, check_attributes
 from logit_correction.runs.defaults import fitted
 from logit_correction.runs.encode import encode_table
-from logit_correction.runs.minority import describe_minority, warn_of_minority
+from logit_correction.runs.loggers import Loggers, check_loggers
+from logit_correction.runs.loggers import chosen as chosen_loggers
 from logit_correction.runs.networks import check_fits
 from logit_correction.runs.parts import complete, complete_parts
-from logit_correction.runs.selections import judge_selections, unanswered, validation_predictions
-from logit_correction.training import checkpoint
+from logit_correction.runs.write import write_run
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.training.selection import check_estimates
-from logit_correction.training.watch import check_watch, labels_watched
-from logit_correction.types import InputError, TrainingRows
+from logit_correction.training.watch import check_watch
+from logit_correction.types import TrainingRows
 
 #: Where launchers of several processes say which one a process is; the first one of all holds the folder's lock.
 RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
@@ -101,6 +99,7 @@ def prepare(
         InputError: Something given is wrong.
     """
     rules = [config.training.selection, *config.training.also_select]
+    check_loggers(config.training)
     table = build_table(build_source(config), rules, splits)
     if config.encoder is not None:
         table = encode_table(table, config, display)
@@ -129,7 +128,9 @@ def _train_into(
     checkpoint_seconds: float,
 ) -> Path:
     """Train and write; the folder is locked."""
-    fabric = build_fabric(config.training, _loggers(config, out))
+    fabric = build_fabric(config.training)
+    display = display if display is not None and fabric.is_global_zero else Display()
+    loggers = Loggers(chosen_loggers(config.training) if fabric.is_global_zero else (), out, display.say)
     if fabric.is_global_zero:
         if not (out / files.CONFIG).is_file():
             files.write_text(out / files.CONFIG, config.to_yaml())
@@ -142,15 +143,18 @@ def _train_into(
         config.training,
         fabric,
         out / files.RESUME,
-        display if display is not None and fabric.is_global_zero else Display(),
-        loggers=tuple(fabric.loggers),
+        display,
+        loggers=(loggers,),
         checkpoint_seconds=checkpoint_seconds,
     )
-    with fit.display:
-        fit.run(resume=resume and (out / files.RESUME).is_file())
-    if fabric.is_global_zero:
-        _write(fit, config, out)
-        _finish(out, page)
+    with loggers.closing():
+        loggers.log_options(files.flat_options(config))
+        with fit.display:
+            fit.run(resume=resume and (out / files.RESUME).is_file())
+        if fabric.is_global_zero:
+            report = write_run(fit, config, out)
+            _finish(out, page)
+            loggers.log_report(report, fit.progress.total_steps)
     fabric.barrier()
     return out
 
@@ -194,17 +198,6 @@ def _finish(out: Path, page: bool) -> Path:
     return out
 
 
-def _loggers(config: RunConfig, out: Path) -> list[Any]:
-    if not config.training.tensorboard:
-        return []
-    from lightning_fabric.loggers import TensorBoardLogger
-
-    try:
-        return [TensorBoardLogger(out, name="", version="tensorboard")]
-    except ModuleNotFoundError as error:
-        raise InputError("--tensorboard true needs TensorBoard: `pip install tensorboard`, or leave it out") from error
-
-
 def _needed_bytes(algorithm: Algorithm, table: DataTable, num_rules: int) -> int:
     """Estimate the room for two checkpoints with Adam's moments, the selected weights and predictions."""
     state = sum(
@@ -212,49 +205,3 @@ def _needed_bytes(algorithm: Algorithm, table: DataTable, num_rules: int) -> int
     )
     predictions = 8 * len(table.label_names) * len(table.split["test"])
     return 2 * state * (3 + num_rules) + predictions + 16 * 2**20
-
-
-def _write(fit: Fit, config: RunConfig, out: Path) -> None:
-    """Judge what was trained and write the folder; the report comes last, so a finished run has it all."""
-    started = time.monotonic()
-    algorithm, table, rules = fit.algorithm, fit.table, fit.rules
-    minority = describe_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
-    warnings = [
-        *table.notes,
-        *fit.progress.warnings,
-        *warn_of_minority(minority, table.info.num_rows, algorithm.attributes),
-    ]
-    warnings += unanswered(fit)
-    prior = summary.describe_prior(algorithm, table)
-    blocks, test_rows = judge_selections(fit)
-    files.write_text(out / files.CONFIG, config.to_yaml())
-    fit.record.write(out / files.METRICS)
-    test_rows.save(out / files.PREDICTIONS)
-    validation_predictions(fit).save(out / files.VALIDATION)
-    checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": algorithm.state_dict()})
-    training = config.training
-    report = {
-        "method": config.method.name,
-        "method_options": config.method.options,
-        "data": summary.describe_data(config, table),
-        "network": summary.describe_network(config, algorithm),
-        "encoder": getattr(table.inputs, "description", None),
-        "seed": training.seed,
-        "epochs": fit.progress.epoch,
-        "epochs_per_stage": fit.record.epochs_per_stage(),
-        "steps": fit.progress.total_steps,
-        "training": {k: v for k, v in vars(training).items() if k not in ("seed", "epochs")},
-        **blocks[training.selection],
-        "other_selections": [blocks[rule]["selection"] | {"test": blocks[rule]["test"]} for rule in rules[1:]],
-        "labels_read": summary.labels_read(algorithm, table, rules),
-        "watched_labels_read": labels_watched(training.watch, table),
-        "group_prior": prior,
-        "attributes": None if algorithm.attributes is None else algorithm.attributes.describe(),
-        "evidence": None if algorithm.attributes is None else algorithm.attributes.evidence,
-        "estimated_minority": minority,
-        "diagnostics_labels_read": {"train": ["label", "attribute"] if table.has_attributes("train") else ["label"]},
-        "warnings": warnings,
-        "environment": summary.environment(fit.fabric.device),
-        "seconds": {"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
-    }
-    files.write_json(out / files.REPORT, report)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pandas as pd
@@ -49,6 +49,9 @@ class TrainedRun(os.PathLike[str]):
         device: Where it predicts.
     """
 
+    #: The file of the folder that may name classes.
+    config_name: ClassVar[str] = files.CONFIG
+
     def __init__(self, folder: Path | str, device: str = "cpu", *, trust_code: bool = False) -> None:
         """Read the report of the run in ``folder``; the network is loaded when it is first needed.
 
@@ -61,8 +64,11 @@ class TrainedRun(os.PathLike[str]):
             InputError: If the folder holds no finished run.
         """
         self.path, self.device, self.trust_code = Path(folder), torch.device(device), trust_code
-        self.report: dict[str, Any] = files.read_report(self.path, summary.NEEDED)
+        self.report: dict[str, Any] = self._read_report()
         self.label_names: list[str] = self.report["data"]["label_names"]
+
+    def _read_report(self) -> dict[str, Any]:
+        return files.read_report(self.path, summary.NEEDED)
 
     def __fspath__(self) -> str:
         """Return the folder."""
@@ -91,7 +97,7 @@ class TrainedRun(os.PathLike[str]):
 
     def names(self) -> AbstractContextManager[None]:
         """Import no code that the folder names, unless it is trusted."""
-        return nullcontext() if self.trust_code else known_names_only(self.path / files.CONFIG)
+        return nullcontext() if self.trust_code else known_names_only(self.path / self.config_name)
 
     @cached_property
     def config(self) -> RunConfig:
@@ -155,8 +161,8 @@ class TrainedRun(os.PathLike[str]):
             InputError: If a file cannot be read, or the shape or the values do not fit.
         """
         if not are_files(inputs, self.source):
-            store = store_of(inputs, self.source, self._inputs_info)
-            pictures = len(self._inputs_info.input_shape) == 3  # which views see as they are
+            store = store_of(inputs, self.source, self.inputs_info)
+            pictures = len(self.inputs_info.input_shape) == 3  # which views see as they are
             yield store, {} if pictures else self.source.looks(inputs)
             return
         paths, faults = [Path(path) for path in cast(Iterable[str], inputs)], []
@@ -219,19 +225,20 @@ class TrainedRun(os.PathLike[str]):
         return judge_new(self, data, label, attribute)
 
     @property
-    def _inputs_info(self) -> DataInfo:
+    def inputs_info(self) -> DataInfo:
         """What new inputs are, before an encoder."""
         return before_encoder(self.info, self.report.get("encoder"))
 
     @cached_property
-    def _encoder(self) -> Encoder:
+    def encoder(self) -> Encoder:
+        """The frozen network whose features take the place of the inputs; only of a run that has one."""
         assert self.config.encoder is not None
         with self.names():
-            return Encoder(self.config.encoder, self._inputs_info, self.report["encoder"])
+            return Encoder(self.config.encoder, self.inputs_info, self.report["encoder"])
 
     def encoded(self, store: InputStore) -> InputStore:
         """Return rows as the network takes them: their features, where the run has an encoder."""
         if self.config.encoder is None:
             return store
         bf16 = self.config.training.precision == "bf16-mixed"
-        return ArrayStore(self._encoder.of_store(store, self.device, bf16))
+        return ArrayStore(self.encoder.of_store(store, self.device, bf16))

@@ -1,0 +1,156 @@
+"""In which form an exported network takes its inputs, and the layers that bring them to what the network learnt on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from logit_correction.data.features import Column
+from logit_correction.data.text import LENGTH, MOST_WORDS, TOKENS, WordStore
+from logit_correction.runs.trained import TrainedRun
+from logit_correction.types import InputError
+
+#: Numbers of images: bytes as files have them, or floats in [0, 1].
+ImageType = Literal["uint8", "float32"]
+
+#: Rows of the example that a network is traced with; one row would be taken for a constant.
+EXAMPLE_ROWS = 3
+
+
+@dataclass(frozen=True)
+class InputForm:
+    """What an exported network takes.
+
+    Attributes:
+        kind: ``images``, ``columns`` (a table's, as they were written), ``numbers``, ``words`` (counted) or ``tokens``.
+        names: Names of the inputs.
+        dtype: Their type, by torch's name.
+        shape: Shape of one row; a length that may vary is None.
+        prepare: Inputs as they come -> as the network takes them.
+        facts: How to make the inputs of files, texts and tables, for people and programs.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    dtype: torch.dtype
+    shape: tuple[int | None, ...]
+    prepare: nn.Module
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def example(self, seed: int = 0, rows: int = EXAMPLE_ROWS, length: int = 4) -> tuple[Tensor, ...]:
+        """Return inputs of the form, drawn at random; ``length`` stands for what may vary."""
+        generator = torch.Generator().manual_seed(seed)
+        shape = (rows, *(length if size is None else size for size in self.shape))
+        if self.kind == "tokens":  # few numbers are tokens of every vocabulary
+            first = torch.randint(2, shape, generator=generator)
+            return (first, torch.ones(shape, dtype=torch.long))
+        if self.dtype == torch.uint8:
+            return (torch.randint(256, shape, generator=generator, dtype=torch.uint8),)
+        return (torch.rand(shape, generator=generator).to(self.dtype),)
+
+    def describe(self) -> dict[str, Any]:
+        """Return all of it as plain values, for ``config.json``."""
+        inputs = [{"name": name, "dtype": str(self.dtype).removeprefix("torch."), "shape": [None, *self.shape]}
+                  for name in self.names]  # fmt: skip
+        return {"kind": self.kind, "inputs": inputs, **self.facts}
+
+
+class FromImages(nn.Module):
+    """Bytes, or floats in [0, 1], (n, C, H, W) -> the scale of training."""
+
+    def __init__(self, scale: float, bytes_: bool) -> None:
+        """Keep the factor."""
+        super().__init__()
+        self.factor = scale / 255 if bytes_ else scale
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return floats."""
+        return images.float() * self.factor
+
+
+class FromColumns(nn.Module):
+    """Columns (n, C) as they were written -> standardised numbers, and a 0 or 1 for each name, (n, F).
+
+    A name is given by its place among the column's names, and anything else, such as -1, is a name that training did
+    not know. Numbers are taken in double precision, for a large one would lose digits before its mean is taken off.
+
+    >>> columns = [{"name": "age", "mean": 40.0, "std": 10.0}, {"name": "form", "categories": ["new", "old"]}]
+    >>> FromColumns(columns)(torch.tensor([[50.0, 1.0], [40.0, -1.0]], dtype=torch.float64))
+    tensor([[1., 0., 1.],
+            [0., 0., 0.]])
+    """
+
+    place: Tensor
+    mean: Tensor
+    std: Tensor
+    code: Tensor
+    is_name: Tensor
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        """Keep what training found out of each column."""
+        super().__init__()
+        rows: list[tuple[int, float, float, float, bool]] = []
+        for place, column in enumerate(columns):
+            if "categories" in column:
+                rows += [(place, 0.0, 1.0, float(code), True) for code in range(len(column["categories"]))]
+            else:
+                rows.append((place, float(column["mean"]), float(column["std"]), 0.0, False))
+        parts = [list(part) for part in zip(*rows, strict=True)]
+        self.register_buffer("place", torch.tensor(parts[0], dtype=torch.long))
+        for name, values in zip(("mean", "std", "code"), parts[1:4], strict=True):
+            self.register_buffer(name, torch.tensor(values, dtype=torch.float64))
+        self.register_buffer("is_name", torch.tensor(parts[4], dtype=torch.bool))
+
+    def forward(self, columns: Tensor) -> Tensor:
+        """Return (n, F) float32."""
+        values = columns.index_select(1, self.place)
+        numbers = (values - self.mean) / self.std
+        return torch.where(self.is_name, (values == self.code).double(), numbers).float()
+
+
+class Scaled(nn.Module):
+    """Numbers times a factor."""
+
+    def __init__(self, factor: float) -> None:
+        """Keep the factor."""
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return floats."""
+        return values.float() * self.factor
+
+
+def form_of(run: TrainedRun, images: ImageType = "uint8") -> InputForm:
+    """Return the form in which a run's network is to take new rows.
+
+    Raises:
+        InputError: If the run takes no images and floats are asked for.
+    """
+    info, source = run.inputs_info, run.source
+    shape: tuple[int | None, ...] = tuple(info.input_shape)
+    if len(shape) == 3 and not info.tokens:
+        dtype = torch.uint8 if images == "uint8" else torch.float32
+        facts: dict[str, Any] = {"range": [0, 255] if images == "uint8" else [0, 1], "channels": "RGB"}
+        if source.image_size is not None:
+            facts |= {"resize": list(source.image_size), "fit": source.fit, "resampling": "bilinear"}
+        return InputForm("images", ("images",), dtype, shape, FromImages(source.scale, images == "uint8"), facts)
+    if images != "uint8":
+        raise InputError(f"--images {images} is for runs on images, and {run} takes none: leave it out")
+    if info.tokens:
+        form = getattr(getattr(source, "inputs", None), "form", None) or getattr(source, "form", None)
+        facts = {"max_tokens": getattr(form, "max_tokens", None), "padding": "longest", "truncation": True}
+        return InputForm("tokens", TOKENS, torch.long, (None,), nn.Identity(), facts)
+    columns = (run.report["data"].get("preparation") or {}).get("columns")
+    if columns:
+        facts = {"columns": columns}
+        return InputForm("columns", ("columns",), torch.float64, (len(columns),), FromColumns(columns), facts)
+    if source.takes_texts and isinstance(source.read_values(["a text"]), WordStore):
+        vectorizer = {"class": "sklearn.feature_extraction.text.HashingVectorizer", "n_features": shape[0]}
+        facts = {"vectorizer": vectorizer, "most_words": MOST_WORDS}
+        return InputForm("words", ("words",), torch.float32, shape, Scaled(LENGTH), facts)
+    return InputForm("numbers", ("numbers",), torch.float32, shape, Scaled(source.scale))

@@ -1,0 +1,57 @@
+"""New rows a few at a time, from files, folders and tables, so that they need not fit into memory together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from logit_correction.data.stores import InputStore
+from logit_correction.data.tabular_io import is_table, read_frame
+from logit_correction.runs.new_files import image_files
+from logit_correction.views.base import ViewInputs
+
+if TYPE_CHECKING:
+    from logit_correction.runs.trained import TrainedRun
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some new rows.
+
+    Attributes:
+        header: What names a row: ``path`` or ``row``.
+        names: n names.
+        store: The rows as the source reads them.
+        looks: In what other forms views may look at them; see ``DataSource.looks``.
+    """
+
+    header: str
+    names: list[str]
+    store: InputStore
+    looks: dict[str, Any]
+
+    def view_inputs(self, run: TrainedRun) -> ViewInputs:
+        """Return the rows as views may look at them."""
+        store = self.store
+        return ViewInputs(num_rows=len(store), inputs=run.encoded(store).fetch, images=store.images, **self.looks)
+
+
+def chunks_of_files(run: TrainedRun, inputs: Sequence[Path]) -> Iterator[Chunk]:
+    """Yield the rows of files, folders and tables in their order, images a few at a time, a table as a whole.
+
+    Raises:
+        InputError: If something is missing or bad. Images that cannot be read are told of at the end, all at once.
+    """
+    for tables, group in groupby(inputs, lambda path: run.source.reads_tables and is_table(path)):
+        if not tables:
+            for store, looks in run.parts(image_files(list(group))):
+                yield Chunk("path", [str(file) for file in looks["files"]], store, looks)
+            continue
+        for file in group:
+            header, names, store = run.source.read_table(file)
+            if len(inputs) > 1 and header == "row":
+                names = [f"{file}:{name}" for name in names]
+            yield Chunk(header, names, store, run.source.looks(read_frame(file), file.parent))

@@ -1,0 +1,139 @@
+"""All loggers of a run, begun together; one that fails is left out, and the training goes on."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from logit_correction.config import TrainingConfig
+from logit_correction.errors import InputError, did_you_mean
+from logit_correction.files import replacing
+from logit_correction.registry import resolve
+from logit_correction.render.estimated import flat_figures
+from logit_correction.render.tables import groups_table
+from logit_correction.training.loggers import LOGGERS
+from logit_correction.training.loggers.base import RunLogger
+
+#: What each logger needs to go on with its run.
+KEPT = "loggers.json"
+
+#: Figures of the test block that are logged at the end, and the columns of the groups.
+_FIGURES = (
+    *("average", "group_balanced", "worst_group", "worst_class", "minority", "majority"),
+    *("estimated_minority", "estimated_majority"),
+)
+_COLUMNS = ["label", "attribute", "count", "accuracy", "low", "high"]
+
+
+def chosen(config: TrainingConfig) -> list[str]:
+    """Return the names of a run's loggers; ``tensorboard`` has an option of its own as well."""
+    return list(dict.fromkeys([*config.logger, *(["tensorboard"] if config.tensorboard else [])]))
+
+
+def check_loggers(config: TrainingConfig) -> None:
+    """Return if all loggers are there, and what they need is installed.
+
+    Raises:
+        InputError: Otherwise; names the command that installs it.
+    """
+    for name in chosen(config):
+        kind = _kind(name)
+        for package in kind.packages:
+            try:
+                importlib.import_module(package)
+            except ModuleNotFoundError as error:
+                command = f"`pip install 'logit-correction[{kind.extra}]'`"
+                raise InputError(f"--logger {name} needs {error.name}: {command}, or leave it out") from error
+
+
+def _kind(name: str) -> type[RunLogger]:
+    if name not in LOGGERS and "." not in name:
+        raise InputError(
+            f"--logger {name!r} is unknown{did_you_mean(name, LOGGERS)}: take one of {', '.join(LOGGERS)}, or the "
+            "dotted path of a class of your own"
+        )
+    found = resolve("logger", name, LOGGERS)
+    if not issubclass(found, RunLogger):
+        raise InputError(f"{name!r} is no logger: its class must derive from {RunLogger.__module__}.RunLogger")
+    return found
+
+
+class Loggers:
+    """The loggers of a run.
+
+    Args:
+        names: What ``chosen`` returned.
+        folder: Of the run.
+        say: Told of a logger that fails.
+
+    Raises:
+        InputError: One cannot begin, such as one that has to be logged in.
+    """
+
+    def __init__(self, names: Sequence[str], folder: Path, say: Callable[[str], None]) -> None:
+        self._there: dict[str, RunLogger] = {}
+        self._say = say
+        kept: dict[str, str] = {}
+        if names and (folder / KEPT).is_file():
+            kept = json.loads((folder / KEPT).read_text(encoding="utf-8"))
+        for name in names:
+            try:
+                self._there[name] = _kind(name)(folder, kept.get(name))
+            except Exception as error:  # each raises kinds of its own
+                self.finish(False)
+                reason = " ".join(str(error).split())[:300]
+                raise InputError(f"--logger {name} cannot begin ({reason}): mend that, or leave it out") from error
+        identities = {name: logger.identity for name, logger in self._there.items()}
+        known = {name: identity for name, identity in identities.items() if identity is not None}
+        if known and known != kept:
+            with replacing(folder / KEPT) as temporary:
+                temporary.write_text(json.dumps(known) + "\n", encoding="utf-8")
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
+        """Give figures to all."""
+        self._each(lambda logger: logger.log_metrics(metrics, step))
+
+    def log_options(self, options: Mapping[str, Any]) -> None:
+        """Give the options of the run to all."""
+        self._each(lambda logger: logger.log_options(options))
+
+    def log_report(self, report: Mapping[str, Any], step: int) -> None:
+        """Give the figures of the test split and its groups to all; of unnamed attributes also estimated groups."""
+        test = report["test"]
+        figures = flat_figures(test)
+        known = {f"test/{name}": figures[name] for name in _FIGURES if figures.get(name) is not None}
+        groups = groups_table(dict(report)).reindex(columns=_COLUMNS)
+        groups[["label", "attribute"]] = groups[["label", "attribute"]].astype(object).map(_name)
+        self.log_metrics(known, step)
+        self._each(lambda logger: logger.log_groups(groups, report, step))
+
+    def finish(self, done: bool) -> None:
+        """Close all."""
+        self._each(lambda logger: logger.finish(done))
+
+    @contextmanager
+    def closing(self) -> Iterator[Loggers]:
+        """Close all when the block ends, as done or as stopped."""
+        try:
+            yield self
+        except BaseException:
+            self.finish(False)
+            raise
+        self.finish(True)
+
+    def _each(self, act: Callable[[RunLogger], None]) -> None:
+        for name, logger in list(self._there.items()):
+            try:
+                act(logger)
+            except Exception as error:  # a training does not end because a server is away
+                del self._there[name]
+                reason = " ".join(str(error).split())[:200]
+                self._say(f"warning: --logger {name} failed and gets no further figures ({reason})")
+
+
+def _name(value: Any) -> str:
+    return "" if value is None or value != value else str(value)

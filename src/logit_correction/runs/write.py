@@ -1,0 +1,74 @@
+"""What a finished training leaves in its folder."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from logit_correction.config import RunConfig
+from logit_correction.runs import folder as files
+from logit_correction.runs import summary
+from logit_correction.runs.minority import describe_minority, warn_of_minority
+from logit_correction.runs.selections import judge_selections, unanswered, validation_predictions
+from logit_correction.runs.watch_groups import describe_reference
+from logit_correction.training import checkpoint
+from logit_correction.training.fit import Fit
+from logit_correction.training.watch import labels_watched
+
+
+def write_run(fit: Fit, config: RunConfig, out: Path) -> dict[str, Any]:
+    """Judge what was trained and write the folder; the report comes last, so a finished run has it all.
+
+    Returns:
+        The content of ``report.json``.
+    """
+    started = time.monotonic()
+    algorithm, table, rules = fit.algorithm, fit.table, fit.rules
+    minority = describe_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
+    warnings = [
+        *table.notes,
+        *fit.progress.warnings,
+        *warn_of_minority(minority, table.info.num_rows, algorithm.attributes),
+    ]
+    warnings += unanswered(fit)
+    prior = summary.describe_prior(algorithm, table)
+    blocks, test_rows = judge_selections(fit)
+    files.write_text(out / files.CONFIG, config.to_yaml())
+    fit.record.write(out / files.METRICS)
+    test_rows.save(out / files.PREDICTIONS)
+    validation = validation_predictions(fit)
+    validation.save(out / files.VALIDATION)
+    checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": algorithm.state_dict()})
+    training = config.training
+    report = {
+        "method": config.method.name,
+        "method_options": config.method.options,
+        "data": summary.describe_data(config, table),
+        "network": summary.describe_network(config, algorithm),
+        "encoder": getattr(table.inputs, "description", None),
+        "seed": training.seed,
+        "epochs": fit.progress.epoch,
+        "epochs_per_stage": fit.record.epochs_per_stage(),
+        "steps": fit.progress.total_steps,
+        "training": {k: v for k, v in vars(training).items() if k not in ("seed", "epochs")},
+        **blocks[training.selection],
+        "other_selections": [blocks[rule]["selection"] | {"test": blocks[rule]["test"]} for rule in rules[1:]],
+        "labels_read": summary.labels_read(algorithm, table, rules),
+        "watched_labels_read": labels_watched(training.watch, table),
+        "group_prior": prior,
+        "attributes": None if algorithm.attributes is None else algorithm.attributes.describe(),
+        "evidence": None if algorithm.attributes is None else algorithm.attributes.evidence,
+        "estimated_minority": minority,
+        "predicted_groups": describe_reference(
+            algorithm, torch.from_numpy(validation.prediction), table.view_inputs("valid")
+        ),
+        "diagnostics_labels_read": {"train": ["label", "attribute"] if table.has_attributes("train") else ["label"]},
+        "warnings": warnings,
+        "environment": summary.environment(fit.fabric.device),
+        "seconds": {"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
+    }
+    files.write_json(out / files.REPORT, report)
+    return report
