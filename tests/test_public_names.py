@@ -50,7 +50,8 @@ def test_every_public_name_is_there_and_documented(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(logit_correction.__all__) - {"__version__", "functional"}))
 def test_every_public_name_has_an_example(name: str) -> None:
     text = inspect.getdoc(getattr(logit_correction, name)) or ""
-    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "api.md").read_text(), re.M | re.S)
+    pages = "\n".join((ROOT / "docs" / page).read_text() for page in ("api.md", "deploy.md"))
+    blocks = re.findall(r"^```python\n(.*?)^```$", pages, re.M | re.S)
     assert ">>> " in text or "::\n" in text or any(re.search(rf"\b{name}\b", block) for block in blocks)
 
 
