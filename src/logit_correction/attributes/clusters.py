@@ -23,6 +23,10 @@ class Clusters(AttributeEstimator):
     Where a label goes with several attribute values, class probabilities alone cannot tell them apart. The features
     that the inner estimator sees are clustered, see ``AttributeClusters``. The data source must know which labels go
     with which values.
+
+    >>> from logit_correction import Clusters, CrossFitted
+    >>> Clusters(CrossFitted(view="colour")).num_stages
+    0
     """
 
     components = MappingProxyType({"attributes": "attributes"})

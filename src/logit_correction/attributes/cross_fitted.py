@@ -40,6 +40,10 @@ class CrossFitted(FoldNetworks, HeadsOnViews):
 
     With ``rounds`` the rows whose held-out odds for another label exceed ``relabel_odds`` get that label for a target,
     and the learners are trained anew: they forget what they knew of the label itself.
+
+    >>> from logit_correction import CrossFitted
+    >>> CrossFitted(view="colour").num_stages  # heads on a view need no stage of the loop
+    0
     """
 
     def __init__(

@@ -33,6 +33,10 @@ class Given(AttributeEstimator):
     value; of those the greatest counts. An empty cell is unknown, and an unknown row is not corrected.
 
     A label's majority is its commonest value.
+
+    >>> from logit_correction import Given
+    >>> Given(column="scanner").settled
+    True
     """
 
     def __init__(self, file: str | None = None, column: str | None = None) -> None:

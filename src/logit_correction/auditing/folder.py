@@ -30,6 +30,12 @@ class Audit:
     Attributes:
         path: Its folder.
         summary: Content of ``audit.json``.
+
+    Read back a finished one, and count what conflicts::
+
+        found = Audit("audit")
+        print(found.verdict, found.views)
+        conflicts = found.rows[found.rows["conflicting"].eq(True)]
     """
 
     def __init__(self, folder: Path | str) -> None:

@@ -212,6 +212,13 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
 
     Raises:
         InputError: If it is no table, has no rows, or a column holds values of several kinds.
+
+    >>> import tempfile
+    >>> from logit_correction import from_table
+    >>> rows = {"review": ["good", "bad", "fine", "poor"], "verdict": ["yes", "no", "yes", "no"]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     from_table(rows, label="verdict", text="review", folder=folder).name
+    'Table'
     """
     from pyarrow import ArrowException
 
