@@ -78,8 +78,9 @@ def test_what_is_legitimate_is_never_corrected_by(tmp_path: Path) -> None:
 
 
 def test_a_finished_run_of_erm_takes_the_place_of_the_networks_in_folds(tmp_path: Path) -> None:
-    run(tmp_path / "ERM", COLUMN, method="ERM")
-    report = run(tmp_path / "LC", COLUMN, attributes={"name": "Auto", "run": str(tmp_path / "ERM")})
+    many = {**COLUMN, "rows": 3000}  # a tenth of them for validation, of which one in twenty conflicts
+    run(tmp_path / "ERM", many, method="ERM")
+    report = run(tmp_path / "LC", many, attributes={"name": "Auto", "run": str(tmp_path / "ERM")})
     evidence = report["evidence"]
     assert (evidence["verdict"], evidence["view"]) == ("shortcut", "column:form_version")
     assert evidence["network_accuracy"] == pytest.approx(valid_accuracy(tmp_path / "ERM"))

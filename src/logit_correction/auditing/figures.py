@@ -42,7 +42,7 @@ def by_label(frame: pd.DataFrame, view: str | None, label_names: Sequence[str], 
         with_label = int((sure["network_label"] == name).sum())
         with_view = int((sure["network_label"] == sure["view_label"]).sum())
         low, high = map(float, wilson_interval(with_view, with_view + with_label, CONFIDENCE))
-        if len(sure) < thresholds.least_rows:
+        if len(sure) < thresholds.few_rows:
             word = "cannot tell"
             sentence = f"{name}: only {_rows(len(sure))} where {view} is sure of another label, too few to tell"
         else:
@@ -131,7 +131,7 @@ def cost(frame: pd.DataFrame) -> dict[str, Any]:
 def leans(evidence: Mapping[str, Any]) -> bool | None:
     """Return whether the classifier leans on the views of a shortcut; None where that cannot be told."""
     chosen = next((one for one in evidence["signs"] if one["view"].split(" + ") == list(evidence["views"])), None)
-    if chosen is None or chosen["rows"] < Thresholds().least_rows:
+    if chosen is None or chosen["rows"] < Thresholds().few_rows:
         return None
     return _follows(chosen["follows_low"], chosen["follows_high"])
 
@@ -164,7 +164,7 @@ def would_change(evidence: Mapping[str, Any]) -> str:
     if best["rows"] < thresholds.least_rows:
         return (
             f"More rows where {best['view']} and label disagree: there are {best['rows']}, and fewer than "
-            f"{thresholds.least_rows} tell nothing. A person who knows says so by --shortcut or --legitimate."
+            f"{thresholds.least_rows} are too few to correct by. A person who knows says so by --shortcut or --legitimate."
         )
     if (best["information"] or 0) < thresholds.information:
         return (

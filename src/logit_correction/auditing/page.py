@@ -67,7 +67,7 @@ def render_page(found: Mapping[str, Any], folder: Path) -> str:
 
 def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a line for each label of which something can be told, and one for all the others together."""
-    told = [one for one in labels if one.get("sure_rows", 0) >= Thresholds().least_rows]
+    told = [one for one in labels if one.get("sure_rows", 0) >= Thresholds().few_rows]
     others = [str(one["label"]) for one in labels if one not in told]
     lines = [
         f"{one['sentence']} ({100 * one['follows_low']:.0f} to {100 * one['follows_high']:.0f} %): {one['verdict']}"
