@@ -182,5 +182,8 @@ def test_of_two_labels_rich_statistics_are_no_evidence() -> None:
 
 
 def test_thresholds_are_frozen() -> None:
-    """Set on planted sets of the seeds 50, 60 to 69 and 70, the rows on breast cancer; whoever moves one measures all sets anew."""
+    """Set on planted sets of the seeds 50, 60 to 69 and 70, the rows on breast cancer.
+
+    Whoever moves one measures all sets anew.
+    """
     assert Thresholds() == Thresholds(0.92, 0.97, 0.58, 0.8, 0.12, 20, 10, 3)

@@ -163,8 +163,9 @@ def would_change(evidence: Mapping[str, Any]) -> str:
         )
     if best["rows"] < thresholds.least_rows:
         return (
-            f"More rows where {best['view']} and label disagree: there are {best['rows']}, and fewer than "
-            f"{thresholds.least_rows} are too few to correct by. A person who knows says so by --shortcut or --legitimate."
+            f"More rows where {best['view']} and label disagree: there are {best['rows']}, and fewer "
+            f"than {thresholds.least_rows} are too few to correct by. A person who knows says so by --shortcut or "
+            "--legitimate."
         )
     if (best["information"] or 0) < thresholds.information:
         return (

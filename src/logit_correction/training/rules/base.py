@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
-from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.functional import group_membership
+
+if TYPE_CHECKING:  # with it comes pandas, which the help of a command can do without
+    from logit_correction.evaluation.estimated import EstimatedAttributes
 
 
 @dataclass(frozen=True)
