@@ -14,7 +14,7 @@ _PUBLIC = {
     "load": "logit_correction.runs.api",
     "TrainedRun": "logit_correction.runs.trained",
     "from_arrays": "logit_correction.data.from_arrays",
-    "from_table": "logit_correction.data.from_arrays",
+    "from_table": "logit_correction.data.from_table",
     "estimate_attributes": "logit_correction.runs.estimate",
     "AttributeEstimates": "logit_correction.runs.estimate",
     "audit": "logit_correction.auditing.api",

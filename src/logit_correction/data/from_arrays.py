@@ -1,4 +1,4 @@
-"""Arrays, data frames and datasets from Python, saved once so that a run can be resumed, judged again and repeated."""
+"""Arrays from Python, saved once so that a run can be resumed, judged again and repeated."""
 
 from __future__ import annotations
 
@@ -199,61 +199,3 @@ def _plain(values: ArrayLike | Tensor) -> NDArray[Any]:
     if array.dtype.kind in "OSU":
         return np.asarray([as_text(value) or "" for value in array.ravel().tolist()]).reshape(array.shape)
     return array
-
-
-def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **options: Any) -> ComponentConfig:
-    """Make a table in memory the data of a run, with the options of ``Table``.
-
-    Args:
-        rows: A pandas DataFrame; a Hugging Face ``Dataset``, or a ``DatasetDict`` of splits; or a mapping of columns.
-        label: Column of labels. A Hugging Face ``ClassLabel`` becomes its names.
-        folder: Where to save; by default ``tables`` in the cache folder.
-        **options: Those of ``Table``: ``text``, ``path`` or ``features``, ``split``, ``attribute``, and so on.
-
-    Raises:
-        InputError: If it is no table, has no rows, or a column holds values of several kinds.
-
-    >>> import tempfile
-    >>> from logit_correction import from_table
-    >>> rows = {"review": ["good", "bad", "fine", "poor"], "verdict": ["yes", "no", "yes", "no"]}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     from_table(rows, label="verdict", text="review", folder=folder).name
-    'Table'
-    """
-    from pyarrow import ArrowException
-
-    frame, has_splits = _frame_of(rows)
-    if label not in frame.columns:
-        raise InputError(f"the table has no column {label!r}: it has {', '.join(map(str, frame.columns))}")
-    if has_splits:
-        options.setdefault("split", "split")
-    try:
-        content = frame.to_parquet(index=False)
-    except (ArrowException, ValueError, TypeError, OverflowError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"the table cannot be saved ({reason}): give each column values of one kind") from error
-    target = (cache_folder() / "tables" if folder is None else Path(folder)) / f"{digest([content])}.parquet"
-    made_once(target, lambda file: file.write_bytes(content))
-    if "path" in options:
-        options.setdefault("root", str(Path.cwd()))
-    return ComponentConfig("Table", {"file": str(target), "label": label, **options})
-
-
-def _frame_of(rows: Any) -> tuple[Any, bool]:
-    """Return a data frame, and whether it was put together from splits."""
-    import pandas as pd
-
-    if isinstance(rows, pd.DataFrame):
-        return rows, False
-    if isinstance(rows, Mapping) and rows and all(hasattr(part, "to_pandas") for part in rows.values()):
-        parts = [_frame_of(part)[0].assign(split=name) for name, part in rows.items()]
-        return pd.concat(parts, ignore_index=True), True
-    if hasattr(rows, "to_pandas"):
-        frame = rows.to_pandas()
-        for name, feature in (getattr(rows, "features", None) or {}).items():
-            if getattr(feature, "names", None) and name in frame.columns:
-                frame[name] = [feature.names[number] if number >= 0 else None for number in frame[name].tolist()]
-        return frame, False
-    if isinstance(rows, Mapping):
-        return pd.DataFrame({name: list(values) for name, values in rows.items()}), False
-    raise InputError(f"{type(rows).__name__} is no table: give a data frame, a dataset, or a mapping of columns")

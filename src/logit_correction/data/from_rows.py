@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from logit_correction.config import ComponentConfig
-from logit_correction.data.from_arrays import from_arrays, from_table
+from logit_correction.data.from_arrays import from_arrays
+from logit_correction.data.from_table import from_table
 from logit_correction.types import InputError
 
 
