@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -77,14 +78,31 @@ def make_table() -> TableFactory:
 
 
 @pytest.fixture(scope="session")
-def layouts() -> ModuleType:
-    """The module that writes small data sets in the published layouts."""
-    path = Path(__file__).parent / "data" / "layouts.py"
-    spec = importlib.util.spec_from_file_location("layouts", path)
+def run_files() -> set[str]:
+    """The files of a finished run, and no others."""
+    written = {"config.yaml", "metrics.csv", "report.json", "report.html", "checkpoint.pt"}
+    return written | {"predictions.parquet", "validation.parquet"}
+
+
+def benchmark_script(name: str) -> ModuleType:
+    """Import a script of ``benchmarks/``."""
+    return module_of(Path(__file__).parents[1] / "benchmarks" / f"{name}.py")
+
+
+def module_of(path: Path) -> ModuleType:
+    """Import a file that lies in no package."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # where its dataclasses look for their types
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def layouts() -> ModuleType:
+    """The module that writes small data sets in the published layouts."""
+    return module_of(Path(__file__).parent / "data" / "layouts.py")
 
 
 @pytest.fixture(autouse=True)

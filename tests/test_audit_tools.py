@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 
 import pandas as pd
 import pytest
 
 from logit_correction.data.planted import Planted
 
-FOLDER = Path(__file__).parents[1] / "benchmarks"
+from .conftest import benchmark_script
 
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-export, tools, table = script("audit_export"), script("audit_tools"), script("audit_tools_table")
+export, tools, table = (
+    benchmark_script("audit_export"),
+    benchmark_script("audit_tools"),
+    benchmark_script("audit_tools_table"),
+)
 
 
 def test_images_lie_in_a_folder_a_label(tmp_path: Path) -> None:

@@ -13,13 +13,20 @@ import logit_correction
 from logit_correction.config import PARTS, TrainingConfig
 from logit_correction.registry import resolve_any
 from logit_correction.runs.parts import KINDS
+from logit_correction.runs.train import RANKS
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 TRAINING = {field.name: field.default for field in fields(TrainingConfig) if field.default is not MISSING}
 
 #: Options of other programs that the docs show.
-OTHERS = {"extra", "system", "site", "no", "nproc_per_node", "upgrade", "editable", "strict", "check"}
+OTHERS = {
+    *("extra", "system", "site", "no", "upgrade", "editable", "strict", "check"),
+    *("index_url", "no_index", "find_links", "dest"),  # pip
+    *("tag", "rm", "volume"),  # docker
+    *("nnodes", "nproc_per_node", "rdzv_backend", "rdzv_endpoint"),  # torchrun
+    *("ntasks_per_node", "array", "signal"),  # SLURM
+}
 
 #: What stands between ``--`` and an option of a component, and the kind of the component.
 COMPONENTS = {
@@ -85,3 +92,11 @@ def test_defaults_of_training_are_those_of_the_program(page: Path) -> None:
 def test_the_page_of_commands_names_every_option_of_training() -> None:
     text = (ROOT / "docs" / "commands.md").read_text()
     assert [field.name for field in fields(TrainingConfig) if f"--{field.name}" not in text] == []
+
+
+def test_one_page_names_every_environment_variable_that_is_read() -> None:
+    sources = [path.read_text() for path in Path(logit_correction.__file__).parent.rglob("*.py")]
+    pattern = r"environ(?:\.get|\.setdefault)?[\[(]\"([A-Z_]+)\""
+    read = {name for text in sources for name in re.findall(pattern, text)}
+    page = (ROOT / "docs" / "how-to" / "environment-variables.md").read_text()
+    assert len(read) > 5 and [name for name in sorted(read | set(RANKS)) if f"`{name}`" not in page] == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 FENCE = re.compile(r"(?:<!-- not run: (?P<why>[^>]+) -->\n)?^```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -36,6 +36,8 @@ def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
 def test_links_of_a_page_lead_to_files(page: Path) -> None:
     text = re.sub(r"<!--.*?-->", "", page.read_text(), flags=re.DOTALL)
     targets = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text)
+    # Pages of the gallery are made when the site is built, which says if one is missing.
+    targets = [target for target in targets if not target.startswith("gallery/")]
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert not missing
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,14 @@ def test_every_public_name_is_there_and_documented(name: str) -> None:
     found = getattr(logit_correction, name)
     assert inspect.getdoc(found)
     assert name in dir(logit_correction)
+
+
+@pytest.mark.parametrize("name", sorted(set(logit_correction.__all__) - {"__version__", "functional"}))
+def test_every_public_name_has_an_example(name: str) -> None:
+    text = inspect.getdoc(getattr(logit_correction, name)) or ""
+    pages = "\n".join((ROOT / "docs" / page).read_text() for page in ("api.md", "deploy.md"))
+    blocks = re.findall(r"^```python\n(.*?)^```$", pages, re.M | re.S)
+    assert ">>> " in text or "::\n" in text or any(re.search(rf"\b{name}\b", block) for block in blocks)
 
 
 @pytest.mark.parametrize("name", ["Correlation", "GroupPrior", "load", "functional", *METHODS])
@@ -106,9 +115,9 @@ def test_every_view_has_a_class_and_every_preset_a_file() -> None:
 
 
 @pytest.mark.parametrize("known", [METHODS, SOURCES, NETWORKS], ids=["methods", "data", "networks"])
-def test_readme_names_all_that_there_is(known: dict[str, tuple[str, str]]) -> None:
-    readme = (ROOT / "README.md").read_text()
-    assert not [name for name in known if f"`{name}`" not in readme]
+def test_the_page_of_what_is_here_names_all_that_there_is(known: dict[str, tuple[str, str]]) -> None:
+    page = (ROOT / "docs" / "what-is-here.md").read_text()
+    assert not [name for name in known if f"`{name}`" not in page]
 
 
 def test_commands_that_stay_fixed() -> None:

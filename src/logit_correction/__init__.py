@@ -19,6 +19,7 @@ _PUBLIC = {
     "AttributeEstimates": "logit_correction.runs.estimate",
     "audit": "logit_correction.auditing.api",
     "Audit": "logit_correction.auditing.folder",
+    "LogitCorrectionClassifier": "logit_correction.integrations.scikit_learn",
     "runs_table": "logit_correction.runs.api",
     "export": "logit_correction.exporting.api",
     "RunConfig": "logit_correction.config",

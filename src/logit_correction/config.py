@@ -61,6 +61,9 @@ class TrainingConfig:
         tensorboard: The same as the logger tensorboard.
         watch: What to follow in metrics.csv after each epoch though nothing is chosen by it: test, the accuracy on the
             test split; train_margins, the margins of majority and minority groups in training.
+
+    >>> TrainingConfig(epochs=3).learning_rate
+    0.002
     """
 
     epochs: int | None = None
@@ -102,7 +105,11 @@ class TrainingConfig:
 
 @dataclass(eq=False)
 class ComponentConfig:
-    """A data source, method or network by name or dotted path, with its options."""
+    """A data source, method or network by name or dotted path, with its options.
+
+    >>> ComponentConfig("LC", {"strength": 0.9})
+    ComponentConfig(name='LC', options={'strength': 0.9})
+    """
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
@@ -123,6 +130,11 @@ class RunConfig:
         biased_network: The network of methods that have a biased one; by default like ``network``.
         training: Options of the loop.
         encoder: A frozen network whose features take the place of the inputs.
+
+    >>> from logit_correction import ComponentConfig, RunConfig, TrainingConfig
+    >>> config = RunConfig(ComponentConfig("Digits"), ComponentConfig("LC"), training=TrainingConfig(epochs=3))
+    >>> config.to_dict()["method"], RunConfig.from_dict({"data": "Digits", "method": "LC", "epochs": 3}) == config
+    ({'name': 'LC'}, True)
     """
 
     data: ComponentConfig

@@ -11,6 +11,13 @@ class InputError(ValueError):
     """Something the user gave is wrong; the message names it and says how to fix it.
 
     The command line prints the message without a traceback and ends with exit status 2.
+
+    >>> from logit_correction import InputError, train
+    >>> try:
+    ...     train("Digits", method="LC", epohcs=3)
+    ... except InputError as error:
+    ...     print(error)
+    there is no option 'epohcs' (did you mean epochs?)
     """
 
 

@@ -47,6 +47,11 @@ class Batch:
         label: (B,) long, 0..L-1.
         index: (B,) long, the row of the training table, 0..N-1.
         attribute: (B,) long, 0..K-1; None unless the method declares ``needs_attributes``.
+
+    >>> import torch
+    >>> from logit_correction import Batch
+    >>> Batch(torch.ones(2, 3), torch.tensor([0, 1]), torch.tensor([7, 9])).attribute is None  # nobody may see it
+    True
     """
 
     inputs: Inputs
@@ -70,6 +75,10 @@ class DataInfo:
             knows; category-level knowledge that LC+ uses and LC does not.
         tokens: Whether the inputs are texts: dicts of token tensors, each of ``input_shape``.
         augmented: Whether training images are changed at random each time they are seen.
+
+    >>> from logit_correction import DataInfo
+    >>> DataInfo(num_labels=2, num_rows=100, input_shape=(3, 32, 32)).input_shape
+    (3, 32, 32)
     """
 
     num_labels: int
@@ -91,6 +100,20 @@ class DataInfo:
         if not self.attribute_names:
             object.__setattr__(self, "attribute_names", tuple(str(i) for i in range(self.num_attributes)))
 
+    def chosen_correlation(self, choice: str) -> Correlation:
+        """Return the correlation to go by: ``one-to-one``, or with ``known`` the data source's.
+
+        Raises:
+            InputError: If the source knows none.
+        """
+        if choice == "one-to-one":
+            return Correlation.one_to_one(self.num_labels)
+        if self.correlation is None:
+            raise InputError(
+                "correlation=known needs a data source that knows which labels go with which attribute values"
+            )
+        return self.correlation
+
 
 @dataclass(frozen=True)
 class ViewInputs:
@@ -104,6 +127,13 @@ class ViewInputs:
         columns: Of a table of features, name -> (N,) numbers (NaN where missing) or names ("" where missing).
         files: N files that the rows were read from, or None.
         position: (N,) where each row stands in the file or folder that it came from.
+
+    >>> import numpy as np, torch
+    >>> from logit_correction import ViewInputs
+    >>> numbers = torch.rand(4, 2)
+    >>> columns = {"age": numbers[:, 0].numpy(), "form": np.array(["a", "b", "a", "b"])}
+    >>> ViewInputs(num_rows=4, inputs=lambda rows: numbers[rows], columns=columns).image_shape is None
+    True
     """
 
     num_rows: int
@@ -151,6 +181,11 @@ class TrainingRows:
         epochs: Epochs that the user asked for; 0 where a loop of your own does not tell.
         held_out: The validation rows, without attributes; None where a loop of your own gives none.
         report: Called with what is being done, so that long work shows progress.
+
+    >>> import torch
+    >>> from logit_correction import TrainingRows
+    >>> TrainingRows(torch.tensor([0, 1, 1])).attribute is None  # as every method gets it that reads no attribute
+    True
     """
 
     label: Tensor
@@ -170,6 +205,12 @@ class Step:
     Attributes:
         loss: 0-d tensor to call ``backward`` on; the sum over all networks of the method.
         logs: Detached 0-d tensors to record, such as ``loss_robust``.
+
+    >>> import torch
+    >>> from logit_correction import Step
+    >>> loss = torch.tensor(0.5)
+    >>> sorted(Step(loss, {"loss": loss.detach()}).logs)
+    ['loss']
     """
 
     loss: Tensor
@@ -185,6 +226,10 @@ class Stage:
         sample_weight: (N,) how often each training row is seen. Integers: each row exactly so many times an
             epoch. Floats: N rows are drawn with replacement in proportion. None: each row once.
         learning_rate: Learning rate of the stage; None keeps the one that the user asked for.
+
+    >>> from logit_correction import Stage
+    >>> Stage(epochs=3, learning_rate=1e-3).sample_weight is None
+    True
     """
 
     epochs: int | None = None

@@ -9,7 +9,7 @@ import torch
 
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, load, train
 from logit_correction.attributes.auto import Auto
-from logit_correction.attributes.heads import telling_members
+from logit_correction.attributes.linear_heads import telling_members
 from logit_correction.attributes.search import looked_at
 from logit_correction.data.planted import Planted
 from logit_correction.errors import InputError

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.base import AttributeEstimator, Estimate, known_correlation
+from logit_correction.attributes.base import AttributeEstimator, Estimate
 from logit_correction.correlation import Correlation
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.mlp import MLP
@@ -100,11 +100,12 @@ def test_an_estimator_has_one_value_for_each_label_no_stage_and_no_features_unle
 
 
 def test_the_known_correlation_is_asked_for_where_there_is_none() -> None:
-    assert known_correlation("one-to-one", INFO) == Correlation.one_to_one(2)
+    assert INFO.chosen_correlation("one-to-one") == Correlation.one_to_one(2)
     with pytest.raises(InputError, match="correlation=known needs a data source that knows"):
-        known_correlation("known", INFO)
+        INFO.chosen_correlation("known")
     table = Correlation.from_table([[0, 1], [2]])
-    assert known_correlation("known", DataInfo(2, 6, (4,), num_attributes=3, correlation=table)) == table
+    known = DataInfo(2, 6, (4,), num_attributes=3, correlation=table)
+    assert known.chosen_correlation("known") == table
 
 
 def test_the_commonest_value_is_a_labels_majority() -> None:

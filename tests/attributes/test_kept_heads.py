@@ -12,8 +12,9 @@ from torch import Tensor
 
 from logit_correction.attributes.auto import Auto
 from logit_correction.attributes.cross_fitted import CrossFitted
-from logit_correction.attributes.heads import HeadTraining, cross_fit, held_out_logistic
+from logit_correction.attributes.heads import HeadTraining, cross_fit
 from logit_correction.attributes.kept_heads import Head, scale_of, scaled, standardized
+from logit_correction.attributes.linear_heads import held_out_logistic
 from logit_correction.attributes.online import Online
 from logit_correction.data.planted import Planted
 from logit_correction.data.table import DataTable

@@ -29,17 +29,6 @@ GRID = {
     "paper": {"plain": {"5 %": [91.16, 0.97]}},
 }
 
-#: Files of a finished run.
-FILES = {
-    "config.yaml",
-    "metrics.csv",
-    "report.json",
-    "report.html",
-    "predictions.parquet",
-    "validation.parquet",
-    "checkpoint.pt",
-}
-
 
 @dataclass
 class Outcome:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pandas as pd
 import pytest
@@ -12,17 +10,11 @@ import pytest
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, train
 from logit_correction.render.folder import RunFolder
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "selection_regret.py"
+from ..conftest import benchmark_script
+
+script = benchmark_script("selection_regret")
+
 RULES = ["last", "valid_worst_class", "valid_worst_group", "valid_class_difference"]
-
-
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("selection_regret", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +34,7 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_regret_over_epochs_is_the_distance_to_the_best_epoch(script: ModuleType, grid: Path) -> None:
+def test_regret_over_epochs_is_the_distance_to_the_best_epoch(grid: Path) -> None:
     found = script.regrets(script.find_runs([grid]), "worst_group")
     epochs = found[found["choice"] == "epoch"]
     runs = {name: pd.read_csv(grid / name / "metrics.csv").dropna(subset=["test_worst_group"]) for name in "abc"}
@@ -57,7 +49,7 @@ def test_regret_over_epochs_is_the_distance_to_the_best_epoch(script: ModuleType
     assert len(epochs[epochs["rule"] == "valid_estimated_worst_group"]) == 1  # ERM estimates nothing
 
 
-def test_regret_over_runs_judges_all_by_the_estimate_of_one(script: ModuleType, grid: Path) -> None:
+def test_regret_over_runs_judges_all_by_the_estimate_of_one(grid: Path) -> None:
     found = script.regrets(script.find_runs([grid]), "worst_group")
     runs = found[found["choice"] == "run"].set_index("rule")
     figures = {name: RunFolder.read(grid / name).test["worst_group"] for name in "abc"}
@@ -70,9 +62,7 @@ def test_regret_over_runs_judges_all_by_the_estimate_of_one(script: ModuleType, 
     assert "last" not in runs.index and set(runs["candidates"]) == {3}
 
 
-def test_the_table_names_rules_and_data(
-    script: ModuleType, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_names_rules_and_data(grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "regret.md"
     monkeypatch.setattr("sys.argv", ["selection_regret.py", str(grid), "--metric", "worst_group", "--out", str(out)])
     script.main()

@@ -18,7 +18,7 @@ from logit_correction.benchmark.run_queue import RunQueue
 from logit_correction.benchmark.work import Outcome
 from logit_correction.runs.lock import acquire, owner_of
 
-KILLS = 10
+KILLS = 5
 
 
 def table_of(out: Path) -> pd.DataFrame:
@@ -36,7 +36,7 @@ def contents(out: Path) -> set[tuple[str, int]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)  # every start pays for its imports, on a busy machine dearly
-def test_ten_times_killed_at_random_moments_smoke_has_the_same_table(start: Any, tmp_path: Path) -> None:
+def test_killed_again_and_again_at_random_moments_smoke_has_the_same_table(start: Any, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     undisturbed = start("smoke", "--jobs", "2", "--out", whole)
     assert undisturbed.wait(timeout=300) == 0
@@ -61,7 +61,7 @@ def test_ten_times_killed_at_random_moments_smoke_has_the_same_table(start: Any,
         else:
             kills += 1
             unfinished += len(list(out.rglob("report.json"))) < 6
-    assert unfinished >= 3
+    assert unfinished >= 2
 
 
 @pytest.mark.slow

@@ -10,16 +10,6 @@ import pytest
 
 from logit_correction.cli import quickstart_command
 
-FILES = {
-    "config.yaml",
-    "metrics.csv",
-    "report.json",
-    "report.html",
-    "predictions.parquet",
-    "validation.parquet",
-    "checkpoint.pt",
-}
-
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +17,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_quickstart_writes_two_runs_and_a_page_and_goes_on(
-    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_files: set[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     outcome = command("quickstart", "--seed", "3")
@@ -35,7 +25,7 @@ def test_quickstart_writes_two_runs_and_a_page_and_goes_on(
     out = tmp_path / "quickstart"
     assert {path.name for path in out.iterdir()} == {"ERM", "LC", "report.html"}
     for method in ("ERM", "LC"):
-        assert {path.name for path in (out / method).iterdir()} == FILES
+        assert {path.name for path in (out / method).iterdir()} == run_files
         report = json.loads((out / method / "report.json").read_text())
         assert (report["method"], report["seed"], report["epochs"]) == (method, 3, 2)
         assert report["data"]["name"] == "Digits" and report["data"]["options"]["seed"] == 3

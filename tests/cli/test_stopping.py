@@ -21,19 +21,9 @@ WORDS = ("--data", "Digits", *METHOD, "--network", "MLP", "--epochs", "3", "--ba
 OPTIONS = (*WORDS, "--threads", "1", "--log_every", "3", "--also_select", "[valid_average]")
 STEPS = 40
 
-FILES = {
-    "config.yaml",
-    "metrics.csv",
-    "report.json",
-    "report.html",
-    "predictions.parquet",
-    "validation.parquet",
-    "checkpoint.pt",
-}
-
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, run_files: set[str]) -> Path:
     """The run that nobody stopped."""
     from logit_correction.cli import main
 
@@ -41,12 +31,13 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(__file__).parents[1] / "user_code"))
         assert main(["train", *OPTIONS, "--out", str(run)]) == 0
+    assert {path.name for path in run.iterdir()} == run_files
     return run
 
 
 def assert_same(run: Path, other: Path) -> None:
     """Check that two run folders hold the same run, bit for bit."""
-    assert {path.name for path in run.iterdir()} == FILES == {path.name for path in other.iterdir()}
+    assert {path.name for path in run.iterdir()} == {path.name for path in other.iterdir()}
     for name in ("config.yaml", "metrics.csv", "predictions.parquet"):
         assert (run / name).read_bytes() == (other / name).read_bytes(), name
     weights, others = (torch.load(where / "checkpoint.pt", weights_only=True) for where in (run, other))

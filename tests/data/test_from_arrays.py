@@ -60,6 +60,21 @@ def test_attributes_and_splits(tmp_path: Path) -> None:
     assert numbers.label_names == ["0", "1", "2"]
 
 
+def test_images_with_channels_last_are_the_same_data() -> None:
+    images = np.random.default_rng(0).integers(0, 255, (24, 3, 6, 4)).astype(np.uint8)
+    label = np.arange(24) % 2
+    first = from_arrays(images, label)
+    assert from_arrays(images.transpose(0, 2, 3, 1), label) == first
+    assert from_arrays(images.transpose(0, 2, 3, 1), label, channels="last") == first
+    both = images[..., :3]
+    with pytest.raises(InputError, match='give channels="first" or channels="last"'):
+        from_arrays(both, label)
+    assert Arrays(**from_arrays(both, label, channels="first").options).build().inputs.input_shape == (3, 6, 3)
+    assert Arrays(**from_arrays(both, label, channels="last").options).build().inputs.input_shape == (3, 3, 6)
+    with pytest.raises(InputError, match="with 1 or 3 channels last"):
+        from_arrays(images, label, channels="last")
+
+
 def test_images(tmp_path: Path) -> None:
     images = np.zeros((24, 3, 6, 4), np.uint8)
     images[1::2] = 200
@@ -81,7 +96,7 @@ def test_images(tmp_path: Path) -> None:
     [
         (np.zeros((4, 3)), np.zeros(3), r"label has shape \(3,\), but must be \(4,\)"),
         (np.zeros(4), np.zeros(4), "inputs have shape"),
-        (np.zeros((4, 8, 8, 3)), np.zeros(4), "transpose"),
+        (np.zeros((4, 8, 8, 4)), np.zeros(4), "with 1 or 3 channels"),
         (np.array([["a"], ["b"]]), np.zeros(2), "must be numbers"),
         (np.zeros((0, 3)), np.zeros(0), "inputs have shape"),
     ],

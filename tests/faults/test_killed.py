@@ -30,7 +30,7 @@ def same(run: Path, other: Path) -> None:
 
 def test_kill_and_resume(program: list[str], tmp_path: Path, times: Callable[[int, int], int]) -> None:
     draw, kills, number = random.Random(0), 0, 0
-    while kills < times(3, 50):
+    while kills < times(2, 50):
         method = METHODS[number % len(METHODS)]
         whole, run, number = tmp_path / f"{method}-whole", tmp_path / f"run-{number}", number + 1
         command = [*program, "train", *WORDS, "--method", method, "--out"]

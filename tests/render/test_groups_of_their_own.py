@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from logit_correction.render.folder import RunFolder, compare
+from logit_correction.render.comparison import compare
+from logit_correction.render.folder import RunFolder
 from logit_correction.render.html import write_page
 from logit_correction.render.sections import part
 

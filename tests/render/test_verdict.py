@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from logit_correction.render.folder import RunFolder, compare
+from logit_correction.render.comparison import compare
+from logit_correction.render.folder import RunFolder
 from logit_correction.render.formatting import NBSP
 from logit_correction.render.verdict import Verdict, verdict
 

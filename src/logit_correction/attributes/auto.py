@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, log_softmax
+from torch import Tensor
 
 from logit_correction.attributes.base import UNKNOWN, Builder
 from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.evidence import Evidence, Thresholds
-from logit_correction.attributes.folds import gather_members, take_rows
 from logit_correction.attributes.ordinary import (
+    OrdinaryNetworks,
     PredictionsFile,
     held_out_by_run,
     held_out_in_file,
@@ -101,7 +100,7 @@ class Auto(HeadsOnViews):
         self.family_names, self.most_rows, self.epochs = views, rows or MOST_ROWS, epochs
         self.run, self.predictions = run, predictions
         self.num_stages = 0 if self.shortcut or given is not None else 1
-        self.networks = nn.ModuleList()
+        self.networks = OrdinaryNetworks()
         self.thresholds = Thresholds()
         self.search: Search | None = None  # what it saw, row by row, for those who ask
         self.likely: Tensor | None = None
@@ -153,24 +152,13 @@ class Auto(HeadsOnViews):
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         """Return the sum of the networks' mean cross-entropies, each over the rows of the other folds."""
-        fold = self.fold.index_select(0, batch.index)
-        total = torch.zeros((), device=batch.label.device)
-        for number, network in enumerate(self.networks):
-            rows, weight = gather_members(fold != number, 1 - 1 / FOLDS)
-            logits = network(take_rows(batch.inputs, rows))
-            loss = cross_entropy(logits, batch.label.index_select(0, rows), reduction="none")
-            total = total + (loss * weight).sum()
+        total = self.networks.loss(batch, self.fold.index_select(0, batch.index))
         return Step(total, {"loss_ordinary": total.detach() / FOLDS})
 
     def collect(self, batch: Batch) -> Tensor:
         """Return the class probabilities (B, L) of the network that did not see a row; waits for the device."""
         fold = self.fold.index_select(0, batch.index).clamp_min(0)
-        found = torch.zeros(len(fold), self.info.num_labels, device=batch.label.device)
-        for number, network in enumerate(self.networks):
-            rows = (fold == number).nonzero().squeeze(1)
-            if len(rows):
-                found[rows] = network(take_rows(batch.inputs, rows)).float().softmax(dim=1)
-        return found
+        return self.networks.held_out(batch, fold, self.info.num_labels)
 
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return one optimiser group for each ordinary network; they train as the run does."""
@@ -183,7 +171,7 @@ class Auto(HeadsOnViews):
 
     def predict(self, inputs: Inputs) -> Tensor:
         """Return the logarithm (B, L) of the mean softmax of the ordinary networks."""
-        return torch.stack([log_softmax(network(inputs).float(), dim=1) for network in self.networks]).mean(dim=0)
+        return self.networks.predict(inputs)
 
     # -- the search, and the estimate
 
@@ -194,7 +182,7 @@ class Auto(HeadsOnViews):
         else:
             evidence = self._search(outputs)
         self.evidence = evidence.to_dict(self.info.label_names)
-        self.networks = nn.ModuleList()  # their work is done, and a checkpoint need not hold them
+        self.networks = OrdinaryNetworks()  # their work is done, and a checkpoint need not hold them
         self.abstained = evidence.verdict != "shortcut"
         unknown = torch.full_like(self.rows.label, UNKNOWN)
         self.settle(*(self._estimate(evidence.views) if not self.abstained else (unknown, None)))
@@ -248,7 +236,7 @@ class Auto(HeadsOnViews):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Do without the ordinary networks where the search was over."""
         if not any(name.startswith(f"{prefix}networks.") for name in state_dict):
-            self.networks = nn.ModuleList()
+            self.networks = OrdinaryNetworks()
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def describe(self) -> str:

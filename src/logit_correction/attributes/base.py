@@ -241,20 +241,3 @@ class AttributeEstimator(nn.Module, ABC):
     @abstractmethod
     def describe(self) -> str:
         """Say in one plain sentence where the attributes come from."""
-
-
-def known_correlation(choice: str, info: DataInfo) -> Correlation:
-    """Return the correlation that an estimator goes by.
-
-    Args:
-        choice: ``one-to-one``, or ``known`` for the data source's.
-        info: Facts about the data.
-
-    Raises:
-        InputError: If the source knows none.
-    """
-    if choice == "one-to-one":
-        return Correlation.one_to_one(info.num_labels)
-    if info.correlation is None:
-        raise InputError("correlation=known needs a data source that knows which labels go with which attribute values")
-    return info.correlation

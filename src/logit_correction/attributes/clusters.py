@@ -10,7 +10,7 @@ from torch import Tensor
 
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.attribute_clusters import AttributeClusters, Weights
-from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate, known_correlation
+from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate
 from logit_correction.correlation import Correlation
 from logit_correction.randomness import StepRandomness
 from logit_correction.registry import component
@@ -23,6 +23,10 @@ class Clusters(AttributeEstimator):
     Where a label goes with several attribute values, class probabilities alone cannot tell them apart. The features
     that the inner estimator sees are clustered, see ``AttributeClusters``. The data source must know which labels go
     with which values.
+
+    >>> from logit_correction import Clusters, CrossFitted
+    >>> Clusters(CrossFitted(view="colour")).num_stages
+    0
     """
 
     components = MappingProxyType({"attributes": "attributes"})
@@ -65,7 +69,7 @@ class Clusters(AttributeEstimator):
 
     def choose_correlation(self, info: DataInfo) -> Correlation:
         """Return the data source's table."""
-        return known_correlation("known", info)
+        return info.chosen_correlation("known")
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         """Build the inner estimator and empty clusters."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from logit_correction.attributes.base import Builder, known_correlation
+from logit_correction.attributes.base import Builder
 from logit_correction.attributes.folds import FoldNetworks
 from logit_correction.attributes.heads import HeadTraining
 from logit_correction.attributes.kept_heads import Head, KeptHeads, answers
@@ -40,6 +40,10 @@ class CrossFitted(FoldNetworks, HeadsOnViews):
 
     With ``rounds`` the rows whose held-out odds for another label exceed ``relabel_odds`` get that label for a target,
     and the learners are trained anew: they forget what they knew of the label itself.
+
+    >>> from logit_correction import CrossFitted
+    >>> CrossFitted(view="colour").num_stages  # heads on a view need no stage of the loop
+    0
     """
 
     def __init__(
@@ -136,7 +140,7 @@ class CrossFitted(FoldNetworks, HeadsOnViews):
 
     def choose_correlation(self, info: DataInfo) -> Correlation:
         """Return label j with value j, or the data source's table."""
-        return known_correlation(self.choice, info)
+        return info.chosen_correlation(self.choice)
 
     def setup(self, rows: TrainingRows) -> None:
         """Take in the labels; find the views, so that one that does not apply is told at once."""

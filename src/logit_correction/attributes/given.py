@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder
+from logit_correction.attributes.row_file import RowFile
 from logit_correction.correlation import Correlation
-from logit_correction.data.tabular_io import read_frame, texts_of
+from logit_correction.data.tabular_io import texts_of
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.networks.base import weights_follow
 from logit_correction.types import DataInfo, NetworkFactory, TrainingRows
@@ -32,6 +33,10 @@ class Given(AttributeEstimator):
     value; of those the greatest counts. An empty cell is unknown, and an unknown row is not corrected.
 
     A label's majority is its commonest value.
+
+    >>> from logit_correction import Given
+    >>> Given(column="scanner").settled
+    True
     """
 
     def __init__(self, file: str | None = None, column: str | None = None) -> None:
@@ -64,15 +69,8 @@ class Given(AttributeEstimator):
         return Correlation([[1.0 / size] * size] * info.num_labels)
 
     def _read(self, file: Path) -> None:
-        frame = read_frame(file)
-        keys = [name for name in ("row", "path") if name in frame.columns]
-        if not keys:
-            raise InputError(f"{file} has no column row or path: name each row by its number or its path")
-        self._key, self._keys = keys[0], texts_of(frame, keys[0])
-        repeated = {key for key in self._keys if self._keys.count(key) > 1} if len(set(self._keys)) < len(frame) else ()
-        if repeated:
-            raise InputError(f"{file}: {keys[0]} {sorted(map(str, repeated))[0]} stands there more than once")
-        values = self._values(frame, file)
+        self._given = RowFile(file)
+        values = self._values(self._given.frame, file)
         self.names = sorted({value for value in values if value is not None})
         if not self.names:
             raise InputError(f"{file} gives no row an attribute")
@@ -130,20 +128,13 @@ class Given(AttributeEstimator):
         self.given = torch.from_numpy(np.where(texts == "", UNKNOWN, found)).long()
 
     def _from_file(self, rows: TrainingRows) -> None:
-        count = len(rows.label)
-        if self._key == "row":
-            numbers = torch.arange(count) if rows.numbers is None else rows.numbers
-            keys = [str(number) for number in numbers.tolist()]
-        elif rows.names is None:
-            raise InputError(f"{self.file} names rows by path, but the rows of these data have no names: give row")
-        else:
-            keys = [str(name) for name in rows.names]
-        place = dict(zip(self._keys, self._numbers, strict=True))
+        keys = self._given.names_of(rows)
+        place = dict(zip(self._given.names, self._numbers, strict=True))
         self.given = torch.tensor([place.get(key, UNKNOWN) for key in keys])
         if not bool((self.given >= 0).any()):
             raise InputError(
-                f"{self.file} tells of no training row: its column {self._key} has values such as "
-                f"{self._keys[0]!r}, and the training rows are named such as {keys[0]!r}"
+                f"{self.file} tells of no training row: its column {self._given.key} has values such as "
+                f"{self._given.names[0]!r}, and the training rows are named such as {keys[0]!r}"
             )
 
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, interpolate, log_softmax, nll_loss, softmax
 
-from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate, known_correlation
+from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate
 from logit_correction.attributes.biased import hide, ramped_q
 from logit_correction.attributes.kept_heads import answers
 from logit_correction.correlation import Correlation
@@ -106,7 +106,7 @@ class Online(AttributeEstimator):
 
     def choose_correlation(self, info: DataInfo) -> Correlation:
         """Return label j with value j, or the data source's table."""
-        return known_correlation(self.choice, info)
+        return info.chosen_correlation(self.choice)
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         """Ask for the head start."""

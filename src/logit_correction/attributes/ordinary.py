@@ -7,21 +7,51 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, log_softmax
 
+from logit_correction.attributes.folds import gather_members, take_rows
 from logit_correction.attributes.kept_heads import answers
+from logit_correction.attributes.row_file import RowFile
 from logit_correction.attributes.search import Judged, looked_at
-from logit_correction.data.tabular_io import read_frame, texts_of
+from logit_correction.data.tabular_io import row_names
 from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.seeds import make_generator
-from logit_correction.types import DataInfo, TrainingRows
+from logit_correction.types import Batch, DataInfo, Inputs, TrainingRows
 
 #: What columns of class probabilities begin with; `predict` writes the first, the audit the second.
 PREFIXES = ("probability_", "p_")
 
 #: How far the probabilities of a row may be from adding up to 1.
 TOLERANCE = 0.02
+
+
+class OrdinaryNetworks(nn.ModuleList):
+    """Ordinary classifiers, one a fold: each is trained on the rows of the other folds, and asked about its own."""
+
+    def loss(self, batch: Batch, fold: Tensor) -> Tensor:
+        """Return the sum of the mean cross-entropies (0-d); of ``fold`` (B,) -1 is a row that all learn from."""
+        total = torch.zeros((), device=batch.label.device)
+        for number, network in enumerate(self):
+            rows, weight = gather_members(fold != number, 1 - 1 / len(self))
+            logits = network(take_rows(batch.inputs, rows))
+            loss = cross_entropy(logits, batch.label.index_select(0, rows), reduction="none")
+            total = total + (loss * weight).sum()
+        return total
+
+    def held_out(self, batch: Batch, fold: Tensor, num_labels: int) -> Tensor:
+        """Return the class probabilities (B, L) of the network that did not see a row; waits for the device."""
+        found = torch.zeros(len(fold), num_labels, device=batch.label.device)
+        for number, network in enumerate(self):
+            rows = (fold == number).nonzero().squeeze(1)
+            if len(rows):
+                found[rows] = network(take_rows(batch.inputs, rows)).float().softmax(dim=1)
+        return found
+
+    def predict(self, inputs: Inputs) -> Tensor:
+        """Return the mean of the networks' log-probabilities (B, L)."""
+        return torch.stack([log_softmax(network(inputs).float(), dim=1) for network in self]).mean(dim=0)
 
 
 def network_of_run(run: str, info: DataInfo) -> nn.Module:
@@ -46,11 +76,10 @@ def held_out_by_run(network: nn.Module, rows: TrainingRows, device: torch.device
     return Judged("valid", places, answers(network, rows.view_inputs, device), torch.zeros_like(places))
 
 
-class PredictionsFile:
+class PredictionsFile(RowFile):
     """Class probabilities of rows from a CSV or Parquet file: of any classifier that was not trained on these rows.
 
-    A column ``row`` (the row's number in the whole data set) or ``path`` (its name) says which row it is; columns
-    ``probability_LABEL`` or ``p_LABEL``, one for each label, are what the classifier says of it.
+    Columns ``probability_LABEL`` or ``p_LABEL``, one for each label, are what the classifier says of a row.
     """
 
     def __init__(self, file: Path | str, label_names: tuple[str, ...]) -> None:
@@ -59,12 +88,11 @@ class PredictionsFile:
         Raises:
             InputError: If a column misses, or probabilities are none.
         """
-        self.file = Path(file).expanduser()
-        frame = read_frame(self.file)
-        keys = [name for name in ("row", "path") if name in frame.columns]
-        if not keys:
-            raise InputError(f"{self.file} has no column row or path: name each row by its number or its path")
-        self.key, names = keys[0], texts_of(frame, keys[0])
+        super().__init__(file)
+        frame, names = self.frame, self.names
+        if None in names:
+            where = row_names(self.file, len(names))[names.index(None)]
+            raise InputError(f"{self.file}: {where}: column {self.key!r} is empty: name each row once")
         prefix = next((one for one in PREFIXES if f"{one}{label_names[0]}" in frame.columns), PREFIXES[0])
         columns = [f"{prefix}{label}" for label in label_names]
         missing = [column for column in columns if column not in frame.columns]
@@ -80,21 +108,11 @@ class PredictionsFile:
                 f"{self.file}: the probabilities of {self.key} {names[int(bad.argmax())]} do not add up to 1: give "
                 "probabilities of all labels, not scores"
             )
-        self._of = {name: value for name, value in zip(names, values, strict=True) if name is not None}
-        if len(self._of) < len(names):
-            raise InputError(
-                f"{self.file}: column {self.key} is empty or says the same in several rows: name each once"
-            )
+        self._of = dict(zip(names, values, strict=True))
 
     def of(self, rows: TrainingRows) -> tuple[Tensor, Tensor]:
         """Return which rows the file tells of (m,) long, counted within their split, and the probabilities (m, L)."""
-        if self.key == "row":
-            numbers = torch.arange(len(rows.label)) if rows.numbers is None else rows.numbers
-            keys = [str(number) for number in numbers.tolist()]
-        elif rows.names is None:
-            raise InputError(f"{self.file} names rows by path, but the rows of these data have no names: give row")
-        else:
-            keys = [str(name) for name in rows.names]
+        keys = self.names_of(rows)
         known = [place for place, key in enumerate(keys) if key in self._of]
         found = np.stack([self._of[keys[place]] for place in known]) if known else np.zeros((0, 0))
         return torch.tensor(known, dtype=torch.long), torch.from_numpy(found).float()

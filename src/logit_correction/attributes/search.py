@@ -9,9 +9,10 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.evidence import RICH, Evidence, Signs, Thresholds, conclude, signs_of, told
-from logit_correction.attributes.heads import held_out_family, held_out_logistic, telling_members
+from logit_correction.attributes.evidence import RICH, Evidence, Thresholds, conclude, told
 from logit_correction.attributes.kept_heads import standardized
+from logit_correction.attributes.linear_heads import held_out_family, held_out_logistic, telling_members
+from logit_correction.attributes.signs import Signs, signs_of
 from logit_correction.types import TrainingRows
 from logit_correction.views.base import View, ViewInputs
 

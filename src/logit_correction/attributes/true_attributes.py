@@ -13,6 +13,10 @@ class TrueAttributes(AttributeEstimator):
     """Reads the attribute label of every training row, and says so in the report.
 
     A label's majority is what the data source's table says, and where there is none the commonest value of the label.
+
+    >>> from logit_correction import TrueAttributes
+    >>> TrueAttributes().needs_attributes
+    True
     """
 
     needs_attributes = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,7 +15,7 @@ import torch
 from logit_correction.auditing import figures
 from logit_correction.auditing.contrast import contrasts
 from logit_correction.auditing.folder import FIX, Audit, check_out, write_audit, write_sheet
-from logit_correction.auditing.rows import CSV, may_be_mislabelled, rows_frame, with_answers, write_rows
+from logit_correction.auditing.rows import CSV, may_be_mislabelled, rows_frame, shown_rows, with_answers, write_rows
 from logit_correction.auditing.search import Prepared, Searched, expected_of_lc, prepared_search, search
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.table import DataTable
@@ -81,8 +80,7 @@ def audit(
     options = {"run": run, "predictions": predictions, "legitimate": list(legitimate) or None}
     estimator = {"name": "Auto", **{k: str(v) if k in ("run", "predictions") else v for k, v in options.items() if v}}
     config = replace(config, method=ComponentConfig("LC", {"attributes": estimator}))
-    place = None if out is not None else tempfile.TemporaryDirectory(prefix="logit-correction-")
-    folder = Path(out) if out is not None else Path(place.name) / "audit"  # type: ignore[union-attr]
+    folder, tie = files.given_or_temporary(out, "audit")
     check_out(folder)
     if label_budget is not None:
         check_range("label_budget", label_budget, 2)
@@ -94,7 +92,7 @@ def audit(
     files.make(folder)
     with lock.acquire(folder):
         _audit_into(folder, prepared, try_fix, label_budget, new_display)
-    return Audit(folder, place=place)
+    return tie(Audit(folder))
 
 
 def _audit_into(
@@ -104,9 +102,8 @@ def _audit_into(
     started = time.monotonic()
     searched = search(prepared, out, new_display())
     table, view, estimator = searched.table, searched.view, searched.estimator
-    assert estimator.search is not None
     attribute = None if view is None else estimator.row_attribute.cpu()
-    frame = rows_frame(table, estimator.search, attribute, estimator.likely, view)
+    frame = rows_frame(table, estimator, view)
     write_rows(frame, out)
     files.write_text(out / files.CONFIG, replace(searched.config, method=ComponentConfig("LC")).to_yaml())
     if attribute is not None:
@@ -117,7 +114,7 @@ def _audit_into(
             write_rows(frame, out)
     (out / files.RESUME).unlink(missing_ok=True)
     found = _summary(searched, frame, bool(prepared.shortcut)) | {"seconds": time.monotonic() - started}
-    write_audit(out, found, frame, None if table.texts is None else list(table.texts))
+    write_audit(out, found)
     if label_budget is not None:  # last, so that a budget that is too small costs nothing
         write_sheet(out, frame, list(table.label_names), label_budget, searched.config.training.seed)
 
@@ -161,6 +158,7 @@ def _summary(searched: Searched, frame: pd.DataFrame, said: bool) -> dict[str, A
         "labels": figures.by_label(frame, searched.view, names, evidence["verdict"]),
         "groups": figures.groups(frame, names, searched.config.training.seed),
         "cost": figures.cost(frame),
+        "shown": shown_rows(frame, table.texts),
         "contrasts": [] if searched.view is None else contrasts(table, frame, evidence["views"]),
         "evidence": evidence,
         "rows": {

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from logit_correction.attributes.evidence import CONFIDENCE
+from logit_correction.attributes.signs import CONFIDENCE
 from logit_correction.errors import InputError
 
 #: Where the estimated probability of a conflict is cut into strata.

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from logit_correction.attributes.evidence import CHANCE, CONFIDENCE, RICH, Thresholds, percent
+from logit_correction.attributes.evidence import CHANCE, RICH, Thresholds, percent
+from logit_correction.attributes.signs import CONFIDENCE
 from logit_correction.functional import wilson_interval
 from logit_correction.views.base import EVERYTHING
 
@@ -40,13 +41,12 @@ def by_label(frame: pd.DataFrame, view: str | None, label_names: Sequence[str], 
         sure = own[own["sure"].eq(True)]
         with_label = int((sure["network_label"] == name).sum())
         with_view = int((sure["network_label"] == sure["view_label"]).sum())
-        low, high = wilson_interval(with_view, with_view + with_label, CONFIDENCE)
+        low, high = map(float, wilson_interval(with_view, with_view + with_label, CONFIDENCE))
         if len(sure) < thresholds.least_rows:
             word = "cannot tell"
             sentence = f"{name}: only {_rows(len(sure))} where {view} is sure of another label, too few to tell"
         else:
-            word = "shortcut" if low >= thresholds.follows else "cannot tell"
-            word = "none found" if high < thresholds.follows else word
+            word = {True: "shortcut", False: "none found", None: "cannot tell"}[_follows(low, high)]
             share = with_view / len(sure)
             sentence = (
                 f"{name}: where {view} and label disagree, the ordinary classifier goes with {view} in "
@@ -57,7 +57,7 @@ def by_label(frame: pd.DataFrame, view: str | None, label_names: Sequence[str], 
             | {"verdict": word, "sentence": sentence, "conflicting_rows": len(conflicting), "sure_rows": len(sure)}
             | {"follows_view": with_view / len(sure) if len(sure) else None}
             | {"follows_label": with_label / len(sure) if len(sure) else None}
-            | {"follows_low": float(low), "follows_high": float(high)}
+            | {"follows_low": low, "follows_high": high}
         )
     return found
 
@@ -131,12 +131,15 @@ def cost(frame: pd.DataFrame) -> dict[str, Any]:
 def leans(evidence: Mapping[str, Any]) -> bool | None:
     """Return whether the classifier leans on the views of a shortcut; None where that cannot be told."""
     chosen = next((one for one in evidence["signs"] if one["view"].split(" + ") == list(evidence["views"])), None)
-    thresholds = Thresholds()
-    if chosen is None or chosen["rows"] < thresholds.least_rows:
+    if chosen is None or chosen["rows"] < Thresholds().least_rows:
         return None
-    if chosen["follows_low"] >= thresholds.follows:
-        return True
-    return False if chosen["follows_high"] < 2 * thresholds.follows else None
+    return _follows(chosen["follows_low"], chosen["follows_high"])
+
+
+def _follows(low: float, high: float) -> bool | None:
+    """Return on which side of the threshold an interval lies; None where it lies on both."""
+    threshold = Thresholds().follows
+    return True if low >= threshold else False if high < threshold else None
 
 
 def would_change(evidence: Mapping[str, Any]) -> str:

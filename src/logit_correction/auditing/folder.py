@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
-import weakref
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -14,18 +12,16 @@ import pandas as pd
 
 from logit_correction.auditing.budget import sheet
 from logit_correction.auditing.labels import read_labels
-from logit_correction.auditing.page import write_page
+from logit_correction.auditing.page import render_page
 from logit_correction.auditing.rows import CSV, PARQUET, read_rows
 from logit_correction.errors import InputError
 from logit_correction.files import replacing
+from logit_correction.render.html import save_page
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock
 
 #: The files of an audit beside its rows.
 AUDIT, SHEET, FIX, PAGE = "audit.json", "sheet.csv", "fix.yaml", "report.html"
-
-#: Training rows that a page shows at most, those of the highest score first.
-SHOWN = 60
 
 
 class Audit:
@@ -34,17 +30,21 @@ class Audit:
     Attributes:
         path: Its folder.
         summary: Content of ``audit.json``.
+
+    Read back a finished one, and count what conflicts::
+
+        found = Audit("audit")
+        print(found.verdict, found.views)
+        conflicts = found.rows[found.rows["conflicting"].eq(True)]
     """
 
-    def __init__(self, folder: Path | str, *, place: tempfile.TemporaryDirectory[str] | None = None) -> None:
+    def __init__(self, folder: Path | str) -> None:
         """Read the audit in ``folder``.
 
         Raises:
             InputError: If there is none.
         """
         self.path = Path(folder)
-        if place is not None:
-            weakref.finalize(self, place.cleanup)
         self.summary: dict[str, Any] = read_audit(self.path)
 
     @property
@@ -90,33 +90,10 @@ def check_out(folder: Path) -> None:
         raise InputError(f"--out {folder} is not empty and holds no audit: give a new or empty folder")
 
 
-def write_audit(out: Path, found: Mapping[str, Any], frame: pd.DataFrame, texts: list[str] | None) -> None:
+def write_audit(out: Path, found: Mapping[str, Any]) -> None:
     """Write the page and, last, ``audit.json``."""
-    shown = _shown(frame, texts)
-    found = {**found, "shown": shown} if "shown" not in found else dict(found)
-    write_page(found, out, out / PAGE)
+    save_page(render_page(found, out), out / PAGE)
     files.write_json(out / AUDIT, found)
-
-
-def _shown(frame: pd.DataFrame, texts: list[str] | None) -> list[dict[str, Any]]:
-    """Return the conflicting training rows of the highest score, with names and full texts."""
-    train = frame[(frame["split"] == "train") & frame["conflicting"].eq(True)]
-    chosen = train.sort_values("score", ascending=False, kind="stable")[:SHOWN]
-    keys = [name for name in ("row", "path", "name", "label", "attribute", "score", "network_label", "fixed_label")]
-    rows = []
-    for entry in chosen.to_dict("records"):
-        row = {name: _plain(entry[name]) for name in keys if name in entry}
-        row["label_noise"] = bool(entry["label_noise"]) if _plain(entry.get("label_noise")) is not None else None
-        row["text"] = None if texts is None else texts[int(entry["row"])]
-        rows.append(row)
-    return rows
-
-
-def _plain(value: Any) -> Any:
-    """Return a cell as a plain value, None where it is empty."""
-    if value is None or value is pd.NA or value != value:
-        return None
-    return value.item() if hasattr(value, "item") else value
 
 
 def write_sheet(out: Path, frame: pd.DataFrame, label_names: list[str], budget: int, seed: int) -> None:
@@ -147,7 +124,7 @@ def add_labels(folder: Path, file: Path) -> dict[str, Any]:
     """
     found, frame = read_audit(folder), read_rows(folder)
     found["labelled"] = read_labels(frame, file, found["data"]["label_names"], found["training"]["seed"])
-    write_audit(folder, found, frame, None)
+    write_audit(folder, found)
     return found
 
 

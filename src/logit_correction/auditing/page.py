@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.attributes.evidence import Thresholds
-from logit_correction.errors import InputError
-from logit_correction.files import replacing
 from logit_correction.render.evidence import block, sentence_of
 from logit_correction.render.formatting import format_list
 from logit_correction.render.html import template
@@ -36,27 +34,13 @@ _EXAMINED = {
 }
 
 
-def write_page(found: Mapping[str, Any], folder: Path, out: Path) -> None:
-    """Write the page, complete or not at all.
+def render_page(found: Mapping[str, Any], folder: Path) -> str:
+    """Return the page as text.
 
     Args:
         found: Content of ``audit.json``.
         folder: Folder of the audit, for the commands.
-        out: The file.
-
-    Raises:
-        InputError: If it cannot be written.
     """
-    page = render_page(found, folder)
-    try:
-        with replacing(out) as temporary:
-            temporary.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{out} cannot be written ({error.strerror})") from error
-
-
-def render_page(found: Mapping[str, Any], folder: Path) -> str:
-    """Return the page as text."""
     evidence = found["evidence"]
     views = format_list([str(name) for name in found["views"]])
     labelled = found.get("labelled")

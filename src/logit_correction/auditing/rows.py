@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,32 +12,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from logit_correction.attributes.auto import Auto
 from logit_correction.attributes.evidence import Thresholds
 from logit_correction.attributes.search import Search
-from logit_correction.attributes.view_heads import likely_attribute
 from logit_correction.auditing.calibration import conflict_probability
-from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.data.tabular_io import read_frame
 from logit_correction.errors import InputError
 from logit_correction.files import replacing
 
-#: Odds of another label from which a validation row counts as conflicting, as of a linear head on training rows.
-ODDS = 4.0
-
 CSV, PARQUET = "rows.csv", "rows.parquet"
 
+#: Training rows that a page shows at most, those of the highest score first.
+SHOWN = 60
 
-def rows_frame(
-    table: DataTable, search: Search, attribute: Tensor | None, likely: Tensor | None, view: str | None
-) -> pd.DataFrame:
+
+def rows_frame(table: DataTable, estimator: Auto, view: str | None) -> pd.DataFrame:
     """Return one row for each training row, and for each validation row where those were judged.
 
     Args:
         table: The data.
-        search: What was seen of the judged rows.
-        attribute: (N,) long, the label that each training row looks like; None where there is no shortcut.
-        likely: (N, L) class probabilities of the heads that estimated it; None without a shortcut.
+        estimator: After its search, and its estimate where there is a shortcut.
         view: The view of the shortcut, as ``search.seen`` names it.
 
     Returns:
@@ -46,15 +43,18 @@ def rows_frame(
         ``network_label`` and ``network_p`` (what an ordinary network says that was not trained on the row, and its
         probability of the row's label).
     """
+    search, likely = estimator.search, estimator.likely
+    assert search is not None
+    attribute = None if view is None else estimator.row_attribute.cpu()
     train = _of_split(table, search, "train", attribute, likely, view)
     if search.judged.split == "train":
         return train
-    seen = None if view is None else search.seen[view]
-    other = None
-    if seen is not None:
-        label = table.label[table.split["valid"]][search.judged.rows]
-        other = likely_attribute(seen, label, Correlation.one_to_one(len(table.label_names)), ODDS)
-    valid = _of_split(table, search, "valid", other, seen, view)
+    if view is not None:
+        assert estimator.kept is not None
+        judged = search.judged.rows
+        label, inputs = table.label[table.split["valid"]][judged], table.view_inputs("valid").take(judged)
+        attribute, likely = estimator.estimate_new(label, inputs), estimator.kept.probability(inputs)
+    valid = _of_split(table, search, "valid", attribute, likely, view)
     return pd.concat([train, valid[valid["network_label"].notna()]], ignore_index=True)
 
 
@@ -142,6 +142,27 @@ def may_be_mislabelled(probability: Tensor, label: Tensor, attribute: Tensor) ->
             typical[value] = probability[agreeing, value].median()
     reached = probability.gather(1, attribute.unsqueeze(1)).squeeze(1) >= typical[attribute]
     return (label != attribute) & reached
+
+
+def shown_rows(frame: pd.DataFrame, texts: Sequence[str] | None) -> list[dict[str, Any]]:
+    """Return the conflicting training rows of the highest score, with names and full texts."""
+    train = frame[(frame["split"] == "train") & frame["conflicting"].eq(True)]
+    chosen = train.sort_values("score", ascending=False, kind="stable")[:SHOWN]
+    keys = ("row", "path", "name", "label", "attribute", "score", "network_label", "fixed_label")
+    rows = []
+    for entry in chosen.to_dict("records"):
+        row = {name: _plain(entry[name]) for name in keys if name in entry}
+        row["label_noise"] = bool(entry["label_noise"]) if _plain(entry.get("label_noise")) is not None else None
+        row["text"] = None if texts is None else texts[int(entry["row"])]
+        rows.append(row)
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    """Return a cell as a plain value, None where it is empty."""
+    if value is None or value is pd.NA or value != value:
+        return None
+    return value.item() if hasattr(value, "item") else value
 
 
 def write_rows(frame: pd.DataFrame, out: Path) -> None:

@@ -24,10 +24,11 @@ def main(arguments: list[str]) -> int:
         return _go_on(options, rest)
     from logit_correction.auditing.api import audit
     from logit_correction.cli.train_arguments import parse
+    from logit_correction.cli.words import option_of
     from logit_correction.training.interrupt import Interrupted
 
     for word in rest:
-        head = word.partition("=")[0].replace("-", "_").replace("__", "--", 1)
+        head = option_of(word)
         if head.removesuffix(".name").partition(".")[0] in NOT_HERE:
             raise InputError(
                 f"an audit takes no {head}: it trains ordinary networks, and LC to see what it would bring"
@@ -48,8 +49,7 @@ def main(arguments: list[str]) -> int:
     except Interrupted:
         print("stopped; an audit begins anew when it is started again", file=sys.stderr)
         return 130
-    _show(found.summary, options)
-    return FOUND if options.fail_on is not None and found.verdict == options.fail_on else 0
+    return _show(found.summary, options)
 
 
 def _parsed(arguments: list[str]) -> tuple[Namespace, list[str]]:
@@ -99,13 +99,11 @@ def _go_on(options: Namespace, rest: list[str]) -> int:
             f"logit-correction audit --labels {sheet} --out {options.out}"
         )
         return 0
-    found = add_labels(options.out, options.labels)
-    _show(found, options)
-    return FOUND if options.fail_on is not None and found["verdict"] == options.fail_on else 0
+    return _show(add_labels(options.out, options.labels), options)
 
 
-def _show(found: dict[str, Any], options: Namespace) -> None:
-    """Print the verdict, what it costs and where the page is."""
+def _show(found: dict[str, Any], options: Namespace) -> int:
+    """Print the verdict, what it costs and where the page is; return the exit status."""
     from rich.console import Console
     from rich.text import Text
 
@@ -113,9 +111,10 @@ def _show(found: dict[str, Any], options: Namespace) -> None:
     from logit_correction.cli.show import percent, print_json
     from logit_correction.render.evidence import answer, sentence_of
 
+    status = FOUND if options.fail_on == found["verdict"] else 0
     if options.json:
         print_json({name: value for name, value in found.items() if name not in ("contrasts", "shown")})
-        return
+        return status
     console = Console()
     console.print(
         Text.assemble((answer(found["evidence"]), "bold"), f". {sentence_of(found['evidence'])}"), soft_wrap=True
@@ -140,3 +139,4 @@ def _show(found: dict[str, Any], options: Namespace) -> None:
     if found["would_change"]:
         console.print(Text(found["would_change"]), soft_wrap=True)
     console.print(f"page: {options.out / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
+    return status

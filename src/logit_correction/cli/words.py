@@ -30,6 +30,15 @@ HABITS = {
 }
 
 
+def option_of(word: str) -> str:
+    """Return the option that a word of a command line names, as options are written in files.
+
+    >>> option_of("--batch-size=8")
+    '--batch_size'
+    """
+    return word.partition("=")[0].replace("-", "_").replace("__", "--", 1)
+
+
 def read_words(
     arguments: list[str], flags: Collection[str] = (), repeated: Collection[str] = (), where: str = ""
 ) -> dict[str, Any]:
@@ -55,7 +64,7 @@ def read_words(
         head, equals, value = words.pop().partition("=")
         if not head.startswith("--"):
             raise InputError(f"there is no option {head}{equals}{value}{where}")
-        option = head.replace("-", "_").replace("__", "--", 1)
+        option = option_of(head)
         name = ALIASES.get(option, option[2:])
         if name in flags:
             if equals:

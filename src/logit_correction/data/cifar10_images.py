@@ -126,16 +126,6 @@ def _from_batches(folder: Path) -> Cifar10:
     return Cifar10(images, label, len(train), checksum_of(images), "CIFAR-10, the original pixels")
 
 
-def _check_counts(place: Path, part: str, counts: dict[str, int], advice: str) -> None:
-    expected = PER_CLASS[part]
-    wrong = [f"{name} has {count:,}" for name, count in counts.items() if count != expected]
-    if wrong:
-        raise InputError(
-            f"{place} does not hold CIFAR-10: each class has {expected:,} {part} images there, but "
-            f"{', '.join(wrong)}: {advice}"
-        )
-
-
 def _from_archive(archive: Path) -> Cifar10:
     with archive.open("rb") as stream:
         name = digest([stream.read()])

@@ -15,6 +15,7 @@ from torch import Tensor
 from logit_correction.config import ComponentConfig
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, made_once
+from logit_correction.data.channels import COUNTS, Channels, channels_first
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.records import Records, build_table
 from logit_correction.data.splits import Splitting
@@ -130,7 +131,7 @@ def checked_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]
             f"inputs have shape {inputs.shape} and type {inputs.dtype}, but must be numbers: (rows, features), or "
             "(rows, channels, height, width) for images"
         )
-    if inputs.ndim == 4 and inputs.shape[1] not in (1, 3):
+    if inputs.ndim == 4 and inputs.shape[1] not in COUNTS:
         raise InputError(f"images have shape {inputs.shape}, but must be (rows, channels, height, width): transpose")
     for name in ("label", "attribute", "split"):
         if name in arrays and arrays[name].shape != (len(inputs),):
@@ -147,6 +148,7 @@ def from_arrays(
     *,
     attribute: ArrayLike | Tensor | None = None,
     split: ArrayLike | None = None,
+    channels: Channels | None = None,
     folder: Path | str | None = None,
     **options: Any,
 ) -> ComponentConfig:
@@ -155,10 +157,11 @@ def from_arrays(
     The arrays are saved to one file named by its content, so that a run can go on, be judged again and be repeated.
 
     Args:
-        inputs: Features (n, F); or images (n, C, H, W), unsigned bytes or floats in [0, 1].
+        inputs: Features (n, F); or images (n, C, H, W) or (n, H, W, C), unsigned bytes or floats in [0, 1].
         label: (n,) names or whole numbers.
         attribute: (n,) names or whole numbers, None or -1 where unknown; leave it out where none is known.
         split: (n,) train, valid or test; drawn label by label where it is left out.
+        channels: Whether images have their channels ``first`` or ``last``; None tells it by the axis of length 1 or 3.
         folder: Where to save; by default ``arrays`` in the cache folder.
         **options: Those of ``Arrays``, such as ``test_fraction``.
 
@@ -171,6 +174,8 @@ def from_arrays(
     logit_correction.errors.InputError: label has shape (1,), but must be (2,), one for each input
     """
     arrays = {"inputs": _array(inputs), "label": _plain(label)}
+    if arrays["inputs"].ndim == 4 and arrays["inputs"].dtype.kind in "uifb":
+        arrays["inputs"] = np.ascontiguousarray(channels_first(arrays["inputs"], channels))
     if attribute is not None:
         arrays["attribute"] = _plain(attribute)
     if split is not None:
@@ -207,6 +212,13 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
 
     Raises:
         InputError: If it is no table, has no rows, or a column holds values of several kinds.
+
+    >>> import tempfile
+    >>> from logit_correction import from_table
+    >>> rows = {"review": ["good", "bad", "fine", "poor"], "verdict": ["yes", "no", "yes", "no"]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     from_table(rows, label="verdict", text="review", folder=folder).name
+    'Table'
     """
     from pyarrow import ArrowException
 

@@ -57,6 +57,18 @@ class GroupReport:
         ece: Expected calibration error over all rows, in 15 bins.
         by_attribute: One row per attribute value, all labels together, with ``attribute``, ``count``, ``accuracy``,
             ``auroc``, ``f1`` and ``ece``, NaN where not defined; no row where no attribute is known.
+
+    >>> from logit_correction import Correlation, GroupReport, Predictions
+    >>> said = Predictions(
+    ...     index=[0, 1, 2],
+    ...     label=[0, 0, 1],
+    ...     attribute=[0, 1, 1],
+    ...     logits=[[2.0, 0.0], [0.0, 1.0], [0.0, 3.0]],
+    ...     label_names=["cat", "dog"], attribute_names=["sofa", "park"],
+    ... )
+    >>> report = GroupReport.from_predictions(said, Correlation.one_to_one(2))
+    >>> report.majority, report.minority  # right wherever the attribute agrees, wrong where it misleads
+    (1.0, 0.0)
     """
 
     groups: pd.DataFrame

@@ -59,6 +59,13 @@ class DFA(Algorithm):
 
     so that the label stays with the intrinsic half and rare combinations become common. The loss is
     L_dis + lambda_swap L_swap. C_i predicts. No attribute is read.
+
+    >>> import torch
+    >>> from logit_correction import DFA, MLP, DataInfo
+    >>> info = DataInfo(num_labels=2, num_rows=4, input_shape=(3,))
+    >>> method = DFA(lambda: MLP(info, hidden=[8]), info, swap_from_epoch=3)  # a network with features and a head
+    >>> method.predict(torch.ones(4, 3)).shape
+    torch.Size([4, 2])
     """
 
     network: Disentangled

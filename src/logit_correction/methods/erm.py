@@ -9,7 +9,15 @@ from logit_correction.types import Batch, Step
 
 
 class ERM(Algorithm):
-    """Mean cross-entropy over the batch; the baseline that leans on shortcuts."""
+    """Mean cross-entropy over the batch; the baseline that leans on shortcuts.
+
+    >>> import torch
+    >>> from logit_correction import ERM, Batch, DataInfo
+    >>> method = ERM(lambda: torch.nn.Linear(3, 2), DataInfo(num_labels=2, num_rows=4, input_shape=(3,)))
+    >>> step = method(Batch(torch.ones(4, 3), torch.tensor([0, 0, 1, 1]), torch.arange(4)), epoch=0.0)
+    >>> step.loss.shape, method.needs_attributes
+    (torch.Size([]), False)
+    """
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         """Return the mean cross-entropy."""

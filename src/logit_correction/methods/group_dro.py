@@ -31,6 +31,12 @@ class GroupDRO(Algorithm):
     of those. A group without rows in the batch keeps its q_g but for the scaling and adds nothing to the loss.
 
     Rows of unknown attribute belong to no group; their mean cross-entropy is added with their share of the batch.
+
+    >>> import torch
+    >>> from logit_correction import GroupDRO, DataInfo
+    >>> info = DataInfo(num_labels=2, num_rows=4, input_shape=(3,), num_attributes=2)
+    >>> GroupDRO(lambda: torch.nn.Linear(3, 2), info, step_size=0.1).needs_attributes
+    True
     """
 
     components = MappingProxyType({"attributes": "attributes"})

@@ -26,6 +26,12 @@ class JTT(Algorithm):
 
     A network that comes to fit every row forgets what it saw more often, so weigh its weights down: the paper has a
     weight decay of 1 on Waterbirds and 0.1 on CelebA, in both stages (``--weight_decay``).
+
+    >>> import torch
+    >>> from logit_correction import JTT, DataInfo
+    >>> method = JTT(lambda: torch.nn.Linear(3, 2), DataInfo(num_labels=2, num_rows=4, input_shape=(3,)), up_weight=20)
+    >>> method.num_stages, method.begin_stage(0, None).epochs
+    (2, 1)
     """
 
     num_stages = 2

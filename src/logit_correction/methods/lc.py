@@ -28,6 +28,16 @@ class LC(Algorithm):
 
     ``--preset paper`` is the training of the paper: a biased network beside the robust one (``Online``), a moving prior
     and Group MixUp.
+
+    >>> import torch
+    >>> from logit_correction import LC, Batch, DataInfo, TrainingRows
+    >>> info = DataInfo(num_labels=2, num_rows=4, input_shape=(3,), num_attributes=2)
+    >>> method = LC(lambda: torch.nn.Linear(3, 2), info, attributes="TrueAttributes", mixing="NoMixing")
+    >>> label, attribute = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 0, 1, 0])
+    >>> method.setup(TrainingRows(label, attribute))
+    >>> _ = method.begin_stage(0, None)  # counts the prior
+    >>> method(Batch(torch.ones(4, 3), label, torch.arange(4)), epoch=0.0).loss.shape
+    torch.Size([])
     """
 
     components = MappingProxyType({"attributes": "attributes", "prior": "prior", "mixing": "mixing"})

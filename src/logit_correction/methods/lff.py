@@ -28,6 +28,12 @@ class LfF(Algorithm):
     Both networks take the run's learning rate, as in the paper, which trains for 100 epochs at a constant 1e-3 on
     Colored MNIST. ``biased_learning_rate_scale`` and ``biased_input_dropout`` are ours, and off unless asked for: they
     give the baseline what ``LC`` has for its biased network.
+
+    >>> import torch
+    >>> from logit_correction import LfF, DataInfo
+    >>> method = LfF(lambda: torch.nn.Linear(3, 2), DataInfo(num_labels=2, num_rows=4, input_shape=(3,)), q=0.7)
+    >>> len(method.parameter_groups())  # two networks, one optimizer
+    2
     """
 
     def __init__(

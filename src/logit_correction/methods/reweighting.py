@@ -21,6 +21,12 @@ class Reweighting(Algorithm):
     Its mean over rows drawn from the training distribution is the mean of the group risks, so its minimizer is the
     maximizer of group-balanced accuracy (eq. 2 and 4 of Liu et al. 2023), as that of logit correction is; only what
     happens on the way there differs. A row of unknown attribute has the weight 1.
+
+    >>> import torch
+    >>> from logit_correction import Reweighting, DataInfo
+    >>> info = DataInfo(num_labels=2, num_rows=4, input_shape=(3,), num_attributes=2)
+    >>> Reweighting(lambda: torch.nn.Linear(3, 2), info, attributes="TrueAttributes").needs_attributes
+    True
     """
 
     components = MappingProxyType({"attributes": "attributes", "prior": "prior"})

@@ -14,6 +14,12 @@ class StagedLC(LC):
 
     The same as ``--preset staged``. No shortcut is looked for: whatever the biased networks take for the attribute is
     corrected.
+
+    >>> import torch
+    >>> from logit_correction import StagedLC, DataInfo
+    >>> method = StagedLC(lambda: torch.nn.Linear(3, 2), DataInfo(num_labels=2, num_rows=4, input_shape=(3,)))
+    >>> type(method.attributes).__name__, method.num_stages
+    ('CrossFitted', 2)
     """
 
     def __init__(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from logit_correction.files import NoRoom, replacing
 from logit_correction.render import sections, style
-from logit_correction.render.folder import RunFolder, compare, describe
+from logit_correction.render.comparison import compare, describe
+from logit_correction.render.folder import RunFolder
 from logit_correction.render.formatting import format_percent
 from logit_correction.types import InputError
 
@@ -44,7 +45,16 @@ def write_page(run_folders: Sequence[Path | str], out: Path | str) -> None:
         InputError: A folder holds no finished run, or ``out`` cannot be written.
         NoRoom: The disk is full.
     """
-    page = render_page(run_folders, out)
+    save_page(render_page(run_folders, out), out)
+
+
+def save_page(page: str, out: Path | str) -> None:
+    """Write a page, complete or not at all: where something fails, an older one stays as it was.
+
+    Raises:
+        InputError: ``out`` cannot be written.
+        NoRoom: The disk is full.
+    """
     try:
         with replacing(out) as temporary:
             temporary.write_text(page, encoding="utf-8")

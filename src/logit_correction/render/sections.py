@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from logit_correction.render.comparison import Comparison
 from logit_correction.render.estimated import flat_figures
 from logit_correction.render.evidence import block, found_shortcut, source_of, views_of
-from logit_correction.render.folder import Comparison, Series
+from logit_correction.render.folder import Series
 from logit_correction.render.formatting import format_name, format_percent, is_missing
 from logit_correction.render.image_uris import checked_uri, image_width
 from logit_correction.render.plots import curves, group_bars, group_heatmaps, label_shares, prior_heatmaps

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from logit_correction.files import replacing
 from logit_correction.render.estimated import flat_figures, names_attributes
 from logit_correction.render.formatting import NBSP, format_name, format_percent
+from logit_correction.render.html import save_page, template
 from logit_correction.render.tables import heading
 
 _TEMPLATE = "trials.html.j2"
@@ -50,20 +50,15 @@ def write_trials(
         best: The one with the greatest score.
         rule: The objective.
         reports: Name of a finished trial -> content of its ``report.json``.
-    """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    Raises:
+        InputError: ``out`` cannot be written.
+        NoRoom: The disk is full.
+    """
     given, report = trials[0], reports[best.name]
     figures = _figures(report["test"])
     ordered = sorted(trials, key=lambda one: -float("inf") if one.score is None else one.score, reverse=True)
-    page = environment.get_template(_TEMPLATE).render(
+    page = template(_TEMPLATE).render(
         title=f"{report['method']} on {report['data']['name']}: {len(trials) - 1} trials",
         headline=_headline(given, best, rule),
         rule=format_name(rule),
@@ -73,8 +68,7 @@ def write_trials(
         failed=[one for one in trials if one.failed],
         command=f"logit-correction train --config {shlex.quote(str(config))} --seeds 3 --out runs/best",
     )
-    with replacing(out) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+    save_page(page, out)
 
 
 def _figures(test: Mapping[str, Any]) -> list[str]:

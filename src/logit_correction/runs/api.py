@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -15,7 +13,7 @@ from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingC
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.render.tables import comparison_table, reports_of
 from logit_correction.runs.exported import ExportedRun, is_exported
-from logit_correction.runs.folder import check_finished
+from logit_correction.runs.folder import check_finished, given_or_temporary
 from logit_correction.runs.parts import with_known
 from logit_correction.runs.train import train as train_into
 from logit_correction.runs.trained import TrainedRun
@@ -85,13 +83,9 @@ def train(
     if any(known.values()):
         views = {name: list(names) for name, names in known.items() if names}
         config = replace(config, method=with_known(config.method, views))
-    place = None if out is not None else tempfile.TemporaryDirectory(prefix="logit-correction-")
-    folder = Path(out) if out is not None else Path(place.name) / "run"  # type: ignore[union-attr]
+    folder, tie = given_or_temporary(out, "run")
     train_into(config, folder, resume=resume, display=choose_display() if progress else None, page=page)
-    run = TrainedRun(folder, trust_code=True)  # all that it names was imported here
-    if place is not None:
-        weakref.finalize(run, place.cleanup)
-    return run
+    return tie(TrainedRun(folder, trust_code=True))  # all that it names was imported here
 
 
 def load(run: TrainedRun | Path | str, device: str = "cpu", *, trust_code: bool = False) -> TrainedRun:

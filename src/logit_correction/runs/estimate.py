@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,8 @@ from logit_correction.data.from_rows import from_rows
 from logit_correction.errors import InputError
 from logit_correction.functional import count_prior
 from logit_correction.losses import LEAST_LOG, LogitCorrectedLoss
+from logit_correction.methods.base import Algorithm
 from logit_correction.methods.prior import Counted
-from logit_correction.runs import folder as files
 from logit_correction.runs.api import Part, config_of
 from logit_correction.runs.assemble import build_fabric
 from logit_correction.runs.parts import complete, with_known
@@ -179,7 +178,7 @@ def estimate_attributes(
         known = {name: list(views) for name, views in (("shortcut", shortcut), ("legitimate", legitimate)) if views}
         if known:
             config = replace(config, method=with_known(config.method, known))
-        return _estimate(complete(config), Path(place), choose_display() if progress else Display())
+        return estimates_of(complete(config), choose_display() if progress else Display())[0]
 
 
 def _config(
@@ -196,18 +195,25 @@ def _config(
     return config_of(parts, None, training)
 
 
-def _estimate(config: RunConfig, place: Path, display: Display) -> AttributeEstimates:
+def estimates_of(config: RunConfig, display: Display) -> tuple[AttributeEstimates, Algorithm, RunConfig]:
+    """Return the estimates of a complete config, the method, which stands before its own stage, and what was chosen.
+
+    Raises:
+        InputError: Something given is wrong, or the method has no estimates that settle.
+        TrainingError: The loss was not finite.
+    """
     config, table, algorithm, _ = prepare(config, display, splits=("train",))
     attributes = algorithm.attributes
-    assert attributes is not None
+    if attributes is None:
+        raise InputError(f"{type(algorithm).__name__} estimates no attributes: take method LC")
     if not attributes.settled:
         name = type(attributes).__name__
         raise InputError(f"the estimates of {name} change throughout the training: train with method LC instead")
     with display:
-        Fit(algorithm, table, config.training, build_fabric(config.training), place / files.RESUME, display).prepare()
+        Fit(algorithm, table, config.training, build_fabric(config.training), None, display).prepare()
     rows = table.split["train"]
     posterior = attributes.row_posterior()
-    return AttributeEstimates(
+    found = AttributeEstimates(
         label=table.label[rows].numpy(),
         attribute=attributes.row_attribute.cpu().numpy(),
         label_names=tuple(str(name) for name in table.label_names),
@@ -216,3 +222,4 @@ def _estimate(config: RunConfig, place: Path, display: Display) -> AttributeEsti
         rows=rows.numpy(),
         evidence=attributes.evidence,
     )
+    return found, algorithm, config

@@ -6,10 +6,11 @@ import json
 import shlex
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from logit_correction.config import RunConfig
 from logit_correction.files import NoRoom, replacing
@@ -20,6 +21,8 @@ from logit_correction.types import InputError, TrainingError
 
 CONFIG, METRICS, REPORT, PAGE = "config.yaml", "metrics.csv", "report.json", "report.html"
 PREDICTIONS, VALIDATION, CHECKPOINT = "predictions.parquet", "validation.parquet", "checkpoint.pt"
+
+Owner = TypeVar("Owner")
 
 #: Where an unfinished run stands; gone when the run is finished.
 RESUME = "resume.pt"
@@ -187,6 +190,24 @@ def going_on_later(folder: Path) -> Iterator[None]:
             f"{error.filename} cannot be written ({error.strerror}): what was saved before it is kept; make room and "
             f"go on with `train --resume --out {shlex.quote(str(folder))}`"
         ) from error
+
+
+def given_or_temporary(out: Path | str | None, name: str) -> tuple[Path, Callable[[Owner], Owner]]:
+    """Return the folder to write, and what gives back an object with whose life a temporary folder ends.
+
+    Args:
+        out: The folder that was asked for; None makes a temporary one.
+        name: What to call the folder inside that one.
+    """
+    if out is not None:
+        return Path(out), lambda owner: owner
+    place = tempfile.TemporaryDirectory(prefix="logit-correction-")
+
+    def tie(owner: Owner) -> Owner:
+        weakref.finalize(owner, place.cleanup)
+        return owner
+
+    return Path(place.name) / name, tie
 
 
 def check_parent(path: Path, option: str = "--out") -> None:

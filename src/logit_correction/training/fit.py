@@ -5,55 +5,38 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from logit_correction.config import TrainingConfig
-from logit_correction.data.loading import BatchLoader, evaluation_batch
-from logit_correction.data.table import DataTable
-from logit_correction.evaluation.estimated import EstimatedAttributes
-from logit_correction.evaluation.predict import collect
-from logit_correction.methods.base import Algorithm
+from logit_correction.data.loading import BatchLoader
 from logit_correction.seeds import derive_seed
 from logit_correction.training import checkpoint
 from logit_correction.training.checkpoint import Progress
 from logit_correction.training.display import Display
-from logit_correction.training.estimates import estimate_split
+from logit_correction.training.evaluation import Evaluation
 from logit_correction.training.interrupt import Interrupted, StopRequest, stop_requests
 from logit_correction.training.networks import LayerRandomness, prepare
 from logit_correction.training.optim import clip_gradients, make_optimizer, set_learning_rates
 from logit_correction.training.record import Record
-from logit_correction.training.rules.base import ValidationRows
-from logit_correction.training.selection import scored, update_best, validation_groups
+from logit_correction.training.selection import update_best
 from logit_correction.training.watch import watched
 from logit_correction.types import InputError
 
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
-
 
 @dataclass
-class Fit:
+class Fit(Evaluation):
     """One training: what is trained, on what, how, and where it stands.
 
     Attributes:
-        algorithm: The method; trained in place.
-        table: The data.
-        config: Options of the loop.
-        fabric: Devices, precision and processes.
-        checkpoint_path: File to resume from; written while training goes on.
+        checkpoint_path: File to resume from, written while training goes on; None writes none.
         display: Shows progress.
         loggers: Called with each row of figures and its step.
         checkpoint_seconds: Least time between two checkpoints; 0 writes one after every epoch.
     """
 
-    algorithm: Algorithm
-    table: DataTable
-    config: TrainingConfig
-    fabric: Fabric
-    checkpoint_path: Path
+    checkpoint_path: Path | None
     display: Display
     loggers: tuple[Any, ...] = ()
     checkpoint_seconds: float = 30.0
@@ -62,22 +45,13 @@ class Fit:
         """Prepare what does not depend on the stage."""
         if self.config.epochs is None or self.config.batch_size is None:
             raise InputError("the loop needs a number of epochs and a batch size: give --epochs and --batch_size")
+        super().__post_init__()
         self.epochs, self.batch_size = self.config.epochs, self.config.batch_size
         self.progress, self.record = Progress(), Record(self.loggers)
-        self.rules = list(dict.fromkeys([self.config.selection, *self.config.also_select]))
-        self.scored, self.valid_groups = scored(self.rules), validation_groups(self.table, self.rules)
-        self.valid = self.loader("valid")
-        self._valid_estimate: EstimatedAttributes | None = None
         prepare(self.algorithm, self.config, self.fabric.device)
         self._layers = LayerRandomness(self.config.seed, self.fabric.global_rank, self.fabric.device)
         self._cuda = [self.fabric.device] if self.fabric.device.type == "cuda" else []
         self._saved_at = time.monotonic()
-
-    def loader(self, split: str, **options: Any) -> BatchLoader:
-        """Return a loader of all rows of ``split`` in order, for evaluation: without attributes."""
-        size = evaluation_batch(self.table.inputs)
-        options = {"batch_size": size, "device": self.fabric.device, "workers": self.config.workers, **options}
-        return BatchLoader(self.table, split, **options)
 
     def run(self, resume: bool = False) -> None:
         """Train to the end.
@@ -91,7 +65,7 @@ class Fit:
             TrainingError: The loss was not finite; the last checkpoint stays.
         """
         optimizer_state = None
-        if resume:
+        if resume and self.checkpoint_path is not None:
             self.progress, parts = checkpoint.load(self.checkpoint_path)
             checkpoint.load_state(self.checkpoint_path, self.algorithm, parts["algorithm"])
             self.algorithm.stage = self.progress.stage
@@ -222,32 +196,6 @@ class Fit:
         if progress.stage + 1 == self.algorithm.num_stages:
             update_best(progress.best, self.rules, scores, progress.epoch, self.algorithm.state_dict())
 
-    def validation_rows(self) -> ValidationRows:
-        """Return what the rules may look at of the validation rows, as the method stands."""
-        estimate = self._valid_estimate
-        if estimate is None and any(rule.needs_estimate for rule in self.scored.values()):
-            estimate = estimate_split(self.algorithm, self.table, "valid")
-            if self.algorithm.attributes is not None and self.algorithm.attributes.settled:
-                self._valid_estimate = estimate
-        label, num_labels = self.table.label[self.table.split["valid"]], self.table.info.num_labels
-        return ValidationRows(self.predict("valid").argmax(1), label, num_labels, self.valid_groups, estimate)
-
-    def predict(self, split: str, predict: Any = None) -> Tensor:
-        """Return the logits (n, L) of all rows of ``split`` in evaluation mode, on the CPU."""
-        predict = predict or (lambda batch: self.algorithm.predict(batch.inputs))
-        return self.collect(split, lambda batch: {"logits": predict(batch).float()})["logits"]
-
-    def collect(self, split: str, function: Any) -> dict[str, Tensor]:
-        """Apply ``function`` to every batch of ``split`` in evaluation mode."""
-        loader = self.valid if split == "valid" else self.loader(split)
-        training = self.algorithm.training
-        self.algorithm.eval()
-        try:
-            with self.fabric.autocast():
-                return collect(function, loader.epoch())
-        finally:
-            self.algorithm.train(training)
-
     def _save_if_due(self, optimizer: torch.optim.Optimizer, request: StopRequest, force: bool = False) -> None:
         due = force or request.asked or time.monotonic() - self._saved_at >= self.checkpoint_seconds
         stop = request.asked
@@ -267,7 +215,7 @@ class Fit:
         """
         self.record.check(self.progress.total_steps)
         checkpoint.check_finite(self.algorithm.parameters(), self.progress.total_steps)
-        if self.fabric.is_global_zero:
+        if self.fabric.is_global_zero and self.checkpoint_path is not None:
             checkpoint.save(
                 self.checkpoint_path,
                 self.progress,

@@ -30,6 +30,14 @@ class View(ABC):
         few: How many of its features a head may use for each label; None for all of them. For views of very many
             features of which a shortcut would take one or two, such as words.
         name: Name for reports and for ``--shortcut``: that of the family, and of a member ``family:member``.
+
+    >>> import torch
+    >>> from logit_correction import View, ViewInputs
+    >>> from logit_correction.views.colour import Colour
+    >>> images = torch.randint(256, (4, 3, 32, 32), dtype=torch.uint8)
+    >>> inputs = ViewInputs(num_rows=4, inputs=lambda rows: images[rows] / 255, images=lambda rows: images[rows])
+    >>> [view.name for view in Colour.views_of(inputs)]
+    ['colour']
     """
 
     sentence: str = ""

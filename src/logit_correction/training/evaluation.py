@@ -1,0 +1,77 @@
+"""A method in evaluation mode: what it says of a split, and what the selection rules may look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from logit_correction.config import TrainingConfig
+from logit_correction.data.loading import BatchLoader, evaluation_batch
+from logit_correction.data.table import DataTable
+from logit_correction.evaluation.estimated import EstimatedAttributes
+from logit_correction.evaluation.predict import collect
+from logit_correction.methods.base import Algorithm
+from logit_correction.training.estimates import estimate_split
+from logit_correction.training.rules.base import ValidationRows
+from logit_correction.training.selection import scored, validation_groups
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+@dataclass
+class Evaluation:
+    """A method, as it stands, that is asked about the rows of its data.
+
+    Attributes:
+        algorithm: The method.
+        table: The data.
+        config: Options of the loop.
+        fabric: Devices, precision and processes.
+    """
+
+    algorithm: Algorithm
+    table: DataTable
+    config: TrainingConfig
+    fabric: Fabric
+
+    def __post_init__(self) -> None:
+        """Find the selection rules, and the groups that they need."""
+        self.rules = list(dict.fromkeys([self.config.selection, *self.config.also_select]))
+        self.scored, self.valid_groups = scored(self.rules), validation_groups(self.table, self.rules)
+        self.valid = self.loader("valid")
+        self._valid_estimate: EstimatedAttributes | None = None
+
+    def loader(self, split: str, **options: Any) -> BatchLoader:
+        """Return a loader of all rows of ``split`` in order, for evaluation: without attributes."""
+        size = evaluation_batch(self.table.inputs)
+        options = {"batch_size": size, "device": self.fabric.device, "workers": self.config.workers, **options}
+        return BatchLoader(self.table, split, **options)
+
+    def validation_rows(self) -> ValidationRows:
+        """Return what the rules may look at of the validation rows, as the method stands."""
+        estimate = self._valid_estimate
+        if estimate is None and any(rule.needs_estimate for rule in self.scored.values()):
+            estimate = estimate_split(self.algorithm, self.table, "valid")
+            if self.algorithm.attributes is not None and self.algorithm.attributes.settled:
+                self._valid_estimate = estimate
+        label, num_labels = self.table.label[self.table.split["valid"]], self.table.info.num_labels
+        return ValidationRows(self.predict("valid").argmax(1), label, num_labels, self.valid_groups, estimate)
+
+    def predict(self, split: str, predict: Any = None) -> Tensor:
+        """Return the logits (n, L) of all rows of ``split`` in evaluation mode, on the CPU."""
+        predict = predict or (lambda batch: self.algorithm.predict(batch.inputs))
+        return self.collect(split, lambda batch: {"logits": predict(batch).float()})["logits"]
+
+    def collect(self, split: str, function: Any) -> dict[str, Tensor]:
+        """Apply ``function`` to every batch of ``split`` in evaluation mode."""
+        loader = self.valid if split == "valid" else self.loader(split)
+        training = self.algorithm.training
+        self.algorithm.eval()
+        try:
+            with self.fabric.autocast():
+                return collect(function, loader.epoch())
+        finally:
+            self.algorithm.train(training)
