@@ -9,8 +9,8 @@ from fairlearn.metrics import selection_rate
 from sklearn.metrics import recall_score
 
 from logit_correction import InputError, Predictions, load
-from logit_correction.runs import TrainedRun
 from logit_correction.runs.fairness import metric_frame
+from logit_correction.runs.trained import TrainedRun
 
 
 @pytest.fixture(scope="module")
