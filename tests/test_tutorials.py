@@ -13,6 +13,22 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
 
+SMALL = """# %% [markdown]
+# # Small
+
+# %% tags=["skip-execution"]
+# %pip install nothing-that-is-there
+
+# %%
+from matplotlib import pyplot
+_ = pyplot.plot([1, 2])
+
+# %%
+from pathlib import Path
+Path("seen").touch(exist_ok=False)
+print(6 * 7)
+"""
+
 pytest.importorskip("jupytext")
 pytest.importorskip("mkdocs")
 
@@ -45,14 +61,15 @@ def test_a_tutorial_is_python_and_stands_in_the_nav(script: Path) -> None:
 def test_a_script_is_run_once_and_shown_with_outputs_and_download(tmp_path: Path, hook: ModuleType) -> None:
     pytest.importorskip("nbclient"), pytest.importorskip("ipykernel"), pytest.importorskip("nbconvert")
     script = tmp_path / "small.py"
-    script.write_text(
-        '# %% [markdown]\n# # Small\n\n# %% tags=["skip-execution"]\n# %pip install nothing-that-is-there\n\n'
-        "# %%\nfrom pathlib import Path\nPath('seen').touch(exist_ok=False)\nprint(6 * 7)\n"
-    )
+    script.write_text(SMALL)
     place = hook.executed(script, tmp_path)
     assert hook.executed(script, tmp_path) == place
     text, pictures = hook.as_markdown(hook.read(place / "notebook.ipynb"), "small")
-    assert text.startswith("# Small\n\n[Download as a notebook](small.ipynb)") and "\n    42\n" in text and not pictures
+    assert (
+        text.startswith("# Small\n\n[Download as a notebook](small.ipynb)")
+        and "\n    42\n" in text
+        and [len(one) > 1000 for one in pictures.values()] == [True]
+    )
     assert (place / "work" / "seen").exists()
 
 

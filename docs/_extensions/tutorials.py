@@ -12,6 +12,7 @@ build runs nothing.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from mkdocs.structure.files import File, Files
 FOLDER = "tutorials"
 #: Seconds that one cell may take.
 TIMEOUT = 600
+INLINE = "module://matplotlib_inline.backend_inline"
 DOWNLOAD = '[Download as a notebook]({name}.ipynb){{ .md-button download="{name}.ipynb" }}\n\n'
 
 
@@ -93,7 +95,7 @@ def executed(script: Path, root: Path) -> Path:
     notebook = parse(script)
     client = NotebookClient(notebook, timeout=TIMEOUT, resources={"metadata": {"path": str(place / "work")}})
     try:
-        client.execute()
+        client.execute(env={**os.environ, "MPLBACKEND": INLINE})  # pictures go to the page, whatever is set outside
     except CellExecutionError as error:
         raise PluginError(f"{script.relative_to(root)} does not run: {error}") from error
     nbformat.write(notebook, place / "writing.ipynb")
