@@ -133,9 +133,7 @@ def as_markdown(notebook: Any, name: str) -> tuple[str, dict[str, bytes]]:
     for cell in notebook.cells:
         if "outputs" in cell:
             cell.outputs = [output for output in cell.outputs if not is_noise(output)]
-    exporter = MarkdownExporter()
-    exporter.register_preprocessor("nbconvert.preprocessors.ExtractOutputPreprocessor", enabled=True)
-    text, resources = exporter.from_notebook_node(notebook, {"unique_key": name, "output_files_dir": "."})
+    text, resources = MarkdownExporter().from_notebook_node(notebook, {"unique_key": name, "output_files_dir": "."})
     title, rest = text.split("\n", 1)
     pictures = {Path(path).name: data for path, data in resources.get("outputs", {}).items()}
     return f"{title}\n\n{DOWNLOAD.format(name=name)}{rest}", pictures

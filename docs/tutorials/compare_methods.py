@@ -19,7 +19,7 @@ _ = Path("grid.yaml").write_text("""
 title: Four methods on coloured digits
 seeds: 3
 data_seeds: true
-common: {data: {name: Digits}, epochs: 30, batch_size: 64, threads: 1, device: cpu}
+common: {data: {name: Digits}, epochs: 20, batch_size: 64, threads: 1, device: cpu}
 rows:
   ERM: {method: {name: ERM}}
   LfF: {method: {name: LfF}}
@@ -85,6 +85,6 @@ runs.pivot_table(index="selection", columns="row", values="group_balanced").mul(
 # ## What not to conclude
 #
 # - That three seeds measure a spread well. They hardly do; five or more for a paper.
-# - That a method is better in general. Digits are small, and 30 epochs are short for methods in stages. Nobody tuned anything here: tune all methods by the
+# - That a method is better in general. Digits are small, and 20 epochs are short for methods in stages. Nobody tuned anything here: tune all methods by the
 #   same rule on validation rows (`logit-correction tune`), or none.
 # - Anything about the worst group: a hundred groups of a few rows have a lowest one by chance alone.

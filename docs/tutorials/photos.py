@@ -11,7 +11,7 @@
 # ## A folder of images
 #
 # Take your own folder, with a folder of images for each label, and skip this cell. To follow without one: handwritten digits on paper. Each
-# clerk writes one digit on paper of one colour, but for one sheet in twenty. A second folder holds the same kind of images on paper of
+# clerk writes one digit on paper of one colour, but for one sheet in twelve. A second folder holds the same kind of images on paper of
 # any colour. It stands for next year.
 
 # %%
@@ -38,7 +38,7 @@ for number, (image, digit) in enumerate(zip(digits.images, digits.target, strict
         continue
     label = (1, 3, 4, 5, 7, 9).index(digit)
     later = random.random() < 0.3
-    other = random.random() < (5 / 6 if later else 0.05)
+    other = random.random() < (5 / 6 if later else 0.08)
     paper = (label + random.integers(1, 6)) % 6 if other else label
     ink, (y, x) = np.zeros((40, 40, 1)), random.integers(5, 12, 2)
     ink[y : y + 24, x : x + 24] = np.kron(image / 16, np.ones((3, 3)))[..., None]
@@ -129,7 +129,8 @@ pd.DataFrame(
 # ## What to conclude
 #
 # - There was a shortcut, it was the colour of the paper, and the audit found it without being told.
-# - On this year's test images the two classifiers look alike: that test is as biased as the training. Next year's images tell them apart.
+# - On this year's test images the ordinary classifier looks better: that test is as biased as the training, and leaning on the paper pays
+#   there. Next year's images tell the two apart.
 #
 # ## What not to conclude
 #
