@@ -368,12 +368,11 @@ def test_debug_shows_where_an_error_came_from(here: Path) -> None:
 def test_an_error_that_nobody_foresaw_is_one_message_too(
     command: Any, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import logit_correction.runs
 
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("the device\nis gone")
 
-    monkeypatch.setattr(logit_correction.runs, "train", fail)
+    monkeypatch.setattr("logit_correction.runs.train.train", fail)
     outcome = command("train", *DIGITS, "--out", "x")
     assert outcome.status == 1
     assert outcome.err == "error: RuntimeError: the device is gone (--debug shows where)\n"

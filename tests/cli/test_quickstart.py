@@ -49,13 +49,12 @@ def test_quickstart_writes_two_runs_and_a_page_and_goes_on(
 def test_quickstart_that_is_stopped_says_how_to_go_on(
     command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import logit_correction.runs
     from logit_correction.training.interrupt import Interrupted
 
     def stop(*_: Any, **__: Any) -> None:
         raise Interrupted
 
-    monkeypatch.setattr(logit_correction.runs, "train", stop)
+    monkeypatch.setattr("logit_correction.runs.train.train", stop)
     outcome = command("quickstart", "--out", tmp_path / "my runs", "--seed", "5")
     assert outcome.status == 130
     assert f"logit-correction quickstart --out '{tmp_path}/my runs' --seed 5" in outcome.err
