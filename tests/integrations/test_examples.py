@@ -18,7 +18,7 @@ EXAMPLES = {
     "accelerate_loop": "accelerate",
     "lightning_callback": "lightning",
     "lightning_module": "lightning",
-    "transformers_trainer": "transformers",
+    "transformers_trainer": "accelerate",
     "timm_model": "timm",
 }
 
