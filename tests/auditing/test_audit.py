@@ -175,7 +175,8 @@ def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:
     assert set(rows["split"]) == {"train", "valid"}
     assert rows.loc[rows["split"] == "train", "network_label"].isna().all()  # it was trained on those
     page = (tmp_path / "of-run" / "report.html").read_text()
-    assert "leans on column:form_version" in page
+    assert "leans on column:form_version" in page and "the examined classifier goes with" in page
+    assert "ordinary classifier" not in found.summary["sentence"] + found.summary["cost"]["network"]["name"]
     # The same classifier's answers as a file.
     table = Planted(set="column", rows=900).build()
     valid = table.split["valid"]

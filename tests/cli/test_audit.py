@@ -18,7 +18,10 @@ def test_an_audit_and_what_follows_it(command: Any, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     done = command("audit", *DATA, *SHORT, "--out", out, "--fail-on", "shortcut")
     assert done.status == 3, done.err
-    assert done.out.startswith("shortcut: column:form_version. ") and "ordinary classifier: right in" in done.out
+    assert (
+        done.out.startswith("A shortcut is likely: column:form_version. ")
+        and "ordinary classifier: right in" in done.out
+    )
     assert "report.html" in done.out
     sheet = command("audit", "--label-budget", "30", "--out", out)
     assert sheet.status == 0 and (tmp_path / "out" / "sheet.csv").is_file()

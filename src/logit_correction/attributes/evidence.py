@@ -14,6 +14,9 @@ Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
 #: Breadth of rich statistics, see ``View``.
 RICH = 2
 
+#: Who is asked, in sentences.
+ORDINARY = "the ordinary classifier"
+
 #: Where ``Signs.told_apart`` lies if labels are wrong; no threshold that was chosen.
 CHANCE = 0.5
 
@@ -152,6 +155,6 @@ def _follows(one: Signs) -> str:
         return f"in no row is {one.view} sure of another label"
     with_view, with_label = percent(one.follows_view), percent(one.follows_label)
     return (
-        f"where {one.view} and label disagree, the ordinary classifier goes with {one.view} in {with_view} of "
+        f"where {one.view} and label disagree, {ORDINARY} goes with {one.view} in {with_view} of "
         f"{one.rows} rows and with the label in {with_label}"
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from logit_correction.attributes.evidence import CHANCE, RICH, Thresholds, percent
+from logit_correction.attributes.evidence import CHANCE, ORDINARY, RICH, Thresholds, percent
 from logit_correction.attributes.signs import CONFIDENCE
 from logit_correction.functional import wilson_interval
 from logit_correction.views.base import EVERYTHING
@@ -49,7 +49,7 @@ def by_label(frame: pd.DataFrame, view: str | None, label_names: Sequence[str], 
             word = {True: "shortcut", False: "none found", None: "cannot tell"}[_follows(low, high)]
             share = with_view / len(sure)
             sentence = (
-                f"{name}: where {view} and label disagree, the ordinary classifier goes with {view} in "
+                f"{name}: where {view} and label disagree, {ORDINARY} goes with {view} in "
                 f"{percent(share)} of {_rows(len(sure))}"
             )
         found.append(
@@ -179,7 +179,7 @@ def would_change(evidence: Mapping[str, Any]) -> str:
         )
     if (best["follows_low"] or 0) < thresholds.follows:
         return (
-            f"It would be called a shortcut if the ordinary classifier went with {best['view']} where it disagrees "
+            f"It would be called a shortcut if {ORDINARY} went with {best['view']} where it disagrees "
             f"with the label: it does in {percent(best['follows_view'])} of {_rows(best['rows'])}."
         )
     return (

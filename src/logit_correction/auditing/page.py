@@ -43,26 +43,30 @@ def render_page(found: Mapping[str, Any], folder: Path) -> str:
     """
     evidence = found["evidence"]
     views = format_list([str(name) for name in found["views"]])
-    labelled = found.get("labelled")
-    headline = _HEADLINES[found["verdict"]].format(views=views)
-    if found["examined"] and views:
-        headline = _EXAMINED[found["leans"]].format(views=views)
-    if labelled and labelled["confirmed"]:
-        headline = f"A shortcut, confirmed by a person{': ' + views if views else ''}."
     return template(_TEMPLATE).render(
         title=f"Audit of {found['data']['name']}",
-        headline=headline,
+        headline=headline(found),
         sentence=sentence_of(evidence),
         found=found,
         views=views,
         evidence=block("audit", {"evidence": evidence, "method_options": {}}),
         bars=_bars(found),
         contrasts=[_checked(one) for one in found["contrasts"]],
-        labelled=labelled,
+        labelled=found.get("labelled"),
         label_lines=label_lines(found["labels"]),
         commands=_commands(found, folder),
         rows=found["data"]["rows"]["train"],
     )
+
+
+def headline(found: Mapping[str, Any]) -> str:
+    """Return the answer in one short sentence: is there a shortcut, or does a given classifier lean on it?"""
+    views, labelled = format_list([str(name) for name in found["views"]]), found.get("labelled")
+    if labelled and labelled["confirmed"]:
+        return f"A shortcut, confirmed by a person{': ' + views if views else ''}."
+    if found["examined"] and views:
+        return _EXAMINED[found["leans"]].format(views=views)
+    return _HEADLINES[found["verdict"]].format(views=views)
 
 
 def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -107,18 +107,16 @@ def _show(found: dict[str, Any], options: Namespace) -> int:
     from rich.console import Console
     from rich.text import Text
 
-    from logit_correction.auditing.page import label_lines
+    from logit_correction.auditing.page import headline, label_lines
     from logit_correction.cli.show import percent, print_json
-    from logit_correction.render.evidence import answer, sentence_of
+    from logit_correction.render.evidence import sentence_of
 
     status = FOUND if options.fail_on == found["verdict"] else 0
     if options.json:
         print_json({name: value for name, value in found.items() if name not in ("contrasts", "shown")})
         return status
     console = Console()
-    console.print(
-        Text.assemble((answer(found["evidence"]), "bold"), f". {sentence_of(found['evidence'])}"), soft_wrap=True
-    )
+    console.print(Text.assemble((headline(found), "bold"), f" {sentence_of(found['evidence'])}"), soft_wrap=True)
     for line in label_lines(found["labels"]):
         console.print(Text(f"  {line}"), soft_wrap=True)
     for entry in found["cost"].values():
