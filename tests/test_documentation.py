@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from logit_correction.errors import MissingPackage
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 FENCE = re.compile(r"(?:<!-- not run: (?P<why>[^>]+) -->\n)?^```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -26,7 +28,10 @@ def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
             continue
         line = text[: block.start("code")].count("\n")
         # Blank lines in front make an error name the line of the page.
-        exec(compile("\n" * line + block["code"], str(page), "exec"), names)
+        try:
+            exec(compile("\n" * line + block["code"], str(page), "exec"), names)
+        except MissingPackage as error:  # the tests' environment has not every extra; CI runs these pages in another
+            pytest.skip(str(error))
     for name, value in names.items():
         if name.startswith("test_") and callable(value):
             value()

@@ -21,6 +21,10 @@ class InputError(ValueError):
     """
 
 
+class MissingPackage(InputError, ImportError):
+    """A package of an extra is not installed; the message names the command that installs it."""
+
+
 class TrainingError(RuntimeError):
     """Training itself failed, for example through a loss that is not finite (exit status 1)."""
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from logit_correction.cli.arguments import DESCRIBE, Described
 from logit_correction.errors import InputError
+from logit_correction.extras import needed
 
 SHELLS = ("bash", "zsh", "tcsh")
 
@@ -30,10 +31,7 @@ def script(shell: str, commands: Mapping[str, str]) -> str:
     """
     if shell not in SHELLS:
         raise InputError(f"--print_completion is {shell!r}, but must be one of {', '.join(SHELLS)}")
-    try:
-        import shtab
-    except ModuleNotFoundError as error:
-        raise InputError("--print_completion needs shtab: `pip install 'logit-correction[completion]'`") from error
+    shtab = needed("shtab", "--print_completion", "completion")
     program = argparse.ArgumentParser(prog="logit-correction")
     program.add_argument("--version", action="store_true", help="the version")
     program.add_argument("--debug", action="store_true", help="with any command: show where an error came from")

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from logit_correction.data.cache import cache_folder, digest, made_once
 from logit_correction.data.stores import InputStore
+from logit_correction.extras import needed
 from logit_correction.types import InputError
 
 if TYPE_CHECKING:
@@ -214,15 +215,10 @@ def load_tokenizer(tokenizer: str) -> Any:
     Raises:
         InputError: If transformers is not installed or the tokenizer cannot be loaded.
     """
+    otherwise = ", or take hashed words, which need nothing"
+    transformers = needed("transformers", f"the tokenizer {tokenizer!r}", "text", otherwise)
     try:
-        from transformers import AutoTokenizer
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"the tokenizer {tokenizer!r} needs transformers: `pip install 'logit-correction[text]'`, or take "
-            "hashed words, which need nothing"
-        ) from error
-    try:
-        return AutoTokenizer.from_pretrained(tokenizer)
+        return transformers.AutoTokenizer.from_pretrained(tokenizer)
     except (OSError, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any, ClassVar
 
 from logit_correction.exporting.forms import InputForm
 from logit_correction.exporting.network import Portable
+from logit_correction.extras import needed
 from logit_correction.runs.trained import TrainedRun
-from logit_correction.types import InputError
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Format(ABC):
             InputError: Otherwise; names the command that installs it.
         """
         for package in cls.packages:
-            needed(package, name, cls.extra)
+            needed(package, f"--format {name}", cls.extra)
 
     @abstractmethod
     def write(self, exported: Exported, folder: Path) -> None:
@@ -65,15 +63,3 @@ class Format(ABC):
     def advice(self, exported: Exported, folder: Path) -> str | None:
         """Return what to tell a user of what can be done with the folder."""
         return None
-
-
-def needed(package: str, name: str, extra: str) -> ModuleType:
-    """Import a package that a format needs.
-
-    Raises:
-        InputError: If it is not installed.
-    """
-    try:
-        return importlib.import_module(package)
-    except ModuleNotFoundError as error:
-        raise InputError(f"--format {name} needs {error.name}: `pip install 'logit-correction[{extra}]'`") from error

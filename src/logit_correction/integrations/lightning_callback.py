@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from logit_correction.errors import InputError
 from logit_correction.integrations.estimating import estimate
-from logit_correction.integrations.needed import lightning
+from logit_correction.integrations.lightning_package import lightning
 from logit_correction.runs.estimate import AttributeEstimates
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from torch import Tensor
 from logit_correction.config import TrainingConfig
 from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.table import DataTable
+from logit_correction.integrations.lightning_package import lightning
 from logit_correction.integrations.lightning_parts import Batches
-from logit_correction.integrations.needed import lightning
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import summary
 from logit_correction.training.estimates import estimate_split

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from logit_correction.extras import needed
 from logit_correction.networks.base import Network, check_tokens, weights_follow
-from logit_correction.networks.extras import needed
 from logit_correction.types import DataInfo, InputError
 
 
@@ -82,7 +82,7 @@ class TextFeatures(nn.Module):
 
 def _encoder(model: str, weights: str, pooled: bool) -> Any:
     """Return the encoder, without a pooling layer that would not be used."""
-    transformers = needed("transformers", "TextClassifier", "text")
+    transformers = needed("transformers", "network TextClassifier", "text")
     draw = weights == "none" or weights_follow()
 
     def build(**options: Any) -> Any:

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from logit_correction.errors import did_you_mean
+from logit_correction.extras import needed
 from logit_correction.networks.base import Network, check_images, weights_follow
-from logit_correction.networks.extras import needed
 from logit_correction.networks.standardize import Standardize, standardized_channels
 from logit_correction.types import DataInfo, InputError
 
@@ -39,7 +39,7 @@ class Timm(Network):
         channels, *size = check_images(info, "Timm")
         if not 0 <= dropout < 1:
             raise InputError(f"dropout is {dropout}, but must lie in [0, 1)")
-        timm = needed("timm", "Timm", "timm")
+        timm = needed("timm", "network Timm", "timm")
         if not timm.is_model(model):
             known = timm.list_models()
             raise InputError(f"timm has no network {model!r}{did_you_mean(model, known)}: see timm.list_models()")

@@ -27,7 +27,7 @@ def quality(series: Sequence[Series]) -> dict[str, Any] | None:
     for place, name in enumerate(names):
         for one, block in zip(series, blocks, strict=True):
             runs = [found[place] for found in block]
-            cells = [format_percent(_mean([run[key] for run in runs]), 1, "") for key in COLUMNS]
+            cells = [format_percent(_mean([run.get(key) for run in runs]), 1, "") for key in COLUMNS]
             rows.append({"attribute": name, "name": one.name, "count": runs[0]["count"], "cells": cells})
     return {"headings": list(COLUMNS.values()), "rows": rows}
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.config import RunConfig
+from logit_correction.extras import needed
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.render.report_file import check_report
@@ -125,14 +126,10 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     Raises:
         InputError: If it is damaged, or safetensors is not installed.
     """
+    safetensors = needed("safetensors", str(path), "hub")
     try:
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-    except ModuleNotFoundError as error:
-        raise InputError(f"{path} needs safetensors: `pip install 'logit-correction[hub]'`") from error
-    try:
-        tensors: dict[str, Tensor] = load_file(path)
-    except (SafetensorError, OSError, ValueError) as error:
+        tensors: dict[str, Tensor] = needed("safetensors.torch", str(path), "hub").load_file(path)
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise InputError(f"{path} is damaged ({error}): {_AGAIN}") from error
     if not all(bool(torch.isfinite(v).all()) for v in tensors.values() if v.is_floating_point()):
         raise InputError(f"{path} holds weights that are not finite: {_AGAIN}")

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from logit_correction.evaluation.predictions import Predictions
+from logit_correction.extras import needed
 from logit_correction.types import InputError
 
 if TYPE_CHECKING:
@@ -28,10 +29,7 @@ def metric_frame(rows: Predictions, metrics: Metrics | None, estimated: bool) ->
     Raises:
         InputError: If fairlearn is not installed, or no row has an attribute.
     """
-    try:
-        from fairlearn.metrics import MetricFrame, count
-    except ModuleNotFoundError as error:
-        raise InputError(f"metric_frame needs {error.name}: `pip install 'logit-correction[fairlearn]'`") from error
+    fairlearn = needed("fairlearn.metrics", "metric_frame", "fairlearn")
     from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
     if estimated:
@@ -43,8 +41,8 @@ def metric_frame(rows: Predictions, metrics: Metrics | None, estimated: bool) ->
         what = "the run estimates no attribute of them" if estimated else "nobody named one: try estimated=True"
         raise InputError(f"no row of the {rows.split} split has an attribute, as {what}")
     known = attribute >= 0
-    usual = {"count": count, "accuracy": accuracy_score, "balanced_accuracy": balanced_accuracy_score}
-    return MetricFrame(
+    usual = {"count": fairlearn.count, "accuracy": accuracy_score, "balanced_accuracy": balanced_accuracy_score}
+    return fairlearn.MetricFrame(
         metrics=usual if metrics is None else metrics,
         y_true=rows.label[known],
         y_pred=rows.prediction[known],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Any
 
 from logit_correction.config import TrainingConfig
 from logit_correction.errors import InputError, did_you_mean
+from logit_correction.extras import needed
 from logit_correction.files import replacing
 from logit_correction.registry import resolve
 from logit_correction.render.estimated import flat_figures
@@ -43,11 +43,7 @@ def check_loggers(config: TrainingConfig) -> None:
     for name in chosen(config):
         kind = _kind(name)
         for package in kind.packages:
-            try:
-                importlib.import_module(package)
-            except ModuleNotFoundError as error:
-                command = f"`pip install 'logit-correction[{kind.extra}]'`"
-                raise InputError(f"--logger {name} needs {error.name}: {command}, or leave it out") from error
+            needed(package, f"--logger {name}", kind.extra, ", or leave it out")
 
 
 def _kind(name: str) -> type[RunLogger]:
