@@ -58,10 +58,17 @@ def corrected_losses(logits: Tensor, label: Tensor, log_prior: Tensor, strength:
 
     What never occurs counts as very improbable, not as impossible: a row's own label may have the prior 0.
     """
-    # The shift leaves the loss as it is, and makes a uniform prior correct by exactly nothing. It is finite also where
-    # nobody has a row's attribute.
-    greatest = log_prior.amax(1, keepdim=True).clamp_min(torch.finfo(log_prior.dtype).min)
-    correction = (log_prior - greatest).clamp_min(LEAST_LOG)
+    correction = shifted(log_prior)
     if strength != 1.0:
         correction = strength * correction
     return logit_corrected_cross_entropy(logits, label, correction)
+
+
+def shifted(log_prior: Tensor) -> Tensor:
+    """Return log priors (B, L) less each row's greatest one, none below ``LEAST_LOG``.
+
+    The shift leaves the loss as it is, and makes a uniform prior correct by exactly nothing. It is finite also where
+    nobody has a row's attribute.
+    """
+    greatest = log_prior.amax(1, keepdim=True).clamp_min(torch.finfo(log_prior.dtype).min)
+    return (log_prior - greatest).clamp_min(LEAST_LOG)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import SUPPRESS
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,7 +77,7 @@ def parse(arguments: list[str]) -> Order:
     config = complete(RunConfig.from_dict(flat))
     known = {name: own[name] for name in VIEWS if name in own}
     if known:
-        config = complete(replace(config, method=with_known(config.method, known)))
+        config = complete(with_known(config, known))
     seeds = _whole("seeds", own.get("seeds", 1))
     check_range("--seeds", seeds, 1, 10_000)
     if not own.get("out") and "print_config" not in own:

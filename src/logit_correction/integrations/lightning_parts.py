@@ -61,7 +61,7 @@ def run_config(
     for name in training:
         if name in OTHERS:
             raise InputError(f"{name} is an option of our own loop: take {OTHERS[name]} here")
-    given = {name: part for name, part in parts.items() if part is not None}
+    given = dict(parts)
     own: Checked | None = None
     if isinstance(network, str | Mapping | ComponentConfig):
         given["network"] = network
@@ -70,10 +70,7 @@ def run_config(
     config = config_of(given, preset, {**training, "also_select": list(rules)})
     if own is not None:
         config = replace(config, network=own)
-    known = {name: names for name, names in views.items() if names}
-    if known:
-        config = replace(config, method=with_known(config.method, known))
-    return complete(config)
+    return complete(with_known(config, views))
 
 
 def _of_function(network: Callable[[], nn.Module]) -> Checked:

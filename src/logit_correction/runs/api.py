@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -71,18 +71,18 @@ def train(
     ['accuracy', 'attribute', 'correct', 'count']
     """
     parts = {"method": method, "network": network, "biased_network": biased_network, "encoder": encoder}
-    given = {name: part for name, part in parts.items() if part is not None}
     if isinstance(data, RunConfig):
-        beside = [*given, *training, *(["preset"] if preset is not None else [])]
+        beside = [
+            *(name for name, part in parts.items() if part is not None),
+            *training,
+            *(["preset"] if preset is not None else []),
+        ]
         if beside:
             raise InputError(f"{beside[0]} is given beside a whole RunConfig: write it into the config")
         config = data
     else:
-        config = config_of({"data": data, **given}, preset, training)
-    known = {"shortcut": shortcut, "legitimate": legitimate}
-    if any(known.values()):
-        views = {name: list(names) for name, names in known.items() if names}
-        config = replace(config, method=with_known(config.method, views))
+        config = config_of({"data": data, **parts}, preset, training)
+    config = with_known(config, {"shortcut": shortcut, "legitimate": legitimate})
     folder, tie = given_or_temporary(out, "run")
     train_into(config, folder, resume=resume, display=choose_display() if progress else None, page=page)
     return tie(TrainedRun(folder, trust_code=True))  # all that it names was imported here
@@ -124,13 +124,25 @@ def runs_table(runs: Sequence[TrainedRun | Path | str], other_selections: bool =
     return comparison_table(reports_of(folders), other_selections)
 
 
-def config_of(parts: Mapping[str, Part], preset: str | None, training: Mapping[str, Any]) -> RunConfig:
-    """Return the config of parts and options that are given by name."""
+def config_of(parts: Mapping[str, Part | None], preset: str | None, training: Mapping[str, Any]) -> RunConfig:
+    """Return the config of parts and options that are given by name.
+
+    Args:
+        parts: Data, method, networks; beside the data, what is None was not given.
+        preset: A name, or None.
+        training: Options of ``TrainingConfig``.
+
+    Raises:
+        InputError: Names the option that is unknown or has a wrong value.
+    """
     known = [field.name for field in fields(TrainingConfig)]
     for name in training:
         if name not in known:
             raise InputError(f"there is no option {name!r}{did_you_mean(name, [*PARTS, *known])}")
-    flat: dict[str, Any] = {name: _mapping(name, part) for name, part in parts.items()} | dict(training)
+    flat: dict[str, Any] = {
+        name: as_mapping(name, part) for name, part in parts.items() if part is not None or name == "data"
+    }
+    flat |= training
     if preset is not None:
         flat["preset"] = preset
     else:
@@ -138,7 +150,12 @@ def config_of(parts: Mapping[str, Part], preset: str | None, training: Mapping[s
     return RunConfig.from_dict(flat)
 
 
-def _mapping(name: str, part: Any) -> dict[str, Any]:
+def as_mapping(name: str, part: Any) -> dict[str, Any]:
+    """Return a part as a mapping of its name and options.
+
+    Raises:
+        InputError: If it is no part.
+    """
     if isinstance(part, ComponentConfig):
         return {"name": part.name, **part.options}
     if isinstance(part, str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,10 @@ from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.from_rows import from_rows
 from logit_correction.errors import InputError
 from logit_correction.functional import count_prior
-from logit_correction.losses import LEAST_LOG, LogitCorrectedLoss
+from logit_correction.losses import LogitCorrectedLoss, shifted
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.prior import Counted
-from logit_correction.runs.api import Part, config_of
+from logit_correction.runs.api import Part, as_mapping, config_of
 from logit_correction.runs.assemble import build_fabric
 from logit_correction.runs.parts import complete, with_known
 from logit_correction.runs.train import prepare
@@ -98,11 +98,8 @@ class AttributeEstimates:
         For learners that take an offset for each row and class, such as the margin of gradient boosting. The greatest
         value of a row is 0, which changes no loss.
         """
-        log = self.prior(smoothing).log().T.numpy()  # (K, L)
-        log = np.maximum(log - log.max(axis=1, keepdims=True), LEAST_LOG)
-        found = log[np.maximum(self.attribute, 0)]
-        found[self.attribute < 0] = 0.0
-        return found.astype(np.float32)
+        prior = self.loss(smoothing).prior
+        return shifted(prior.log(prior.for_attribute(torch.from_numpy(self.attribute)))).float().numpy()
 
     def sample_weight(self) -> NDArray[np.float64]:
         """Return a weight for each row, (N,), of mean 1: in proportion to 1 / P(y, a).
@@ -112,8 +109,8 @@ class AttributeEstimates:
         """
         weight, known = np.ones(len(self.label)), self.attribute >= 0
         if known.any():
-            count = self.counts.to_numpy()[self.label[known], self.attribute[known]]
-            weight[known] = known.sum() / ((self.counts.to_numpy() > 0).sum() * count)
+            counts = self.counts.to_numpy()
+            weight[known] = known.sum() / ((counts > 0).sum() * counts[self.label[known], self.attribute[known]])
         return weight
 
     def to_frame(self) -> pd.DataFrame:
@@ -175,9 +172,7 @@ def estimate_attributes(
     with tempfile.TemporaryDirectory(prefix="logit-correction-") as place:
         source = data if label is None else from_rows(data, label, folder=place, valid_fraction=0.0, test_fraction=0.0)
         config = _config(source, estimator, network, biased_network, training)
-        known = {name: list(views) for name, views in (("shortcut", shortcut), ("legitimate", legitimate)) if views}
-        if known:
-            config = replace(config, method=with_known(config.method, known))
+        config = with_known(config, {"shortcut": shortcut, "legitimate": legitimate})
         return estimates_of(complete(config), choose_display() if progress else Display())[0]
 
 
@@ -187,11 +182,8 @@ def _config(
     """Return the config of the training of LC whose first half is wanted."""
     if not isinstance(data, str | Mapping | ComponentConfig):
         raise InputError("rows need labels: call estimate_attributes(rows, label), or name a data source")
-    if isinstance(estimator, ComponentConfig):
-        estimator = {"name": estimator.name, **estimator.options}
-    parts: dict[str, Part] = {"data": data, "method": {"name": "LC", "attributes": estimator}}
-    given = {"network": network, "biased_network": biased_network}
-    parts |= {name: part for name, part in given.items() if part is not None}
+    method = {"name": "LC", "attributes": as_mapping("estimator", estimator)}
+    parts = {"data": data, "method": method, "network": network, "biased_network": biased_network}
     return config_of(parts, None, training)
 
 

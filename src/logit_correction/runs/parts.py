@@ -217,16 +217,19 @@ def add_part(parser: Any, kind: str, choice: ComponentConfig, text: str, path: s
             add_part(parser, its_kind, component, f"The {KINDS[its_kind][0]}.", f"{path}.{argument}")
 
 
-def with_known(method: ComponentConfig, known: Mapping[str, Sequence[str]]) -> ComponentConfig:
-    """Return the method with the views that a person knows given to the estimator that looks for a shortcut.
+def with_known(config: RunConfig, known: Mapping[str, Sequence[str]]) -> RunConfig:
+    """Return the config with the views that a person knows given to the estimator that looks for a shortcut.
 
     Args:
-        method: Checked or not; what comes back is not.
+        config: Checked or not; the method that comes back is not, unless no view is known.
         known: ``shortcut`` or ``legitimate`` -> views.
 
     Raises:
         InputError: If no estimator of the method looks for a shortcut.
     """
+    known, method = {name: views for name, views in known.items() if len(views)}, config.method
+    if not known:
+        return config
     cls = find_class("method", method.name)
     has_estimator = "attributes" in components_of(cls)
     estimator = component_of(cls, "attributes", method.options, "method") if has_estimator else None
@@ -236,6 +239,5 @@ def with_known(method: ComponentConfig, known: Mapping[str, Sequence[str]]) -> C
             "--method.attributes Auto"
         )
     options = {name: [*(estimator.options.get(name) or []), *views] for name, views in known.items()}
-    return ComponentConfig(
-        method.name, {**method.options, "attributes": ComponentConfig("Auto", {**estimator.options, **options})}
-    )
+    attributes = ComponentConfig("Auto", {**estimator.options, **options})
+    return replace(config, method=ComponentConfig(method.name, {**method.options, "attributes": attributes}))

@@ -102,9 +102,7 @@ def run_config(
         InputError: Names the option that is unknown or has a wrong value.
     """
     config = config_of({"data": NAME, **parts}, preset, {"also_select": [], **training})
-    views = {name: list(names) for name, names in known.items() if len(names)}
-    if views:
-        config = replace(config, method=with_known(config.method, views))
+    config = with_known(config, known)
     config = complete(replace(config, data=Checked(NAME, {}, cls=lambda: InMemory(table), arguments={})))
     if config.training.devices * config.training.nodes > 1:
         raise InputError("the classifier trains in this process, on one device: leave devices and nodes out")
