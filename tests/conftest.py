@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from types import ModuleType
 import pytest
 import torch
 
+import logit_correction
 from logit_correction.correlation import Correlation
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
@@ -103,6 +105,26 @@ def module_of(path: Path) -> ModuleType:
 def layouts() -> ModuleType:
     """The module that writes small data sets in the published layouts."""
     return module_of(Path(__file__).parent / "data" / "layouts.py")
+
+
+@pytest.fixture
+def two_processes() -> Callable[[str, Path], None]:
+    """Run a program as two processes that may talk over gloo, with a folder and their rank as arguments."""
+
+    def run(program: str, folder: Path) -> None:
+        source = str(Path(logit_correction.__file__).parents[1])
+        environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+        commands = [[sys.executable, "-c", program, str(folder), str(rank)] for rank in range(2)]
+        workers = [subprocess.Popen(one, env=environment, stderr=subprocess.PIPE, text=True) for one in commands]
+        try:
+            for worker in workers:
+                _, errors = worker.communicate(timeout=120)
+                assert worker.returncode == 0, errors
+        finally:
+            for worker in workers:
+                worker.kill()
+
+    return run
 
 
 @pytest.fixture(autouse=True)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-import logit_correction.group_prior
 from logit_correction.group_prior import GroupPrior
 
 ESTIMATORS = ("cell", "joint", "algorithm-1")
@@ -46,35 +43,15 @@ def random_batch(seed: int, rows: int, labels: int, attributes: int) -> Rows:
     return label, posterior, torch.rand(rows, generator=generator, dtype=torch.float64)
 
 
-def test_two_processes_hold_the_prior_of_the_whole_batch(tmp_path: Path) -> None:
+def test_two_processes_hold_the_prior_of_the_whole_batch(
+    two_processes: Callable[[str, Path], None], tmp_path: Path
+) -> None:
     batches = [random_batch(step, 12, 3, 4) for step in range(3)]
     cut = 4  # ranks of unequal size: averaging before adding up would show
     for rank, own in enumerate((slice(None, cut), slice(cut, None))):
         share = [[part[own] for part in batch] for batch in batches]
         torch.save((share, ESTIMATORS, AVERAGINGS), tmp_path / f"work_{rank}.pt")
-    source = Path(logit_correction.group_prior.__file__).parents[1]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(source),
-        "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-    }
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(tmp_path), str(rank)],
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        for worker in workers:
-            _, errors = worker.communicate(timeout=120)
-            assert worker.returncode == 0, errors
-    finally:
-        for worker in workers:
-            worker.kill()
+    two_processes(WORKER, tmp_path)
     ranks = [torch.load(tmp_path / f"tables_{rank}.pt", weights_only=True) for rank in range(2)]
     for estimator, averaging in itertools.product(ESTIMATORS, AVERAGINGS):
         prior = GroupPrior(3, 4, estimator=estimator, averaging=averaging).double()

@@ -18,6 +18,17 @@ class NoRoom(OSError):
 
 
 @contextmanager
+def _room_for(path: Path) -> Iterator[None]:
+    """Raise ``NoRoom`` of what is written where a disk or a quota turns out to be full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise NoRoom(error.errno, os.strerror(error.errno), str(path)) from error
+        raise
+
+
+@contextmanager
 def replacing(path: Path | str) -> Iterator[Path]:
     """Give a temporary path beside ``path``; its file takes the place of ``path`` when the block ends well.
 
@@ -30,12 +41,9 @@ def replacing(path: Path | str) -> Iterator[Path]:
     path = Path(path)
     temporary = path.with_name(f".{path.stem}-{uuid.uuid4().hex[:12]}{path.suffix}")
     try:
-        yield temporary
-        os.replace(temporary, path)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise NoRoom(error.errno, os.strerror(error.errno), str(path)) from error
-        raise
+        with _room_for(path):
+            yield temporary
+            os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -56,14 +64,11 @@ def new_folder(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise InputError(f"--out {path} cannot be written ({error.strerror}): give another folder") from error
     try:
-        yield temporary
-        if path.is_dir():
-            path.rmdir()  # empty, or somebody has written into it meanwhile, which is an error
-        os.replace(temporary, path)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise NoRoom(error.errno, os.strerror(error.errno), str(path)) from error
-        raise
+        with _room_for(path):
+            yield temporary
+            if path.is_dir():
+                path.rmdir()  # empty, or somebody has written into it meanwhile, which is an error
+            os.replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 from logit_correction.errors import InputError, did_you_mean
 
@@ -40,20 +40,27 @@ def trusts_names() -> bool:
     return _untrusted.get() is None
 
 
-def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> type:
+@overload
+def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> type[Any]: ...
+@overload
+def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: Callable[..., T]) -> type[T]: ...
+def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: Callable[..., Any] = object) -> type[Any]:
     """Return the class that ``name`` stands for.
 
     Args:
         kind: What is looked for, for the error message: method, data source or network.
         name: A name of ``known``, or the dotted path of a class of your own, such as ``my_package.MyMethod``.
         known: Name -> (dotted path, one line).
+        base: What the class must derive from, if anything.
 
     Raises:
-        InputError: If there is no such name or class.
+        InputError: If there is no such name or class, or it is another one.
     """
     found = resolve_any(kind, name, known)
     if not isinstance(found, type):
         raise InputError(f"{kind} {name!r} is not a class: give the dotted path of a class")
+    if not issubclass(found, cast(type, base)):
+        raise InputError(f"{name!r} is no {kind}: its class must derive from {base.__module__}.{base.__name__}")
     return found
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-import logit_correction
 from logit_correction import GroupReport, Predictions
 
 pytest.importorskip("torchmetrics")
@@ -78,30 +75,13 @@ def test_figures_are_those_of_the_report(rows: int, labels: int, attributes: int
 
 
 @pytest.mark.slow
-def test_two_processes_count_all_rows_once(tmp_path: Path) -> None:
+def test_two_processes_count_all_rows_once(two_processes: Callable[[str, Path], None], tmp_path: Path) -> None:
     logits, label, attribute = drawn(60, 3, 4, 0)
     label[:20] = 0  # the first process sees other groups than the second, so means of means would differ
     for rank, own in enumerate((slice(None, 20), slice(20, None))):
         parts = torch.arange(60)[own].split(7)
         torch.save([(logits[part], label[part], attribute[part]) for part in parts], tmp_path / f"rows_{rank}.pt")
-    source = Path(logit_correction.__file__).parents[1]
-    environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(tmp_path), str(rank)],
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        for worker in workers:
-            _, errors = worker.communicate(timeout=120)
-            assert worker.returncode == 0, errors
-    finally:
-        for worker in workers:
-            worker.kill()
+    two_processes(WORKER, tmp_path)
     for rank in range(2):
         found = torch.load(tmp_path / f"found_{rank}.pt", weights_only=True)
         for kind in METRICS.values():

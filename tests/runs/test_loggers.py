@@ -103,7 +103,7 @@ def test_a_stopped_run_goes_on_with_the_same_identity(
 
 def test_names_are_checked_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, message in (
-        ("wandbb", r"--logger 'wandbb' is unknown \(did you mean wandb\?\): take one of csv, tensorboard"),
+        ("wandbb", r"logger 'wandbb' is unknown \(did you mean wandb\?\): take one of csv, tensorboard"),
         ("pandas.DataFrame", r"'pandas.DataFrame' is no logger: its class must derive from"),
     ):
         with pytest.raises(InputError, match=message):

@@ -59,7 +59,7 @@ def test_a_dotted_path_is_a_view_of_ones_own(monkeypatch: pytest.MonkeyPatch) ->
     use_parity(monkeypatch)
     assert names(find_views([PATH], TEXTS)) == ["parity:even", "parity:odd"]
     assert names(find_views([f"{PATH}:odd"], TEXTS)) == ["parity:odd"]
-    with pytest.raises(InputError, match="does not extend"):
+    with pytest.raises(InputError, match="is no view: its class must derive from"):
         find_views(["logit_correction.views.base.NoView"], TEXTS)
 
 

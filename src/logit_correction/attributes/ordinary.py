@@ -60,7 +60,7 @@ def network_of_run(run: str, info: DataInfo) -> nn.Module:
     Raises:
         InputError: If the run has other labels or other inputs.
     """
-    network: nn.Module = resolve("network", "FromRun", NETWORKS)(info=info, run=run)
+    network = resolve("network", "FromRun", NETWORKS, nn.Module)(info=info, run=run)
     if network.label_names != tuple(info.label_names):
         raise InputError(
             f"the run {run} has other labels than these data: give a run of the same data, or leave it out"

@@ -103,7 +103,7 @@ def _audit_into(
 ) -> None:
     """Search, put down the rows, try the fix, and write everything; ``audit.json`` comes last."""
     started = time.monotonic()
-    searched = search(prepared, out, new_display())
+    searched = search(prepared, new_display())
     table, view, estimator = searched.table, searched.view, searched.estimator
     attribute = None if view is None else estimator.row_attribute.cpu()
     frame = rows_frame(table, estimator, view)
@@ -112,10 +112,9 @@ def _audit_into(
     if attribute is not None:
         files.write_text(out / FIX, _fix_config(searched, out).to_yaml())
         if try_fix and run_of(searched) is None:
-            fixed = expected_of_lc(searched, out / CSV, out, new_display)
+            fixed = expected_of_lc(searched, out / CSV, new_display)
             frame = _with_fixed(frame, table, attribute, fixed)
             write_rows(frame, out)
-    (out / files.RESUME).unlink(missing_ok=True)
     found = _summary(searched, frame, bool(prepared.shortcut)) | {"seconds": time.monotonic() - started}
     write_audit(out, found)
     if label_budget is not None:  # last, so that a budget that is too small costs nothing

@@ -14,7 +14,6 @@ from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.table import DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.assemble import build_algorithm, build_fabric
-from logit_correction.runs.folder import RESUME
 from logit_correction.runs.parts import complete
 from logit_correction.runs.train import prepare, training_rows
 from logit_correction.seeds import make_generator
@@ -82,16 +81,15 @@ def prepared_search(config: RunConfig, shortcut: Sequence[str], display: Display
     return Prepared(config, table, algorithm, estimator, tuple(shortcut))
 
 
-def search(prepared: Prepared, out: Path, display: Display) -> Searched:
+def search(prepared: Prepared, display: Display) -> Searched:
     """Look for a shortcut, and estimate the attribute of all training rows where there is one.
 
     Args:
         prepared: What to search in.
-        out: Folder for what the training keeps for itself.
         display: Shows progress.
     """
     config, table, estimator = prepared.config, prepared.table, prepared.estimator
-    fit = Fit(prepared.algorithm, table, config.training, build_fabric(config.training), out / RESUME, display)
+    fit = Fit(prepared.algorithm, table, config.training, build_fabric(config.training), None, display)
     with display:
         fit.prepare()
         if prepared.shortcut:
@@ -99,13 +97,12 @@ def search(prepared: Prepared, out: Path, display: Display) -> Searched:
     return Searched(config, table, estimator, fit.progress.seconds)
 
 
-def expected_of_lc(searched: Searched, rows_file: Path, out: Path, new_display: Callable[[], Display]) -> Tensor:
+def expected_of_lc(searched: Searched, rows_file: Path, new_display: Callable[[], Display]) -> Tensor:
     """Return what LC with the estimated attributes says of training rows that it was not trained on.
 
     Args:
         searched: A search that found a shortcut.
         rows_file: The audit's own file of rows, from which LC takes the attributes.
-        out: Folder for what the training keeps for itself.
         new_display: Shows the progress of one training.
 
     Returns:
@@ -122,7 +119,7 @@ def expected_of_lc(searched: Searched, rows_file: Path, out: Path, new_display: 
         display.say(f"what LC would bring: training {number + 1}")
         algorithm = build_algorithm(config, part.info)
         algorithm.setup(training_rows(part, algorithm, config.training.epochs or 0, None))
-        fit = Fit(algorithm, part, config.training, build_fabric(config.training), out / RESUME, display)
+        fit = Fit(algorithm, part, config.training, build_fabric(config.training), None, display)
         with display:
             fit.run()
             found[judged] = fit.predict("test").softmax(dim=1)

@@ -26,17 +26,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--repository", metavar="OWNER/NAME", help="for the card of hub; nothing is uploaded")
     add_trust(parser)
     options = parser.parse_args(arguments)
-    from logit_correction.exporting.api import export_with_advice
+    from logit_correction.exporting.api import export
 
-    folder, advice = export_with_advice(
+    export(
         options.run,
         options.format,
         options.out,
         images=options.images,
         repository=options.repository,
         trust_code=options.trust_code,
+        say=print,
     )
-    print(folder)
-    if advice is not None:
-        print(advice)
     return 0

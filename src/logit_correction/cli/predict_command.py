@@ -80,9 +80,11 @@ def _answers(model: TrainedRun, chunks: Iterator[Chunk], watch: GroupWatch | Non
     """Yield the lines of the CSV, those of its header first, a few rows at a time."""
     header: str | None = None
     for chunk in chunks:
-        probability = model.probabilities_of(chunk.store)
-        if watch is not None:
-            watch.add(probability, chunk.view_inputs(model))
+        if watch is None:
+            probability = model.probabilities_of(chunk.store)
+        else:
+            probability, rows = model.answers(chunk.store, chunk.looks())
+            watch.add(probability, rows)
         lines = [
             [name, str(model.label_names[int(row.argmax())]), *(f"{value:.6g}" for value in row)]
             for name, row in zip(chunk.names, probability, strict=True)

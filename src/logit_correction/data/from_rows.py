@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from logit_correction.config import ComponentConfig
 from logit_correction.data.from_arrays import from_arrays
 from logit_correction.data.from_table import from_table
+from logit_correction.data.tabular_io import are_texts
 from logit_correction.types import InputError
 
 
@@ -40,20 +41,13 @@ def from_rows(
         _check_count(len(inputs), len(label))  # type: ignore[arg-type]
         labelled = inputs.reset_index(drop=True).assign(**{name: np.asarray(label)})
         return from_table(labelled, label=name, folder=folder, features="*", **options)
-    if _are_texts(inputs):
+    if isinstance(inputs, str):
+        raise InputError("the inputs are one text: give a list of texts, one for each label")
+    if are_texts(inputs):
         _check_count(len(inputs), len(label))  # type: ignore[arg-type]
         texts = {"text": list(inputs), "label": np.asarray(label).tolist()}
         return from_table(texts, label="label", folder=folder, text="text", **options)
     return from_arrays(inputs, label, folder=folder, **options)
-
-
-def _are_texts(inputs: Any) -> bool:
-    """Tell whether rows are texts: a flat sequence of str."""
-    if isinstance(inputs, str):
-        raise InputError("the inputs are one text: give a list of texts, one for each label")
-    if hasattr(inputs, "ndim") and (inputs.ndim != 1 or not len(inputs)):
-        return False
-    return hasattr(inputs, "__getitem__") and len(inputs) > 0 and all(isinstance(text, str) for text in inputs)
 
 
 def _check_count(rows: int, labels: int) -> None:

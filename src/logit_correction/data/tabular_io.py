@@ -141,6 +141,17 @@ def texts_of(frame: pd.DataFrame, column: str) -> list[str | None]:
     return texts[number].tolist()
 
 
+def are_texts(rows: Any) -> bool:
+    """Tell whether rows are a flat sequence of str, at least one; a single str is none.
+
+    >>> are_texts(["a", "b"]), are_texts("ab"), are_texts([1, 2]), are_texts(np.asarray([["a"]]))
+    (True, False, False, False)
+    """
+    if isinstance(rows, str) or not hasattr(rows, "__len__") or not hasattr(rows, "__getitem__"):
+        return False
+    return getattr(rows, "ndim", 1) == 1 and len(rows) > 0 and all(isinstance(text, str) for text in rows)
+
+
 def as_text(value: Any) -> str | None:
     """Return a value as a text, None where there is none.
 

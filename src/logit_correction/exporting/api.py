@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
-from logit_correction.errors import InputError, did_you_mean
+from logit_correction.errors import InputError
 from logit_correction.exporting import FORMATS
 from logit_correction.exporting.base import Exported, Format
 from logit_correction.exporting.forms import ImageType, form_of
@@ -28,6 +29,7 @@ def export(
     images: ImageType = "uint8",
     repository: str | None = None,
     trust_code: bool = False,
+    say: Callable[[str], object] | None = None,
 ) -> Path:
     """Write the predicting network of a run, with the preparation of its inputs, for other programs.
 
@@ -41,6 +43,7 @@ def export(
         images: What a traced network takes: bytes, or floats in [0, 1].
         repository: OWNER/NAME on the Hugging Face Hub, for the model card; nothing is uploaded.
         trust_code: Import classes that the run's config names by a dotted path.
+        say: Told where the folder is and what can be done with it, such as ``print``.
 
     Returns:
         The folder.
@@ -49,31 +52,9 @@ def export(
         InputError: If the run cannot be loaded, a package is missing, or the network cannot be written in the format
             or answers otherwise there. Nothing is written then.
     """
-    return export_with_advice(run, format, out, images=images, repository=repository, trust_code=trust_code)[0]
-
-
-def export_with_advice(
-    run: TrainedRun | Path | str,
-    format: str,
-    out: Path | str,
-    *,
-    images: ImageType = "uint8",
-    repository: str | None = None,
-    trust_code: bool = False,
-) -> tuple[Path, str | None]:
-    """Export, and return the folder and what can be done with it; see ``export``."""
-    if format not in FORMATS and "." not in format:
-        raise InputError(
-            f"--format {format!r} is unknown{did_you_mean(format, FORMATS)}: take one of {', '.join(FORMATS)}"
-        )
     if images not in ("uint8", "float32"):
         raise InputError(f"--images is {images!r}, but must be uint8 or float32")
-    found = resolve("format", format, FORMATS)
-    if not issubclass(found, Format):
-        raise InputError(
-            f"{format!r} is not a format: its class must derive from {Format.__module__}.{Format.__name__}"
-        )
-    kind: type[Format] = found
+    kind = resolve("format", format, FORMATS, Format)
     if repository is not None:
         check_repository(repository)
     kind.check_installed(format)
@@ -92,4 +73,6 @@ def export_with_advice(
             write_text_parts(exported, temporary, models=False)
         writer = kind()
         writer.write(exported, temporary)
-    return folder, writer.advice(exported, folder)
+    if say is not None:
+        say("\n".join([str(folder), *filter(None, [writer.advice(exported, folder)])]))
+    return folder

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from logit_correction.data.stores import InputStore
 from logit_correction.data.tabular_io import is_table, read_frame
 from logit_correction.runs.new_files import image_files
-from logit_correction.views.base import ViewInputs
 
 if TYPE_CHECKING:
     from logit_correction.runs.trained import TrainedRun
@@ -25,18 +25,13 @@ class Chunk:
         header: What names a row: ``path`` or ``row``.
         names: n names.
         store: The rows as the source reads them.
-        looks: In what other forms views may look at them; see ``DataSource.looks``.
+        looks: Returns in what other forms views may look at them; see ``DataSource.looks``.
     """
 
     header: str
     names: list[str]
     store: InputStore
-    looks: dict[str, Any]
-
-    def view_inputs(self, run: TrainedRun) -> ViewInputs:
-        """Return the rows as views may look at them."""
-        store = self.store
-        return ViewInputs(num_rows=len(store), inputs=run.encoded(store).fetch, images=store.images, **self.looks)
+    looks: Callable[[], dict[str, Any]]
 
 
 def chunks_of_files(run: TrainedRun, inputs: Sequence[Path]) -> Iterator[Chunk]:
@@ -48,10 +43,15 @@ def chunks_of_files(run: TrainedRun, inputs: Sequence[Path]) -> Iterator[Chunk]:
     for tables, group in groupby(inputs, lambda path: run.source.reads_tables and is_table(path)):
         if not tables:
             for store, looks in run.parts(image_files(list(group))):
-                yield Chunk("path", [str(file) for file in looks["files"]], store, looks)
+                yield Chunk("path", [str(file) for file in looks["files"]], store, partial(dict, looks))
             continue
         for file in group:
             header, names, store = run.source.read_table(file)
             if len(inputs) > 1 and header == "row":
                 names = [f"{file}:{name}" for name in names]
-            yield Chunk(header, names, store, run.source.looks(read_frame(file), file.parent))
+            yield Chunk(header, names, store, partial(_looks_of, run, file))
+
+
+def _looks_of(run: TrainedRun, file: Path) -> dict[str, Any]:
+    """Return the other forms of a table's rows, for which it is read a second time: only views want them."""
+    return run.source.looks(read_frame(file), file.parent)

@@ -25,7 +25,6 @@ from logit_correction.runs.new_files import labelled_images
 from logit_correction.runs.new_rows import Names, NewInputs, labelled
 from logit_correction.training.estimates import estimate_rows, estimate_split
 from logit_correction.types import InputError
-from logit_correction.views.base import ViewInputs
 
 if TYPE_CHECKING:
     from logit_correction.runs.trained import TrainedRun
@@ -98,16 +97,12 @@ def _seen(run: TrainedRun, parts: Iterator[Part], label: Tensor) -> tuple[Any, E
     for store, looks in parts:
         own = label[start : start + len(store)]
         start += len(store)
-        predicted.append(run.probabilities_of(store))
+        probability, rows = run.answers(store, looks)
+        predicted.append(probability)
         if len(own) == len(store):  # else there are too few labels, which is told with the number of all rows
-            estimates.append(estimate_rows(run.algorithm, own, _views(run, store, looks)))
+            estimates.append(estimate_rows(run.algorithm, own, rows))
     known = [one for one in estimates if one is not None]
     if not known or len(known) < len(estimates):
         return np.concatenate(predicted), None
     attribute = np.concatenate([one.attribute for one in known])
     return np.concatenate(predicted), replace(known[0], attribute=attribute)
-
-
-def _views(run: TrainedRun, store: InputStore, looks: dict[str, Any]) -> ViewInputs:
-    """Return new rows as views may look at them."""
-    return ViewInputs(num_rows=len(store), inputs=run.encoded(store).fetch, images=store.images, **looks)

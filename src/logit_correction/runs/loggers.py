@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.config import TrainingConfig
-from logit_correction.errors import InputError, did_you_mean
+from logit_correction.errors import InputError
 from logit_correction.extras import needed
 from logit_correction.files import replacing
 from logit_correction.registry import resolve
@@ -47,15 +47,7 @@ def check_loggers(config: TrainingConfig) -> None:
 
 
 def _kind(name: str) -> type[RunLogger]:
-    if name not in LOGGERS and "." not in name:
-        raise InputError(
-            f"--logger {name!r} is unknown{did_you_mean(name, LOGGERS)}: take one of {', '.join(LOGGERS)}, or the "
-            "dotted path of a class of your own"
-        )
-    found = resolve("logger", name, LOGGERS)
-    if not issubclass(found, RunLogger):
-        raise InputError(f"{name!r} is no logger: its class must derive from {RunLogger.__module__}.RunLogger")
-    return found
+    return resolve("logger", name, LOGGERS, RunLogger)
 
 
 class Loggers:

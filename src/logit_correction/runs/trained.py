@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +33,7 @@ from logit_correction.runs.new_rows import Names, NewInputs, are_files, store_of
 from logit_correction.runs.parts import complete_parts
 from logit_correction.training import checkpoint
 from logit_correction.types import DataInfo, InputError
+from logit_correction.views.base import ViewInputs
 
 #: Image files in memory at a time.
 CHUNK = 512
@@ -176,22 +177,24 @@ class TrainedRun(os.PathLike[str]):
         if faults:
             raise UnreadableImages(faults)
 
-    def predict_file(self, file: Path) -> tuple[str, list[str], NDArray[np.float32]]:
-        """Predict the rows of a CSV or Parquet file with the columns of training.
-
-        Returns:
-            What names a row (``row`` or ``path``), the name of each row, and (n, L) probabilities.
-
-        Raises:
-            InputError: If the source takes no such file, a column is missing or rows are bad.
-        """
-        kind, names, store = self.source.read_table(file)
-        return kind, names, self.probabilities_of(store)
-
-    @torch.no_grad()
     def probabilities_of(self, store: InputStore) -> NDArray[np.float32]:
         """Return the probability of every label (n, L) of rows as the source reads them."""
-        algorithm, store = self.algorithm, self.encoded(store).to(self.device)
+        return self._probabilities(self.encoded(store))
+
+    def answers(self, store: InputStore, looks: Mapping[str, Any]) -> tuple[NDArray[np.float32], ViewInputs]:
+        """Return the probability of every label (n, L), and the rows as views may look at them.
+
+        Args:
+            store: The rows as the source reads them.
+            looks: In what other forms views may look at them; see ``DataSource.looks``.
+        """
+        encoded = self.encoded(store)
+        seen = ViewInputs(num_rows=len(store), inputs=encoded.fetch, images=store.images, **looks)
+        return self._probabilities(encoded), seen
+
+    @torch.no_grad()
+    def _probabilities(self, store: InputStore) -> NDArray[np.float32]:
+        algorithm, store = self.algorithm, store.to(self.device)
         rows = torch.arange(len(store), device=self.device).split(evaluation_batch(store))
         parts = [algorithm.predict(store.fetch(part)).softmax(1) for part in rows if len(part)]
         return torch.cat(parts).cpu().numpy() if parts else np.zeros((0, len(self.label_names)), np.float32)

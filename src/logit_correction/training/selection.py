@@ -25,12 +25,7 @@ def rule_of(name: str) -> SelectionRule:
     Raises:
         InputError: If there is none, or it is something else.
     """
-    found = resolve("selection rule", name, RULES)
-    if not issubclass(found, SelectionRule):
-        raise InputError(
-            f"{name!r} is no selection rule: its class must derive from {SelectionRule.__module__}.SelectionRule"
-        )
-    return found()
+    return resolve("selection rule", name, RULES, SelectionRule)()
 
 
 def reads_attributes(rules: Sequence[str]) -> bool:

@@ -47,7 +47,7 @@ def view_of(state: dict[str, Any], own: Sequence[str] = ()) -> View:
     """
     family = str(state.get("family"))
     known = {family} if family in VIEWS else {name for name in own if "." in name}
-    classes: list[type[View]] = [resolve("view", name, VIEWS) for name in known]
+    classes: list[type[View]] = [resolve("view", name, VIEWS, View) for name in known]
     cls = next((cls for cls in classes if family in (*VIEWS, _path(cls))), None)
     if cls is None:
         raise InputError(f"the run holds a view {family!r} that its options do not name: train again")

@@ -15,11 +15,11 @@ from sklearn.utils.validation import _check_y, check_consistent_length, column_o
 from logit_correction.data.records import coded
 from logit_correction.data.tabular_io import as_text
 from logit_correction.errors import InputError
-from logit_correction.integrations.scikit_learn.inputs import Kind, Reading, checked_frame, checked_images
+from logit_correction.integrations.scikit_learn.inputs import Kind, Reading, checked_columns, checked_images
 
 
 def checked_rows(estimator: BaseEstimator, X: Any, kind: Kind, reading: Reading, reset: bool) -> Any:
-    """Return rows as ``Form`` takes them: float64 (n, F), images (n, C, H, W), a data frame, or texts.
+    """Return rows as ``Form`` takes them: float64 (n, F), images (n, C, H, W), the columns of a data frame, or texts.
 
     Args:
         estimator: Takes or has the number and the names of columns.
@@ -39,9 +39,9 @@ def checked_rows(estimator: BaseEstimator, X: Any, kind: Kind, reading: Reading,
         return checked_images(X, reading.channels)
     if kind == "texts":
         return [str(text) for text in X]
-    frame = checked_frame(X)
-    validate_data(estimator, frame, reset=reset, skip_check_array=True)
-    return frame
+    columns = checked_columns(X)
+    validate_data(estimator, columns.frame, reset=reset, skip_check_array=True)
+    return columns
 
 
 def checked_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:

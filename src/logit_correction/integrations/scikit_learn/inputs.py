@@ -18,7 +18,7 @@ from logit_correction.data.from_arrays import columns_of
 from logit_correction.data.problems import Problems
 from logit_correction.data.stores import ArrayStore, InputStore, SideBySide
 from logit_correction.data.table_inputs import FIX
-from logit_correction.data.tabular_io import texts_of
+from logit_correction.data.tabular_io import are_texts, row_names, texts_of
 from logit_correction.data.text import hashed_words, tokenize
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.views.base import ViewInputs
@@ -106,12 +106,10 @@ class Form:
             return cls(kind, reading, shape=X.shape[1:])
         if kind == "texts":
             return cls(kind, reading)
-        chosen = [name for name in X.columns if name != reading.text]
-        problems = _problems(X)
-        columns = features.Columns(X)
-        features.note_bad_features(columns, chosen, problems)
+        chosen, problems = [name for name in X.frame.columns if name != reading.text], _problems(X)
+        features.note_bad_features(X, chosen, problems)
         problems.raise_if_any("error", hint=FIX)
-        return cls(kind, reading, columns=features.learn_columns(columns, chosen, torch.from_numpy(train)))
+        return cls(kind, reading, columns=features.learn_columns(X, chosen, torch.from_numpy(train)))
 
     def read(self, X: Any) -> Rows:
         """Return rows as networks and views take them.
@@ -133,16 +131,15 @@ class Form:
             columns = dict(zip(self.names, columns.values(), strict=False))  # of very many there are no columns to see
         return Rows(ArrayStore(torch.from_numpy(scaled.astype(np.float32))), {"columns": columns})
 
-    def _read_columns(self, X: pd.DataFrame) -> Rows:
-        problems = _problems(X)
-        columns = features.Columns(X)
+    def _read_columns(self, columns: features.Columns) -> Rows:
+        problems = _problems(columns)
         looks: dict[str, Any] = {"columns": features.plain_columns(columns, self.columns)}
         parts: list[InputStore] = []
         if self.columns:
             parts.append(ArrayStore(features.to_vectors(columns, self.columns, problems)))
         problems.raise_if_any("error", hint=FIX)
         if self.reading.text is not None:
-            looks["texts"] = [text or "" for text in texts_of(X, self.reading.text)]
+            looks["texts"] = [text or "" for text in texts_of(columns.frame, self.reading.text)]
             parts.append(self._words(looks["texts"]))
         return Rows(parts[0] if len(parts) == 1 else SideBySide(parts), looks)
 
@@ -181,14 +178,7 @@ def kind_of(X: Any, reading: Reading) -> Kind:
         raise InputError(f"text={reading.text!r} names a column, but the rows are no data frame: leave it out")
     if getattr(X, "ndim", 0) == 4:
         return "images"
-    return "texts" if _are_texts(X) else "numbers"
-
-
-def _are_texts(X: Any) -> bool:
-    """Tell whether rows are a flat sequence of str."""
-    if isinstance(X, str) or not hasattr(X, "__len__") or getattr(X, "ndim", 1) != 1 or not len(X):
-        return False
-    return all(isinstance(text, str) for text in X)
+    return "texts" if are_texts(X) else "numbers"
 
 
 def checked_images(X: Any, channels: Channels | None) -> NDArray[Any]:
@@ -217,8 +207,8 @@ def checked_images(X: Any, channels: Channels | None) -> NDArray[Any]:
     return images
 
 
-def checked_frame(X: Any) -> pd.DataFrame:
-    """Return a data frame whose columns have texts for names.
+def checked_columns(X: Any) -> features.Columns:
+    """Return the columns of a data frame, which have texts for names.
 
     Raises:
         InputError: If two columns have one name, or there are no rows.
@@ -229,8 +219,8 @@ def checked_frame(X: Any) -> pd.DataFrame:
         raise InputError(f"two columns have the name {twice[0]!r}: rename one")
     if not len(frame):
         raise InputError("the data frame has 0 rows: give at least one of each label")
-    return frame
+    return features.Columns(frame)
 
 
-def _problems(frame: pd.DataFrame) -> Problems:
-    return Problems("the rows", [f"row {row}" for row in range(len(frame))])
+def _problems(columns: features.Columns) -> Problems:
+    return Problems("the rows", row_names(None, len(columns)))
