@@ -30,7 +30,7 @@ _HEADLINES = {
 _EXAMINED = {
     True: "This classifier leans on {views}.",
     False: "This classifier does not lean on {views}.",
-    None: "Too few rows tell whether this classifier leans on {views}.",
+    None: "It cannot be told whether this classifier leans on {views}.",
 }
 
 
