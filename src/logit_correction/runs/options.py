@@ -6,7 +6,9 @@ import math
 import re
 from argparse import ArgumentError
 from collections.abc import Callable, Collection, Mapping
+from copy import deepcopy
 from enum import Enum
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any, get_args, get_type_hints
 
@@ -59,10 +61,7 @@ def checked_options(
     Raises:
         InputError: Names the option that is unknown or has a wrong value.
     """
-    from jsonargparse import ArgumentParser
-
-    parser = ArgumentParser(exit_on_error=False)
-    add_options(parser, cls, None, skip or set())
+    parser = _parser_of(cls, frozenset(skip or ()))
     known = sorted({action.dest for action in parser._actions} - {"help"} | set(components))
     for name, value in options.items():
         if name not in known and f"--{name}" not in parser._option_string_actions:  # such as `views+`, which appends
@@ -75,10 +74,20 @@ def checked_options(
         parsed = parser.parse_object(dict(options))
     except (ArgumentError, ValueError, TypeError) as error:
         raise InputError(_message(error, prefix)) from error
-    options = dict(parsed.as_dict())
-    for name, value in options.items():
+    found: dict[str, Any] = deepcopy(parsed.as_dict())  # defaults that are lists are the parser's own
+    for name, value in found.items():
         _check_number(f"--{prefix}{name}", value, is_seed=name.rpartition("_")[2] == "seed")
-    return options
+    return found
+
+
+@lru_cache(maxsize=256)
+def _parser_of(cls: Callable[..., Any], skip: frozenset[str]) -> Any:
+    """Return the parser of a class's options; kept, since a grid asks for the same few again and again."""
+    from jsonargparse import ArgumentParser
+
+    parser = ArgumentParser(exit_on_error=False)
+    add_options(parser, cls, None, set(skip))
+    return parser
 
 
 def _check_number(option: str, value: Any, is_seed: bool) -> None:
@@ -100,6 +109,7 @@ def _check_number(option: str, value: Any, is_seed: bool) -> None:
             raise InputError(f"{option} is {value}, but must lie between {-most} and {most}")
 
 
+@lru_cache(maxsize=1024)
 def _takes_null(cls: Callable[..., Any], name: str) -> bool:
     """Return whether an option may be None; one whose type cannot be told may be anything."""
     try:
