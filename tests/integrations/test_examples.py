@@ -15,6 +15,7 @@ import torch
 ROOT = Path(__file__).parents[2]
 EXAMPLES = {
     "pytorch_loop": "torch",
+    "stream": "torch",
     "accelerate_loop": "accelerate",
     "lightning_callback": "lightning",
     "lightning_module": "lightning",

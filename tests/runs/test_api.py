@@ -158,7 +158,7 @@ def test_new_rows_of_arrays_with_the_attributes_of_training_have_minority_and_ma
 
 def test_labels_that_do_not_fit_are_told(digits: TrainedRun, frame: pd.DataFrame) -> None:
     images = np.zeros((2, 3, 8, 8), np.uint8)
-    with pytest.raises(InputError, match="row 1: the label 'x' is none of the run's"):
+    with pytest.raises(InputError, match="row 1: the label 'x' is none that was trained on"):
         digits.evaluate(images, ["0", "x"])
     with pytest.raises(InputError, match="only by their labels"):
         digits.evaluate(images)

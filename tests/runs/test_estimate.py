@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from logit_correction import LC, AttributeEstimates, InputError, estimate_attributes, from_arrays, train
+from logit_correction.data.digits import Digits
 from logit_correction.functional import count_prior
 
 DIGITS = {"name": "Digits", "minority_ratio": 0.05}
@@ -87,6 +89,55 @@ def test_what_cannot_be_estimated_is_refused(table: tuple) -> None:
         estimate_attributes(frame, label[:3])
     with pytest.raises(InputError, match="one text"):
         estimate_attributes("a text", [0])
+
+
+def test_further_rows_are_told_of_too(table: tuple, found: AttributeEstimates) -> None:
+    frame, label = table
+    assert (found.of(frame, label) == found.attribute).all()
+    later = pd.DataFrame(
+        {"blood": [0.1, 0.2, 0.3], "site": ["south", "north", "south"], "label": ["ill", "ill", "well"]}
+    )
+    expected = [found.attribute[(frame["site"] == site).argmax()] for site in later["site"]]
+    assert found.of(later, "label").tolist() == expected
+    assert found.of(later.iloc[:0], []).tolist() == []
+
+
+def test_further_images_are_told_of_by_their_colour() -> None:
+    def rows(seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        drawn = Digits(seed=seed).build()
+        train = drawn.split["train"]
+        return drawn.inputs.fetch(train), drawn.label[train], drawn.attribute[train]
+
+    inputs, label, _ = rows(0)
+    found = estimate_attributes(inputs, label, epochs=2, shortcut=["colour"], threads=1)
+    inputs, label, attribute = rows(1)  # drawn anew: other rows conflict
+    assert (found.of(inputs.numpy().transpose(0, 2, 3, 1), label) == attribute.numpy()).mean() > 0.98
+
+
+def test_further_rows_where_nothing_was_found_are_unknown() -> None:
+    rng = np.random.default_rng(1)
+    label = rng.integers(0, 2, 300)
+    found = estimate_attributes(rng.normal(size=(300, 3)), label, epochs=1, threads=1)
+    assert not found.corrects and found.of(rng.normal(size=(4, 3)), [0, 1, 0, 1]).tolist() == [-1] * 4
+
+
+def test_further_rows_that_cannot_be_told_of_are_refused(table: tuple, found: AttributeEstimates) -> None:
+    frame, label = table
+    with pytest.raises(InputError, match="5 rows, but 4 labels"):
+        found.of(frame[:5], label[:4])
+    with pytest.raises(InputError, match="4 rows, but 5 labels"):
+        found.of(frame[:4], label[:5])
+    with pytest.raises(InputError, match="row 0: the label 'dead' is none that was trained on: ill, well"):
+        found.of(frame[:1], ["dead"])
+    with pytest.raises(InputError, match="blood"):
+        found.of(frame[["site"]], label)
+    sent = pickle.loads(pickle.dumps(found))
+    assert sent.attribute.tolist() == found.attribute.tolist() and len(pickle.dumps(found)) < 50_000
+    with pytest.raises(InputError, match="ask those that were not sent"):
+        sent.of(frame, label)
+    known = estimate_attributes(DIGITS, estimator="TrueAttributes", threads=1)
+    with pytest.raises(InputError, match="TrueAttributes knows its training rows alone"):
+        known.of(np.zeros((1, 3, 8, 8), np.uint8), [0])
 
 
 def test_a_training_still_needs_rows_to_be_judged_on() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,9 @@ from logit_correction.losses import LogitCorrectedLoss, shifted
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.prior import Counted
 from logit_correction.runs.api import Part, as_mapping, config_of
-from logit_correction.runs.assemble import build_fabric
+from logit_correction.runs.assemble import build_fabric, build_source
+from logit_correction.runs.further import FurtherRows
+from logit_correction.runs.new_rows import Names, NewInputs
 from logit_correction.runs.parts import complete, with_known
 from logit_correction.runs.train import prepare
 from logit_correction.training.display import Display, choose_display
@@ -53,6 +55,11 @@ class AttributeEstimates:
     posterior: NDArray[np.float32] | None
     rows: NDArray[np.int64]
     evidence: Mapping[str, Any] | None
+    _further: FurtherRows | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the networks behind: what other processes are sent is small."""
+        return {**vars(self), "_further": None}
 
     @property
     def verdict(self) -> str | None:
@@ -87,6 +94,24 @@ class AttributeEstimates:
         if not self.corrects:
             return torch.full(shape, 1 / (shape[0] * shape[1]))
         return count_prior(torch.from_numpy(self.label), torch.from_numpy(self.attribute), *shape, smoothing)
+
+    def of(self, inputs: NewInputs, label: Names) -> NDArray[np.int64]:
+        """Return the attribute of further rows, (n,), 0..K-1, -1 where unknown; nothing is learnt from them.
+
+        So a set that no memory holds can be corrected: estimate on a sample, then go through the rest part by part.
+        The loss stays that of the sample, whose prior stands for all rows.
+
+        Args:
+            inputs: n rows of the same kind; a data frame has at least the same columns.
+            label: (n,) their labels, or the column of a data frame that holds them.
+
+        Raises:
+            InputError: If rows or labels do not fit, the estimator knows its training rows alone, or these estimates
+                were pickled, which leaves the networks behind.
+        """
+        if self._further is None:
+            raise InputError("estimates from another process know their own rows alone: ask those that were not sent")
+        return self._further.attribute(inputs, label)
 
     def loss(self, smoothing: float = SMOOTHING, strength: float = 1.0) -> LogitCorrectedLoss:
         """Return the loss to train with: ``loss(logits, label, attribute)`` (eq. 7)."""
@@ -203,7 +228,8 @@ def estimates_of(config: RunConfig, display: Display) -> tuple[AttributeEstimate
         raise InputError(f"the estimates of {name} change throughout the training: train with method LC instead")
     with display:
         Fit(algorithm, table, config.training, build_fabric(config.training), None, display).prepare()
-    rows = table.split["train"]
+    rows, source = table.split["train"], build_source(config)
+    source.prepare(table.preparation)
     posterior = attributes.row_posterior()
     found = AttributeEstimates(
         label=table.label[rows].numpy(),
@@ -213,5 +239,6 @@ def estimates_of(config: RunConfig, display: Display) -> tuple[AttributeEstimate
         posterior=None if posterior is None else posterior.float().cpu().numpy(),
         rows=rows.numpy(),
         evidence=attributes.evidence,
+        _further=FurtherRows(algorithm, source, table.info),
     )
     return found, algorithm, config

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from logit_correction.data.loading import BatchLoader, evaluation_batch
-from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.tabular_io import read_frame
 from logit_correction.evaluation.estimated import EstimatedAttributes
@@ -22,7 +21,7 @@ from logit_correction.runs import summary
 from logit_correction.runs.encode import encode_table
 from logit_correction.runs.folder import PREDICTIONS
 from logit_correction.runs.new_files import labelled_images
-from logit_correction.runs.new_rows import Names, NewInputs, labelled
+from logit_correction.runs.new_rows import Names, NewInputs, Part, labelled
 from logit_correction.training.estimates import estimate_rows, estimate_split
 from logit_correction.types import InputError
 
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
 
 #: The splits that a run can be judged on.
 SPLITS = ("test", "valid", "train")
-
-#: New rows as the source reads them, and in what other forms views may look at them.
-Part: TypeAlias = tuple[InputStore, dict[str, Any]]
 
 
 def judge_split(run: TrainedRun, split: str) -> dict[str, Any]:

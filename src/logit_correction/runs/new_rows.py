@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
+from logit_correction.data.image_io import UnreadableImages
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource
 from logit_correction.data.tabular_io import as_text
@@ -26,6 +27,12 @@ NewInputs: TypeAlias = Tensor | NDArray[Any] | Sequence[Path | str] | Mapping[st
 
 #: Names of n rows, or the column of a data frame that holds them.
 Names: TypeAlias = str | Sequence[Any] | NDArray[Any]
+
+#: New rows as the source reads them, and in what other forms views may look at them.
+Part: TypeAlias = tuple[InputStore, dict[str, Any]]
+
+#: Image files in memory at a time.
+CHUNK = 512
 
 #: Probabilities count as no less than this where a logarithm is taken.
 _LEAST = 1e-30
@@ -72,6 +79,35 @@ def store_of(inputs: NewInputs, source: DataSource, info: DataInfo) -> InputStor
     if values.is_floating_point() and not bool(torch.isfinite(values).all()):
         raise InputError("the inputs hold NaN or infinity: fix or remove those rows")
     return source.as_store(values)
+
+
+def parts_of(inputs: NewInputs, source: DataSource, info: DataInfo) -> Iterator[Part]:
+    """Yield new rows as a source reads them, images of files a few at a time.
+
+    Args:
+        inputs: Arrays, texts, a data frame, a mapping of columns, or names of files.
+        source: The data source, prepared by its training rows.
+        info: What inputs are.
+
+    Raises:
+        InputError: If a file cannot be read, or the shape or the values do not fit.
+    """
+    if not are_files(inputs, source):
+        store = store_of(inputs, source, info)
+        pictures = len(info.input_shape) == 3  # which views see as they are
+        yield store, {} if pictures else source.looks(inputs)
+        return
+    paths, faults = [Path(path) for path in cast(Iterable[str], inputs)], []
+    for start in range(0, len(paths), CHUNK):
+        chunk = paths[start : start + CHUNK]
+        try:
+            store = source.read_new(chunk)
+        except UnreadableImages as error:  # the others are looked at as well, to name all at once
+            faults += error.faults
+        else:
+            yield store, {"files": chunk}
+    if faults:
+        raise UnreadableImages(faults)
 
 
 @dataclass(frozen=True)
@@ -136,7 +172,7 @@ def labelled(data: Any, label: Names | None, attribute: Names | None, report: Ma
     numbers = _numbers(labels, names)
     if (numbers < 0).any():
         row = int((numbers < 0).argmax())
-        raise InputError(f"row {row}: the label {labels[row]!r} is none of the run's: {', '.join(names)}")
+        raise InputError(f"row {row}: the label {labels[row]!r} is none that was trained on: {', '.join(names)}")
     if attribute is None:
         return LabelledRows(numbers, names, None, (), None)
     values = _column(data, attribute, "attribute")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 
 from logit_correction.config import RunConfig
-from logit_correction.data.image_io import UnreadableImages
 from logit_correction.data.loading import evaluation_batch
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataSource
@@ -28,15 +27,12 @@ from logit_correction.runs import summary
 from logit_correction.runs.assemble import build_algorithm, build_source
 from logit_correction.runs.encode import Encoder, before_encoder
 from logit_correction.runs.fairness import Metrics, metric_frame
-from logit_correction.runs.judging import Part, judge_new, judge_split, predictions_of_split
-from logit_correction.runs.new_rows import Names, NewInputs, are_files, store_of
+from logit_correction.runs.judging import judge_new, judge_split, predictions_of_split
+from logit_correction.runs.new_rows import Names, NewInputs, Part, parts_of
 from logit_correction.runs.parts import complete_parts
 from logit_correction.training import checkpoint
 from logit_correction.types import DataInfo, InputError
 from logit_correction.views.base import ViewInputs
-
-#: Image files in memory at a time.
-CHUNK = 512
 
 
 class TrainedRun(os.PathLike[str]):
@@ -155,27 +151,12 @@ class TrainedRun(os.PathLike[str]):
         return np.concatenate(found) if found else np.zeros((0, len(self.label_names)), np.float32)
 
     def parts(self, inputs: NewInputs) -> Iterator[Part]:
-        """Yield new rows as the source reads them, images of files a few at a time; see ``predict_proba``.
+        """Return new rows as the source reads them, images of files a few at a time; see ``predict_proba``.
 
         Raises:
             InputError: If a file cannot be read, or the shape or the values do not fit.
         """
-        if not are_files(inputs, self.source):
-            store = store_of(inputs, self.source, self.inputs_info)
-            pictures = len(self.inputs_info.input_shape) == 3  # which views see as they are
-            yield store, {} if pictures else self.source.looks(inputs)
-            return
-        paths, faults = [Path(path) for path in cast(Iterable[str], inputs)], []
-        for start in range(0, len(paths), CHUNK):
-            chunk = paths[start : start + CHUNK]
-            try:
-                store = self.source.read_new(chunk)
-            except UnreadableImages as error:  # the others are looked at as well, to name all at once
-                faults += error.faults
-            else:
-                yield store, {"files": chunk}
-        if faults:
-            raise UnreadableImages(faults)
+        return parts_of(inputs, self.source, self.inputs_info)
 
     def probabilities_of(self, store: InputStore) -> NDArray[np.float32]:
         """Return the probability of every label (n, L) of rows as the source reads them."""

@@ -1,0 +1,56 @@
+"""What an estimator that has learnt from some rows says of others: of the rest of a set that no memory holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from logit_correction.data.table import DataSource
+from logit_correction.errors import InputError
+from logit_correction.methods.base import Algorithm
+from logit_correction.runs.new_rows import Names, NewInputs, labelled, parts_of
+from logit_correction.training.estimates import estimate_rows
+from logit_correction.types import DataInfo
+from logit_correction.views.base import ViewInputs
+
+
+@dataclass(frozen=True)
+class FurtherRows:
+    """Estimates rows that were not trained on.
+
+    Attributes:
+        algorithm: The method, whose estimator is done.
+        source: Reads rows as it read those of training.
+        info: What the networks were told of the data.
+    """
+
+    algorithm: Algorithm
+    source: DataSource
+    info: DataInfo
+
+    def attribute(self, inputs: NewInputs, label: Names) -> NDArray[np.int64]:
+        """Return the attribute of n rows, (n,), -1 where unknown; see ``AttributeEstimates.of``.
+
+        Raises:
+            InputError: If rows or labels do not fit, or the estimator knows its training rows alone.
+        """
+        told = {"data": {"label_names": list(self.info.label_names)}}
+        rows, estimator = labelled(inputs, label, None, told), self.algorithm.attributes
+        assert estimator is not None
+        found, start = [np.zeros(0, dtype=np.int64)], 0
+        for store, looks in parts_of(inputs, self.source, self.info):
+            own = torch.from_numpy(rows.label[start : start + len(store)])
+            start += len(store)
+            if len(own) < len(store):
+                continue  # too few labels, which is told with the number of all rows
+            seen = ViewInputs(num_rows=len(store), inputs=store.fetch, images=store.images, **looks)
+            estimate = estimate_rows(self.algorithm, own, seen)
+            if estimate is None and not estimator.abstained:
+                raise InputError(f"{type(estimator).__name__} knows its training rows alone: estimate by Auto instead")
+            found.append(np.full(len(own), -1) if estimate is None else estimate.attribute)
+        if start != len(rows.label):
+            raise InputError(f"there are {start:,} rows, but {len(rows.label):,} labels: give one a row")
+        return np.concatenate(found)
