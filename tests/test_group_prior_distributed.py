@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -43,6 +44,7 @@ def random_batch(seed: int, rows: int, labels: int, attributes: int) -> Rows:
     return label, posterior, torch.rand(rows, generator=generator, dtype=torch.float64)
 
 
+@pytest.mark.slow
 def test_two_processes_hold_the_prior_of_the_whole_batch(
     two_processes: Callable[[str, Path], None], tmp_path: Path
 ) -> None:

@@ -30,7 +30,14 @@ def no_file_over(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize(("size", "stopped"), [(400_000, True), (870_000, True), (50_000, False)])
+@pytest.mark.parametrize(
+    ("size", "stopped"),
+    [
+        pytest.param(400_000, True, marks=pytest.mark.slow),
+        (870_000, True),
+        pytest.param(50_000, False, marks=pytest.mark.slow),
+    ],
+)
 def test_a_checkpoint_that_does_not_fit_leaves_the_last_one(
     size: int, stopped: bool, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,6 +74,7 @@ def test_every_set_has_a_sentence() -> None:
     assert list(planted_sets()) == list(SETS) and all(planted_sets().values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_the_seed_alone_decides(name: str, build: Callable[..., DataTable]) -> None:
     def everything(seed: int) -> list[torch.Tensor]:

@@ -47,6 +47,8 @@ SEVERAL = Correlation.from_table([[0, 1], [2], [3, 4]])
 CASES = [
     *((name, OPTIONS.get(name, {})) for name in METHODS),
     ("LC", {"attributes": BESIDE, "prior": {"name": "Moving", "averaging": "dataset"}, "mixing": "GroupMixUp"}),
+]
+MORE = [
     ("LC", {"attributes": AHEAD, "mixing": "GroupMixUp"}),
     ("LC", {"attributes": SETTLED}),
     ("LC", {"attributes": ROUNDS}),
@@ -107,7 +109,13 @@ def equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-@pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name} {options}" for name, options in CASES])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *(pytest.param(*case, id=f"{case[0]} {case[1]}") for case in CASES),
+        *(pytest.param(*case, id=f"{case[0]} {case[1]}", marks=pytest.mark.slow) for case in MORE),
+    ],
+)
 def test_stopped_and_resumed(name: str, options: dict[str, Any], make_table, made, tmp_path, monkeypatch) -> None:
     table = make_table(SEVERAL if "Clusters" in str(options) else None)
     hint = np.array([f"value {int(value)}" if row % 7 else "" for row, value in enumerate(table.attribute)])

@@ -39,14 +39,17 @@ CASES: list[tuple[str, dict[str, Any], DataInfo]] = [
     *[("ConvNet", {"norm": norm, "channels": [4, 6], "convolutions": 1}, SMALL) for norm in ("batch", "none")],
     *[("ResNet20", {}, info) for info in (SMALL, GREY, DEEP)],
     ("ResNet20", {"depth": 8, "width": 4}, SMALL),
-    *[("ResNet18", {}, info) for info in (SMALL, DEEP)],
-    ("ResNet18", {"stem": "imagenet"}, GREY),
-    ("ResNet50", {}, SMALL),
+    ("ResNet18", {}, SMALL),
     ("Timm", {"model": "test_resnet"}, SMALL),
     ("Timm", {"model": "test_resnet"}, GREY),
     ("Timm", {"model": "test_vit"}, LARGE),
     ("TextClassifier", {"dropout": 0.0}, TOKENS),
     ("TextClassifier", {"dropout": 0.0, "pooling": "mean"}, TOKENS),
+]
+LARGE_CASES: list[tuple[str, dict[str, Any], DataInfo]] = [
+    ("ResNet18", {}, DEEP),
+    ("ResNet18", {"stem": "imagenet"}, GREY),
+    ("ResNet50", {}, SMALL),
 ]
 
 Make = Callable[[], nn.Module]
@@ -65,7 +68,10 @@ def take(inputs: Inputs, rows: slice) -> Inputs:
     return {name: part[rows] for name, part in inputs.items()} if isinstance(inputs, dict) else inputs[rows]
 
 
-@pytest.fixture(params=CASES, ids=lambda case: f"{case[0]}-{'x'.join(map(str, case[2].input_shape))}")
+@pytest.fixture(
+    params=[*CASES, *(pytest.param(case, marks=pytest.mark.slow) for case in LARGE_CASES)],
+    ids=lambda case: f"{case[0]}-{'x'.join(map(str, case[2].input_shape))}",
+)
 def case(request: pytest.FixtureRequest) -> tuple[Make, DataInfo]:
     """A function that builds a network, and the data that it takes."""
     name, options, info = request.param
@@ -78,7 +84,7 @@ def case(request: pytest.FixtureRequest) -> tuple[Make, DataInfo]:
 
 
 def test_every_network_is_tried_here() -> None:
-    assert {name for name, _, _ in CASES} == {name for name in NETWORKS if name != "FromRun"}
+    assert {name for name, _, _ in [*CASES, *LARGE_CASES]} == {name for name in NETWORKS if name != "FromRun"}
 
 
 class TestEveryNetwork:

@@ -166,6 +166,7 @@ def test_pages_without_attributes_and_with_one_or_many_runs(
     assert ("Minority" in page.text) == known
 
 
+@pytest.mark.slow
 def test_several_tasks_and_seeds_share_a_page(colored: Make, tmp_path: Path) -> None:
     folders = [
         colored(tmp_path / f"{method}{ratio}{seed}", method, seed=seed, ratio=ratio)
@@ -212,6 +213,7 @@ def test_a_report_with_the_fixed_fields_alone_is_enough(tmp_path: Path) -> None:
     assert "On its worst group, LC is right in" in check_self_contained(render_page([tmp_path])).text
 
 
+@pytest.mark.slow
 def test_the_page_is_the_same_each_time(colored: Make, tmp_path: Path) -> None:
     folders = [colored(tmp_path / name, name) for name in ("ERM", "LC")]
     assert render_page(folders) == render_page(folders)

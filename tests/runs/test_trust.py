@@ -73,6 +73,11 @@ def test_code_of_a_foreign_run_is_not_imported(
         assert shown.count("\n") == 1 and THEIRS in shown and "config.yaml" in shown and "--trust-code" in shown
     with pytest.raises(InputError, match="trust_code=True"):
         load(run)
+    assert not owned.exists()
+
+
+def test_the_page_of_a_foreign_run_needs_no_code(foreign: Foreign, owned: Path) -> None:
+    run = foreign({name: part for change in CHANGES.values() for name, part in change.items()})
     assert main(["report", str(run), "--out", str(run / "again.html")]) == 0
     assert not owned.exists()
 

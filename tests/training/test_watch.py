@@ -55,6 +55,7 @@ def test_accuracies_on_the_test_split(make_table: Any) -> None:
     check_watch(["test"], table)
 
 
+@pytest.mark.slow
 def test_nothing_else_changes_and_the_report_says_what_was_read(tmp_path: Path) -> None:
     data, method = ComponentConfig("Digits"), ComponentConfig("LC", {"attributes": "Online"})
     for name, watch in (("plain", []), ("watched", ["test", "train_margins"])):
