@@ -12,6 +12,14 @@ def num_processes() -> int:
     return torch.distributed.get_world_size() if distributed else 1
 
 
+def lost_process(error: RuntimeError) -> str | None:
+    """Return what has ended where an error is that of a process that waits for it; None where it is another error."""
+    if "DataLoader worker" in str(error):
+        return "a process that reads images"
+    waits = num_processes() > 1 and (isinstance(error, torch.distributed.DistError) or "gloo/transport" in str(error))
+    return "another process" if waits else None
+
+
 def sum_over_processes(value: Tensor) -> Tensor:
     """Sum of a tensor over all processes, without a gradient; the tensor itself if there is one process."""
     if num_processes() == 1:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +118,21 @@ def test_stopped_again_and_again(
     monkeypatch.delenv("STOP")
     assert command("train", "--resume", "--out", run).status == 0
     assert_same(run, undisturbed)
+
+
+@pytest.mark.slow
+def test_a_clock_that_is_set_back(
+    command: Any, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, days, now = tmp_path / "run", itertools.count(), time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 86_400 * next(days))
+    monkeypatch.setenv("STOP", "SIGINT:17")
+    assert command("train", *OPTIONS, "--out", run).status == 130
+    os.utime(run / "resume.pt", (2e9, 2e9))  # written in the future, as the clock has it now
+    monkeypatch.delenv("STOP")
+    assert command("train", "--resume", "--out", run).status == 0
+    assert_same(run, undisturbed)
+    assert min(json.loads((run / "report.json").read_text())["seconds"].values()) >= 0
 
 
 def test_failed_while_the_results_were_written(

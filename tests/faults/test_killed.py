@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 METHODS = ("ERM", "LC", "StagedLC", "GroupDRO", "LfF", "JTT", "DFA", "Reweighting")
 WORDS = ("--data", "Digits", "--network", "MLP", "--epochs", "4", "--batch_size", "64", "--threads", "1")
@@ -51,6 +56,59 @@ def test_kill_and_resume(program: list[str], tmp_path: Path, times: Callable[[in
         else:
             subprocess.run([*command, str(run), "--resume"], check=True, capture_output=True, timeout=250)
         same(run, whole)
+
+
+def child_of(process: subprocess.Popen[bytes]) -> int | None:
+    """The number of a process's one child."""
+    text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return int(text[0]) if text else None
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="no way to find the other process")
+def test_one_of_two_processes_killed(program: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    words = ("--data", "Digits", "--network", "MLP", "--batch_size", "64", "--threads", "1", "--device", "cpu")
+    command = [*program, "train", *words, "--devices", "2", "--epochs", "15", "--method", "ERM", "--out"]
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True, timeout=250)
+    run = tmp_path / "run"
+    process = subprocess.Popen([*command, str(run)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 120
+    while not (run / "resume.pt").exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    other = child_of(process)
+    assert other is not None
+    os.kill(other, signal.SIGKILL)
+    _, errors = process.communicate(timeout=120)
+    last = errors.decode().splitlines()[-1]
+    assert process.returncode == 1 and last.startswith("error: another process of this run has ended"), last
+    assert f"go on with `train --resume --out {run}`" in last
+    subprocess.run([*command, str(run), "--resume"], check=True, capture_output=True, timeout=250)
+    same(run, tmp_path / "whole")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="no way to find the process that reads")
+def test_a_process_that_reads_images_killed(program: list[str], tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    for number in range(200):
+        path = tmp_path / "photos" / ("cat", "dog")[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(draw.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(path)
+    source = ("--data", "ImageFolder", "--data.root", str(tmp_path / "photos"), "--data.memory_limit", "0.000001")
+    words = ("--network", "MLP", "--threads", "1", "--workers", "1", "--method", "ERM", "--device", "cpu")
+    command = [*program, "train", *source, *words, "--epochs", "4", "--batch_size", "16", "--out"]
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True, timeout=250)
+    run = tmp_path / "run"
+    process = subprocess.Popen([*command, str(run)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while process.poll() is None:
+        reader = child_of(process) if (run / "resume.pt").exists() else None
+        if reader is not None:
+            with contextlib.suppress(ProcessLookupError):  # each epoch has another one
+                os.kill(reader, signal.SIGKILL)
+        time.sleep(0.02)
+    last = process.communicate()[1].decode().splitlines()[-1]
+    assert process.returncode == 1 and last.startswith("error: a process that reads images of this run has ended"), last
+    subprocess.run([*command, str(run), "--resume"], check=True, capture_output=True, timeout=250)
+    same(run, tmp_path / "whole")
 
 
 def small_disk(size: str, place: Path, command: list[str]) -> subprocess.CompletedProcess[str]:

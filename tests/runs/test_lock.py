@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,9 +20,13 @@ from logit_correction import ComponentConfig, InputError, RunConfig, TrainingCon
 from logit_correction.runs.lock import LOCK, FolderHeld, acquire, check_free, owner_of
 
 HOLD = """
-import os, sys, time
+import errno, fcntl, os, sys, time
 from pathlib import Path
 from logit_correction.runs.lock import acquire
+def refuse(*_):
+    raise OSError(errno.ENOSYS, "Function not implemented")
+if "no flock" in sys.argv:
+    fcntl.flock = refuse
 with acquire(Path(sys.argv[1])):
     if "fork" in sys.argv and os.fork() == 0:
         time.sleep(30)
@@ -95,6 +102,26 @@ def test_a_fork_does_not_keep_the_lock(tmp_path: Path) -> None:
             pass
     finally:
         os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:flock not supported")
+def test_a_file_system_without_flock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    process = start(tmp_path, "no flock")
+    try:
+        assert owner_of(tmp_path) == f"process {process.pid} on {socket.gethostname()}"
+        with pytest.raises(FolderHeld, match=f"process {process.pid} on "), acquire(tmp_path):
+            pass
+    finally:
+        process.kill()
+        process.wait()
+    with acquire(tmp_path):  # on the same machine a dead holder is seen to be dead
+        assert owner_of(tmp_path) is not None
+    assert owner_of(tmp_path) is None and list(tmp_path.iterdir()) == []
 
 
 def test_two_threads_do_not_share_a_lock(tmp_path: Path) -> None:

@@ -178,17 +178,27 @@ def sweep(folder: Path) -> None:
 
 @contextmanager
 def going_on_later(folder: Path) -> Iterator[None]:
-    """Tell of a disk that gets full in the block, and how to go on with the run of the folder.
+    """Tell of a disk that gets full in the block or of another process that ends, and how to go on with the run.
 
     Raises:
-        TrainingError: The disk is full; every file is as it was before.
+        TrainingError: The disk is full, or another process has ended; every file is as it was before.
     """
+    command = f"`train --resume --out {shlex.quote(str(folder))}`"
     try:
         yield
     except NoRoom as error:
         raise TrainingError(
             f"{error.filename} cannot be written ({error.strerror}): what was saved before it is kept; make room and "
-            f"go on with `train --resume --out {shlex.quote(str(folder))}`"
+            f"go on with {command}"
+        ) from error
+    except RuntimeError as error:
+        from logit_correction.distributed import lost_process  # torch, which reading a folder needs not
+
+        lost = lost_process(error)
+        if lost is None:
+            raise
+        raise TrainingError(
+            f"{lost} of this run has ended, perhaps for want of memory: what was saved is kept; go on with {command}"
         ) from error
 
 
