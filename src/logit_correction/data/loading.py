@@ -97,10 +97,10 @@ class BatchLoader:
             total = int(self.sample_weight.sum())
         self.steps = math.ceil(total / batch_size)
         left_over = total % batch_size
-        least = 2 * min(world_size, batch_size // 2)
+        least = min(2, batch_size // world_size) * world_size
         if (shuffle or world_size > 1) and 0 < left_over < least and self.steps > 1:
-            # Rows left over join the batch before them: batch normalisation cannot do with one row, and alone they
-            # would weigh as much as a whole batch.
+            # Rows left over join the batch before them: batch normalisation cannot do with one row, no process with
+            # none, and alone they would weigh as much as a whole batch.
             self.steps -= 1
         self.num_rows = len(rows)
         #: Rows of an epoch; at least one, and where it can be two, for each process.
