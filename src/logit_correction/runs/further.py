@@ -51,6 +51,5 @@ class FurtherRows:
             if estimate is None and not estimator.abstained:
                 raise InputError(f"{type(estimator).__name__} knows its training rows alone: estimate by Auto instead")
             found.append(np.full(len(own), -1) if estimate is None else estimate.attribute)
-        if start != len(rows.label):
-            raise InputError(f"there are {start:,} rows, but {len(rows.label):,} labels: give one a row")
+        rows.check_count(start)
         return np.concatenate(found)

@@ -128,6 +128,15 @@ class LabelledRows:
     attribute_names: Sequence[str]
     correlation: Correlation | None
 
+    def check_count(self, rows: int) -> None:
+        """Return if there is a label for each of so many rows.
+
+        Raises:
+            InputError: Otherwise.
+        """
+        if rows != len(self.label):
+            raise InputError(f"there are {rows:,} rows, but {len(self.label):,} labels: give one a row")
+
     def judge(self, probability: NDArray[np.float32], estimate: EstimatedAttributes | None = None) -> dict[str, Any]:
         """Return the figures of predictions (n, L), as ``report.json``'s test block has them.
 
@@ -138,8 +147,7 @@ class LabelledRows:
         Raises:
             InputError: If there are more or fewer predictions than labels.
         """
-        if len(probability) != len(self.label):
-            raise InputError(f"there are {len(probability):,} rows, but {len(self.label):,} labels: give one a row")
+        self.check_count(len(probability))
         rows = Predictions(
             index=np.arange(len(self.label)),
             label=self.label,
