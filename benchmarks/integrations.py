@@ -2,7 +2,7 @@
 
     python benchmarks/integrations.py --out integrations.md
 
-Every example and every run of our own loop is trained with each seed; the table holds mean and standard deviation of
+Every example but the stream, and every run of our own loop, is trained with each seed; the table holds mean and standard deviation of
 accuracies on the test split. What takes the loss alone is compared with LC without mixing, as the loss does not mix.
 """
 
