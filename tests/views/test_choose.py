@@ -93,7 +93,7 @@ def test_narrow_views_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_all_views_that_apply_are_found_by_default() -> None:
     assert set(names(available_views(TEXTS))) >= {"characters", "form", "opening", "closing"}
     families = {view.name.partition(":")[0] for view in available_views(IMAGES)}
-    assert families >= {"places", "colour", "border", "thumbnail", "spectrum", "texture"}
+    assert families >= {"places", "colour", "border", "thumbnail", "spectrum", "stripes", "light", "texture"}
 
 
 def test_every_entry_says_something() -> None:

@@ -36,6 +36,14 @@ VIEWS: dict[str, tuple[str, str]] = {
         "logit_correction.views.spectrum.Spectrum",
         "blur, noise and compression: how much of the image is coarse and how much is fine",
     ),
+    "stripes": (
+        "logit_correction.views.stripes.Stripes",
+        "stripes and grids all over the image: their direction",
+    ),
+    "light": (
+        "logit_correction.views.light.Light",
+        "the side that the image is lit from: how brightness rises and falls across all of it",
+    ),
     "word": (
         "logit_correction.views.words.Words",
         "which words a text has, in any order",

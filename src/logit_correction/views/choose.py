@@ -11,7 +11,7 @@ from logit_correction.views.base import View, ViewInputs
 
 #: What the families of views look at, for the message where it is not there.
 _NEEDS = {
-    "images": ("places", "colour", "border", "thumbnail", "spectrum", "texture"),
+    "images": ("places", "colour", "border", "thumbnail", "spectrum", "stripes", "light", "texture"),
     "texts": ("word", "characters", "form", "opening", "closing"),
     "a table of features": ("column",),
     "a table of features with missing values": ("missing",),

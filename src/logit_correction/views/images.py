@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d
+from torch.nn.functional import adaptive_avg_pool2d, avg_pool2d
 
 from logit_correction.errors import InputError
 from logit_correction.views.base import EVERYTHING, View, ViewInputs
@@ -15,6 +16,10 @@ from logit_correction.views.base import EVERYTHING, View, ViewInputs
 #: Values (rows x channels x pixels) that are looked at together: so few stay in the processor's cache, which makes
 #: views twice as quick as parts of ten times the size.
 _VALUES = 1 << 17
+#: Sides from which large structure is looked at in an image that was made smaller.
+_LARGE = 64
+#: Weights of red, green and blue in brightness, after ITU-R BT.601.
+_LUMA = (0.299, 0.587, 0.114)
 
 
 def image_parts(inputs: ViewInputs, values: int = _VALUES) -> Iterator[Tensor]:
@@ -46,6 +51,42 @@ def area_average(images: Tensor, height: int, width: int) -> Tensor:
               [10.5000, 12.5000]]]])
     """
     return adaptive_avg_pool2d(images.float(), (height, width))
+
+
+def brightness(images: Tensor) -> Tensor:
+    """Return the brightness (B, H, W) in 0..255 of images (B, C, H, W), unsigned bytes.
+
+    Three channels are weighted as red, green and blue, others averaged.
+
+    >>> brightness(torch.full((1, 3, 1, 2), 100, dtype=torch.uint8))
+    tensor([[[100., 100.]]])
+    """
+    if images.shape[1] != 3:
+        return images.float().mean(1)
+    red, green, blue = (images[:, channel].float() * weight for channel, weight in enumerate(_LUMA))
+    return red.add_(green).add_(blue)
+
+
+def halved(images: Tensor) -> Tensor:
+    """Return images (B, C, H, W), floats, halved by averaging until their shorter side is below 64 pixels.
+
+    >>> halved(torch.zeros(1, 3, 224, 300)).shape
+    torch.Size([1, 3, 56, 75])
+    """
+    while min(images.shape[2:]) >= _LARGE:
+        images = avg_pool2d(images, 2)
+    return images
+
+
+def quantiles(values: Tensor, shares: Sequence[float]) -> Tensor:
+    """Return values that given shares of the last axis lie below: (..., P) -> (..., Q), none of them interpolated.
+
+    >>> quantiles(torch.tensor([[3.0, 1.0, 2.0]]), [0, 0.5])
+    tensor([[1., 2.]])
+    """
+    # NumPy sorts short rows several times as fast as PyTorch does.
+    in_order = np.sort(values.numpy(), axis=-1)
+    return torch.from_numpy(in_order[..., [round(share * (values.shape[-1] - 1)) for share in shares]])
 
 
 class ImageView(View):

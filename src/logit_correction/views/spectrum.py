@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from logit_correction.views.images import ImageView
+from logit_correction.views.images import ImageView, brightness
 
 #: Bands of the power spectrum at most.
 _BANDS = 16
@@ -18,8 +18,6 @@ _BLOCK = 8
 _FLOOR = 1e-6
 #: Added to differences of neighbours, in bytes.
 _LEAST = 0.25
-#: Weights of red, green and blue in grey, after ITU-R BT.601.
-_LUMA = (0.299, 0.587, 0.114)
 
 
 class Spectrum(ImageView):
@@ -45,16 +43,8 @@ class Spectrum(ImageView):
         Returns:
             (B, 22 + bands): bands is half the shorter side, from 1 to 16.
         """
-        grey = _grey(images)
+        grey = brightness(images)
         return torch.cat([_power(grey / 255), _blocks(grey), _blocks(grey.transpose(1, 2))], dim=1)
-
-
-def _grey(images: Tensor) -> Tensor:
-    """Return the brightness (B, H, W) in 0..255 of images (B, C, H, W), unsigned bytes."""
-    if images.shape[1] != 3:
-        return images.float().mean(1)
-    red, green, blue = (images[:, channel].float() * weight for channel, weight in enumerate(_LUMA))
-    return red.add_(green).add_(blue)
 
 
 def _power(grey: Tensor) -> Tensor:
