@@ -18,6 +18,7 @@ from logit_correction.attributes.linear_heads import held_out_logistic
 from logit_correction.attributes.online import Online
 from logit_correction.data.planted import Planted
 from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
 
 from .conftest import attached, prepared
 
@@ -55,6 +56,16 @@ def test_a_kept_head_says_what_it_said_of_held_out_rows(num_labels: int) -> None
     for number, head in enumerate(heads):
         torch.testing.assert_close(head(features[fold == number]), found[fold == number], atol=1e-4, rtol=1e-4)
     assert len(heads) == 2 and all(len(head.columns) < 8 for head in heads)
+
+
+def test_heads_of_other_features_are_refused(table: DataTable) -> None:
+    estimator = CrossFitted(view=["column:form_version"])
+    prepared(estimator, table)
+    kept = estimator.kept
+    assert kept is not None
+    longer = replace(kept, mean=torch.zeros(len(kept.mean) + 1), deviation=torch.ones(len(kept.mean) + 1))
+    with pytest.raises(InputError, match="of another version: train again"):
+        longer.probability(table.view_inputs("test"))
 
 
 def test_a_label_that_a_head_never_saw_has_no_probability() -> None:

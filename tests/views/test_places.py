@@ -37,11 +37,13 @@ def test_a_mark_in_a_corner_changes_its_cell_alone(side: int) -> None:
 
 
 def test_the_numbers_of_a_cell() -> None:
-    x = images(3, 3, 32, 32)
-    cell = x[:, :, 8:16, 24:32].double() / 255
+    x = images(3, 3, 64, 64)
+    cell = x[:, :, 16:32, 48:64].double() / 255
     flat = cell.flatten(2)
-    patch = cell.unflatten(2, (4, 2)).unflatten(4, (4, 2)).mean((3, 5)).flatten(1)
-    wanted = [flat.mean(2), flat.std(2, correction=0), flat.amin(2), flat.amax(2), patch]
+    grey = (cell * torch.tensor([0.299, 0.587, 0.114]).double().view(3, 1, 1)).sum(1)
+    points = grey.unflatten(1, (8, 2)).unflatten(3, (8, 2)).mean((2, 4))
+    down, across = (points[:, 1:] - points[:, :-1]).abs(), (points[:, :, 1:] - points[:, :, :-1]).abs()
+    wanted = [flat.mean(2), flat.std(2, correction=0), flat.amin(2), flat.amax(2), down.flatten(1), across.flatten(1)]
     assert_close(Places(2, 4).features(inputs_of(x)), torch.cat(wanted, dim=1).float())
 
 
@@ -90,4 +92,4 @@ def test_other_inputs_are_looked_at_anew() -> None:
 @pytest.mark.parametrize("shape", [(1, 1), (3, 9), (6, 5)])
 def test_small_images_have_sixteen_cells_too(shape: tuple[int, int]) -> None:
     inputs = inputs_of(images(2, 1, *shape))
-    assert all(view.features(inputs).shape == (2, 20) for view in Places.views_of(inputs))
+    assert all(view.features(inputs).shape == (2, 116) for view in Places.views_of(inputs))

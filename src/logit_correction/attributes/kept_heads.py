@@ -18,6 +18,8 @@ from logit_correction.views.kept import state_of, view_of
 #: Standardised features are kept within so many standard deviations.
 MOST_DEVIATIONS = 8.0
 
+_OTHER_VERSION = "the heads of the run are of another version: train again"
+
 
 @dataclass(frozen=True)
 class Head:
@@ -77,8 +79,15 @@ class KeptHeads:
 
     @torch.no_grad()
     def probability(self, rows: ViewInputs) -> Tensor:
-        """Return class probabilities (n, L) of rows by what the views keep of them, the mean over the heads."""
-        features = scaled(torch.cat([view.features(rows) for view in self.views], dim=1), self.mean, self.deviation)
+        """Return class probabilities (n, L) of rows by what the views keep of them, the mean over the heads.
+
+        Raises:
+            InputError: If a view keeps other features than when the heads were trained: another version did that.
+        """
+        features = torch.cat([view.features(rows) for view in self.views], dim=1)
+        if features.shape[1] != len(self.mean):
+            raise InputError(_OTHER_VERSION)
+        features = scaled(features, self.mean, self.deviation)
         return torch.stack([head(features) for head in self.heads]).mean(dim=0)
 
     def state(self) -> dict[str, Any] | None:
@@ -108,7 +117,7 @@ class KeptHeads:
             views = [view_of(one, own) for one in state["views"]]
             return cls(views, state["mean"], state["deviation"], heads, state["odds"])
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError("the heads of the run are of another version: train again") from error
+            raise InputError(_OTHER_VERSION) from error
 
 
 def answers(network: nn.Module | Callable[[Inputs], Tensor], rows: ViewInputs, device: torch.device) -> Tensor:
