@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from logit_correction.functional import count_prior
+from logit_correction.functional.prior import shifted
 from logit_correction.group_prior import GroupPrior
 
 ESTIMATORS = ("cell", "joint", "algorithm-1")
@@ -101,6 +103,23 @@ def test_lookup_gives_one_column_of_the_table_for_each_row() -> None:
     torch.testing.assert_close(prior.for_posterior(one_hot), found)
     soft = torch.tensor([[0.5, 0.25, 0.25]])
     torch.testing.assert_close(prior.for_posterior(soft), torch.tensor([[0.175, 0.1375]]))
+
+
+@pytest.mark.parametrize("averaging", ["fixed", "moving"])
+def test_logarithms_follow_the_table(averaging: Any) -> None:
+    def expected(prior: GroupPrior, attribute: Tensor) -> Tensor:
+        return shifted(prior.log(prior.for_attribute(attribute)))
+
+    attribute = torch.tensor([1, -1, 0, 1])
+    prior, other = (GroupPrior(2, 2, averaging=averaging, floor=0.0) for _ in range(2))
+    assert torch.equal(prior.log_for_attribute(attribute), torch.zeros(4, 2))
+    prior.set_table(torch.tensor([[0.5, 0.0], [0.25, 0.25]]))
+    found = prior.log_for_attribute(attribute)
+    assert torch.equal(found, expected(prior, attribute)) and found[0].tolist() == [-30.0, 0.0]
+    other.load_state_dict(prior.state_dict())
+    assert torch.equal(other.log_for_attribute(attribute), found)
+    prior.resize(3)
+    assert torch.equal(prior.log_for_attribute(attribute + 1), expected(prior, attribute + 1))
 
 
 def test_an_unknown_attribute_has_the_same_prior_for_every_label() -> None:

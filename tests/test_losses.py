@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.functional import count_prior, logit_corrected_cross_entropy
+from logit_correction.functional.prior import shifted
 from logit_correction.group_prior import GroupPrior
 from logit_correction.losses import LogitCorrectedLoss, corrected_losses
 
@@ -94,7 +95,7 @@ def test_a_uniform_prior_corrects_by_exactly_nothing() -> None:
     logits, label, attribute = rows()
     loss = LogitCorrectedLoss(torch.ones(2, 3))
     torch.testing.assert_close(loss(logits, label, attribute), torch.nn.functional.cross_entropy(logits, label))
-    log_prior = loss.prior.log(loss.prior.for_attribute(attribute))
+    log_prior = loss.prior.log_for_attribute(attribute)
     found, plain = (corrected_losses(logits, label, prior) for prior in (log_prior, torch.zeros(40, 2)))
     assert torch.equal(found, plain)
 
@@ -111,7 +112,7 @@ def test_it_goes_with_its_table_to_a_device_and_into_a_state_dict() -> None:
 def test_losses_of_rows() -> None:
     logits, label, _ = rows(3)
     log_prior = torch.tensor([[0.0, -1.0], [-2.0, -2.0], [float("-inf"), 0.0]])
-    found = corrected_losses(logits, label, log_prior)
+    found = corrected_losses(logits, label, shifted(log_prior))
     clamped = torch.tensor([[0.0, -1.0], [0.0, 0.0], [-30.0, 0.0]])
     torch.testing.assert_close(found, logit_corrected_cross_entropy(logits, label, clamped))
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from logit_correction.distributed import sum_over_processes
 from logit_correction.functional import cell_sums
+from logit_correction.functional.prior import shifted
 
 Estimator: TypeAlias = Literal["cell", "joint", "algorithm-1"]
 Averaging: TypeAlias = Literal["moving", "batch", "dataset", "fixed"]
@@ -54,6 +55,7 @@ class GroupPrior(nn.Module):
     unknown: Tensor
     start: Tensor
     table: Tensor
+    log_rows: Tensor
     visited: Tensor
     epoch_sums: Tensor
     epoch_counts: Tensor
@@ -78,18 +80,17 @@ class GroupPrior(nn.Module):
             raise ValueError(f"momentum must be at least 0 and less than 1, but it is {momentum}.")
         if floor < 0.0:
             raise ValueError(f"floor must be 0 or more, but it is {floor}.")
-        self.num_labels = num_labels
-        self.num_attributes = num_attributes
+        self.num_labels, self.num_attributes = num_labels, num_attributes
         self.estimator: Estimator = estimator
         self.averaging: Averaging = averaging
-        self.momentum = momentum
-        self.floor = floor
-        shape = (num_labels, num_attributes)
+        self.momentum, self.floor = momentum, floor
+        shape = num_labels, num_attributes
         first = torch.as_tensor(1.0 / (num_labels * num_attributes) if start is None else start).cpu()
         filled = torch.zeros(shape).copy_(_checked_table(first, shape))
         self.register_buffer("unknown", torch.full((1, num_labels), 1.0 / (num_labels * num_attributes)), False)
         self.register_buffer("start", filled)
         self.register_buffer("table", filled.clone())
+        self.register_buffer("log_rows", self._log_rows(), False)
         self.register_buffer("visited", torch.zeros(shape, dtype=torch.bool))
         self.register_buffer("epoch_sums", torch.zeros(shape))
         self.register_buffer("epoch_counts", torch.zeros(shape))
@@ -128,8 +129,7 @@ class GroupPrior(nn.Module):
             torch.where(seen, batch, self.start, out=table)
             visited.copy_(seen)
             return
-        moved = torch.where(visited, torch.lerp(batch, table, self.momentum), batch)
-        torch.where(seen, moved, table, out=table)
+        torch.where(seen, torch.where(visited, batch.lerp(table, self.momentum), batch), table, out=table)
         visited.logical_or_(seen)
 
     @torch.no_grad()
@@ -156,6 +156,7 @@ class GroupPrior(nn.Module):
         if table.dim() == 0:
             raise ValueError("A group prior needs a table of labels and attribute values, not one number.")
         self.table.copy_(_checked_table(table, (self.num_labels, self.num_attributes)))
+        self.log_rows.copy_(self._log_rows())
         self.visited.fill_(True)
 
     def resize(self, num_attributes: int) -> None:
@@ -171,8 +172,7 @@ class GroupPrior(nn.Module):
             floor=self.floor,
         ).to(self.table.device)
         self.num_attributes = num_attributes
-        for name, value in fresh.named_buffers():
-            setattr(self, name, value)
+        self._buffers.update(fresh.named_buffers())
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Take as many attribute values as were saved."""
@@ -180,6 +180,7 @@ class GroupPrior(nn.Module):
         if table is not None and table.dim() == 2:
             self.resize(table.shape[1])
         super()._load_from_state_dict(state_dict, prefix, *args)
+        self.log_rows.copy_(self._log_rows())
 
     def for_attribute(self, attribute: Tensor) -> Tensor:
         """P(y, a_x) of every label y for each row: attributes (B,) long, 0..K-1 -> (B, L).
@@ -187,6 +188,10 @@ class GroupPrior(nn.Module):
         Where the attribute is -1, unknown, it is the same for every label, so that nothing is corrected.
         """
         return torch.cat((self.table.t(), self.unknown))[attribute]
+
+    def log_for_attribute(self, attribute: Tensor) -> Tensor:
+        """``log`` of ``for_attribute`` less each row's greatest value, finite (B, L); if fixed, a mere lookup."""
+        return (self.log_rows if self.averaging == "fixed" else self._log_rows())[attribute]
 
     def for_posterior(self, posterior: Tensor) -> Tensor:
         """Expected prior under a soft attribute, sum over a of P(a | x) P(y, a): (B, K) -> (B, L)."""
@@ -196,6 +201,9 @@ class GroupPrior(nn.Module):
     def log(self, prior: Tensor) -> Tensor:
         """Correction to add to the logits, the logarithm of prior + floor, of any shape."""
         return torch.log(prior + self.floor if self.floor else prior)
+
+    def _log_rows(self) -> Tensor:
+        return shifted(self.log(torch.cat((self.table.t(), self.unknown))))
 
     def extra_repr(self) -> str:
         """The options, for printing."""

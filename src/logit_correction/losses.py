@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
 from logit_correction.functional import logit_corrected_cross_entropy
 from logit_correction.group_prior import GroupPrior
-
-#: The least log prior relative to a row's greatest one: no infinity may meet a row's own label, or strength 0.
-LEAST_LOG = -30.0
 
 
 class LogitCorrectedLoss(nn.Module):
@@ -49,26 +48,17 @@ class LogitCorrectedLoss(nn.Module):
             label: (B,) long, 0..L-1.
             attribute: (B,) long, 0..K-1, or -1 where unknown: such a row is not corrected.
         """
-        log_prior = self.prior.log(self.prior.for_attribute(attribute))
-        return corrected_losses(logits, label, log_prior, self.strength).mean()
+        log_prior = self.prior.log_for_attribute(attribute)
+        return corrected_losses(logits, label, log_prior, self.strength, "mean")
 
 
-def corrected_losses(logits: Tensor, label: Tensor, log_prior: Tensor, strength: float = 1.0) -> Tensor:
-    """Return the corrected losses (B,) of logits (B, L) under log priors (B, L), which may hold -inf.
-
-    What never occurs counts as very improbable, not as impossible: a row's own label may have the prior 0.
-    """
-    correction = shifted(log_prior)
-    if strength != 1.0:
-        correction = strength * correction
-    return logit_corrected_cross_entropy(logits, label, correction)
-
-
-def shifted(log_prior: Tensor) -> Tensor:
-    """Return log priors (B, L) less each row's greatest one, none below ``LEAST_LOG``.
-
-    The shift leaves the loss as it is, and makes a uniform prior correct by exactly nothing. It is finite also where
-    nobody has a row's attribute.
-    """
-    greatest = log_prior.amax(1, keepdim=True).clamp_min(torch.finfo(log_prior.dtype).min)
-    return (log_prior - greatest).clamp_min(LEAST_LOG)
+def corrected_losses(
+    logits: Tensor,
+    label: Tensor,
+    log_prior: Tensor,
+    strength: float = 1.0,
+    reduction: Literal["none", "mean"] = "none",
+) -> Tensor:
+    """Return the corrected losses (B,) of logits (B, L) under finite log priors (B, L), or their mean."""
+    correction = log_prior if strength == 1.0 else strength * log_prior
+    return logit_corrected_cross_entropy(logits, label, correction, reduction)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from typing import Any
 
@@ -276,6 +277,12 @@ def test_a_broken_module_of_the_user_is_not_hidden(tmp_path: Any, monkeypatch: p
         find_class("method", "needs_more.Method")
     with pytest.raises(ZeroDivisionError):
         find_class("method", "is_broken.Method")
+
+
+def test_steps_on_a_processor_do_not_look_for_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # as importing Fabric leaves it
+    build_fabric(TrainingConfig(epochs=1, device="cpu"))
+    assert "PYTORCH_NVML_BASED_CUDA_CHECK" not in os.environ
 
 
 def test_fabric_takes_the_threads() -> None:

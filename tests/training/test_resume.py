@@ -32,6 +32,7 @@ LOOP_OPTIONS: list[dict[str, Any]] = [
     {},
     {"optimizer": "sgd", "schedule": "step", "step_every": 4, "gradient_clip": 0.5},
     {"batch_size": 20, "log_every": 50, "selection": "valid_worst_group"},
+    {"precision": "bf16-mixed", "channels_last": False},
 ]
 
 

@@ -129,17 +129,22 @@ class BatchLoader:
         seed = derive_seed(self.seed, "augment", epoch) if self.augment is not None else 0
         places = [self._share(*self._batch(step, len(order))) for step in range(self.steps)]
         read = None if self.source is None else self._read(order, places, seed, first_step)
+        if self.world_size > 1:
+            order = torch.cat([order[start:end] for start, end in places])
         order = order.to(self.device)
-        for start, end in places[first_step:]:
-            index = order[start:end]
+        # All but the inputs is gathered and cut up once an epoch, which takes a fraction of doing so in each step.
+        sizes = [end - start for start, end in places]
+        rows = self.rows.index_select(0, order).split(sizes)
+        labels, indices = self.label.index_select(0, order).split(sizes), order.split(sizes)
+        attributes = None if self.attribute is None else self.attribute.index_select(0, order).split(sizes)
+        for step in range(first_step, self.steps):
             if read is not None:
-                inputs = self._on_device(next(read), start, end, seed)
+                inputs = self._on_device(next(read), *places[step], seed)
             elif self.augment is not None:
-                inputs = self._on_device(self._images(index), start, end, seed)
+                inputs = self._on_device(self._images(rows[step]), *places[step], seed)
             else:
-                inputs = self.inputs.fetch(self.rows.index_select(0, index))
-            attribute = None if self.attribute is None else self.attribute.index_select(0, index)
-            yield Batch(inputs, self.label.index_select(0, index), index, attribute)
+                inputs = self.inputs.fetch(rows[step])
+            yield Batch(inputs, labels[step], indices[step], None if attributes is None else attributes[step])
 
     def _batch(self, step: int, total: int) -> tuple[int, int]:
         """Return where the batch of all processes begins in the order, and where it ends."""
@@ -165,8 +170,8 @@ class BatchLoader:
         reader = BatchReader(self.source, self.rows.cpu()[order], places, one_by_one, seed, self.as_bytes)
         return reader.read(first_step, self.workers, pin=torch.device(self.device).type == "cuda")
 
-    def _images(self, index: Tensor) -> Tensor:
-        images = self.inputs.images(self.rows.index_select(0, index))
+    def _images(self, rows: Tensor) -> Tensor:
+        images = self.inputs.images(rows)
         if images is None:
             raise InputError("only images can be augmented: take augment none, or no augmentation in the table")
         return images

@@ -154,8 +154,8 @@ def independent_partner(
         Partners (B,) long, and the rows' own weights (B,), for ``mix``.
     """
     partner = torch.randint(size, (size,), generator=generator, device=generator.device)
-    share = limit * torch.rand(size, generator=generator, device=generator.device)
-    return partner.to(device, non_blocking=True), (1 - share).to(device, non_blocking=True)
+    own = torch.rsub(torch.rand(size, generator=generator, device=generator.device), 1, alpha=limit)
+    return partner.to(device, non_blocking=True), own.to(device, non_blocking=True)
 
 
 def partner_prior(table: Tensor, minority: Tensor, batch_size: int, form: MixupForm = "every-row") -> Tensor:

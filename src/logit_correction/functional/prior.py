@@ -5,6 +5,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+#: The least log prior relative to a row's greatest one: no infinity may meet a row's own label, or strength 0.
+LEAST_LOG = -30.0
+
+
+def shifted(log_prior: Tensor) -> Tensor:
+    """Return log priors (B, L) less each row's greatest one, none below ``LEAST_LOG``.
+
+    The shift leaves a corrected loss as it is, and makes a uniform prior correct by exactly nothing. What never occurs
+    counts as very improbable, not as impossible. It is finite also where nobody has a row's attribute.
+    """
+    greatest = log_prior.amax(1, keepdim=True).clamp_min_(torch.finfo(log_prior.dtype).min)
+    return (log_prior - greatest).clamp_min_(LEAST_LOG)
+
 
 def joint_prior(label: Tensor, posterior: Tensor, num_labels: int) -> Tensor:
     """Group prior as the mean over rows of P(y, a | x), where y is each row's own label (eq. 9 - 11).

@@ -116,11 +116,12 @@ class LC(Algorithm):
         estimate = self.estimate(batch, epoch)  # eq. 3, 11, 12: P(a | x) and a_x
         self.prior_rule.update(self.group_prior, batch.label, estimate)  # eq. 9, 10: P(y, a)
         logits, log_prior = self.mixed(batch, estimate.attribute, epoch)  # eq. 13: x', P'
-        losses = corrected_losses(logits, batch.label, log_prior, self.strength)  # eq. 7
-        self.attributes.learn_from_losses(estimate, batch.label, losses.detach())
-        if self.oversampling:
-            losses = losses * self.row_weight.index_select(0, batch.index)
-        loss = losses.mean()
+        if self.attributes.settled and not self.oversampling:  # nobody asks for a row's loss
+            loss = corrected_losses(logits, batch.label, log_prior, self.strength, "mean")  # eq. 7
+        else:
+            losses = corrected_losses(logits, batch.label, log_prior, self.strength)
+            self.attributes.learn_from_losses(estimate, batch.label, losses.detach())
+            loss = (losses * self.row_weight.index_select(0, batch.index) if self.oversampling else losses).mean()
         logs = {"loss_robust": loss.detach()}
         if estimate.loss is None:
             return Step(loss, logs)

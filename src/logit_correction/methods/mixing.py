@@ -20,8 +20,8 @@ from logit_correction.functional import (
     partner_prior,
     ramp_up,
 )
+from logit_correction.functional.prior import LEAST_LOG, shifted
 from logit_correction.group_prior import GroupPrior
-from logit_correction.losses import LEAST_LOG
 from logit_correction.networks.base import check_mixing_place, mixing_place
 from logit_correction.types import Batch, DataInfo, InputError
 
@@ -57,8 +57,8 @@ class Mixable:
     generator: torch.Generator
 
     def own_log_prior(self) -> Tensor:
-        """Return each row's own log prior (B, L), as of a sample that is not mixed."""
-        return self.prior.log(self.prior.for_attribute(self.attribute))
+        """Return each row's own log prior (B, L), finite, as of a sample that is not mixed."""
+        return self.prior.log_for_attribute(self.attribute)
 
 
 class Mixing(ABC):
@@ -75,7 +75,7 @@ class Mixing(ABC):
 
     @abstractmethod
     def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
-        """Return the robust network's logits (B, L) and log priors (B, L)."""
+        """Return the robust network's logits (B, L) and log priors (B, L), finite, but for a constant for each row."""
 
 
 class NoMixing(Mixing):
@@ -165,8 +165,8 @@ class GroupMixUp(Mixing):
         partner = mixup_partner(label, minority, prior.num_labels, given.generator, self.rows)
         logits, own = rest(mix(values, partner, weight)), prior.for_attribute(attribute)
         if self.prior == "convex":
-            return logits, prior.log(mix(own, partner, weight))
+            return logits, shifted(prior.log(mix(own, partner, weight)))
         minority_groups = given.correlation.minority_groups(attribute.device)
         shares = partner_prior(prior.table, minority_groups, len(label), self.rows)
         drawn = shares[:, attribute.clamp_min(0), attribute[partner].clamp_min(0)].t()
-        return logits, prior.log(own) + torch.log(drawn + prior.floor).clamp_min(LEAST_LOG)
+        return logits, shifted(prior.log(own) + torch.log(drawn + prior.floor).clamp_min(LEAST_LOG))

@@ -17,7 +17,7 @@ from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.from_rows import from_rows
 from logit_correction.errors import InputError
 from logit_correction.functional import count_prior
-from logit_correction.losses import LogitCorrectedLoss, shifted
+from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.prior import Counted
 from logit_correction.runs.api import Part, as_mapping, config_of
@@ -124,7 +124,7 @@ class AttributeEstimates:
         value of a row is 0, which changes no loss.
         """
         prior = self.loss(smoothing).prior
-        return shifted(prior.log(prior.for_attribute(torch.from_numpy(self.attribute)))).float().numpy()
+        return prior.log_for_attribute(torch.from_numpy(self.attribute)).float().numpy()
 
     def sample_weight(self) -> NDArray[np.float64]:
         """Return a weight for each row, (N,), of mean 1: in proportion to 1 / P(y, a).

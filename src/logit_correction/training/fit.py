@@ -18,7 +18,7 @@ from logit_correction.training.display import Display
 from logit_correction.training.evaluation import Evaluation
 from logit_correction.training.interrupt import Interrupted, StopRequest, stop_requests
 from logit_correction.training.networks import LayerRandomness, prepare
-from logit_correction.training.optim import clip_gradients, make_optimizer, set_learning_rates
+from logit_correction.training.optim import clear_gradients, clip_gradients, make_optimizer, set_learning_rates
 from logit_correction.training.record import Record
 from logit_correction.training.selection import update_best
 from logit_correction.training.watch import watched
@@ -156,9 +156,8 @@ class Fit(Evaluation):
             with self.fabric.autocast():
                 self._layers.seed(progress.total_steps)
                 step = module(batch, progress.epoch + progress.step / steps)
-            optimizer.zero_grad()
-            weight = loader.weight(progress.step)
-            self.fabric.backward(step.loss if weight == 1.0 else step.loss * weight)
+            clear_gradients(optimizer.param_groups)
+            (step.loss if self.fabric.world_size == 1 else step.loss * loader.weight(progress.step)).backward()
             if config.gradient_clip:
                 clip_gradients(optimizer.param_groups, config.gradient_clip)
             optimizer.step()
