@@ -24,7 +24,7 @@ from PIL import Image
 
 from logit_correction.data.image_folder import ImageFolder
 from logit_correction.data.loading import BatchLoader
-from logit_correction.data.stores import StreamedStore, place_of
+from logit_correction.data.stores import StreamedStore, location_of
 from logit_correction.data.table import DataTable
 
 
@@ -126,7 +126,7 @@ def main() -> None:
         seconds = time.perf_counter() - started
         assert isinstance(table.inputs, StreamedStore), "raise --images or lower --limit"
         figures: dict[str, object] = {
-            "inputs": place_of(table.inputs),
+            "inputs": location_of(table.inputs),
             "reading": {
                 "files a second": options.images / seconds,
                 "MiB beyond the start, afterwards": resident_mib() - before,
