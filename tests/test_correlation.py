@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logit_correction import correlation as module
 from logit_correction.correlation import Correlation
 from logit_correction.types import InputError
 
@@ -198,3 +199,11 @@ def test_the_minority_groups_are_those_whose_rows_conflict() -> None:
 def test_a_value_that_no_memory_holds_is_refused() -> None:
     with pytest.raises(InputError, match="names attribute value 5000000000, but there may be 100,000"):
         Correlation.from_table([[0], [5_000_000_000]])
+
+
+def test_large_tables_give_the_posterior_of_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    correlation, probabilities = Correlation.from_table([[0, 1], [1], [2]]), random_probabilities(8, 3).float()
+    small = correlation.posterior(probabilities)
+    monkeypatch.setattr(module, "LARGE", 0)
+    with torch.autocast("cpu", torch.bfloat16):  # rounds nothing
+        torch.testing.assert_close(correlation.posterior(probabilities), small)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from logit_correction import group_prior
 from logit_correction.functional import count_prior
 from logit_correction.functional.prior import shifted
 from logit_correction.group_prior import GroupPrior
@@ -219,3 +220,14 @@ def test_wrong_options_are_refused(options: dict[str, object], message: str) -> 
 def test_wrong_tables_are_refused(table: Tensor) -> None:
     with pytest.raises(ValueError, match="group prior"):
         GroupPrior(2, 2).set_table(table)
+
+
+def test_large_tables_are_looked_up_as_small_ones_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    prior, (_, posterior, _) = GroupPrior(6, 4), random_batch(0, 9, 6, 4)
+    prior.set_table(torch.rand(6, 4, generator=torch.Generator().manual_seed(0)))
+    attribute = torch.tensor([3, -1, 0, 0, -1])
+    small = prior.for_attribute(attribute), prior.for_posterior(posterior.float())
+    monkeypatch.setattr(group_prior, "LARGE", 0)
+    assert torch.equal(prior.for_attribute(attribute), small[0])
+    with torch.autocast("cpu", torch.bfloat16):  # rounds nothing
+        torch.testing.assert_close(prior.for_posterior(posterior.float()), small[1])

@@ -27,3 +27,10 @@ def test_of_training_rows_only_the_labels_must_be_told() -> None:
 
 def test_a_stage_asks_for_nothing_by_default() -> None:
     assert Stage() == Stage(epochs=None, sample_weight=None, learning_rate=None)
+
+
+def test_a_stage_of_few_rows_takes_smaller_batches_that_all_processes_share() -> None:
+    assert Stage().batch_size(1024) == 1024
+    few = Stage(most_rows=256)
+    assert [few.batch_size(64, 3), few.batch_size(1024), few.batch_size(1026, 3)] == [64, 256, 255]
+    assert Stage(most_rows=2).batch_size(8, 4) == 4

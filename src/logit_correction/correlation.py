@@ -13,6 +13,9 @@ from logit_correction.errors import InputError
 #: Most attribute values of a table.
 MOST_VALUES = 100_000
 
+#: Elements from which on a product is taken without a table of all its terms.
+LARGE = 2**18
+
 
 class Correlation:
     """A spurious correlation as weights (L, K): entry (y, a) is P(a | y) in the majority; rows sum to 1.
@@ -165,7 +168,9 @@ class Correlation:
             within = self._on(class_probs.device, class_probs.dtype)
         elif within.shape != (class_probs.shape[0], *size):
             raise ValueError(f"within needs the shape {(class_probs.shape[0], *size)}, not {tuple(within.shape)}.")
-        # No matrix product: under autocast it would round the probabilities to half precision.
+        if within.dim() == 2 and class_probs.shape[0] * within.numel() > LARGE:
+            with torch.autocast(class_probs.device.type, enabled=False):  # which would round to half precision
+                return class_probs @ within
         return (class_probs.unsqueeze(2) * within).sum(dim=1)
 
     def is_minority(self, label: Tensor, attribute: Tensor) -> Tensor:

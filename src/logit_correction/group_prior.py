@@ -14,6 +14,9 @@ from logit_correction.functional.prior import shifted
 Estimator: TypeAlias = Literal["cell", "joint", "algorithm-1"]
 Averaging: TypeAlias = Literal["moving", "batch", "dataset", "fixed"]
 
+#: Elements from which on what takes less memory is faster, too.
+LARGE = 2**18
+
 
 class GroupPrior(nn.Module):
     """A table (L, K) of the group prior, estimated batch by batch from a biased network (eq. 9 - 11).
@@ -187,7 +190,10 @@ class GroupPrior(nn.Module):
 
         Where the attribute is -1, unknown, it is the same for every label, so that nothing is corrected.
         """
-        return torch.cat((self.table.t(), self.unknown))[attribute]
+        if self.table.numel() <= LARGE:
+            return torch.cat((self.table.t(), self.unknown))[attribute]
+        prior = self.table.index_select(1, attribute.clamp_min(0)).t()
+        return torch.where((attribute < 0).unsqueeze(1), self.unknown, prior)
 
     def log_for_attribute(self, attribute: Tensor) -> Tensor:
         """``log`` of ``for_attribute`` less each row's greatest value, finite (B, L); if fixed, a mere lookup."""
@@ -195,7 +201,9 @@ class GroupPrior(nn.Module):
 
     def for_posterior(self, posterior: Tensor) -> Tensor:
         """Expected prior under a soft attribute, sum over a of P(a | x) P(y, a): (B, K) -> (B, L)."""
-        # No matrix product: under autocast it would round the prior to half precision.
+        if posterior.shape[0] * self.table.numel() > LARGE:
+            with torch.autocast(posterior.device.type, enabled=False):  # which would round to half precision
+                return posterior.to(self.table.dtype) @ self.table.t()
         return (posterior.unsqueeze(1) * self.table).sum(dim=2)
 
     def log(self, prior: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import pytest
 from logit_correction import InputError
 from logit_correction.benchmark import ProcessExecutor, RayExecutor, executors, read
 from logit_correction.benchmark.results import OF_THE_MACHINE
+from logit_correction.benchmark.slurm import Attempt, SlurmExecutor
 from logit_correction.benchmark.work import Job, Outcome
 
 
@@ -83,3 +84,48 @@ def test_ray_trains_a_grid_and_gives_the_same_table(command: Any, write_grid: An
     assert not list((tmp_path / "ray").rglob("*.log"))
     outcome = command(path, "--out", tmp_path / "more", "--executor", "ray", "--gpus-per-run", "1000")
     assert outcome.status == 2 and "has no room for a run, which takes 1 CPU and 1000 GPUs" in outcome.err
+
+
+def test_without_submitit_or_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"--gpus-per-run is 0\.5, but SLURM hands out whole GPUs"):
+        SlurmExecutor(1, tmp_path, 0.5)
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    with pytest.raises(InputError, match=r"--executor slurm needs submitit: `pip install 'logit-correction\[slurm\]'`"):
+        SlurmExecutor(1, tmp_path)
+
+
+needs_submitit = pytest.mark.skipif(find_spec("submitit") is None, reason="submitit is not installed")
+
+
+@needs_submitit
+def test_where_no_jobs_are_submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match=r"^--executor slurm: .*start the grid on a machine from which jobs"):
+        SlurmExecutor(1, tmp_path)
+
+
+@pytest.mark.slow
+@needs_submitit
+def test_jobs_of_submitit_train_a_grid_stop_and_are_told_of(write_grid: Any, tmp_path: Path) -> None:
+    rows = {"plain": {"method": {"name": "ERM"}}, "killed": {"method": {"name": "my_parts.Stopped"}}}
+    plain, killed = jobs(write_grid, tmp_path, rows=rows, paper={}, seeds=1)
+    executor = SlurmExecutor(2, tmp_path / "logs", cluster="local")
+    assert executor.run(plain) == Outcome("done") and (plain.folder / "report.json").is_file()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STOP", "SIGKILL:3")
+        outcome = executor.run(killed)
+    assert outcome.state == "failed" and "its process failed" in outcome.message and killed.log.is_file()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STOP", "SIGTERM:3")
+        assert executor.run(killed) == Outcome("stopped")
+    assert executor.run(killed) == Outcome("done")  # from where it was
+    executor.stop()
+    assert executor.run(plain) == Outcome("stopped")
+    executor.close()
+
+
+@needs_submitit
+def test_a_job_that_slurm_ends_is_put_in_line_again(write_grid: Any, tmp_path: Path) -> None:
+    (job,) = jobs(write_grid, tmp_path, rows={"plain": {"method": {"name": "ERM"}}}, paper={}, seeds=1)
+    again = Attempt().checkpoint(job)
+    assert isinstance(again.function, Attempt) and again.args == (job,)

@@ -180,6 +180,17 @@ def test_rows_that_repeat_others(kind: dict[str, Any], file: Path) -> None:
     assert sum(map(len, kept.split.values())) == ROWS + 2
 
 
+def test_a_feature_that_is_written_otherwise_is_the_same_and_any_other_column_is_not(file: Path) -> None:
+    frame = FRAME.astype({"age": str}).assign(number=[f"1234567890123456789{i:02}" for i in range(ROWS)])
+    frame.loc[ROWS] = {**frame.loc[3], "age": f"{frame.age[3]}.0"}
+    frame.to_csv(file, index=False)
+    with pytest.raises(InputError, match="1 row is bad: row 32: repeats row 5"):
+        source(file, features=["age"]).build()
+    frame.loc[ROWS, "number"] = "123456789012345678999"  # as a float it is that of row 5
+    frame.to_csv(file, index=False)
+    assert len(source(file, features=["age"]).build().label) == ROWS + 1
+
+
 def test_new_rows_are_checked(file: Path, tmp_path: Path) -> None:
     texts = source(file, text="text")
     (tmp_path / "new.csv").write_text("text,more\ngood,1\n,2\n")

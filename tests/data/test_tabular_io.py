@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from logit_correction.data import tabular_io
 from logit_correction.data.problems import Problems
-from logit_correction.data.tabular_io import files_within
+from logit_correction.data.tabular_io import ChosenNames, files_within, read_frame, row_names
+from logit_correction.errors import InputError
 
 
 def test_names_that_leave_the_root_are_problems_of_their_rows(tmp_path: Path) -> None:
@@ -32,3 +38,49 @@ def test_links_and_missing_files_are_seen_only_by_looking(tmp_path: Path, look: 
     assert paths[:2] == [root / "own.jpg"] * 2
     expected = f"line 4: 'link.jpg' lies outside of {root}; line 5: 'gone.jpg' is missing in {root}" if look else ""
     assert str(problems) == expected
+
+
+PIECES = st.sampled_from(["a", "1.50", "NA", "é", " ", '"', '""', ",", ";", "\n", "\r\n", "\t", "\0", "\ufeff", "#"])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.lists(PIECES, max_size=30).map("".join), sep=st.sampled_from(",;\t"))
+def test_any_csv_reads_as_pandas_reads_it(text: str, sep: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, found = tmp_path / "a.csv", []
+    file.write_bytes((f"a{sep}b\n1{sep}2\n{text}").encode())
+    for arrow in (True, False):
+        with monkeypatch.context() as patch:
+            if not arrow:
+                patch.setattr(tabular_io, "_by_arrow", lambda *_: None)
+            try:
+                found.append(read_frame(file))
+            except InputError as error:
+                found.append(str(error))
+    if isinstance(found[0], str) or isinstance(found[1], str):
+        assert isinstance(found[0], str) and found[0] == found[1]
+    else:
+        pd.testing.assert_frame_equal(found[0], found[1])
+
+
+def test_a_regular_csv_is_read_by_arrow_and_an_irregular_one_by_pandas(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    for text, regular in (
+        ("a;b\n007;x\n", True),
+        ('a;b\n1;"x"\n', False),
+        ("a;b\n1\n", False),
+        ("a\n1\n", False),
+        ("a;a\n1;2\n", False),
+    ):
+        file.write_text(text)
+        header = list(pd.read_csv(file, sep=";", nrows=0).columns)
+        assert (tabular_io._by_arrow(file, header, ";", None) is not None) == regular, text
+    file.write_text("a;b\n007;\n")
+    assert read_frame(file).to_numpy().tolist() == [["007", ""]]
+    assert read_frame(file, columns=["b"]).columns.tolist() == ["b"]
+
+
+def test_names_of_chosen_rows_are_those_of_a_list() -> None:
+    names, rows = row_names(Path("a.csv"), 9), np.asarray([4, 0, 7])
+    chosen = ChosenNames(names, rows)
+    assert list(chosen) == [names[4], names[0], names[7]] and len(chosen) == 3
+    assert list(chosen[1:]) == ["row 2", "row 9"] and chosen[-1] == "row 9"

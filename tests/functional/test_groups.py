@@ -143,3 +143,35 @@ def test_wilson_interval_of_nothing_is_everything() -> None:
 def test_wilson_interval_refuses_confidence_out_of_range(confidence: float) -> None:
     with pytest.raises(ValueError, match="confidence must lie between"):
         wilson_interval(1, 2, confidence)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    rows=st.integers(0, 40),
+    labels=st.integers(1, 4),
+    attributes=st.integers(1, 4),
+)
+def test_a_sparse_membership_gives_what_a_dense_one_gives(seed: int, rows: int, labels: int, attributes: int) -> None:
+    prediction, label, attribute = random_rows(seed, rows, labels, attributes + 1)
+    given_ = (label, attribute - 1, labels, attributes)
+    dense, sparse = group_membership(*given_), group_membership(*given_, sparse=True)
+    assert sparse.is_sparse and torch.equal(sparse.to_dense(), dense)
+    values = torch.randn(rows, generator=torch.Generator().manual_seed(seed))
+    assert torch.equal(group_count(dense), dense.sum(0)) and torch.equal(group_count(sparse), dense.sum(0))
+    for group in range(labels * attributes):
+        own = values[dense[:, group]]
+        least = own.min() if len(own) else torch.tensor(math.nan)
+        for membership in (dense, sparse):
+            torch.testing.assert_close(group_margin(values, membership)[group], least, equal_nan=True)
+            torch.testing.assert_close(group_mean(values, membership)[group], own.double().mean(), equal_nan=True)
+    for figure in (group_accuracy, group_balanced_accuracy, worst_group_accuracy):
+        found = (figure(prediction, label, membership) for membership in (dense, sparse))
+        torch.testing.assert_close(*found, equal_nan=True)
+
+
+def test_memory_for_many_groups_is_that_of_rows_and_groups() -> None:
+    label = torch.arange(100_000) % 2000
+    membership = group_membership(label, label % 1000, 2000, 1000, sparse=True)  # 200 GB if it were dense
+    assert group_count(membership).sum() == len(label)
+    assert worst_group_accuracy(torch.where(label == 7, 8, label), label, membership) == 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Literal
 
 import pytest
 import torch
 from torch import Tensor
 
-from logit_correction.functional import independent_partner, mixup_partner, partner_prior
+from logit_correction.functional import independent_partner, mixup_partner, partner_prior, partner_prior_of
 
 #: P(y, a) of two labels and three attribute values, and which groups are the minority.
 TABLES = {
@@ -120,3 +121,15 @@ def test_an_independent_partner_is_any_row_and_the_lesser_part() -> None:
     counts = torch.bincount(partner[:, 0], minlength=8).double()
     assert float(((counts - 250) ** 2 / 250).sum()) < 30  # chi-square, 7 degrees, 0.01 %
     assert not torch.equal(partner[:, 0], partner[:, 1])
+
+
+@pytest.mark.parametrize("form", ["every-row", "minority-rows"])
+def test_some_pairs_are_those_of_the_whole_table(form: Literal["every-row", "minority-rows"]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    table, minority = torch.rand(3, 5, generator=generator), torch.rand(3, 5, generator=generator) < 0.5
+    own, other = torch.randint(5, (2, 40), generator=generator)
+    whole = partner_prior(table, minority, 16, form)
+    torch.testing.assert_close(partner_prior_of(table, minority, 16, own, other, form), whole[:, own, other])
+    many = torch.randint(1000, (2, 64), generator=generator)  # the table of all would take 8 GB
+    drawn = partner_prior_of(torch.rand(2000, 1000), torch.rand(2000, 1000) < 0.5, 64, *many, form)
+    assert drawn.shape == (2000, 64) and bool(((drawn >= 0) & (drawn <= 1 + 1e-6)).all())

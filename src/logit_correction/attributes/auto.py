@@ -34,6 +34,9 @@ FOLDS = 3
 #: Most rows that are looked at, where nobody says.
 MOST_ROWS = 10_000
 
+#: Most rows of a batch of the search where it looks at some rows: larger ones fit all rows, but leave these few steps.
+MOST_OF_A_BATCH = 256
+
 
 class Auto(HeadsOnViews):
     """Finds out whether there is a shortcut before anything is corrected. Reads no attribute label, of any split.
@@ -147,8 +150,9 @@ class Auto(HeadsOnViews):
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         """Ask for the epochs of the ordinary networks, on the rows that are looked at."""
-        everything = bool((self.fold >= 0).all())
-        return Stage(epochs=self.epochs, sample_weight=None if everything else (self.fold >= 0).long().cpu())
+        if bool((self.fold >= 0).all()):
+            return Stage(epochs=self.epochs)
+        return Stage(epochs=self.epochs, sample_weight=(self.fold >= 0).long().cpu(), most_rows=MOST_OF_A_BATCH)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         """Return the sum of the networks' mean cross-entropies, each over the rows of the other folds."""

@@ -22,7 +22,7 @@ _LONG_SECONDS = 60.0
 _GRACE_SECONDS = 30.0
 
 #: One thread a run, so that as many runs as there are processors fit.
-_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 class Executor(ABC):
@@ -91,7 +91,7 @@ class _Worker:
         from joblib.externals.loky import ProcessPoolExecutor
 
         there, self._here = Pipe(duplex=False)
-        self._pool = ProcessPoolExecutor(1, initializer=begin, initargs=(there,), env=_ENVIRONMENT)
+        self._pool = ProcessPoolExecutor(1, initializer=begin, initargs=(there,), env=ENVIRONMENT)
         self._pool.submit(int)  # starts the process, which takes a while to get ready
 
     def begin(self, job: Job) -> None:
@@ -179,7 +179,7 @@ class RayExecutor(Executor):
         address = os.environ.get("RAY_ADDRESS") or "local"
         here = {"num_cpus": jobs} if address == "local" and jobs else {}
         passed_on = {name: os.environ[name] for name in ("PYTHONPATH", "LOGIT_CORRECTION_DATA") if name in os.environ}
-        runtime = {"env_vars": {**passed_on, **_ENVIRONMENT}}
+        runtime = {"env_vars": {**passed_on, **ENVIRONMENT}}
         try:
             self._ray.init(address, log_to_driver=False, include_dashboard=False, runtime_env=runtime, **here)
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:

@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
     from logit_correction.benchmark.progress import choose_progress
 
     try:
-        executor = _executor(options)  # first, since Ray has a handler of SIGTERM too
+        executor = _executor(options, out)  # first, since Ray has a handler of SIGTERM too
         with stoppable():
             failed = grids.run(grid, out, executor, choose_progress(), options.also)
     except KeyboardInterrupt:
@@ -55,7 +55,9 @@ def _parser() -> Parser:
     parser.add_argument("name", metavar="NAME|FILE", help="a shipped benchmark, a .yaml file, or `list`")
     parser.add_argument("--seeds", type=int, help="number of seeds; the benchmark's own by default")
     parser.add_argument(
-        "--jobs", type=int, help="runs at a time (default: 1; with ray as many as the cluster has processors)"
+        "--jobs",
+        type=int,
+        help="runs at a time (default: 1; with ray as many as the cluster has processors, with slurm 32)",
     )
     parser.add_argument("--out", type=Path, help="folder to write (default: benchmark-NAME)")
     parser.add_argument(
@@ -68,11 +70,14 @@ def _parser() -> Parser:
     )
     parser.add_argument(
         "--executor",
-        choices=("processes", "ray"),
+        choices=("processes", "ray", "slurm"),
         default="processes",
-        help="where to train: processes of this machine (default), or ray: the cluster at RAY_ADDRESS, else one here",
+        help="where to train: processes of this machine (default); ray: the cluster at RAY_ADDRESS, else one here; "
+        "slurm: a job for each run, of the partition and the time that SBATCH_PARTITION and SBATCH_TIMELIMIT name",
     )
-    parser.add_argument("--gpus-per-run", type=float, default=0.0, help="GPUs that Ray keeps for each run (default: 0)")
+    parser.add_argument(
+        "--gpus-per-run", type=float, default=0.0, help="GPUs that Ray or SLURM keeps for each run (default: 0)"
+    )
     return parser
 
 
@@ -83,15 +88,21 @@ def _check(options: Namespace) -> None:
             check_range(f"--{name}", value, 1, 10_000)
     if not 0 <= options.gpus_per_run < float("inf"):
         raise InputError(f"--gpus-per-run is {options.gpus_per_run}, but must not be negative")
-    if options.gpus_per_run and options.executor != "ray":
-        raise InputError("--gpus-per-run is for --executor ray: processes of one machine share its GPU as they are")
+    if options.gpus_per_run and options.executor == "processes":
+        raise InputError(
+            "--gpus-per-run is for --executor ray or slurm: processes of one machine share its GPU as they are"
+        )
 
 
-def _executor(options: Namespace) -> Executor:
+def _executor(options: Namespace, out: Path) -> Executor:
     from logit_correction.benchmark import ProcessExecutor, RayExecutor
 
     if options.executor == "ray":
         return RayExecutor(options.jobs, options.gpus_per_run)
+    if options.executor == "slurm":
+        from logit_correction.benchmark.slurm import SlurmExecutor
+
+        return SlurmExecutor(options.jobs, out.absolute() / ".slurm", options.gpus_per_run)
     return ProcessExecutor(options.jobs or 1)
 
 

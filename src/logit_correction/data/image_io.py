@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
 import torch
@@ -37,8 +39,8 @@ def image_files_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
 
 
-def read_image(path: Path, size: tuple[int, int], fit: Fit = "stretch") -> NDArray[np.uint8]:
-    """Read one image file as RGB, upright, resized to ``size`` (height, width).
+def read_image(path: Path | BinaryIO, size: tuple[int, int], fit: Fit = "stretch") -> NDArray[np.uint8]:
+    """Read one image file, or the bytes of one, as RGB, upright, resized to ``size`` (height, width).
 
     Returns:
         (3, height, width).
@@ -63,8 +65,10 @@ def read_image(path: Path, size: tuple[int, int], fit: Fit = "stretch") -> NDArr
     return np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
 
 
-def check_whole(path: Path, size: tuple[int, int]) -> None:
-    """Return if a file is an image that is not too large and not cut short; most are not decoded for that.
+def check_whole(path: Path | BinaryIO, size: tuple[int, int]) -> None:
+    """Return if a file, or bytes that can be sought in, is an image that is not too large and not cut short.
+
+    Most are not decoded for that.
 
     Raises:
         Exception: Whatever Pillow raises otherwise; SyntaxError is among it.
@@ -78,10 +82,13 @@ def check_whole(path: Path, size: tuple[int, int]) -> None:
             file.load()
 
 
-def _tail(path: Path) -> bytes:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - 64))
-        return file.read()
+def _tail(path: Path | BinaryIO) -> bytes:
+    with path.open("rb") if isinstance(path, Path) else nullcontext(path) as file:
+        place = file.tell()
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 64))
+        tail = file.read()
+        file.seek(place)  # where decoding may go on
+        return tail
 
 
 def _check_pixels(image: Image) -> None:
@@ -123,13 +130,16 @@ def fault_of(error: Exception) -> str:
     return f"cannot be read ({' '.join(str(error).split()) or type(error).__name__})"
 
 
-def faults_of(read: Callable[[int], object], names: Sequence[object], title: str = "") -> list[tuple[int, str]]:
+def faults_of(
+    read: Callable[[int], object], names: Sequence[object], title: str = "", threads: int | None = None
+) -> list[tuple[int, str]]:
     """Call ``read`` with the number of every image, by threads, and gather what goes wrong.
 
     Args:
         read: Reads one image; may raise anything, as Pillow does on damaged files.
         names: What to call each image.
         title: What is being done, shown where there are many; without one nothing is.
+        threads: How many; see ``in_threads``.
 
     Returns:
         The numbers of the images that cannot be read, each with its name and its fault.
@@ -142,7 +152,9 @@ def faults_of(read: Callable[[int], object], names: Sequence[object], title: str
             return f"{names[row]} {fault_of(error)}"
         return None
 
-    return [(row, text) for row, text in enumerate(in_threads(fault, range(len(names)), title)) if text]
+    return [
+        (row, text) for row, text in enumerate(in_threads(fault, range(len(names)), title, threads=threads)) if text
+    ]
 
 
 class UnreadableImages(InputError):

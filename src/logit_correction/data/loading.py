@@ -11,7 +11,7 @@ from torch import Tensor
 from logit_correction.data.augment import BatchedAugmentation
 from logit_correction.data.memory import fits_device
 from logit_correction.data.reading import BatchReader, choose_workers, place_seeds
-from logit_correction.data.stores import ArrayStore, InputStore, StreamedStore, holds_bytes, row_bytes
+from logit_correction.data.stores import ArrayStore, InputStore, StreamedImages, holds_bytes, row_bytes
 from logit_correction.data.table import DataTable
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import Batch, InputError, Inputs
@@ -117,7 +117,7 @@ class BatchLoader:
         too_large = (
             isinstance(store, ArrayStore) and not store.lies_on(device) and not fits_device(store.nbytes, device)
         )
-        apart = isinstance(store, StreamedStore) or one_by_one or too_large
+        apart = isinstance(store, StreamedImages) or one_by_one or too_large
         self.source = store if apart else None
         self.inputs = store if apart else store.to(device)
         self.as_bytes = self.augment is not None or holds_bytes(store)

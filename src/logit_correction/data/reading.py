@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from logit_correction.data.augment import Augmentation, mixed_seeds
 from logit_correction.data.stores import InputStore
 from logit_correction.data.threads import available_cores
+from logit_correction.errors import TrainingError
 from logit_correction.types import Inputs
 
 #: Fewer rows an epoch than this are read in the process that trains: starting others would take longer.
@@ -23,7 +24,7 @@ AHEAD = 2
 
 
 @dataclass
-class BatchReader(Dataset[Inputs]):
+class BatchReader(Dataset["Inputs | TrainingError"]):
     """The inputs of each step, on the CPU: unsigned bytes where the store holds images, else what it gives.
 
     Attributes:
@@ -46,8 +47,14 @@ class BatchReader(Dataset[Inputs]):
         """Return the number of steps."""
         return len(self.places)
 
-    def __getitem__(self, step: int) -> Inputs:
-        """Read the inputs of a step."""
+    def __getitem__(self, step: int) -> Inputs | TrainingError:
+        """Read the inputs of a step; an error is returned, since a process that raises it changes its message."""
+        try:
+            return self._inputs(step)
+        except TrainingError as error:
+            return error
+
+    def _inputs(self, step: int) -> Inputs:
         start, end = self.places[step]
         rows = self.rows[start:end]
         images = self.store.images(rows) if self.images else None
@@ -65,6 +72,9 @@ class BatchReader(Dataset[Inputs]):
             first_step: Where to begin.
             workers: Processes that read ahead; with 0 a batch is read when it is asked for.
             pin: Put batches where a CUDA device can copy them from while it works.
+
+        Raises:
+            TrainingError: Something cannot be read.
         """
         loader = DataLoader(
             self,
@@ -76,7 +86,10 @@ class BatchReader(Dataset[Inputs]):
             worker_init_fn=_ignore_interrupts,
             generator=torch.Generator(),  # else it would draw from the one that others share
         )
-        yield from loader
+        for inputs in loader:
+            if isinstance(inputs, TrainingError):
+                raise inputs
+            yield inputs
 
 
 def place_seeds(seed: int, start: int, end: int, device: torch.device | str = "cpu") -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -82,7 +83,8 @@ def make_splits(
     if given is None:
         split = {"train": rows}
     else:
-        split = {name: rows[[given[int(row)] == name for row in rows]] for name in ("train", "valid", "test")}
+        names = np.asarray(given, dtype=object)[rows.numpy()]
+        split = {name: rows[torch.from_numpy(names == name)] for name in ("train", "valid", "test")}
         split = {name: part for name, part in split.items() if len(part)}
         if "train" not in split:
             raise InputError("no row is for training: give some rows the split train")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -38,7 +39,7 @@ class InputStore(Protocol):
 
 def holds_bytes(store: InputStore) -> bool:
     """Return whether a store's images are what it gives but for the scale, so that a quarter is to be moved."""
-    return isinstance(store, StreamedStore) or (isinstance(store, ArrayStore) and store.values.dtype == torch.uint8)
+    return isinstance(store, StreamedImages) or (isinstance(store, ArrayStore) and store.values.dtype == torch.uint8)
 
 
 def row_bytes(store: InputStore) -> int:
@@ -139,10 +140,23 @@ class SideBySide(InputStore):
         return SideBySide([part.to(device) for part in self.parts])
 
 
-class StreamedStore:
-    """Images in a file of bytes, (M, C, H, W) as NumPy saves them, of which each batch is read anew."""
+class StreamedImages(InputStore):
+    """Images that stay where they are and of which each batch is read anew, ahead of the step, by other processes."""
 
     always_finite = True
+    device: torch.device | str = "cpu"
+
+    @abstractmethod
+    def images(self, rows: Tensor) -> Tensor:
+        """Read ``rows`` as uint8 images (B, C, H, W), on the CPU."""
+
+    def fetch(self, rows: Tensor) -> Tensor:
+        """Return the inputs of ``rows`` as float32."""
+        return self.images(rows).to(self.device).float().mul_(1 / 255)
+
+
+class StreamedStore(StreamedImages):
+    """Images in a file of bytes, (M, C, H, W) as NumPy saves them."""
 
     def __init__(self, file: Path, place: str | None = None, device: torch.device | str = "cpu") -> None:
         """Open the file, ``.npy`` of unsigned bytes; ``place`` tells why it is streamed, batches go to ``device``."""
@@ -157,10 +171,6 @@ class StreamedStore:
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one input."""
         return tuple(self._values.shape[1:])
-
-    def fetch(self, rows: Tensor) -> Tensor:
-        """Return the inputs of ``rows`` as float32."""
-        return self.images(rows).to(self.device).float().mul_(1 / 255)
 
     def images(self, rows: Tensor) -> Tensor:
         """Read ``rows`` as uint8 images, on the CPU."""

@@ -7,12 +7,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.evaluation.quality import calibration_error
+from logit_correction.evaluation.quality import calibration_errors
 from logit_correction.functional.groups import (
     group_accuracy,
     group_count,
     group_margin,
     group_mean,
+    group_members,
     wilson_interval,
 )
 
@@ -37,8 +38,8 @@ def group_frame(
         names: G rows with the columns ``label`` and ``attribute``.
         minority: (G,) bool, the groups that conflict with the correlation; None where that is not known.
     """
-    count = group_count(membership)
-    correct = membership[prediction == label].sum(dim=0)
+    count, (row, group) = group_count(membership), group_members(membership)
+    correct = group[(prediction == label)[row]].bincount(minlength=len(count))
     low, high = wilson_interval(correct, count)
     empty = (count == 0).numpy()
     frame = pd.DataFrame(
@@ -52,7 +53,7 @@ def group_frame(
             "high": np.where(empty, np.nan, high.numpy()),
             "margin_min": group_margin(margins, membership).double().numpy(),
             "margin_mean": group_mean(margins, membership).numpy(),
-            "ece": [calibration_error(probability[own], label.numpy()[own]) for own in membership.numpy().T],
+            "ece": calibration_errors(probability, label.numpy(), row.numpy(), group.numpy(), len(count)),
         }
     )
     values = [None] * len(frame) if minority is None else minority.tolist()

@@ -16,7 +16,7 @@ from logit_correction.evaluation.group_frame import group_frame
 from logit_correction.evaluation.quality import QUALITY, probabilities, quality, quality_by_attribute
 from logit_correction.functional.groups import (
     group_balanced_accuracy,
-    group_mean,
+    group_members,
     group_membership,
     worst_group_accuracy,
 )
@@ -122,10 +122,11 @@ class GroupReport:
             return cls.from_membership(logits, label, torch.from_numpy(rows.membership), frame)
         minority = None
         if rows.attribute is None:
-            membership = group_membership(label, torch.zeros_like(label), len(names), 1)
+            membership = group_membership(label, torch.zeros_like(label), len(names), 1, sparse=True)
             frame = pd.DataFrame({"label": names, "attribute": pd.Series([None] * len(names), dtype=object)})
         else:
-            membership = group_membership(label, torch.from_numpy(rows.attribute), len(names), len(values))
+            attribute = torch.from_numpy(rows.attribute)
+            membership = group_membership(label, attribute, len(names), len(values), sparse=True)
             pairs = [(y, a) for y in names for a in values]
             frame = pd.DataFrame(pairs, columns=["label", "attribute"], dtype=object)
             if correlation is not None:
@@ -151,7 +152,7 @@ class GroupReport:
         Args:
             logits: (N, L), uncorrected.
             label: (N,) long, 0..L-1.
-            membership: (N, G) bool.
+            membership: (N, G) bool, dense or sparse.
             groups: Frame of G rows with the columns ``label`` and ``attribute``, the groups' names.
             minority: (G,) bool, the groups that conflict with the correlation.
             attributes_known: False leaves group-balanced and worst-group accuracy None.
@@ -163,20 +164,24 @@ class GroupReport:
             raise ValueError(f"groups has {len(groups)} rows, but membership has {membership.shape[1]} columns")
         prediction = logits.argmax(dim=1)
         right = prediction == label
-        probability, codes, table = probabilities(logits.numpy()), label.numpy(), membership.numpy()
+        probability, codes = probabilities(logits.numpy()), label.numpy()
+        row, group = group_members(membership)
         frame = group_frame(prediction, probability, label, margin(logits, label), membership, groups, minority)
-        by_label = group_membership(label, torch.zeros_like(label), logits.shape[1], 1)
+        by_label = group_membership(label, torch.zeros_like(label), logits.shape[1], 1, sparse=True)
         balanced = group_balanced_accuracy(prediction, label, membership) if attributes_known else None
         worst = worst_group_accuracy(prediction, label, membership) if attributes_known else None
         sides: dict[str, float | None] = {}
         if minority is not None:
             for name, chosen in (("minority", minority), ("majority", ~minority)):
-                sides[name] = _number(group_mean(right, membership[:, chosen].any(dim=1, keepdim=True)))
+                own = row[chosen[group]].unique()
+                sides[name] = _number(right[own].double().mean())
                 sides[f"{name}_margin"] = _number(frame.loc[chosen.numpy(), "margin_min"].mean())
         overall = quality(probability, codes)
         return cls(
             groups=frame,
-            by_attribute=quality_by_attribute(probability, codes, table, frame["attribute"].tolist()),
+            by_attribute=quality_by_attribute(
+                probability, codes, row.numpy(), group.numpy(), frame["attribute"].tolist()
+            ),
             **{name: _number(overall[name]) for name in ("auroc", "f1", "ece")},
             count=len(label),
             average=_number(right.double().mean()),

@@ -28,6 +28,7 @@ from logit_correction.functional.mixup import (
     mix,
     mixup_partner,
     partner_prior,
+    partner_prior_of,
     ramp_up,
 )
 from logit_correction.functional.prior import cell_sums, count_prior, joint_prior
@@ -55,6 +56,7 @@ __all__ = [
     "mix",
     "mixup_partner",
     "partner_prior",
+    "partner_prior_of",
     "ramp_up",
     "wilson_interval",
     "worst_group_accuracy",

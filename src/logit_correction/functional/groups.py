@@ -1,7 +1,8 @@
 """Accuracy and margins group by group.
 
-A group is a column of a membership matrix (N, G), so groups may overlap, and a row may belong to none. These
-functions are for evaluation: they count in float64, and a group without rows has the value NaN.
+A group is a column of a membership matrix (N, G), so groups may overlap, and a row may belong to none. It is dense,
+or sparse, which takes time and memory for N + G rather than N G. These functions are for evaluation: they count in
+float64, and a group without rows has the value NaN.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import torch
 from torch import Tensor
 
 
-def group_membership(label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> Tensor:
+def group_membership(
+    label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int, sparse: bool = False
+) -> Tensor:
     """Which row belongs to which group, where group = label * K + attribute.
 
     Args:
@@ -18,6 +21,7 @@ def group_membership(label: Tensor, attribute: Tensor, num_labels: int, num_attr
         attribute: (N,) long, 0..K-1; -1 where it is unknown, and such a row belongs to no group.
         num_labels: L.
         num_attributes: K.
+        sparse: Return a sparse tensor (COO), for many groups.
 
     Returns:
         (N, L * K) bool.
@@ -33,14 +37,30 @@ def group_membership(label: Tensor, attribute: Tensor, num_labels: int, num_attr
         raise ValueError(f"Every label must lie between 0 and {num_labels - 1}.")
     if bool(((attribute < -1) | (attribute >= num_attributes)).any()):
         raise ValueError(f"Every attribute must lie between 0 and {num_attributes - 1}, or be -1 (unknown).")
+    if sparse:
+        row = (attribute >= 0).nonzero().squeeze(1)
+        place = torch.stack((row, label[row] * num_attributes + attribute[row]))
+        member = torch.ones(len(row), dtype=torch.bool, device=label.device)
+        size = (len(label), num_labels * num_attributes)
+        return torch.sparse_coo_tensor(place, member, size, is_coalesced=True, check_invariants=False)
     has_label = label.unsqueeze(1) == torch.arange(num_labels, device=label.device)
     has_attribute = attribute.unsqueeze(1) == torch.arange(num_attributes, device=attribute.device)
     return (has_label.unsqueeze(2) & has_attribute.unsqueeze(1)).flatten(start_dim=1)
 
 
+def group_members(membership: Tensor) -> tuple[Tensor, Tensor]:
+    """Every row of every group: (N, G) bool -> rows (M,) and their groups (M,), long.
+
+    >>> group_members(torch.tensor([[True, False], [True, True]]))
+    (tensor([0, 1, 1]), tensor([0, 0, 1]))
+    """
+    row, group = membership.indices() if membership.is_sparse else membership.nonzero().unbind(1)
+    return row, group
+
+
 def group_count(membership: Tensor) -> Tensor:
     """Number of rows in each group: (N, G) bool -> (G,) long."""
-    return membership.sum(dim=0)
+    return group_members(membership)[1].bincount(minlength=membership.shape[1])
 
 
 def group_mean(value: Tensor, membership: Tensor) -> Tensor:
@@ -53,7 +73,9 @@ def group_mean(value: Tensor, membership: Tensor) -> Tensor:
     Returns:
         (G,) float64, NaN where the group is empty.
     """
-    return value.double() @ membership.double() / group_count(membership)
+    row, group = group_members(membership)
+    sums = torch.zeros(membership.shape[1], dtype=torch.float64, device=value.device)
+    return sums.index_add_(0, group, value.double()[row]) / group_count(membership)
 
 
 def group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Tensor:
@@ -117,10 +139,9 @@ def group_margin(margin: Tensor, membership: Tensor) -> Tensor:
     >>> group_margin(torch.tensor([2.0, -1.0]), torch.tensor([[True, False], [True, False]]))
     tensor([-1., nan])
     """
-    if margin.numel() == 0:
-        return margin.new_full((membership.shape[1],), float("nan"))
-    least = margin.unsqueeze(1).masked_fill(~membership, float("inf")).amin(dim=0)
-    return least.masked_fill(~membership.any(dim=0), float("nan"))
+    row, group = group_members(membership)
+    least = margin.new_full((membership.shape[1],), float("inf")).scatter_reduce_(0, group, margin[row], "amin")
+    return least.masked_fill(group_count(membership) == 0, float("nan"))
 
 
 def wilson_interval(correct: Tensor | float, count: Tensor | float, confidence: float = 0.95) -> tuple[Tensor, Tensor]:

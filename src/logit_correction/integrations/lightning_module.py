@@ -125,9 +125,10 @@ class LightningMethod(JudgedModule):
 
     def train_dataloader(self) -> Batches:
         """Return the batches of the present stage, in the order that our own loop gives them."""
+        assert self.config.batch_size is not None
         loader = self.loader(
             "train",
-            batch_size=self.config.batch_size,
+            batch_size=self.plan.batch_size(self.config.batch_size),
             seed=derive_seed(self.config.seed, "stage", self.algorithm.num_stages - 1 - self.progress.stage),
             shuffle=True,
             with_attributes=self.algorithm.needs_attributes,

@@ -17,7 +17,7 @@ from logit_correction.functional import (
     independent_partner,
     mix,
     mixup_partner,
-    partner_prior,
+    partner_prior_of,
     ramp_up,
 )
 from logit_correction.functional.prior import LEAST_LOG, shifted
@@ -167,6 +167,6 @@ class GroupMixUp(Mixing):
         if self.prior == "convex":
             return logits, shifted(prior.log(mix(own, partner, weight)))
         minority_groups = given.correlation.minority_groups(attribute.device)
-        shares = partner_prior(prior.table, minority_groups, len(label), self.rows)
-        drawn = shares[:, attribute.clamp_min(0), attribute[partner].clamp_min(0)].t()
+        pair = attribute.clamp_min(0), attribute[partner].clamp_min(0)
+        drawn = partner_prior_of(prior.table, minority_groups, len(label), *pair, self.rows).t()
         return logits, shifted(prior.log(own) + torch.log(drawn + prior.floor).clamp_min(LEAST_LOG))

@@ -15,7 +15,7 @@ LEAST_STEPS = 1500
 LEAST_EPOCHS, MOST_EPOCHS = 15, 100
 
 #: Rows from which on a batch has so many rows.
-BATCHES = ((20_000, 256), (8_000, 128), (4_000, 64), (0, 32))
+BATCHES = ((500_000, 1024), (20_000, 256), (8_000, 128), (4_000, 64), (0, 32))
 
 #: Images of a shorter side are vectors to a network, and of one as long as the second they want a deep one.
 SMALL_SIDE, LARGE_SIDE = 16, 64
@@ -70,8 +70,8 @@ def usual_network(info: DataInfo, encoded: bool = False) -> tuple[str, str]:
 def usual_batch(num_rows: int, processes: int = 1) -> int:
     """Return the rows of a batch, divisible by the number of processes.
 
-    >>> usual_batch(300), usual_batch(55_000), usual_batch(300, processes=3)
-    (32, 256, 33)
+    >>> usual_batch(300), usual_batch(55_000), usual_batch(700_000), usual_batch(300, processes=3)
+    (32, 256, 1024, 33)
     """
     size = next(size for rows, size in BATCHES if num_rows >= rows)
     return math.ceil(size / processes) * processes

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from logit_correction.config import RunConfig
 from logit_correction.data.table import SPLITS, DataTable
+from logit_correction.data.tabular_io import ChosenNames
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock
@@ -177,7 +178,7 @@ def _rows_of(table: DataTable, split: str) -> TrainingRows:
     return TrainingRows(
         label=table.label[rows],
         view_inputs=table.view_inputs(split),
-        names=None if names is None else [names[row] for row in rows.tolist()],
+        names=None if names is None else ChosenNames(names, rows.numpy()),
         numbers=rows,
     )
 

@@ -113,7 +113,7 @@ class Fit(Evaluation):
         assert plan is not None
         loader = self.loader(
             "train",
-            batch_size=self.batch_size,
+            batch_size=plan.batch_size(self.batch_size, self.fabric.world_size),
             # Counted from the last one, so that methods of one stage and of several see their rows in one order.
             seed=derive_seed(config.seed, "stage", self.algorithm.num_stages - 1 - progress.stage),
             shuffle=True,

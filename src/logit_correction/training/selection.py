@@ -68,7 +68,8 @@ def validation_groups(table: DataTable, rules: Sequence[str]) -> Tensor | None:
         return table.scoring.membership[rows]
     if not table.has_attributes("valid"):
         raise InputError("the attribute of every valid row must be known for this selection rule: take another one")
-    return group_membership(table.label[rows], table.attribute[rows], table.info.num_labels, table.info.num_attributes)
+    label, attribute, info = table.label[rows], table.attribute[rows], table.info
+    return group_membership(label, attribute, info.num_labels, info.num_attributes, sparse=True)
 
 
 @dataclass

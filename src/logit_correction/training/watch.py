@@ -88,7 +88,8 @@ def _accuracies(table: DataTable, logits: Tensor) -> dict[str, Tensor]:
 
 def _groups(table: DataTable, split: str) -> Tensor:
     rows, info = table.split[split], table.info
-    return group_membership(table.label[rows], table.attribute[rows], info.num_labels, info.num_attributes)
+    label, attribute = table.label[rows], table.attribute[rows]
+    return group_membership(label, attribute, info.num_labels, info.num_attributes, sparse=True)
 
 
 def _margins(table: DataTable, logits: Tensor) -> dict[str, Tensor]:

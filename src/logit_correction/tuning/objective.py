@@ -54,7 +54,7 @@ class Objective:
             groups = torch.from_numpy(rows.membership)
         elif "attribute" in self.rule.reads and rows.attribute is not None:
             attribute = torch.from_numpy(rows.attribute)
-            groups = group_membership(label, attribute, len(rows.label_names), len(rows.attribute_names))
+            groups = group_membership(label, attribute, len(rows.label_names), len(rows.attribute_names), sparse=True)
         known = ValidationRows(torch.from_numpy(rows.prediction), label, len(rows.label_names), groups, self.estimate)
         score = self.rule.score(known)
         if score is None:

@@ -23,7 +23,8 @@ class ValidationRows:
         prediction: (n,) long, 0..L-1.
         label: (n,) long.
         num_labels: L.
-        membership: (n, G) bool, label x attribute, or the data's own groups; None unless a rule ``reads`` attributes.
+        membership: (n, G) bool, label x attribute and sparse, or the data's own groups; None unless a rule ``reads``
+            attributes.
         estimate: The attributes that the method's estimator finds; None unless a rule ``needs_estimate``, and where
             there is none.
     """
@@ -36,16 +37,16 @@ class ValidationRows:
 
     @property
     def classes(self) -> Tensor:
-        """The rows of each label, (n, L) bool."""
-        return group_membership(self.label, torch.zeros_like(self.label), self.num_labels, 1)
+        """The rows of each label, (n, L) bool, sparse."""
+        return group_membership(self.label, torch.zeros_like(self.label), self.num_labels, 1, sparse=True)
 
     @property
     def estimated_groups(self) -> Tensor | None:
-        """The rows of each label x estimated attribute, (n, L K) bool; None where nothing is estimated."""
+        """The rows of each label x estimated attribute, (n, L K) bool, sparse; None where nothing is estimated."""
         if self.estimate is None:
             return None
         attribute = torch.from_numpy(self.estimate.attribute)
-        return group_membership(self.label, attribute, self.num_labels, len(self.estimate.names))
+        return group_membership(self.label, attribute, self.num_labels, len(self.estimate.names), sparse=True)
 
 
 class SelectionRule(ABC):
