@@ -17,6 +17,17 @@ class NoRoom(OSError):
     """A file could not be written, for the disk or what a user may have of it is full; ``filename`` names it."""
 
 
+def plain(path: Path) -> Path:
+    """Return ``path`` unless a queue or a device is there: reading would wait for ever, or never end.
+
+    Raises:
+        OSError: If it is one.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "it is no file", str(path))
+    return path
+
+
 @contextmanager
 def _room_for(path: Path) -> Iterator[None]:
     """Raise ``NoRoom`` of what is written where a disk or a quota turns out to be full."""
