@@ -125,6 +125,13 @@ def tarred(outside: Path, mode: str) -> bytes:
     return stream.getvalue()
 
 
+def written(write: Callable[[io.BytesIO], object]) -> bytes:
+    """What a function writes to a file."""
+    stream = io.BytesIO()
+    write(stream)
+    return stream.getvalue()
+
+
 @functools.cache
 def bombs() -> dict[str, bytes]:
     """Small files that would take all memory or time where they are unfolded."""
@@ -144,24 +151,11 @@ def bombs() -> dict[str, bytes]:
 @functools.cache
 def others(outside: Path) -> dict[str, bytes]:
     """Files of other kinds, some of them made in bad faith; what they would run or write makes a file in a folder."""
-    image = io.BytesIO()
-    Image.new("RGB", (5, 5)).save(image, "png")
-    head = b"IHDR" + 2 * (60_000).to_bytes(4, "big") + image.getvalue()[24:29]
-    huge = image.getvalue()[:12] + head + zlib.crc32(head).to_bytes(4, "big") + image.getvalue()[33:]
-    table = io.BytesIO()
-    pd.DataFrame({"a": [1, 2]}).to_parquet(table)
-    mischief = pickle.dumps(Mischief(outside / "ran"))
-    weights = io.BytesIO()
-    torch.save({"a": Mischief(outside / "ran")}, weights)
-    old_weights = io.BytesIO()
-    torch.save({"a": Mischief(outside / "ran")}, old_weights, _use_new_zipfile_serialization=False)
-    objects = np.array([Mischief(outside / "ran")], object)
-    object_array, object_arrays = io.BytesIO(), io.BytesIO()
-    np.save(object_array, objects, allow_pickle=True)
-    np.savez(object_arrays, inputs=objects, label=objects)
-    plain, plain_arrays = io.BytesIO(), io.BytesIO()
-    np.save(plain, np.zeros(3))
-    np.savez(plain_arrays, a=np.zeros(3))
+    bad = Mischief(outside / "ran")
+    objects = np.array([bad], object)
+    image = written(lambda file: Image.new("RGB", (5, 5)).save(file, "png"))
+    head = b"IHDR" + 2 * (60_000).to_bytes(4, "big") + image[24:29]
+    huge = image[:12] + head + zlib.crc32(head).to_bytes(4, "big") + image[33:]
     return bombs() | {
         "nothing": b"",
         "zeros": bytes(5000),
@@ -173,21 +167,21 @@ def others(outside: Path) -> dict[str, bytes]:
         "deep": b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
         "YAML that makes objects": f"a: !!python/object/apply:open ['{outside}/ran', w]\n".encode(),
         "a date that is none": b"data: 2001-99-99\n",
-        "pickle": mischief,
-        "pickle of torch": weights.getvalue(),
-        "old pickle of torch": old_weights.getvalue(),
-        "pickled array": object_array.getvalue(),
-        "pickled arrays": object_arrays.getvalue(),
-        "array": plain.getvalue(),
-        "arrays": plain_arrays.getvalue(),
+        "pickle": pickle.dumps(bad),
+        "pickle of torch": written(lambda file: torch.save({"a": bad}, file)),
+        "old pickle of torch": written(lambda file: torch.save({"a": bad}, file, _use_new_zipfile_serialization=False)),
+        "pickled array": written(lambda file: np.save(file, objects, allow_pickle=True)),
+        "pickled arrays": written(lambda file: np.savez(file, inputs=objects, label=objects)),
+        "array": written(lambda file: np.save(file, np.zeros(3))),
+        "arrays": written(lambda file: np.savez(file, a=np.zeros(3))),
         "huge array": npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 9)}\n"),
         "no array": npy("((((" * 2000),
         "zip": packed({"../../escaped": b"a", f"{outside}/escaped": b"a", "a/../../escaped": b"b"}, link="/etc/passwd"),
         "tar": tarred(outside, "w"),
         "packed tar": tarred(outside, "w:gz"),
-        "image": image.getvalue(),
+        "image": image,
         "huge image": huge,
-        "table": table.getvalue(),
+        "table": written(pd.DataFrame({"a": [1, 2]}).to_parquet),
         "weights of no length": (2**63 - 1).to_bytes(8, "little") + b"{}",
         "weights": (2).to_bytes(8, "little") + b"{}",
     }
