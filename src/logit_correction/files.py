@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import uuid
@@ -26,6 +27,15 @@ def plain(path: Path) -> Path:
     if path.exists() and not path.is_file() and not path.is_dir():
         raise OSError(errno.EINVAL, "it is no file", str(path))
     return path
+
+
+def checksum_of_file(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    state = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(2**20):
+            state.update(block)
+    return state.hexdigest()
 
 
 @contextmanager

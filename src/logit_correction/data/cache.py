@@ -120,15 +120,6 @@ def checksum_of(values: NDArray[Any]) -> str:
     return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
 
 
-def checksum_of_file(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    state = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(2**20):
-            state.update(block)
-    return state.hexdigest()
-
-
 def remove(*files: Path) -> None:
     """Remove what lies in the place of kept files.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,7 +143,10 @@ def _from_archive(archive: Path) -> Cifar10:
         """Read all images of the archive in memory; nothing is written outside the cache."""
         found: dict[tuple[str, ...], bytes] = {}
         try:
-            with gzip.open(archive) as packed, tarfile.open(fileobj=_Bounded(packed), mode="r|") as members:
+            with (
+                gzip.open(archive) as packed,
+                tarfile.open(fileobj=cast(IO[bytes], _Bounded(packed)), mode="r|") as members,
+            ):
                 for member in members:
                     parts = PurePosixPath(member.name).parts[-3:]
                     if member.isfile() and len(parts) == 3:
@@ -160,7 +163,7 @@ def _from_archive(archive: Path) -> Cifar10:
 class _Bounded(io.RawIOBase):
     """A stream that ends with an error where it becomes larger than the images of CIFAR-10 can be."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: io.BufferedIOBase) -> None:
         self._stream, self._left = stream, MOST_BYTES
 
     def read(self, size: int = -1) -> bytes:

@@ -110,7 +110,7 @@ def _kept(file: Path, shape: tuple[int, ...], limit: int) -> tuple[NDArray[np.ui
         return None
     if values is None or values.shape != shape or values.dtype != np.uint8:
         return None
-    return (values, faults) if values.nbytes > limit or zlib.crc32(values) == checksum else None
+    return (values, faults) if values.nbytes > limit or zlib.crc32(values.data) == checksum else None
 
 
 def _decode(
@@ -132,7 +132,7 @@ def _decode(
     bad = looked + faults_of(read, paths, "reading images")
     values.flush()
     with replacing(beside) as other:
-        other.write_text(json.dumps({"crc32": zlib.crc32(values), "faults": bad}), encoding="utf-8")
+        other.write_text(json.dumps({"crc32": zlib.crc32(values.data), "faults": bad}), encoding="utf-8")
 
 
 def _check_room(folder: Path, needed: int) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from logit_correction.data.cache import checksum_of_file
 from logit_correction.data.text import load_tokenizer
 from logit_correction.exporting.base import Exported
 from logit_correction.exporting.network import Predicting
 from logit_correction.exporting.settings import TEXT_ENCODER, TEXT_MODEL, TOKENIZER, write_settings
+from logit_correction.files import checksum_of_file
 from logit_correction.runs.exported import CHECKSUM, ENCODER, NETWORK, WEIGHTS, ExportedRun
 from logit_correction.types import InputError
 

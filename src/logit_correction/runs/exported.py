@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.config import RunConfig
-from logit_correction.data.cache import checksum_of_file
 from logit_correction.extras import needed
+from logit_correction.files import checksum_of_file
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.render.report_file import check_report
