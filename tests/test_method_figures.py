@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("method_figures", ROOT / "examples" / "method_figures.py")
+    spec = importlib.util.spec_from_file_location("method_figures", ROOT / "benchmarks" / "method_figures.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import yaml
 
 from logit_correction.errors import InputError, did_you_mean
+from logit_correction.files import plain
 from logit_correction.presets import with_preset
 
 #: What a run is put together from, each a class with options of its own.
@@ -232,7 +233,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         InputError: Names the file, if it cannot be read or holds no options.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(plain(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: it cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError, yaml.YAMLError) as error:

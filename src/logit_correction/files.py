@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import uuid
@@ -15,6 +16,26 @@ from logit_correction.errors import InputError
 
 class NoRoom(OSError):
     """A file could not be written, for the disk or what a user may have of it is full; ``filename`` names it."""
+
+
+def plain(path: Path) -> Path:
+    """Return ``path`` unless a queue or a device is there: reading would wait for ever, or never end.
+
+    Raises:
+        OSError: If it is one.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "it is no file", str(path))
+    return path
+
+
+def checksum_of_file(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    state = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(2**20):
+            state.update(block)
+    return state.hexdigest()
 
 
 @contextmanager

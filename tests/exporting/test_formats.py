@@ -150,6 +150,10 @@ def test_a_damaged_folder_is_named(case_of: Any, tmp_path: Path) -> None:
 
     (folder / "model.safetensors").write_bytes(weights[: len(weights) // 2])
     refused("model.safetensors is damaged")
+    flipped = bytearray(weights)
+    flipped[-2] ^= 0x10
+    (folder / "model.safetensors").write_bytes(flipped)
+    refused(r"model.safetensors is damaged \(its checksum is another\)")
     (folder / "model.safetensors").write_bytes(weights)
     for change, message in (
         ({"export_format": 9}, "config.json is of another version"),

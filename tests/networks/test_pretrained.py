@@ -47,8 +47,10 @@ def test_standardize_takes_the_statistics_of_imagenet_by_default() -> None:
 
 
 class TestResNetWeights:
-    def test_are_read_from_the_cache(self, torch_home: Path) -> None:
+    def test_are_read_from_the_cache(self, torch_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         from torchvision.models import resnet18
+
+        monkeypatch.setattr("logit_correction.networks.resnet.checksum_of_file", lambda path: "f37072fd" + 56 * "0")
 
         trunk = resnet18().eval()
         torch_home.mkdir(parents=True)
@@ -78,7 +80,14 @@ class TestResNetWeights:
         with pytest.raises(InputError, match=r"resnet18-f37072fd\.pth is damaged"):
             ResNet18(INFO, weights="imagenet")
 
-    def test_of_another_network_are_refused(self, torch_home: Path) -> None:
+    def test_with_another_checksum_are_refused(self, torch_home: Path) -> None:
+        torch_home.mkdir(parents=True)
+        torch.save(nn.Linear(2, 2).state_dict(), torch_home / RESNET18_FILE)
+        with pytest.raises(InputError, match=r"resnet18-f37072fd\.pth is damaged \(its checksum is another\)"):
+            ResNet18(INFO, weights="imagenet")
+
+    def test_of_another_network_are_refused(self, torch_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("logit_correction.networks.resnet.checksum_of_file", lambda path: "f37072fd" + 56 * "0")
         torch_home.mkdir(parents=True)
         torch.save(nn.Linear(2, 2).state_dict(), torch_home / RESNET18_FILE)
         with pytest.raises(InputError, match="holds no weights of ResNet18"):

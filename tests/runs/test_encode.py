@@ -74,7 +74,7 @@ def test_it_works_once_and_shows_how_far_it_is(cache: Path, digits: DataTable) -
     one = encode_table(digits, config(), first)
     assert first.titles == [f"encode by ConvNet: {len(digits.inputs)}"] and first.done[-1] == len(digits.inputs)
     two = encode_table(digits, config(method="LC", seed=5), second)  # neither method nor seed makes other features
-    assert not second.titles and len(list(cache.iterdir())) == 1
+    assert not second.titles and len(list(cache.glob("*.npy"))) == 1
     rows = torch.arange(9)
     assert torch.equal(torch.as_tensor(one.inputs.fetch(rows)), torch.as_tensor(two.inputs.fetch(rows)))
 
@@ -87,20 +87,20 @@ def test_other_inputs_or_weights_or_options_are_encoded_anew(cache: Path, digits
     store = ArrayStore((values * 255).round().to(torch.uint8))
     same = dataclasses.replace(digits, inputs=store)
     encode_table(same, config())
-    assert len(list(cache.iterdir())) == 2
+    assert len(list(cache.glob("*.npy"))) == 2
     store.values[-1, 2, 3, 3] ^= 1  # one pixel of one row
     encode_table(same, config())
-    assert len(list(cache.iterdir())) == 3
+    assert len(list(cache.glob("*.npy"))) == 3
     encode_table(digits, config(ComponentConfig("ConvNet", {**SMALL.options, "channels": [4, 5]})))
-    assert len(list(cache.iterdir())) == 4
+    assert len(list(cache.glob("*.npy"))) == 4
     encode_table(dataclasses.replace(digits, label=digits.label.flip(0)), config())  # labels are not encoded
-    assert len(list(cache.iterdir())) == 4
+    assert len(list(cache.glob("*.npy"))) == 4
 
 
 @pytest.mark.parametrize("content", [b"", b"damaged", None])
 def test_a_damaged_file_is_made_again(content: bytes | None, cache: Path, digits: DataTable) -> None:
     expected = torch.as_tensor(encode_table(digits, config()).inputs.fetch(torch.arange(9)))
-    (file,) = cache.iterdir()
+    (file,) = cache.glob("*.npy")
     if content is None:
         np.save(file, np.zeros((3, 6), np.float32))
     else:
@@ -127,7 +127,7 @@ def test_features_too_large_for_half_precision_are_refused(
         file.unlink()
     with pytest.raises(InputError, match=r"--encoder ConvNet gives features as large as .*half precision"):
         encode_table(large, config())
-    assert not list(cache.glob("*"))
+    assert not list(cache.glob("*.npy"))
 
 
 def test_an_augmentation_is_left_out_and_that_is_said(cache: Path, digits: DataTable) -> None:
@@ -190,7 +190,7 @@ def test_the_network_of_a_run_can_encode(cache: Path, digits_run: Path, tmp_path
 def test_what_cannot_encode_is_refused(encoder: ComponentConfig, expected: str, cache: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=expected):
         train(config(encoder), tmp_path / "run")
-    assert not (tmp_path / "run").exists() and not list(cache.glob("*"))
+    assert not (tmp_path / "run").exists() and not list(cache.glob("*.npy"))
 
 
 def test_options_of_the_encoder_are_checked() -> None:

@@ -159,6 +159,22 @@ def test_in_single_precision_they_differ_by_rounding(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_in_single_precision_they_have_equal_priors_and_counts(tmp_path: Path) -> None:
+    online = ("--method.attributes", "Online", "--method.mixing", "NoMixing")
+    (alone,), (left, right) = (train(tmp_path, "WatchedLC", number, *online) for number in (1, 2))
+    assert_same(left, right)
+    priors = [name for name, value in alone.items() if "prior" in name and isinstance(value, Tensor)]
+    assert any(float(alone[name].double().sum()) == pytest.approx(1, abs=1e-5) for name in priors)
+    for name in priors:
+        torch.testing.assert_close(left[name], alone[name], rtol=0, atol=1e-6, msg=name)
+    counts = []
+    for number in (1, 2):
+        report = json.loads((tmp_path / f"WatchedLC-{number}" / "run" / "report.json").read_text())
+        counts.append([group["count"] for group in report["test"]["groups"]])
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.slow
 def test_both_processes_end_with_the_same_networks_and_prior(tmp_path: Path) -> None:
     # From the head start over side by side to the frozen biased network, so that parts have no gradient at times.
     online = ("--method.attributes", "Online", "--method.attributes.head_start_epochs", "1")

@@ -15,7 +15,7 @@ from logit_correction.auditing.labels import read_labels
 from logit_correction.auditing.page import render_page
 from logit_correction.auditing.rows import CSV, PARQUET, read_rows
 from logit_correction.errors import InputError
-from logit_correction.files import replacing
+from logit_correction.files import plain, replacing
 from logit_correction.render.html import save_page
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock
@@ -137,8 +137,8 @@ def read_audit(folder: Path) -> dict[str, Any]:
     if not (folder / AUDIT).is_file() or not (folder / PARQUET).is_file():
         raise InputError(f"{folder} holds no finished audit: run `logit-correction audit --data ... --out {folder}`")
     try:
-        found = json.loads((folder / AUDIT).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        found = json.loads(plain(folder / AUDIT).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{folder / AUDIT} is damaged ({error}): run the audit again") from error
     if not isinstance(found, dict) or "verdict" not in found:
         raise InputError(f"{folder / AUDIT} is no summary of an audit: run the audit again")

@@ -12,6 +12,7 @@ import yaml
 
 from logit_correction.benchmark.checks import check_content, figures_of, slug
 from logit_correction.errors import InputError
+from logit_correction.files import plain
 from logit_correction.presets import merge
 
 if TYPE_CHECKING:
@@ -122,11 +123,11 @@ def read(name: str, seeds: int | None = None) -> Benchmark:
     else:
         raise InputError(f"benchmark {name!r} is unknown: take one of {', '.join(shipped())}, or a .yaml file")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = (plain(path) if isinstance(path, Path) else path).read_text(encoding="utf-8")
         content = yaml.safe_load(text)
     except OSError as error:
         raise InputError(f"benchmark {name} cannot be read ({error.strerror})") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise InputError(f"benchmark {name} is not YAML: {' '.join(str(error).split())}") from error
     try:
         check_content(content)

@@ -174,6 +174,7 @@ def history(benchmark: Benchmark, out: Path, also: Sequence[Path] = (), found: F
     """
     import pandas as pd
 
+    from logit_correction.render.folder import RunFolder
     from logit_correction.runs.folder import METRICS
 
     found, frames = found or find(benchmark, out, also), []
@@ -181,7 +182,7 @@ def history(benchmark: Benchmark, out: Path, also: Sequence[Path] = (), found: F
         folder = found.of(cell)
         if folder is None or not (folder / METRICS).is_file():
             continue
-        table = pd.read_csv(folder / METRICS)
+        table = RunFolder.read(folder).metrics
         names = [name for name in table.columns if str(name).startswith(("test_", "train_"))]
         rows = table[table[names].notna().any(axis=1)][names].reset_index(drop=True)
         if len(rows):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logit_correction.errors import InputError
-from logit_correction.files import replacing
+from logit_correction.files import plain, replacing
 
 
 def cache_folder() -> Path:
@@ -53,7 +55,39 @@ def made_once(path: Path, make: Callable[[Path], object]) -> Path:
     return path
 
 
-def verified_array(path: Path, make: Callable[[], NDArray[np.uint8]]) -> tuple[NDArray[np.uint8], str]:
+def mapped_array(path: Path) -> NDArray[Any] | None:
+    """Return the array of a ``.npy`` file, mapped into memory, or None if it is missing or damaged."""
+    try:
+        return np.lib.format.open_memmap(plain(path), mode="r")  # unlike np.load opens neither archives nor pickles
+    except Exception:  # NumPy raises many kinds
+        return None
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays that ``np.savez`` wrote to a file.
+
+    Raises:
+        OSError: If there is no such file, or the system does not give it.
+        ValueError: If it is damaged, or anything else than ``np.savez`` writes: pickles, or what is packed and would
+            take far more memory than room on the disk.
+    """
+    try:
+        with zipfile.ZipFile(plain(path)) as archive:
+            members = archive.infolist()
+            taken = sum(part.file_size for part in members)
+            if any(part.compress_type for part in members) or taken > path.stat().st_size:
+                raise ValueError("it is packed")
+            if (changed := archive.testzip()) is not None:
+                raise ValueError(f"the checksum of {changed} is wrong")
+        with np.load(path, allow_pickle=False) as kept:
+            return {name: kept[name] for name in kept.files}
+    except OSError:
+        raise
+    except Exception as error:  # zipfile and NumPy raise many kinds
+        raise ValueError(" ".join(str(error).split()) or type(error).__name__) from error
+
+
+def verified_array(path: Path, make: Callable[[], NDArray[Any]]) -> tuple[NDArray[Any], str]:
     """Return the array kept at ``path`` and its checksum; one that is missing or damaged is made.
 
     The checksum lies beside it in a file with the suffix ``.sha256`` and is compared at each reading. Of several
@@ -75,25 +109,38 @@ def verified_array(path: Path, make: Callable[[], NDArray[np.uint8]]) -> tuple[N
             return found
         values = make()
         checksum = checksum_of(values)
-        for file in (path, path.with_suffix(".sha256")):
-            file.unlink(missing_ok=True)
+        remove(path, path.with_suffix(".sha256"))
         made_once(path.with_suffix(".sha256"), lambda file: file.write_text(checksum, encoding="ascii"))
         made_once(path, lambda file: np.save(file, values))
     return values, checksum
 
 
-def checksum_of(values: NDArray[np.uint8]) -> str:
+def checksum_of(values: NDArray[Any]) -> str:
     """Return the SHA-256 of the values in C order, whatever file they lie in."""
     return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
 
 
-def _intact(path: Path) -> tuple[NDArray[np.uint8], str] | None:
+def remove(*files: Path) -> None:
+    """Remove what lies in the place of kept files.
+
+    Raises:
+        InputError: If that cannot be.
+    """
+    for file in files:
+        if file.exists() or file.is_symlink():
+            with _writing(file):
+                file.unlink()
+
+
+def _intact(path: Path) -> tuple[NDArray[Any], str] | None:
+    mapped = mapped_array(path)
     try:
-        expected = path.with_suffix(".sha256").read_text().strip()
-        values = np.load(path)
-    except (OSError, ValueError, EOFError):
+        expected = plain(path.with_suffix(".sha256")).read_text().strip()
+    except (OSError, ValueError):
         return None
-    return (values, expected) if values.dtype == np.uint8 and checksum_of(values) == expected else None
+    if mapped is None or not mapped.dtype.isnative or expected != checksum_of(mapped):
+        return None
+    return np.array(mapped), expected
 
 
 @contextmanager

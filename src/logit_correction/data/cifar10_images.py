@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ from logit_correction.data.cache import cache_folder, checksum_of, digest, verif
 from logit_correction.data.image_io import SUFFIXES, faults_of
 from logit_correction.data.problems import format_faults
 from logit_correction.errors import InputError
+from logit_correction.files import plain
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -32,6 +35,9 @@ BATCHES, ARCHIVE = "cifar-10-batches-py", "cifar10-images.tar.gz"
 #: Folders under the root that may hold train/<class> and test/<class>.
 FOLDERS = ("", "cifar10", "cifar10-images")
 
+
+#: Bytes of all images in the archive, which may be packed to a thousandth of that.
+MOST_BYTES = 2**30
 
 _PUT = (
     f"put {BATCHES}, {ARCHIVE} or folders train/<class> and test/<class> there, or name another folder by --data.root "
@@ -127,25 +133,46 @@ def _from_batches(folder: Path) -> Cifar10:
 
 
 def _from_archive(archive: Path) -> Cifar10:
-    with archive.open("rb") as stream:
-        name = digest([stream.read()])
+    try:
+        with plain(archive).open("rb") as stream:
+            name = digest(iter(partial(stream.read, 2**20), b""))
+    except OSError as error:
+        raise InputError(f"{archive} cannot be read ({error.strerror}): get it again") from error
 
     def make() -> NDArray[np.uint8]:
         """Read all images of the archive in memory; nothing is written outside the cache."""
         found: dict[tuple[str, ...], bytes] = {}
         try:
-            with tarfile.open(archive, "r:gz") as members:
+            with (
+                gzip.open(archive) as packed,
+                tarfile.open(fileobj=cast(IO[bytes], _Bounded(packed)), mode="r|") as members,
+            ):
                 for member in members:
                     parts = PurePosixPath(member.name).parts[-3:]
                     if member.isfile() and len(parts) == 3:
                         stream = members.extractfile(member)
                         found[parts] = stream.read() if stream else b""
-        except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
             raise InputError(f"{archive} cannot be read ({error}): get it again") from error
         keys = _in_order(found, archive, "get it again")
         return _decoded([io.BytesIO(found[key]) for key in keys], [f"{archive}: {'/'.join(key)}" for key in keys])
 
     return _kept(name, make, archive.name, ".jpg")
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that ends with an error where it becomes larger than the images of CIFAR-10 can be."""
+
+    def __init__(self, stream: io.BufferedIOBase) -> None:
+        self._stream, self._left = stream, MOST_BYTES
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes."""
+        part = self._stream.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
+        self._left -= len(part)
+        if self._left < 0:
+            raise ValueError(f"it holds more than {MOST_BYTES:,} bytes")
+        return part
 
 
 def _from_folder(folder: Path) -> Cifar10:

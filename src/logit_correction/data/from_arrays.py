@@ -14,7 +14,7 @@ from torch import Tensor
 
 from logit_correction.config import ComponentConfig
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.cache import cache_folder, digest, made_once
+from logit_correction.data.cache import cache_folder, digest, made_once, read_arrays
 from logit_correction.data.channels import COUNTS, Channels, channels_first
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.records import Records, build_table
@@ -83,9 +83,8 @@ class Arrays(DataSource):
 
     def _read(self) -> dict[str, NDArray[Any]]:
         try:
-            with np.load(self.file, allow_pickle=False) as kept:
-                arrays = {name: kept[name] for name in kept.files}
-        except (OSError, ValueError, EOFError) as error:
+            arrays = read_arrays(self.file)
+        except (OSError, ValueError) as error:
             raise InputError(
                 f"the arrays' file {self.file} cannot be read ({error}): call from_arrays again, which saves it"
             ) from error

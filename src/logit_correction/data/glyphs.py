@@ -8,9 +8,14 @@ import torch
 from torch import Tensor
 
 from logit_correction.errors import InputError
+from logit_correction.files import plain
 
 #: Digits of MNIST's two parts.
 NUM_TRAIN, NUM_TEST = 60_000, 10_000
+
+
+#: Bytes of a file of MNIST, the largest of which has 47 million.
+MOST_BYTES = 2**26
 
 
 def small_digits() -> tuple[Tensor, Tensor]:
@@ -38,11 +43,17 @@ def read_mnist(root: Path, download: bool) -> tuple[Tensor, Tensor]:
 
 def _read_part(root: Path, train: bool, download: bool) -> tuple[Tensor, Tensor]:
     from torchvision.datasets import MNIST
+    from torchvision.datasets.mnist import read_image_file, read_label_file
 
     where = root / "MNIST" / "raw"
     try:
-        data = MNIST(str(root), train=train, download=download and not mnist_present(root))
-        glyphs, digit = data.data, data.targets
+        if download and not mnist_present(root):
+            MNIST(str(root), train=train, download=True)
+        part = "train" if train else "t10k"  # MNIST() itself would rather read pickles, where there are such beside
+        files = where / f"{part}-images-idx3-ubyte", where / f"{part}-labels-idx1-ubyte"
+        if any(plain(file).stat().st_size > MOST_BYTES for file in files):
+            raise ValueError("a file is too large")  # before it is read whole
+        glyphs, digit = read_image_file(str(files[0])), read_label_file(str(files[1]))
     except (RuntimeError, OSError, ValueError, AssertionError, TypeError, LookupError) as error:
         # torchvision asserts the file's format without a word, and looks its type up in a dict.
         lines = [] if isinstance(error, LookupError) else str(error).splitlines()

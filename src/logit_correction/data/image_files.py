@@ -6,22 +6,25 @@ import json
 import math
 import os
 import shutil
+import zlib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from logit_correction.data.cache import cache_folder, digest, made_once
+from logit_correction.data.cache import cache_folder, digest, made_once, mapped_array, remove
 from logit_correction.data.image_io import Fit, check_whole, fault_of, faults_of, read_image
 from logit_correction.data.memory import memory_limit_bytes
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.stores import ArrayStore, InputStore, StreamedStore
+from logit_correction.files import plain, replacing
 from logit_correction.types import InputError
 
 #: Changes whenever an image would come out otherwise, so that what was kept before is not taken.
-VERSION = 2
+VERSION = 3
 
 
 def image_store(
@@ -60,21 +63,23 @@ def image_store(
     for row, path in enumerate(paths):
         parts += [os.path.abspath(path), *_stamp(path, row, found)]
     file = (cache_folder() / "pictures" if cache is None else cache) / f"{digest(parts)}.npy"
-    faults = file.with_suffix(".json")  # of the files that could not be read, written before the images
-    if not _is_whole(file, (len(paths), *shape)):
-        file.unlink(missing_ok=True)
+    limit = memory_limit_bytes(memory_limit)
+    kept = _kept(file, (len(paths), *shape), limit)
+    if kept is None:
+        remove(file)
         looked = faults_of(lambda row: check_whole(paths[row], shape[1:]), paths, "looking at images")
         for row, fault in looked:  # before the long work of reading them whole
             found.add(row, fault)
         found.raise_if_any(on_bad_rows)
         _check_room(file.parent, len(paths) * math.prod(shape))
-        made_once(file, partial(_decode, paths=paths, shape=shape, fit=fit, looked=looked, faults=faults))
-    if faults.is_file():
-        for row, fault in json.loads(faults.read_text(encoding="utf-8")):
-            found.add(row, fault)
+        beside = file.with_suffix(".json")
+        made_once(file, partial(_decode, paths=paths, shape=shape, fit=fit, looked=looked, beside=beside))
+        if (kept := _kept(file, (len(paths), *shape), limit)) is None:
+            raise InputError(f"{file} changes while it is read: let nothing else write there")
+    values, faults = kept
+    for row, fault in faults:
+        found.add(row, fault)
     found.raise_if_any(on_bad_rows)
-    values = np.load(file, mmap_mode="r")
-    limit = memory_limit_bytes(memory_limit)
     sizes = f"{values.nbytes / 2**30:.2f} GiB, limit {limit / 2**30:.2f} GiB"
     if values.nbytes <= limit:
         return ArrayStore(torch.from_numpy(np.array(values)), place=f"in memory ({sizes})")
@@ -91,13 +96,21 @@ def _stamp(path: Path, row: int, found: Problems) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _is_whole(file: Path, shape: tuple[int, ...]) -> bool:
-    """Return whether a file is there and holds images of this shape; one that was cut is made again."""
+def _kept(file: Path, shape: tuple[int, ...], limit: int) -> tuple[NDArray[np.uint8], list[tuple[int, str]]] | None:
+    """Return the images of a file and the faults of those that could not be read, or None if it has to be made again.
+
+    The checksum beside it is compared where the images are read into memory anyway, not where they are streamed.
+    """
+    values = mapped_array(file)
     try:
-        values = np.load(file, mmap_mode="r")
-    except (OSError, ValueError, EOFError):
-        return False
-    return values.shape == shape and values.dtype == np.uint8
+        beside = json.loads(plain(file.with_suffix(".json")).read_text(encoding="utf-8"))
+        faults = [(int(row), str(fault)) for row, fault in beside["faults"] if 0 <= row < shape[0]]
+        checksum = beside["crc32"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    if values is None or values.shape != shape or values.dtype != np.uint8:
+        return None
+    return (values, faults) if values.nbytes > limit or zlib.crc32(values.data) == checksum else None
 
 
 def _decode(
@@ -106,9 +119,9 @@ def _decode(
     shape: tuple[int, int, int],
     fit: Fit,
     looked: list[tuple[int, str]],
-    faults: Path,
+    beside: Path,
 ) -> None:
-    """Write the images, and beside them what could not be read, also that of ``looked``."""
+    """Write the images, and ``beside`` them a checksum and what could not be read, also that of ``looked``."""
     unreadable = {row for row, _ in looked}
     values = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(len(paths), *shape))
 
@@ -118,8 +131,8 @@ def _decode(
 
     bad = looked + faults_of(read, paths, "reading images")
     values.flush()
-    if bad:
-        made_once(faults, lambda file: file.write_text(json.dumps(bad), encoding="utf-8"))
+    with replacing(beside) as other:
+        other.write_text(json.dumps({"crc32": zlib.crc32(values.data), "faults": bad}), encoding="utf-8")
 
 
 def _check_room(folder: Path, needed: int) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from logit_correction.data.memory import SHARE, free_memory
 from logit_correction.data.problems import format_faults
 from logit_correction.data.threads import in_threads, thread_count
+from logit_correction.files import plain
 from logit_correction.types import InputError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def read_image(path: Path | BinaryIO, size: tuple[int, int], fit: Fit = "stretch
     from PIL import Image, ImageOps
 
     box = (size[1], size[0])
-    with Image.open(path) as file:
+    with _opened(path) as file:
         # JPEG can be decoded at a half, a quarter or an eighth of its size, which takes a fraction of the time; twice
         # the size that is asked for is kept, so that the resizing below still has something to average over.
         file.draft("RGB", (2 * box[0], 2 * box[1]))
@@ -73,13 +74,18 @@ def check_whole(path: Path | BinaryIO, size: tuple[int, int]) -> None:
     Raises:
         Exception: Whatever Pillow raises otherwise; SyntaxError is among it.
     """
-    from PIL import Image
-
-    with Image.open(path) as file:
+    with _opened(path) as file:
         file.draft("RGB", (2 * size[1], 2 * size[0]))
         _check_pixels(file)
         if (end := _ENDS.get(file.format or "")) is None or end not in _tail(path):
             file.load()
+
+
+def _opened(path: Path | BinaryIO) -> Image:
+    """Open an image; a queue would be waited for, and a device has no end."""
+    from PIL import Image
+
+    return Image.open(plain(path) if isinstance(path, Path) else path)
 
 
 def _tail(path: Path | BinaryIO) -> bytes:

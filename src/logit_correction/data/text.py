@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.cache import cache_folder, digest, made_once
+from logit_correction.data.cache import cache_folder, digest, made_once, read_arrays, remove
 from logit_correction.data.stores import InputStore
 from logit_correction.extras import needed
 from logit_correction.types import InputError
@@ -195,9 +195,22 @@ def tokenize(texts: Sequence[str], tokenizer: str, max_tokens: int, cache: Path 
         tokens: dict[str, Any] = {name: np.asarray(encoded[name], np.int32) for name in TOKENS}
         np.savez(path, **tokens)
 
-    made_once(file, write)
-    with np.load(file) as kept:
-        return TokenStore({name: torch.from_numpy(kept[name]) for name in kept.files})
+    kept = _kept_tokens(file, len(texts))
+    if kept is None:
+        remove(file)
+        kept = read_arrays(made_once(file, write))
+    return TokenStore({name: torch.from_numpy(kept[name]) for name in TOKENS})
+
+
+def _kept_tokens(file: Path, rows: int) -> dict[str, Any] | None:
+    """Return the tokens of a file, or None if it is missing or damaged."""
+    try:
+        kept = read_arrays(file)
+    except (OSError, ValueError):
+        return None
+    shapes = {kept[name].shape if name in kept and kept[name].dtype == np.int32 else None for name in TOKENS}
+    whole = len(shapes) == 1 and (shape := shapes.pop()) is not None and len(shape) == 2 and shape[0] == rows
+    return kept if whole else None
 
 
 def _identity(tokenizer: str) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.evaluation.quality import probabilities
-from logit_correction.files import replacing
+from logit_correction.files import plain, replacing
 from logit_correction.types import InputError
 
 Array: TypeAlias = NDArray[Any]
@@ -174,11 +174,10 @@ class Predictions:
         Raises:
             InputError: There is no such file, or it is damaged or no file of predictions.
         """
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
         try:
-            table = pq.read_table(path, page_checksum_verification=True)
+            table = pq.read_table(plain(Path(path)), page_checksum_verification=True)
             facts = json.loads(table.schema.metadata[_METADATA_KEY])
             column = {name: table[name].to_numpy() for name in table.column_names}
             known = facts.pop("estimate", None)
@@ -195,7 +194,7 @@ class Predictions:
             )
         except FileNotFoundError as error:
             raise InputError(f"there are no predictions at {path}: name a file of a finished run") from error
-        except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # pyarrow raises many kinds
             message = f"the predictions at {path} cannot be read ({error}): evaluate the run again"
             raise InputError(message) from error
 

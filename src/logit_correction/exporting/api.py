@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,12 +11,11 @@ from logit_correction.exporting.base import Exported, Format
 from logit_correction.exporting.forms import ImageType, form_of
 from logit_correction.exporting.hub import check_repository
 from logit_correction.exporting.network import portable_network
-from logit_correction.exporting.settings import settings_of
+from logit_correction.exporting.settings import settings_of, write_settings
 from logit_correction.exporting.weights import write_text_parts
 from logit_correction.files import new_folder
 from logit_correction.registry import resolve
 from logit_correction.runs.api import load
-from logit_correction.runs.exported import CONFIG
 from logit_correction.runs.trained import TrainedRun
 
 
@@ -67,8 +65,7 @@ def export(
         form = form_of(loaded, images)
         settings = settings_of(loaded, form, format)
         exported = Exported(loaded, portable_network(loaded, form), form, settings, repository)
-        text = json.dumps(settings, indent=1, allow_nan=False, ensure_ascii=False)
-        (temporary / CONFIG).write_text(text + "\n", encoding="utf-8")
+        write_settings(temporary, settings)
         if kind.portable:
             write_text_parts(exported, temporary, models=False)
         writer = kind()

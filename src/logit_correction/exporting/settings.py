@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
@@ -12,7 +13,7 @@ from logit_correction.exporting.forms import InputForm
 from logit_correction.exporting.network import predicts_by_network
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.runs.assemble import network_factory
-from logit_correction.runs.exported import FORMAT, HERE, LIBRARY
+from logit_correction.runs.exported import CONFIG, FORMAT, HERE, LIBRARY
 from logit_correction.runs.trained import TrainedRun
 
 #: Folders beside ``config.json`` that hold what texts are read by, and the sizes of text encoders.
@@ -37,6 +38,12 @@ def settings_of(run: TrainedRun, form: InputForm, format_name: str) -> dict[str,
         "run": portable_config(run),
         "report": portable_report(run.report),
     }
+
+
+def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Write ``config.json``."""
+    text = json.dumps(settings, indent=1, allow_nan=False, ensure_ascii=False)
+    (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
 
 
 def portable_config(run: TrainedRun) -> dict[str, Any]:

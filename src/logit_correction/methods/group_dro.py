@@ -124,8 +124,9 @@ class GroupDRO(Algorithm):
             adjusted = present_sums / size
             if self.adjustment:
                 adjusted = adjusted + self.adjustment * self.count.clamp_min(1.0).rsqrt()
-            grown = self.q * torch.exp(self.step_size * adjusted * present)
-            q = grown / grown.sum().clamp_min(1e-12)  # all are 0 where no row's attribute is known
+            # By logarithms, for exp(eta * l_g) is beyond float32 from losses of 8,900 on; all are 0 where no row's
+            # attribute is known.
+            q = torch.softmax(self.q.log() + self.step_size * adjusted * present, dim=0).nan_to_num(0.0)
             self.q.copy_(q)
         # The loop takes a loss for the mean over a process's own rows; group sums of all processes must be added.
         own = torch.full_like(loss[:1], len(loss))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, cast
 import torch
 from torch import Tensor, nn
 
+from logit_correction.files import checksum_of_file
 from logit_correction.networks.base import Network, check_images, weights_follow
 from logit_correction.networks.standardize import Standardize, standardized_channels
 from logit_correction.types import DataInfo, InputError
@@ -124,10 +125,11 @@ def _downloaded(url: str, name: str) -> dict[str, Tensor]:
                 f"the ImageNet weights of {name} are not at {path} and cannot be downloaded ({error}): put the file "
                 f"{url} there, set TORCH_HOME to the folder that has hub/checkpoints, or give weights=none"
             ) from error
+    again = "remove it, and it is downloaded again"
     try:
         loaded: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many kinds for a damaged file
-        raise InputError(
-            f"{path} is damaged ({type(error).__name__}): remove it, and it is downloaded again"
-        ) from error
+        raise InputError(f"{path} is damaged ({type(error).__name__}): {again}") from error
+    if not checksum_of_file(path).startswith(path.stem.rpartition("-")[2]):
+        raise InputError(f"{path} is damaged (its checksum is another): {again}")
     return loaded

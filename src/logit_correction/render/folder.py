@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from logit_correction.files import plain
 from logit_correction.functional.groups import wilson_interval
 from logit_correction.render.estimated import flat_figures, sides
 from logit_correction.render.report_file import FIX, read_report_file
@@ -46,7 +47,7 @@ class RunFolder:
         report = read_report_file(path / "report.json")
         metrics = path / "metrics.csv"
         try:
-            return cls(path, report, _numbers(pd.read_csv(metrics)) if metrics.exists() else pd.DataFrame())
+            return cls(path, report, _numbers(pd.read_csv(plain(metrics))) if metrics.exists() else pd.DataFrame())
         except (OSError, ValueError) as error:
             raise InputError(f"{metrics} cannot be read ({error}): {FIX}, or remove it") from error
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from logit_correction.files import plain
 from logit_correction.types import InputError
 
 #: What to do about a damaged file of a run.
@@ -139,7 +140,7 @@ def read_report_file(path: Path, needed: Collection[str] = ()) -> dict[str, Any]
         InputError: If the file cannot be read, or does not hold what the program reads of it; names the entry.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        content = json.loads(plain(path).read_text(encoding="utf-8"), parse_constant=_refuse)
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read ({error}): {FIX}") from error
     return check_report(content, str(path), FIX, needed)

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
-from logit_correction.data.cache import cache_folder, digest, made_once
+from logit_correction.data.cache import cache_folder, digest, verified_array
 from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.stores import ArrayStore, InputStore, holds_bytes
 from logit_correction.data.table import DataTable
@@ -154,19 +153,8 @@ def _kept_features(encoder: Encoder, table: DataTable, training: TrainingConfig,
     config = json.dumps([encoder.name, encoder.choice.options, bf16], sort_keys=True, default=str)
     name = digest([config, encoder.weights, _digest_of_inputs(table.inputs)])
     path = cache_folder() / "features" / f"{name}.npy"
-
-    def write(temporary: Path) -> None:
-        np.save(temporary, _all_features(encoder, table, training, bf16, display))
-
-    try:
-        kept = np.load(made_once(path, write), allow_pickle=False)
-        usable = kept.ndim == 2 and len(kept) == len(table.inputs)
-    except (ValueError, EOFError):
-        usable = False
-    if not usable:  # damaged: it can be made again
-        path.unlink(missing_ok=True)
-        kept = np.load(made_once(path, write), allow_pickle=False)
-    return torch.from_numpy(kept)
+    values, _ = verified_array(path, lambda: _all_features(encoder, table, training, bf16, display))
+    return torch.from_numpy(values)
 
 
 def _all_features(

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from logit_correction.config import RunConfig
 from logit_correction.extras import needed
+from logit_correction.files import checksum_of_file
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.render.report_file import check_report
@@ -26,6 +27,9 @@ from logit_correction.types import InputError
 
 #: The files of an exported folder that can be loaded.
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+#: The entry of ``config.json`` with the SHA-256 of the weights' file; folders of older versions have none.
+CHECKSUM = "weights_sha256"
 
 #: What ``config.json`` says that it is of, and in which form.
 LIBRARY, FORMAT = "logit-correction", 1
@@ -66,6 +70,7 @@ class ExportedRun(TrainedRun):
                 "export the run with --format hub or safetensors"
             )
         self._flat: dict[str, Any] = content["run"]
+        self._checksum = content.get(CHECKSUM)
         report: dict[str, Any] = content["report"]
         return report
 
@@ -117,6 +122,8 @@ class ExportedRun(TrainedRun):
 
     @cached_property
     def _tensors(self) -> Mapping[str, Tensor]:
+        if self._checksum is not None and checksum_of_file(self.path / WEIGHTS) != self._checksum:
+            raise InputError(f"{self.path / WEIGHTS} is damaged (its checksum is another): {_AGAIN}")
         return read_tensors(self.path / WEIGHTS)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from logit_correction.config import TrainingConfig
 from logit_correction.errors import InputError
 from logit_correction.extras import needed
-from logit_correction.files import replacing
+from logit_correction.files import plain, replacing
 from logit_correction.registry import resolve
 from logit_correction.render.estimated import flat_figures
 from logit_correction.render.tables import groups_table
@@ -50,6 +50,22 @@ def _kind(name: str) -> type[RunLogger]:
     return resolve("logger", name, LOGGERS, RunLogger)
 
 
+def _identities(path: Path) -> dict[str, str]:
+    """Return under which identity each logger of a run that goes on has logged.
+
+    Raises:
+        InputError: If the file is damaged.
+    """
+    try:
+        kept = json.loads(plain(path).read_text(encoding="utf-8"))
+        if isinstance(kept, dict) and all(isinstance(identity, str) for identity in kept.values()):
+            return kept
+        fault: object = "it holds no names"
+    except (OSError, ValueError, RecursionError) as error:
+        fault = error
+    raise InputError(f"{path} cannot be read ({fault}): remove it, and the loggers begin anew")
+
+
 class Loggers:
     """The loggers of a run.
 
@@ -67,7 +83,7 @@ class Loggers:
         self._say = say
         kept: dict[str, str] = {}
         if names and (folder / KEPT).is_file():
-            kept = json.loads((folder / KEPT).read_text(encoding="utf-8"))
+            kept = _identities(folder / KEPT)
         for name in names:
             try:
                 self._there[name] = _kind(name)(folder, kept.get(name))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from logit_correction.files import replacing
+from logit_correction.files import plain, replacing
 from logit_correction.training.selection import Selected
 from logit_correction.types import InputError, Stage, TrainingError
 
@@ -89,7 +89,7 @@ def read(path: Path) -> dict[str, Any]:
         InputError: The file is missing or damaged, or of another version.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(plain(path)) as archive:
             changed = archive.testzip()  # every tensor has a checksum in the file, which torch writes and never reads
         if changed is not None:
             raise zipfile.BadZipFile(f"the checksum of {changed} is wrong")
@@ -118,7 +118,7 @@ def load(path: Path) -> tuple[Progress, dict[str, Any]]:
         plain["plan"] = None if plain["plan"] is None else Stage(**plain["plan"])
         plain["best"] = {rule: Selected(**selected) for rule, selected in plain["best"].items()}
         return Progress(**plain), content
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} {_OTHER_VERSION}") from error
 
 

@@ -1,6 +1,6 @@
 """Draws the figures of docs/method.md: the two networks, the prior as a heat map, and logit correction on four points.
 
-python examples/method_figures.py docs/images
+python benchmarks/method_figures.py docs/images
 """
 
 from __future__ import annotations
