@@ -40,12 +40,16 @@ def auroc(probability: Array, label: Array) -> float:
     >>> auroc(np.array([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.2, 0.8]]), np.array([0, 0, 1, 1]))
     0.75
     """
-    from sklearn.metrics import roc_auc_score
+    from scipy.stats import rankdata
 
     there = np.unique(label)
     if len(there) < 2:
         return float("nan")
-    return float(roc_auc_score(label[:, None] == there, probability[:, there], average="macro"))
+    own = label[:, None] == there
+    count = own.sum(0)
+    # Mann and Whitney's statistic: scikit-learn takes milliseconds for each label and each part of the rows.
+    ahead = (rankdata(probability[:, there], axis=0) * own).sum(0) - count * (count + 1) / 2
+    return float((ahead / (count * (len(label) - count))).mean())
 
 
 def macro_f1(probability: Array, label: Array) -> float:
@@ -53,10 +57,15 @@ def macro_f1(probability: Array, label: Array) -> float:
 
     Returns:
         NaN where there are no rows.
-    """
-    from sklearn.metrics import f1_score
 
-    return float(f1_score(label, probability.argmax(1), average="macro", zero_division=0)) if len(label) else np.nan
+    >>> macro_f1(np.array([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]]), np.array([0, 1, 1])) == 2 / 3
+    True
+    """
+    size, prediction = probability.shape[1], probability.argmax(1)
+    right = np.bincount(label[prediction == label], minlength=size)
+    both = np.bincount(label, minlength=size) + np.bincount(prediction, minlength=size)
+    there = both > 0
+    return float((2 * right[there] / both[there]).mean()) if there.any() else float("nan")
 
 
 def calibration_error(probability: Array, label: Array, bins: int = BINS) -> float:
