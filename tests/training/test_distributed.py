@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 import logit_correction
+from logit_correction.cli import main
 
 #: A data source whose last batch of 16 has 15 rows, which do not part evenly; methods that keep each process's state.
 MODULE = """
@@ -93,29 +95,103 @@ def normalised(info):
 """
 
 
-def train(folder: Path, method: str, devices: int, *options: str) -> list[dict[str, Tensor]]:
-    """Run ``logit-correction train`` and return the state that each process ended with."""
-    out = folder / f"{method}-{devices}"
-    out.mkdir()
-    (folder / "own_module.py").write_text(MODULE)
-    environment = {
-        **{k: v for k, v in os.environ.items() if k not in ("LOCAL_RANK", "RANK", "WORLD_SIZE", "MASTER_PORT")},
-        "PYTHONPATH": os.pathsep.join([str(Path(logit_correction.__file__).parents[1]), str(folder)]),
-        "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "WATCH": str(out),
-    }
-    command = [sys.executable, "-m", "logit_correction", "train"]
-    command += ["--data", "own_module.Source", "--method", f"own_module.{method}", "--out", str(out / "run")]
-    command += ["--device", "cpu", "--devices", str(devices), "--batch_size", "16", "--epochs", "3"]
+#: Name -> method and options. The first ones are compared with what one process trains.
+SETTLED = ("--method.attributes", "TrueAttributes")
+ONLINE = ("--method.attributes", "Online")
+COMPARED: dict[str, tuple[str, ...]] = {
+    "ERM": ("ExactERM",),
+    "LC": ("ExactLC", *SETTLED, "--method.mixing", "NoMixing"),
+    "LC with Online": ("ExactLC", *ONLINE, "--method.mixing", "NoMixing"),
+    "GroupDRO": ("ExactGroupDRO",),
+    "LfF": ("ExactLfF",),
+}
+#: From the head start over side by side to the frozen biased network, so that parts have no gradient at times.
+FROZEN = ("--method.attributes.head_start_epochs", "1", "--method.attributes.epochs", "2", "--gradient_clip", "1")
+HEADS = ("--method.attributes", "CrossFitted", "--method.attributes.view", "inputs")
+CASES = COMPARED | {
+    "priors": ("WatchedLC", *ONLINE, "--method.mixing", "NoMixing"),
+    "frozen": ("WatchedLC", *ONLINE, *FROZEN),
+    "heads": ("WatchedLC", *HEADS, "--method.attributes.splits", "1"),
+    "stages": ("WatchedStagedLC", "--network", "own_module.normalised", "--method.attributes.splits", "1"),
+}
+
+#: Trains one case after another, for the start of a process takes longer than all of them.
+PROGRAM = """
+import json, os, sys
+from logit_correction.cli import main
+for out, words in json.loads(sys.argv[1]):
+    os.environ["WATCH"] = out
+    assert main(words) == 0, words
+"""
+
+
+def words(out: Path, devices: int, method: str, *options: str) -> list[str]:
+    """The command line that trains a method of the module above into ``out/run``."""
     network = [] if "--network" in options else ["--network", "MLP", "--network.hidden", "[8]"]
-    command += ["--learning_rate", "1e-2", *network, *options]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
+    parts = ["train", "--data", "own_module.Source", "--method", f"own_module.{method}", "--out", str(out / "run")]
+    sizes = ["--devices", str(devices), "--batch_size", "16", "--epochs", "3", "--learning_rate", "1e-2"]
+    return [*parts, "--device", "cpu", *sizes, *network, *options]
+
+
+def surroundings(folder: Path, **more: str) -> dict[str, str]:
+    """The environment of a process that finds the module above in ``folder``."""
+    path = os.pathsep.join([str(Path(logit_correction.__file__).parents[1]), str(folder)])
+    outer = {k: v for k, v in os.environ.items() if k not in ("LOCAL_RANK", "RANK", "WORLD_SIZE", "MASTER_PORT")}
+    return {**outer, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **more}
+
+
+def states_of(out: Path, devices: int) -> list[dict[str, Tensor]]:
+    """The state that each process ended with; that of the first one is in the run folder."""
     states = [torch.load(out / f"rank{rank}.pt", weights_only=True) for rank in range(devices)]
-    kept = torch.load(out / "run" / "checkpoint.pt", weights_only=True)["algorithm"]
-    assert_same(states[0], kept)
+    assert_same(states[0], torch.load(out / "run" / "checkpoint.pt", weights_only=True)["algorithm"])
     return states
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the module above."""
+    place = tmp_path_factory.mktemp("distributed")
+    (place / "own_module.py").write_text(MODULE)
+    return place
+
+
+@pytest.fixture(scope="module")
+def both(folder: Path) -> Path:
+    """The folder of what two processes, started as a launcher such as torchrun starts them, have trained."""
+    given = [(folder / name, words(folder / name, 2, *case)) for name, case in CASES.items()]
+    for out, _ in given:
+        out.mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, json.dumps(given, default=str)],
+            env=surroundings(folder, LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1", MASTER_PORT=port),
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        told = [process.communicate(timeout=280)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], told
+    return folder
+
+
+def alone(folder: Path, name: str, *case: str) -> tuple[dict[str, Tensor], Path]:
+    """Train a case in this process and return its state and its run folder."""
+    out = folder / f"{name} alone"
+    out.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        patch.setenv("WATCH", str(out))
+        assert main(words(out, 1, *case)) == 0
+    return states_of(out, 1)[0], out / "run"
 
 
 def assert_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
@@ -123,78 +199,66 @@ def assert_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
     assert tensors and not [name for name in tensors if not torch.equal(first[name], second[name])]
 
 
-SETTLED = ("--method.attributes", "TrueAttributes")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [
-        ("ExactERM", ()),
-        ("ExactLC", (*SETTLED, "--method.mixing", "NoMixing")),
-        ("ExactLC", ("--method.attributes", "Online", "--method.mixing", "NoMixing")),
-        ("ExactGroupDRO", ()),
-        ("ExactLfF", ()),
-    ],
-    ids=["ERM", "LC", "LC with Online", "GroupDRO", "LfF"],
-)
-def test_two_processes_train_the_weights_of_one(method: str, options: tuple[str, ...], tmp_path: Path) -> None:
-    (alone,), (left, right) = (train(tmp_path, method, number, *options) for number in (1, 2))
+@pytest.mark.parametrize("name", list(COMPARED))
+def test_two_processes_train_the_weights_of_one(name: str, both: Path) -> None:
+    left, right = states_of(both / name, 2)
     assert_same(left, right)
-    for name, value in alone.items():
+    one, run = alone(both, name, *COMPARED[name])
+    for key, value in one.items():
         if isinstance(value, Tensor):
-            torch.testing.assert_close(left[name], value, rtol=1e-9, atol=1e-12, msg=name)
-    reports = [json.loads((tmp_path / f"{method}-{n}" / "run" / "report.json").read_text()) for n in (1, 2)]
-    one, two = ([(group["count"], group["correct"]) for group in report["test"]["groups"]] for report in reports)
-    assert one == two
-
-
-@pytest.mark.slow
-def test_in_single_precision_they_differ_by_rounding(tmp_path: Path) -> None:
-    (alone,), (left, right) = train(tmp_path, "WatchedERM", 1), train(tmp_path, "WatchedERM", 2)
-    assert_same(left, right)
-    for name, value in alone.items():
-        if isinstance(value, Tensor):
-            torch.testing.assert_close(left[name], value, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_in_single_precision_they_have_equal_priors_and_counts(tmp_path: Path) -> None:
-    online = ("--method.attributes", "Online", "--method.mixing", "NoMixing")
-    (alone,), (left, right) = (train(tmp_path, "WatchedLC", number, *online) for number in (1, 2))
-    assert_same(left, right)
-    priors = [name for name, value in alone.items() if "prior" in name and isinstance(value, Tensor)]
-    assert any(float(alone[name].double().sum()) == pytest.approx(1, abs=1e-5) for name in priors)
-    for name in priors:
-        torch.testing.assert_close(left[name], alone[name], rtol=0, atol=1e-6, msg=name)
-    counts = []
-    for number in (1, 2):
-        report = json.loads((tmp_path / f"WatchedLC-{number}" / "run" / "report.json").read_text())
-        counts.append([group["count"] for group in report["test"]["groups"]])
+            torch.testing.assert_close(left[key], value, rtol=1e-9, atol=1e-12, msg=key)
+    reports = [json.loads((place / "report.json").read_text()) for place in (run, both / name / "run")]
+    counts = [[(group["count"], group["correct"]) for group in report["test"]["groups"]] for report in reports]
     assert counts[0] == counts[1]
 
 
 @pytest.mark.slow
-def test_both_processes_end_with_the_same_networks_and_prior(tmp_path: Path) -> None:
-    # From the head start over side by side to the frozen biased network, so that parts have no gradient at times.
-    online = ("--method.attributes", "Online", "--method.attributes.head_start_epochs", "1")
-    left, right = train(tmp_path, "WatchedLC", 2, *online, "--method.attributes.epochs", "2", "--gradient_clip", "1")
+def test_in_single_precision_they_differ_by_rounding_and_the_command_starts_both(folder: Path) -> None:
+    out = folder / "single precision"
+    out.mkdir()
+    command = [sys.executable, "-m", "logit_correction", *words(out, 2, "WatchedERM")]
+    environment = surroundings(folder, WATCH=str(out))
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    left, right = states_of(out, 2)
+    assert_same(left, right)
+    for key, value in alone(folder, "single precision", "WatchedERM")[0].items():
+        if isinstance(value, Tensor):
+            torch.testing.assert_close(left[key], value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_in_single_precision_they_have_equal_priors_and_counts(both: Path) -> None:
+    left, right = states_of(both / "priors", 2)
+    assert_same(left, right)
+    one, run = alone(both, "priors", *CASES["priors"])
+    priors = [name for name, value in one.items() if "prior" in name and isinstance(value, Tensor)]
+    assert any(float(one[name].double().sum()) == pytest.approx(1, abs=1e-5) for name in priors)
+    for name in priors:
+        torch.testing.assert_close(left[name], one[name], rtol=0, atol=1e-6, msg=name)
+    reports = [json.loads((place / "report.json").read_text()) for place in (run, both / "priors" / "run")]
+    counts = [[group["count"] for group in report["test"]["groups"]] for report in reports]
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.slow
+def test_both_processes_end_with_the_same_networks_and_prior(both: Path) -> None:
+    left, right = states_of(both / "frozen", 2)
     assert {name.split(".")[0] for name in left} >= {"network", "attributes", "group_prior"}
     assert bool(left["group_prior.visited"].any())
     assert_same(left, right)
 
 
 @pytest.mark.slow
-def test_both_processes_have_the_same_settled_estimates(tmp_path: Path) -> None:
-    heads = ("--method.attributes", "CrossFitted", "--method.attributes.view", "inputs")
-    left, right = train(tmp_path, "WatchedLC", 2, *heads, "--method.attributes.splits", "1")
+def test_both_processes_have_the_same_settled_estimates(both: Path) -> None:
+    left, right = states_of(both / "heads", 2)
     assert len(left["attributes.row_attribute"].unique()) == 2
     assert_same(left, right)
 
 
 @pytest.mark.slow
-def test_a_stage_begins_alike_in_both_processes_though_their_running_statistics_differ(tmp_path: Path) -> None:
-    normalised = ("--network", "own_module.normalised", "--method.attributes.splits", "1")
-    left, right = train(tmp_path, "WatchedStagedLC", 2, *normalised)
+def test_a_stage_begins_alike_in_both_processes_though_their_running_statistics_differ(both: Path) -> None:
+    left, right = states_of(both / "stages", 2)
     different = [name for name, value in left.items() if isinstance(value, Tensor) and not value.equal(right[name])]
     assert different and all(name.rpartition(".")[2] in ("running_mean", "running_var") for name in different)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,7 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
     )
 
 
+@cache  # reading one takes as long as drawing a figure
 def template(name: str) -> Template:
     """Return a template of this folder; what it is given is escaped, and what misses is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined

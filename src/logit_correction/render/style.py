@@ -80,6 +80,8 @@ def _saved(
     width: float, height: float, description: str, paint: Callable[[Axes], None], kind: str, dpi: int = 72
 ) -> bytes:
     import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import RendererSVG
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(), warnings.catch_warnings():
@@ -89,11 +91,15 @@ def _saved(
         settings.update(_SETTINGS)
         settings["svg.hashsalt"] = description
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the viewer's font draws the text, not ours
-        figure = Figure(figsize=(width, height))
+        figure, stream = Figure(figsize=(width, height), dpi=dpi), io.BytesIO()
         paint(figure.add_axes((0, 0, 1, 1)))
-        stream = io.BytesIO()
         metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
-        figure.savefig(stream, format=kind, dpi=dpi, metadata=metadata, bbox_inches="tight", pad_inches=0.04)
+        # The box is measured here, since ``bbox_inches="tight"`` draws the whole figure once more for it.
+        renderer = (
+            RendererSVG(width, height, io.StringIO()) if kind == "svg" else FigureCanvasAgg(figure).get_renderer()
+        )
+        box = figure.get_tightbbox(renderer).padded(0.04)
+        figure.savefig(stream, format=kind, dpi=dpi, metadata=metadata, bbox_inches=box)
     return stream.getvalue()
 
 
