@@ -108,9 +108,7 @@ def to_markdown(frame: pd.DataFrame, metric: str) -> str:
             cells = [_cell(of_rule[of_rule["data"] == name]["regret"]) for name in names]
             lines.append([f"`{rule}`", *cells, _cell(of_rule["regret"])])
         count = f"{own['candidates'].min()} to {own['candidates'].max()} candidates"
-        head = (
-            f"Choice between the {choice}s of {'a run' if choice == 'epoch' else 'the same data'}: {count}.\n"
-        )
+        head = f"Choice between the {choice}s of {'a run' if choice == 'epoch' else 'the same data'}: {count}.\n"
         parts.append("\n".join([head, *("| " + " | ".join(line) + " |" for line in lines)]) + "\n")
     if frame.empty:
         parts.append(

@@ -68,9 +68,7 @@ def test_the_table_names_rules_and_data(grid: Path, tmp_path: Path, monkeypatch:
     script.main()
     text = out.read_text()
     assert "| chosen by | Planted | all |" in text and "| `valid_view_agreement` |" in text
-    assert text.index("Choice between the epochs of a run") < text.index(
-        "Choice between the runs of the same data"
-    )
+    assert text.index("Choice between the epochs of a run") < text.index("Choice between the runs of the same data")
     assert list(pd.read_csv(tmp_path / "regret.csv").columns) == list(script.COLUMNS)
     monkeypatch.setattr("sys.argv", ["selection_regret.py", str(tmp_path)])
     with pytest.raises(SystemExit, match="no finished run"):
