@@ -64,6 +64,7 @@ def reproduce(folder: Path, wanted: Wanted = Wanted(), most_seconds: float = mat
     if not grids:
         return "not trained: there is no grid beside the table"
     table = read_table(folder / "table.csv")
+    seeds = int(table["seed"].max()) + 1  # the grid may have been run by `--seeds` with more than it names
     for name, value in vars(wanted).items():
         table = table if value is None else table[table[name] == value]
     if table.empty:
@@ -74,7 +75,7 @@ def reproduce(folder: Path, wanted: Wanted = Wanted(), most_seconds: float = mat
     if cheapest["train_seconds"] > most_seconds:
         return f"{name}: not trained: it took {cheapest['train_seconds']:.0f} s"
     try:
-        found = _trained(read(str(grids[0])), cheapest)
+        found = _trained(read(str(grids[0]), seeds), cheapest)
     except InputError as error:
         return f"{name}: not trained: {error}"
     seconds = f"{found['train_seconds'].iloc[0]:.0f} s"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,10 @@ class Tutorial(File):
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Put the pages, pictures, notebooks and report pages in place of the scripts."""
     root = Path(config.config_file_path).parent
-    for script in sorted((root / "docs" / FOLDER).glob("*.py")):
-        place = executed(script, root)
+    scripts = sorted((root / "docs" / FOLDER).glob("*.py"))
+    with ThreadPoolExecutor(os.cpu_count()) as threads:  # each waits for a kernel, which is a process of its own
+        places = list(threads.map(lambda script: executed(script, root), scripts))
+    for script, place in zip(scripts, places, strict=True):
         notebook = read(place / "notebook.ipynb")
         text, pictures = as_markdown(notebook, script.stem)
         uri = f"{FOLDER}/{script.name}"

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,22 +56,16 @@ def command(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
     return call
 
 
-@pytest.fixture(scope="session")
-def write_grid_into() -> Callable[..., Path]:
-    """Write the small grid, with changes, into a folder and return its file."""
+@pytest.fixture
+def write_grid(tmp_path: Path) -> Callable[..., Path]:
+    """Write the small grid, with changes, and return its file."""
 
-    def write(folder: Path, name: str = "mine.yaml", **changes: Any) -> Path:
-        path = folder / name
+    def write(name: str = "mine.yaml", **changes: Any) -> Path:
+        path = tmp_path / name
         path.write_text(yaml.safe_dump({**GRID, **changes}, sort_keys=False))
         return path
 
     return write
-
-
-@pytest.fixture
-def write_grid(write_grid_into: Callable[..., Path], tmp_path: Path) -> Callable[..., Path]:
-    """Write the small grid, with changes, into the test's folder."""
-    return partial(write_grid_into, tmp_path)
 
 
 @pytest.fixture

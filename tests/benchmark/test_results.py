@@ -13,13 +13,16 @@ import yaml
 from logit_correction import InputError, train
 from logit_correction.benchmark import find, history, read, results
 
+from .conftest import GRID
+
 
 @pytest.fixture(scope="module")
-def grid(write_grid_into: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A grid of one seed whose first row was trained in ``here`` and whose second row in ``there``, in one folder."""
     folder = tmp_path_factory.mktemp("grid")
     common = {"data": {"name": "Digits"}, "epochs": 2, "batch_size": 256, "threads": 1, "watch": ["test"]}
-    benchmark = read(str(write_grid_into(folder, seeds=1, common=common)))
+    (folder / "mine.yaml").write_text(yaml.safe_dump({**GRID, "seeds": 1, "common": common}, sort_keys=False))
+    benchmark = read(str(folder / "mine.yaml"))
     for row, name in enumerate(("here", "there")):
         cell = list(benchmark.cells(folder / name))[row]
         train(cell.config(), cell.folder)

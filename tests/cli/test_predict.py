@@ -75,7 +75,7 @@ def test_folder_is_searched_for_images(command: Any, finished: dict[str, Path], 
     assert np.allclose(shown.iloc[:, 2:].sum(axis=1), 1, atol=1e-4)
 
 
-@pytest.mark.parametrize("column", ["path", "file", "filename", "image"])
+@pytest.mark.parametrize("column", ["path", "file", "filename", "file_name", "image", "image_id"])
 def test_csv_names_files_beside_it(column: str, command: Any, finished: dict[str, Path], folder: Path) -> None:
     names = ["deep/00.png", "02.png", "01.png"]
     listing = folder / "list.csv"
@@ -142,7 +142,7 @@ def test_csv_without_a_column_of_files(command: Any, finished: dict[str, Path], 
     for content in (b"name\na.png\n", b"", b"\xff\xfe\x00"):
         path.write_bytes(content)
         message = command("predict", finished["ERM"], path).error()
-        assert str(path) in message and ("column path, file, filename, image" in message or "as a table" in message)
+        assert str(path) in message and ("column path, file, filename, file_name" in message or "as a table" in message)
 
 
 @pytest.mark.parametrize(

@@ -168,8 +168,7 @@ def test_a_failed_download_is_reported_with_its_place(tmp_path: Path, monkeypatc
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", [7, 9, 10, 14])
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(("name", "kind"), list(zip(FILES, [7, 9, 10, 14], strict=True)))
 def test_a_file_of_another_type_is_refused_with_its_place(raw: Path, name: str, kind: int) -> None:
     write_idx(raw / name, FILES[name], kind)
     assert str(raw) in refused(raw)

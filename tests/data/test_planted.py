@@ -49,9 +49,17 @@ def small_cifar(tmp_path_factory: pytest.TempPathFactory) -> cifar10_images.Cifa
     return cifar10_images.Cifar10(values, label, 1200, "none", "CIFAR-10, drawn for a test")
 
 
+@pytest.fixture(scope="module")
+def tables() -> dict[str, DataTable]:
+    """The sets that were built, which no test changes."""
+    return {}
+
+
 @pytest.fixture
-def build(small_cifar: cifar10_images.Cifar10, monkeypatch: pytest.MonkeyPatch) -> Callable[..., DataTable]:
-    """Builds a set, photos from the small files."""
+def build(
+    small_cifar: cifar10_images.Cifar10, tables: dict[str, DataTable], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., DataTable]:
+    """Builds a set, photos from the small files; anew where a seed is given, else once for all tests."""
     monkeypatch.setattr("logit_correction.data.planted.read_cifar10", lambda root, download: small_cifar)
 
     def built(name: str, **options: Any) -> DataTable:
@@ -59,7 +67,10 @@ def build(small_cifar: cifar10_images.Cifar10, monkeypatch: pytest.MonkeyPatch) 
             options = {"rows": 400} | options
         if SETS[name].kind in ("texts", "people"):
             options = {"rows": 600} | options
-        return Planted(set=name, **options).build().check()
+        key = f"{name} {options}"
+        if "seed" in options or key not in tables:
+            tables[key] = Planted(set=name, **options).build().check()
+        return tables[key]
 
     return built
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from logit_correction.render.tables import comparison_table, to_console, to_markdown
+from logit_correction.render.tables import comparison_table, to_console
 
 
 def report(method: str, seed: int, minority: float | None, **changes: Any) -> dict[str, Any]:
@@ -53,14 +53,6 @@ def test_other_selections_follow_their_run() -> None:
 
 def test_no_runs_give_an_empty_table() -> None:
     assert len(comparison_table([])) == 0
-    assert to_markdown(comparison_table([])).count("\n") == 1
-
-
-def test_markdown_shows_per_cent_and_keeps_its_columns() -> None:
-    lines = to_markdown(comparison_table([report("a|b\nc", 1000, None)])).splitlines()
-    assert lines[0].startswith("| Method | Epochs | Seed | Average % | Group-balanced % | Worst group % |")
-    assert lines[2] == "| a\\|b c | 30 | 1000 | 90.0 | 71.0 | 20.0 | – | 99.9 | last |"
-    assert len(lines) == 3
 
 
 def printed(table: Any, width: int) -> str:

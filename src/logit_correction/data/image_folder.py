@@ -15,11 +15,8 @@ from logit_correction.data.records import Records, build_table, records_of_frame
 from logit_correction.data.splits import Splitting, split_name
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
-from logit_correction.data.tabular_io import files_within, read_frame, row_names, texts_of
+from logit_correction.data.tabular_io import file_column, files_within, read_frame, row_names, texts_of
 from logit_correction.types import InputError
-
-#: Columns of a metadata.csv that may hold the files' names, the first that is there.
-FILE_COLUMNS = ("path", "file", "filename", "file_name", "image", "img_filename", "image_id")
 
 
 class ImageFolder(DataSource):
@@ -95,9 +92,7 @@ class ImageFolder(DataSource):
     def _read_metadata(self, metadata: Path) -> tuple[Records, list[Path], Problems]:
         """Read the rows of a metadata.csv."""
         frame = read_frame(metadata)
-        column = next((name for name in FILE_COLUMNS if name in frame.columns), None)
-        if column is None:
-            raise InputError(f"{metadata} has no column {', '.join(FILE_COLUMNS)}: name the column of files so")
+        column = file_column(frame, metadata)
         split = self.split or ("split" if "split" in frame.columns else None)
         attributes = self.attributes or (["attribute"] if "attribute" in frame.columns else [])
         names = row_names(metadata, len(frame))

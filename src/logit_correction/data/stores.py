@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import mmap
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.types import Inputs
+from logit_correction.types import Inputs, ViewInputs
 
 
 class InputStore(Protocol):
@@ -35,6 +35,12 @@ class InputStore(Protocol):
 
     def to(self, device: torch.device | str) -> InputStore:
         """Return a store whose tensors lie on ``device``."""
+
+
+def as_views_see(store: InputStore, looks: Mapping[str, Any], encoded: InputStore | None = None) -> ViewInputs:
+    """Return rows as views may look at them: the inputs (or what an encoder made of them), images, and other forms."""
+    inputs = store if encoded is None else encoded
+    return ViewInputs(num_rows=len(store), inputs=inputs.fetch, images=store.images, **looks)
 
 
 def holds_bytes(store: InputStore) -> bool:

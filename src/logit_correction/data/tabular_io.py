@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 PARQUET = (".parquet", ".pq")
 SUFFIXES = (".csv", ".tsv", *PARQUET)
 
+#: Columns of a table that may hold the names of files, the first that is there.
+FILE_COLUMNS = ("path", "file", "filename", "file_name", "image", "img_filename", "image_id")
+
 
 def is_table(path: Path) -> bool:
     """Return whether a file is a table by its name."""
@@ -217,6 +220,18 @@ def as_text(value: Any) -> str | None:
         value = int(value)
     text = "" if type(value).__name__ in ("NAType", "NaTType") else str(value).strip()
     return text or None
+
+
+def file_column(frame: pd.DataFrame, table: Path) -> str:
+    """Return the column that holds the names of files.
+
+    Raises:
+        InputError: If there is none of the usual name.
+    """
+    column = next((name for name in FILE_COLUMNS if name in frame.columns), None)
+    if column is None:
+        raise InputError(f"{table} has no column {', '.join(FILE_COLUMNS)}: name the column of files so")
+    return column
 
 
 def files_within(

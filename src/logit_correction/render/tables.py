@@ -151,25 +151,8 @@ def _cells(table: pd.DataFrame) -> list[list[str]]:
     return [[_cell(str(name), row[name]) for name in table.columns] for row in table.to_dict("records")]
 
 
-def _headings(table: pd.DataFrame) -> list[str]:
-    return [heading(str(name)) + (" %" if name in ACCURACIES else "") for name in table.columns]
-
-
 def _is_number(table: pd.DataFrame, column: Any) -> bool:
     return column in ACCURACIES or pd.api.types.is_numeric_dtype(table[column])
-
-
-def to_markdown(table: pd.DataFrame) -> str:
-    """Return a table as Markdown, accuracies in per cent.
-
-    >>> print(to_markdown(pd.DataFrame({"method": ["LC"], "average": [0.912]})))
-    | Method | Average % |
-    | --- | ---: |
-    | LC | 91.2 |
-    """
-    rule = ["---:" if _is_number(table, name) else "---" for name in table.columns]
-    lines = [_headings(table), rule, *([text.replace("|", "\\|") for text in row] for row in _cells(table))]
-    return "\n".join("| " + " | ".join(" ".join(cell.split()) for cell in line) + " |" for line in lines)
 
 
 def _told(table: pd.DataFrame) -> str | None:

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from logit_correction.data.stores import as_views_see
 from logit_correction.data.table import DataSource
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.new_rows import Names, NewInputs, labelled, parts_of
 from logit_correction.training.estimates import estimate_rows
 from logit_correction.types import DataInfo
-from logit_correction.views.base import ViewInputs
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,7 @@ class FurtherRows:
             start += len(store)
             if len(own) < len(store):
                 continue  # too few labels, which is told with the number of all rows
-            seen = ViewInputs(num_rows=len(store), inputs=store.fetch, images=store.images, **looks)
-            estimate = estimate_rows(self.algorithm, own, seen)
+            estimate = estimate_rows(self.algorithm, own, as_views_see(store, looks))
             if estimate is None and not estimator.abstained:
                 raise InputError(f"{type(estimator).__name__} knows its training rows alone: estimate by Auto instead")
             found.append(np.full(len(own), -1) if estimate is None else estimate.attribute)

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from logit_correction.data.image_io import SUFFIXES
 from logit_correction.data.problems import Problems
-from logit_correction.data.tabular_io import files_within, is_table, read_frame, row_names, texts_of
+from logit_correction.data.tabular_io import file_column, files_within, is_table, read_frame, row_names, texts_of
 from logit_correction.errors import InputError
 from logit_correction.runs.new_rows import Names
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: Columns of a table that may hold the files' names, the first that is there.
-FILE_COLUMNS = ("path", "file", "filename", "image")
 
 
 def image_files(inputs: Sequence[Path]) -> list[Path]:
@@ -45,9 +42,7 @@ def listed_files(table: Path) -> tuple[pd.DataFrame, list[Path]]:
         InputError: If no column names files, or a file is missing or lies elsewhere; names the first ten rows.
     """
     frame = read_frame(table)
-    column = next((name for name in FILE_COLUMNS if name in frame.columns), None)
-    if column is None:
-        raise InputError(f"{table} has no column {', '.join(FILE_COLUMNS)}: name the column of files so")
+    column = file_column(frame, table)
     problems = Problems(str(table), row_names(table, len(frame)))
     files = files_within(table.parent, texts_of(frame, column), problems, column)
     problems.raise_if_any("error", hint="name files in the folder of the table")

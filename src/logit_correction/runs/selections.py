@@ -12,7 +12,7 @@ from logit_correction.evaluation.predictions import Predictions
 from logit_correction.runs import summary
 from logit_correction.training.estimates import estimate_split
 from logit_correction.training.fit import Fit
-from logit_correction.training.selection import rule_of
+from logit_correction.training.selection import clone_state, rule_of
 
 
 def unanswered(fit: Fit) -> list[str]:
@@ -30,7 +30,7 @@ def judge_selections(fit: Fit) -> tuple[dict[str, dict[str, Any]], Predictions]:
     Returns:
         Rule -> its ``selection`` and ``test`` blocks of the report; the first rule's predictions of the test rows.
     """
-    final = {name: v.clone() if hasattr(v, "clone") else v for name, v in fit.algorithm.state_dict().items()}
+    final = clone_state(fit.algorithm.state_dict())
     settled = fit.algorithm.attributes is None or fit.algorithm.attributes.settled
     blocks: dict[str, dict[str, Any]] = {}
     estimate = None

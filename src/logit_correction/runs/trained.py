@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from logit_correction.config import RunConfig
 from logit_correction.data.loading import evaluation_batch
-from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
 from logit_correction.data.table import DataSource
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
@@ -170,8 +170,7 @@ class TrainedRun(os.PathLike[str]):
             looks: In what other forms views may look at them; see ``DataSource.looks``.
         """
         encoded = self.encoded(store)
-        seen = ViewInputs(num_rows=len(store), inputs=encoded.fetch, images=store.images, **looks)
-        return self._probabilities(encoded), seen
+        return self._probabilities(encoded), as_views_see(store, looks, encoded)
 
     @torch.no_grad()
     def _probabilities(self, store: InputStore) -> NDArray[np.float32]:

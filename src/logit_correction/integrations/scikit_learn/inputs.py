@@ -16,7 +16,7 @@ from logit_correction.data import features
 from logit_correction.data.channels import Channels, channels_first
 from logit_correction.data.from_arrays import columns_of
 from logit_correction.data.problems import Problems
-from logit_correction.data.stores import ArrayStore, InputStore, SideBySide
+from logit_correction.data.stores import ArrayStore, InputStore, SideBySide, as_views_see
 from logit_correction.data.table_inputs import FIX
 from logit_correction.data.tabular_io import are_texts, row_names, texts_of
 from logit_correction.data.text import hashed_words, tokenize
@@ -59,7 +59,7 @@ class Rows:
     @property
     def views(self) -> ViewInputs:
         """The rows as views look at them."""
-        return ViewInputs(num_rows=len(self.store), inputs=self.store.fetch, images=self.store.images, **self.looks)
+        return as_views_see(self.store, self.looks)
 
 
 @dataclass(frozen=True)
