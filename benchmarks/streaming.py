@@ -85,13 +85,14 @@ def memory_of_an_epoch(table: DataTable, batch_size: int, workers: int) -> dict[
     """Walk through an epoch and note how much memory it takes beyond what was taken before."""
     loader = BatchLoader(table, "train", batch_size=batch_size, shuffle=True, workers=workers)
     next(iter(BatchLoader(table, "train", batch_size=2, shuffle=True).epoch()))  # imports what the augmentation needs
-    before, most, started = resident_mib(), [], time.perf_counter()
+    before, most, started, processor = resident_mib(), [], time.perf_counter(), time.process_time()
     for step, _ in enumerate(walk(loader, 0)):
         if step % 10 == 5:
             most.append(resident_mib() - before)
     seconds, half = time.perf_counter() - started, len(most) // 2
     return {
         "images a second": loader.num_rows / seconds,
+        "processor milliseconds an image, in this process": (time.process_time() - processor) / loader.num_rows * 1000,
         "MiB beyond the start, first half of the epoch": max(most[:half]),
         "MiB beyond the start, second half": max(most[half:]),
     }
@@ -127,7 +128,7 @@ def main() -> None:
     parser.add_argument("--side", type=int, default=500, help="pixels of the files' sides")
     parser.add_argument("--limit", type=float, default=0.1, help="GiB that may stay in memory")
     parser.add_argument("--batch_size", type=int, default=32)
-    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=6, help="of ResNet-18; 0 leaves it out")
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--augment", default="resized-crop-flip")
     parser.add_argument("--shards", action="store_true", help="tar files in place of the kept file")
@@ -139,20 +140,22 @@ def main() -> None:
         if options.shards:
             write_shards(Path(folder) / "files", Path(folder))
             source = ImageShards(f"{folder}/images-*.tar", augment=options.augment)
-        before, started = resident_mib(), time.perf_counter()
+        before, started, processor = resident_mib(), time.perf_counter(), time.process_time()
         table = source.build()
-        seconds = time.perf_counter() - started
+        seconds, read = time.perf_counter() - started, time.process_time()
         assert isinstance(table.inputs, StreamedImages), "raise --images or lower --limit"
         figures: dict[str, object] = {
             "inputs": location_of(table.inputs),
             "reading": {
                 "files a second": options.images / seconds,
+                "processor milliseconds a file": (read - processor) / options.images * 1000,
                 "MiB beyond the start, afterwards": resident_mib() - before,
             },
         }
         for workers in options.workers:
             epoch = memory_of_an_epoch(table, options.batch_size, workers)
-            figures[f"workers {workers}"] = epoch | waiting(table, options.batch_size, workers, options.steps)
+            steps = waiting(table, options.batch_size, workers, options.steps) if options.steps else {}
+            figures[f"workers {workers}"] = epoch | steps
         print(json.dumps(figures, indent=1))
 
 

@@ -155,7 +155,7 @@ def test_wrong_options_are_found_before_the_first_run(command: Any, write_grid: 
         (("--seeds", "-1"), "--seeds is -1"),
         (("--gpus-per-run", "-1", "--executor", "ray"), "--gpus-per-run is -1.0"),
         (("--gpus-per-run", "1"), "--gpus-per-run is for --executor ray"),
-        (("--executor", "slurm"), "must be one of"),
+        (("--executor", "cloud"), "must be one of"),
         (("--also", "missing"), "--also missing is not a folder"),
     ],
 )

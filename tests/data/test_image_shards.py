@@ -183,6 +183,12 @@ def test_bad_samples_are_named_or_left_out(folder: Path) -> None:
     assert sum(map(len, skipping.split.values())) == 40 and "7 bad rows were left out" in skipping.notes[0]
 
 
+def test_an_image_file_of_any_size_is_not_read_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "MOST_OF_IMAGE", 60)
+    with pytest.raises(InputError, match=r"train-000\.tar/0000: has an image file of \d\d bytes, more than 60"):
+        source(folder).build()
+
+
 @pytest.mark.parametrize("said", [b"[1]", b"{", b'{"kind": [1, 2]}', b"[" * 100_000])
 def test_json_of_another_form_is_a_bad_row(folder: Path, said: bytes) -> None:
     source_ = bad(folder, [("x.json", said), ("x.png", picture(1))])

@@ -175,3 +175,5 @@ def test_memory_for_many_groups_is_that_of_rows_and_groups() -> None:
     membership = group_membership(label, label % 1000, 2000, 1000, sparse=True)  # 200 GB if it were dense
     assert group_count(membership).sum() == len(label)
     assert worst_group_accuracy(torch.where(label == 7, 8, label), label, membership) == 0
+    part = torch.arange(10_000)
+    assert torch.equal(group_count(membership.index_select(0, part)), group_count(membership) // 10)

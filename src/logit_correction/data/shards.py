@@ -28,7 +28,10 @@ VERSION = 1
 #: Most shards that braces may stand for, and most bytes of a label or of what is written beside an image.
 MOST_SHARDS, MOST_BYTES = 1_000_000, 2**20
 
-_RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+#: Most bytes of an image file, which is read whole before it is decoded.
+MOST_OF_IMAGE = 2**28
+
+_RANGE = re.compile(r"\{(\d{1,18})\.\.(\d{1,18})\}")
 
 
 def shard_files(shards: Sequence[str], option: str) -> list[Path]:
@@ -170,6 +173,9 @@ def _take(
         if sample.length:
             sample.fault = sample.fault or "holds several images"
         sample.offset, sample.length = member.offset_data, member.size
+        if member.size > MOST_OF_IMAGE:
+            sample.fault = f"has an image file of {member.size:,} bytes, more than {MOST_OF_IMAGE:,}"
+            return
         try:
             check_whole(opened, size)  # type: ignore[arg-type]
         except Exception as error:  # SyntaxError is among them

@@ -54,7 +54,7 @@ def group_members(membership: Tensor) -> tuple[Tensor, Tensor]:
     >>> group_members(torch.tensor([[True, False], [True, True]]))
     (tensor([0, 1, 1]), tensor([0, 0, 1]))
     """
-    row, group = membership.indices() if membership.is_sparse else membership.nonzero().unbind(1)
+    row, group = membership.coalesce().indices() if membership.is_sparse else membership.nonzero().unbind(1)
     return row, group
 
 

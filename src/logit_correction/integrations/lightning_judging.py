@@ -96,7 +96,9 @@ class JudgedModule(LightningModule):
         if any(rule.needs_estimate for rule in self.scored.values()):
             estimate = estimate_split(self.algorithm, self.table, "valid")
             estimate = estimate and replace(estimate, attribute=estimate.attribute[:count])
-        groups = None if self.valid_groups is None else self.valid_groups[:count]
+        groups = self.valid_groups
+        if groups is not None and count < len(groups):  # sparse ones cannot be sliced
+            groups = groups.index_select(0, torch.arange(count))
         label = self.table.label[self.table.split["valid"]][:count]
         return ValidationRows(prediction, label, info.num_labels, groups, estimate)
 
