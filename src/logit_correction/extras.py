@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import ModuleType
 
 from logit_correction.errors import MissingPackage
@@ -35,28 +31,3 @@ def needed(package: str, what: str, extra: str, otherwise: str = "") -> ModuleTy
     except ModuleNotFoundError as error:
         command = f"`pip install 'logit-correction[{extra}]'`"
         raise MissingPackage(f"{what} needs {error.name}: {command}{otherwise}") from error
-
-
-@contextmanager
-def version_only(package: str) -> Iterator[None]:
-    """Have a package that others import merely to ask for its version stand aside with that version alone.
-
-    >>> import sys
-    >>> with version_only("pytest"):
-    ...     sys.modules["pytest"].__version__ > "7"
-    True
-    """
-    try:
-        version = None if package in sys.modules else importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        version = None
-    if version is None:
-        yield
-        return
-    stand_in = sys.modules[package] = ModuleType(package)
-    vars(stand_in)["__version__"] = version
-    try:
-        yield
-    finally:
-        if sys.modules.get(package) is stand_in:
-            del sys.modules[package]

@@ -19,6 +19,7 @@ from logit_correction.cli import main
 #: A data source whose last batch of 16 has 15 rows, which do not part evenly; methods that keep each process's state.
 MODULE = """
 import os
+import time
 from dataclasses import replace
 import torch
 from logit_correction.data.stores import ArrayStore
@@ -32,6 +33,7 @@ from logit_correction.methods.staged_lc import StagedLC
 
 class Source(DataSource):
     def build(self) -> DataTable:
+        time.sleep(0.3 * int(os.environ.get("LOCAL_RANK", "0")))  # no process writes before the others have looked
         label = torch.arange(128) % 2
         attribute = torch.where(torch.arange(128) % 10 < 9, label, 1 - label)
         values = torch.randn((128, 6), generator=torch.Generator().manual_seed(0))
@@ -179,7 +181,7 @@ def both(folder: Path) -> Path:
     finally:
         for process in processes:
             process.kill()
-    assert [process.returncode for process in processes] == [0, 0], told
+    assert [process.returncode for process in processes] == [0, 0], "\n".join(told)
     return folder
 
 

@@ -11,7 +11,6 @@ import torch
 
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data.table import SPLITS, DataSource, DataTable
-from logit_correction.extras import version_only
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.networks import factory
 from logit_correction.runs.parts import checked
@@ -90,9 +89,8 @@ def build_fabric(config: TrainingConfig, loggers: Any = ()) -> Fabric:
     """Return Fabric for the devices and the precision, with its processes started."""
     import warnings
 
-    with version_only("torchmetrics"):  # with it come transformers and torchvision, half of a small run's time
-        from lightning_fabric import Fabric
-        from lightning_fabric.strategies import DDPStrategy
+    from lightning_fabric import Fabric
+    from lightning_fabric.strategies import DDPStrategy
 
     if config.threads:
         torch.set_num_threads(config.threads)

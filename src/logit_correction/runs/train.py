@@ -130,6 +130,7 @@ def _train_into(
 ) -> Path:
     """Train and write; the folder is locked."""
     fabric = build_fabric(config.training)
+    fabric.barrier()  # each process has found the folder free before the first one writes into it
     display = display if display is not None and fabric.is_global_zero else Display()
     loggers = Loggers(chosen_loggers(config.training) if fabric.is_global_zero else (), out, display.say)
     if fabric.is_global_zero:
