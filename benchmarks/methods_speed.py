@@ -45,6 +45,7 @@ from logit_correction.registry import resolve
 from logit_correction.runs.train import training_rows
 
 LABELS, TEXT = 10, 32
+NETWORKS = ("MLP", "ResNet18", "transformer")
 
 
 def make_table(store: InputStore, rows: int) -> DataTable:
@@ -166,6 +167,7 @@ def main() -> None:
     parser.add_argument(
         "--rounds", type=int, default=40, help="rounds of the steps of the MLP; a quarter of the others"
     )
+    parser.add_argument("--networks", nargs="*", choices=NETWORKS, default=NETWORKS, help="those whose steps are timed")
     parser.add_argument("--epochs", type=int, default=3, help="rounds of epochs beside SpuCo; 0 leaves them out")
     parser.add_argument("--resnet_batch", type=int, default=64, help="rows of a step of ResNet-18")
     parser.add_argument("--data_root", help="folder that holds MNIST/raw; by default LOGIT_CORRECTION_DATA")
@@ -181,14 +183,16 @@ def main() -> None:
         "torch": torch.__version__,
         "load": os.getloadavg()[0],
     }
-    others = max(options.rounds // 4, 1)
-    mlp = compare_methods("A step: MLP, batch 256", lambda info: MLP(info, HIDDEN), images(28, BATCH), options.rounds)
-    title = f"A step: ResNet-18, 32 pixels, batch {options.resnet_batch}"
-    resnet = compare_methods(title, ResNet18, images(32, options.resnet_batch), others)
-    run |= {"MLP": mlp, "ResNet18": resnet}
-    with tempfile.TemporaryDirectory() as folder:
-        title = f"A step: transformer, 2 layers of 128, {TEXT} tokens, batch 32"
-        run["transformer"] = compare_methods(title, small_transformer(folder), texts(32), options.rounds)
+    if "MLP" in options.networks:
+        title, table = f"A step: MLP, batch {BATCH}", images(28, BATCH)
+        run["MLP"] = compare_methods(title, lambda info: MLP(info, HIDDEN), table, options.rounds)
+    if "ResNet18" in options.networks:
+        title, table = f"A step: ResNet-18, 32 pixels, batch {options.resnet_batch}", images(32, options.resnet_batch)
+        run["ResNet18"] = compare_methods(title, ResNet18, table, max(options.rounds // 4, 1))
+    if "transformer" in options.networks:
+        with tempfile.TemporaryDirectory() as folder:
+            title, table = f"A step: transformer, 2 layers of 128, {TEXT} tokens, batch 32", texts(32)
+            run["transformer"] = compare_methods(title, small_transformer(folder), table, options.rounds)
     if options.epochs:
         table, run["data"] = load_table(options.data_root)
         run["epochs"] = compare_epochs(table, options.epochs)
