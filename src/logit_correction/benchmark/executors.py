@@ -6,6 +6,7 @@ import importlib
 import os
 import threading
 import time
+import warnings
 from abc import ABC, abstractmethod
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
@@ -90,6 +91,8 @@ class _Worker:
     def __init__(self) -> None:
         from joblib.externals.loky import ProcessPoolExecutor
 
+        # A process whose memory has grown by a run is replaced by joblib, which is meant and nothing to warn of.
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
         there, self._here = Pipe(duplex=False)
         self._pool = ProcessPoolExecutor(1, initializer=begin, initargs=(there,), env=ENVIRONMENT)
         self._pool.submit(int)  # starts the process, which takes a while to get ready
