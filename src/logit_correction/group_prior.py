@@ -166,14 +166,9 @@ class GroupPrior(nn.Module):
         """Take another number of attribute values, as known only when they have been read; forgets what there was."""
         if num_attributes == self.num_attributes:
             return
-        fresh = GroupPrior(
-            self.num_labels,
-            num_attributes,
-            estimator=self.estimator,
-            averaging=self.averaging,
-            momentum=self.momentum,
-            floor=self.floor,
-        ).to(self.table.device)
+        options: dict[str, Any] = {"estimator": self.estimator, "averaging": self.averaging}
+        options |= {"momentum": self.momentum, "floor": self.floor}
+        fresh = GroupPrior(self.num_labels, num_attributes, **options).to(self.table.device)
         self.num_attributes = num_attributes
         self._buffers.update(fresh.named_buffers())
 
@@ -230,10 +225,9 @@ class GroupPrior(nn.Module):
         else:
             if attribute is None:
                 attribute = posterior.argmax(dim=1)
+            value = posterior.gather(1, attribute.unsqueeze(1)).squeeze(1)
             if self.estimator == "cell":
                 value = self._label_probability(label, posterior, label_probability)
-            else:
-                value = posterior.gather(1, attribute.unsqueeze(1)).squeeze(1)
             sums, counts = cell_sums(label, attribute, value, self.num_labels, self.num_attributes)
         sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
         return sums, counts
@@ -243,9 +237,7 @@ class GroupPrior(nn.Module):
         if label_probability is not None:
             return label_probability.to(posterior.dtype)
         if self.num_labels != self.num_attributes:
-            raise ValueError(
-                "The 'cell' estimator needs label_probability where labels and attributes differ in number."
-            )
+            raise ValueError("'cell' needs label_probability where labels and attributes differ in number.")
         return posterior.gather(1, label.unsqueeze(1)).squeeze(1)
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from logit_correction.data import tabular_io
 from logit_correction.data.problems import Problems
-from logit_correction.data.tabular_io import ChosenNames, files_within, read_frame, row_names
+from logit_correction.data.row_names import ChosenNames, row_names
+from logit_correction.data.tabular_io import files_within, read_frame
 from logit_correction.errors import InputError
 
 

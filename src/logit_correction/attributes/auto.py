@@ -139,10 +139,8 @@ class Auto(HeadsOnViews):
         if self.predictions is not None:
             others = rows.held_out
             if not len(self._answered.of(rows)[0]) and (others is None or not len(self._answered.of(others)[0])):
-                raise InputError(
-                    f"{self.predictions} tells of no training and no validation row: its column {self._answered.key} "
-                    f"names none of them"
-                )
+                key = self._answered.key
+                raise InputError(f"{self.predictions} tells of no training or validation row by its column {key}")
         fold = looked_at(len(rows.label), self.most_rows, FOLDS, make_generator(self.seed, "looked at"))
         self.register_buffer("fold", fold, persistent=False)
 

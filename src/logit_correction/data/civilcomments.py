@@ -11,10 +11,11 @@ from torch import Tensor
 
 from logit_correction.data import published
 from logit_correction.data.problems import Problems
+from logit_correction.data.row_names import row_names
 from logit_correction.data.scoring import Scoring
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
-from logit_correction.data.tabular_io import check_columns, read_frame, row_names
+from logit_correction.data.tabular_io import check_columns, read_frame
 from logit_correction.data.text import TextForm
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ from logit_correction.data.image_files import image_store
 from logit_correction.data.image_io import SUFFIXES, Fit
 from logit_correction.data.problems import OnBadRows, Problems, format_faults
 from logit_correction.data.records import Records, build_table, records_of_frame
+from logit_correction.data.row_names import row_names
 from logit_correction.data.splits import Splitting, split_name
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
-from logit_correction.data.tabular_io import file_column, files_within, read_frame, row_names, texts_of
+from logit_correction.data.tabular_io import file_column, files_within, read_frame, texts_of
 from logit_correction.types import InputError
 
 

@@ -13,11 +13,13 @@ from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.image_io import Fit
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.records import build_table, records_of_frame
+from logit_correction.data.row_names import row_names
 from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
-from logit_correction.data.table_inputs import FIX, Features, ImageFiles, InputColumns, Texts
-from logit_correction.data.tabular_io import check_columns, read_frame, row_names
+from logit_correction.data.table_features import Features
+from logit_correction.data.table_inputs import FIX, ImageFiles, InputColumns, Texts
+from logit_correction.data.tabular_io import check_columns, read_frame
 from logit_correction.data.text import TextForm
 from logit_correction.types import InputError
 

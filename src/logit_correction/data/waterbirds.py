@@ -9,8 +9,9 @@ from logit_correction.data import published
 from logit_correction.data.augment import AugmentationName
 from logit_correction.data.problems import Problems
 from logit_correction.data.published import PublishedImages
+from logit_correction.data.row_names import row_names
 from logit_correction.data.table import DataTable
-from logit_correction.data.tabular_io import files_within, read_frame, row_names
+from logit_correction.data.tabular_io import files_within, read_frame
 
 #: Rows per label (landbird, waterbird) and attribute (land, water).
 COUNTS: dict[str, published.Counts] = {

@@ -19,6 +19,7 @@ from logit_correction.functional.losses import (
     logit_corrected_cross_entropy,
     margin,
 )
+from logit_correction.functional.mixed_prior import partner_prior, partner_prior_of
 from logit_correction.functional.mixup import (
     MixupForm,
     choose_partner,
@@ -27,8 +28,6 @@ from logit_correction.functional.mixup import (
     independent_partner,
     mix,
     mixup_partner,
-    partner_prior,
-    partner_prior_of,
     ramp_up,
 )
 from logit_correction.functional.prior import cell_sums, count_prior, joint_prior

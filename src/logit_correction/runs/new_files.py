@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from logit_correction.data.image_io import SUFFIXES
 from logit_correction.data.problems import Problems
-from logit_correction.data.tabular_io import file_column, files_within, is_table, read_frame, row_names, texts_of
+from logit_correction.data.row_names import row_names
+from logit_correction.data.tabular_io import file_column, files_within, is_table, read_frame, texts_of
 from logit_correction.errors import InputError
 from logit_correction.runs.new_rows import Names
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from logit_correction.config import RunConfig
+from logit_correction.data.row_names import ChosenNames
 from logit_correction.data.table import SPLITS, DataTable
-from logit_correction.data.tabular_io import ChosenNames
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock
