@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from logit_correction.attributes.signs import Signs
-from logit_correction.views.base import EVERYTHING
+from logit_correction.views.base import EVERYTHING, phrase
 
 Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
 
@@ -115,11 +115,11 @@ def conclude(signs: list[Signs], num_labels: int, thresholds: Thresholds = Thres
         return Evidence("shortcut", chosen.views, signs, told(chosen))
     if apart:
         chosen = max(apart, key=lambda one: one.accuracy)
-        honest = f"with {num_labels} labels an honest difference of {chosen.view} looks the same: a person must say"
+        honest = f"with {num_labels} labels an honest difference of {chosen.short} looks the same: a person must say"
         return Evidence("cannot tell", [], signs, f"{told(chosen)}, but {honest}")
     if followed:
         chosen = max(followed, key=lambda one: one.accuracy)
-        wrong = f"the network cannot tell these rows from true ones of what {chosen.view} says: labels may be wrong"
+        wrong = f"the network cannot tell these rows from true ones of what {chosen.short} says: labels may be wrong"
         return Evidence("cannot tell", [], signs, f"{told(chosen)}, but {wrong}")
     if there:
         chosen = max(enough or there, key=lambda one: one.accuracy)
@@ -147,14 +147,16 @@ def percent(share: float | None) -> str:
 
 
 def _alone(one: Signs) -> str:
-    return f"{one.view} alone is right in {percent(one.accuracy)}, the whole network in {percent(one.network_accuracy)}"
+    network = percent(one.network_accuracy)
+    return f"{phrase(one.views)} alone is right in {percent(one.accuracy)}, the whole network in {network}"
 
 
 def _follows(one: Signs) -> str:
+    view = one.short
     if not one.rows:
-        return f"in no row is {one.view} sure of another label"
+        return f"in no row is {view} sure of another label"
     with_view, with_label = percent(one.follows_view), percent(one.follows_label)
     return (
-        f"where {one.view} and label disagree, {ORDINARY} goes with {one.view} in {with_view} of "
+        f"where {view} and label disagree, {ORDINARY} goes with {view} in {with_view} of "
         f"{one.rows} rows and with the label in {with_label}"
     )

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from logit_correction.attributes.statistics import information_of, ratio_interval, told_apart
 from logit_correction.functional import wilson_interval
+from logit_correction.views.base import phrase
 
 #: Pairs of labels that are listed.
 MOST_PAIRS = 20
@@ -70,6 +71,11 @@ class Signs:
     def views(self) -> list[str]:
         """The names of the views."""
         return self.view.split(" + ")
+
+    @property
+    def short(self) -> str:
+        """What a sentence calls them."""
+        return phrase(self.views, False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; None for what there is no figure of, which JSON has no number for."""

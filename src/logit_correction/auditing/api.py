@@ -154,7 +154,7 @@ def _summary(searched: Searched, frame: pd.DataFrame, said: bool) -> dict[str, A
     assert evidence is not None
     names = [str(name) for name in table.label_names]
     train = frame[frame["split"] == "train"]
-    labels = figures.by_label(frame, searched.view, names, evidence["verdict"])
+    labels = figures.by_label(frame, evidence["views"], names, evidence["verdict"])
     cost, would_change = figures.cost(frame), "" if said else figures.would_change(evidence)
     if run_of(searched) is not None:  # a classifier that was given need not be an ordinary one
         evidence = evidence | {"sentence": _of_examined(evidence["sentence"])}

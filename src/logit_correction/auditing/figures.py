@@ -11,7 +11,7 @@ import pandas as pd
 from logit_correction.attributes.evidence import CHANCE, ORDINARY, RICH, Thresholds, percent
 from logit_correction.attributes.signs import CONFIDENCE
 from logit_correction.functional import wilson_interval
-from logit_correction.views.base import EVERYTHING
+from logit_correction.views.base import EVERYTHING, phrase
 
 #: Who is judged: column of the rows -> name.
 WHO = {"network": "ordinary classifier", "fixed": "LC"}
@@ -20,21 +20,23 @@ WHO = {"network": "ordinary classifier", "fixed": "LC"}
 DRAWS = 1000
 
 
-def by_label(frame: pd.DataFrame, view: str | None, label_names: Sequence[str], verdict: str) -> list[dict[str, Any]]:
+def by_label(
+    frame: pd.DataFrame, views: Sequence[str], label_names: Sequence[str], verdict: str
+) -> list[dict[str, Any]]:
     """Return for each label whether the classifier leans on the view: a verdict, figures and one plain sentence.
 
     Args:
         frame: The rows.
-        view: The view of the shortcut; None where there is none.
+        views: The views of the shortcut; none where there is none.
         label_names: L names.
         verdict: That of the whole data set.
     """
-    thresholds = Thresholds()
+    thresholds, view = Thresholds(), phrase(views, False)
     found = []
     for name in label_names:
         own = frame[frame["label"] == name]
         entry: dict[str, Any] = {"label": name, "rows": int((own["split"] == "train").sum())}
-        if view is None:
+        if not views:
             found.append(entry | {"verdict": verdict, "sentence": f"{name}: {verdict}"})
             continue
         conflicting = own[(own["split"] == "train") & own["conflicting"].eq(True)]
@@ -146,7 +148,7 @@ def would_change(evidence: Mapping[str, Any]) -> str:
     """Say what would change the verdict, in one sentence."""
     thresholds, verdict = Thresholds(), evidence["verdict"]
     if verdict == "shortcut":
-        names = " and ".join(evidence["views"])
+        names = phrase(evidence["views"])
         return (
             f"If {names} is a reason for the label rather than an accident of how the data came about, it is no "
             f"shortcut: say so by --legitimate."
@@ -155,36 +157,35 @@ def would_change(evidence: Mapping[str, Any]) -> str:
     if not narrow:
         return "Inputs that can be looked at as images, texts, columns or files: of others there are no views."
     best = max(narrow, key=lambda one: one["ratio"] or 0.0)
+    view = phrase(best["view"].split(" + "), False)
     wanted = thresholds.rich_ratio if best["breadth"] >= RICH else thresholds.ratio
     if (best["ratio"] or 0) < wanted:
         return (
             f"It would be called a shortcut if a narrow view alone were right nearly as often as the whole network: "
-            f"{best['view']}, the nearest, reaches {percent(best['ratio'])} of it and would need {percent(wanted)}."
+            f"{view}, the nearest, reaches {percent(best['ratio'])} of it and would need {percent(wanted)}."
         )
     if best["rows"] < thresholds.least_rows:
         return (
-            f"More rows where {best['view']} and label disagree: there are {best['rows']}, and fewer "
+            f"More rows where {view} and label disagree: there are {best['rows']}, and fewer "
             f"than {thresholds.least_rows} are too few to correct by. A person who knows says so by --shortcut or "
             "--legitimate."
         )
     if (best["information"] or 0) < thresholds.information:
         return (
-            f"It would be called a shortcut if {best['view']} alone left less of the label open: it takes away "
+            f"It would be called a shortcut if {view} alone left less of the label open: it takes away "
             f"{percent(best['information'])} of it, and a shortcut at least {percent(thresholds.information)}."
         )
     if (best["follows_low"] or 0) >= thresholds.follows and (best["told_apart_low"] or 0) <= CHANCE:
         return (
-            f"The rows where {best['view']} and label disagree may just be mislabelled: look at those in rows.csv. If "
+            f"The rows where {view} and label disagree may just be mislabelled: look at those in rows.csv. If "
             "their labels are right, it is a shortcut: say so by --shortcut."
         )
     if (best["follows_low"] or 0) < thresholds.follows:
         return (
-            f"It would be called a shortcut if {ORDINARY} went with {best['view']} where it disagrees "
+            f"It would be called a shortcut if {ORDINARY} went with {view} where it disagrees "
             f"with the label: it does in {percent(best['follows_view'])} of {_rows(best['rows'])}."
         )
-    return (
-        f"A person's word: --shortcut if {best['view']} is an accident, --legitimate if it is a reason for the label."
-    )
+    return f"A person's word: --shortcut if {view} is an accident, --legitimate if it is a reason for the label."
 
 
 def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -205,10 +206,10 @@ def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
         views = max(alike, key=lambda one: one["accuracy"])["view"].split(" + ") if alike else []
     if not views or not evidence["signs"]:
         return None
-    names = " and ".join(views)
+    names, short = phrase(views), phrase(views, False)
     verb = "is" if len(views) == 1 else "are"
     what = f"{names[0].upper()}{names[1:]} {verb} nearly enough to tell the label"
-    return {"views": views, "text": f"{what}. {verb.capitalize()} {names} a reason for the label, or an accident?"}
+    return {"views": views, "text": f"{what}. {verb.capitalize()} {short} a reason for the label, or an accident?"}
 
 
 def _rows(count: int) -> str:

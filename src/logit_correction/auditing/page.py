@@ -12,6 +12,7 @@ from logit_correction.render.evidence import block, sentence_of
 from logit_correction.render.formatting import format_list
 from logit_correction.render.html import template
 from logit_correction.render.image_uris import checked_uri
+from logit_correction.views.base import phrase
 
 _TEMPLATE = "audit.html.j2"
 
@@ -42,7 +43,7 @@ def render_page(found: Mapping[str, Any], folder: Path) -> str:
         folder: Folder of the audit, for the commands.
     """
     evidence = found["evidence"]
-    views = format_list([str(name) for name in found["views"]])
+    views = phrase([str(name) for name in found["views"]])
     return template(_TEMPLATE).render(
         title=f"Audit of {found['data']['name']}",
         headline=headline(found),
@@ -61,7 +62,7 @@ def render_page(found: Mapping[str, Any], folder: Path) -> str:
 
 def headline(found: Mapping[str, Any]) -> str:
     """Return the answer in one short sentence: is there a shortcut, or does a given classifier lean on it?"""
-    views, labelled = format_list([str(name) for name in found["views"]]), found.get("labelled")
+    views, labelled = phrase([str(name) for name in found["views"]]), found.get("labelled")
     if labelled and labelled["confirmed"]:
         return f"A shortcut, confirmed by a person{': ' + views if views else ''}."
     if found["examined"] and views:

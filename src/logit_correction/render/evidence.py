@@ -9,6 +9,7 @@ from typing import Any
 
 from logit_correction.render.formatting import NBSP, format_list, format_percent, is_missing
 from logit_correction.render.style import shorten
+from logit_correction.views.base import phrase
 
 #: So many views are listed, the others are counted.
 MOST_VIEWS = 12
@@ -47,7 +48,7 @@ def found_shortcut(evidence: Mapping[str, Any] | None) -> bool | None:
 
 def views_of(evidence: Mapping[str, Any]) -> str:
     """Return the names of the views that were corrected by, as a reader lists them."""
-    return format_list([str(name) for name in _names(evidence)]) or "a view"
+    return phrase([str(name) for name in _names(evidence)]) or "a view"
 
 
 def answer(evidence: Mapping[str, Any]) -> str:

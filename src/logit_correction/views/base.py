@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 from torch import Tensor
 
 from logit_correction.types import CHUNK, ViewInputs
 
-__all__ = ["CHUNK", "EVERYTHING", "View", "ViewInputs"]
+__all__ = ["CHUNK", "EVERYTHING", "View", "ViewInputs", "phrase"]
 
 #: Breadth of a view that sees everything.
 EVERYTHING = 3
@@ -56,3 +57,18 @@ class View(ABC):
     @abstractmethod
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return the features of all rows, (N, F) float32 and finite; not yet scaled."""
+
+
+def phrase(views: Sequence[str], members: bool = True) -> str:
+    """Return what a sentence calls views; those of one family by its name, with or without the members.
+
+    >>> phrase(["colour"]), phrase(["colour", "border"]), phrase(["places:1,1", "places:4,4"])
+    ('colour', 'colour and border', 'places (1,1; 4,4)')
+    >>> phrase(["places:1,1", "places:4,4"], members=False), phrase(["places:1,1"], members=False)
+    ('places', 'places:1,1')
+    """
+    families = {name.partition(":")[0] for name in views}
+    if len(views) < 2 or len(families) > 1:
+        return " and ".join(views)
+    family = families.pop()
+    return f"{family} ({'; '.join(name.partition(':')[2] for name in views)})" if members else family
