@@ -150,14 +150,15 @@ def draw(found: dict[str, dict[str, dict[str, float]]], file: Path) -> None:
     """Draw a panel for each size."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(found), figsize=(4.2 * len(found), 4), squeeze=False)
+    figure, axes = plt.subplots(1, len(found), figsize=(4.2 * len(found), 4.6), squeeze=False)
     for panel, (title, lines) in zip(axes[0], found.items(), strict=True):
         for name, seconds in lines.items():
             x, y = [int(size) for size in seconds], list(seconds.values())
             panel.loglog(x, y, marker="o", markersize=3, label=f"{name}: {slope(seconds):.2f}")
         panel.set_xlabel(title)
         panel.grid(True, which="major", linewidth=0.4)
-        panel.legend(fontsize=7, title="slope at the end", title_fontsize=7)
+        legend = {"fontsize": 7, "title": "slope at the end", "title_fontsize": 7, "frameon": False, "ncols": 2}
+        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), **legend)
     axes[0][0].set_ylabel("processor seconds (memory: GB)")
     figure.tight_layout()
     figure.savefig(file, dpi=110)

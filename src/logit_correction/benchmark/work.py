@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from logit_correction.config import RunConfig
 
 State = Literal["done", "failed", "held", "stopped"]
+
+#: What every run imports. Where its first run does so, joblib takes the memory for a leak and replaces the process.
+IMPORTED = (
+    *("lightning_fabric.strategies", "pandas", "pyarrow.parquet", "sklearn.linear_model"),
+    "logit_correction.runs.train",
+)
 
 #: Processes of a run that has several of its own.
 _apart: list[subprocess.Popen[bytes]] = []
@@ -71,7 +78,8 @@ def begin(parent: Connection) -> None:
             os._exit(0)
 
     threading.Thread(target=listen, name="parent", daemon=True).start()
-    import logit_correction.runs.train  # noqa: F401  (while the parent still looks for a job)
+    for name in IMPORTED:  # while the parent still looks for a job
+        importlib.import_module(name)
 
 
 def perform(job: Job) -> Outcome:
