@@ -1,7 +1,7 @@
 """What the search for a shortcut concludes on the data of a grid, without the training that follows it.
 
     python benchmarks/verdicts.py shortcut-free planted --out verdicts.csv            # all columns, one seed
-    python benchmarks/verdicts.py planted --columns "control" --seeds 3 --out verdicts.csv
+    python benchmarks/verdicts.py planted --columns control --seeds 3 --out verdicts.csv
 
 The search is that of the grid's row ``--row``, an LC by default, and the same as in ``train``: no attribute label is
 read, of any split. Where the verdict is not ``shortcut`` LC trains as ERM does, so nothing else has to be measured.
@@ -34,7 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("grids", nargs="+", help="shipped grids by name, or files")
     parser.add_argument("--row", default="LC", help="the row of the grid whose search it is")
-    parser.add_argument("--columns", default="", help="a text that the names of the columns have in them")
+    parser.add_argument("--columns", nargs="+", default=[""], help="texts of which the name of a column has one in it")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("verdicts.csv"))
     options = parser.parse_args()
@@ -44,7 +44,9 @@ def main() -> None:
         (grid, cell)
         for grid in options.grids
         for cell in read(grid, options.seeds).cells(Path())
-        if cell.row == options.row and options.columns in cell.column and (grid, cell.column, cell.seed) not in told
+        if cell.row == options.row
+        and any(text in cell.column for text in options.columns)
+        and (grid, cell.column, cell.seed) not in told
     ]
     for number, (grid, cell) in enumerate(cells, 1):
         started = time.monotonic()
