@@ -21,13 +21,20 @@ EXAMPLES = {
     "lightning_module": "lightning",
     "transformers_trainer": "accelerate",
     "timm_model": "timm",
+    "group_metrics": "torchmetrics",
+    "tracking": "tensorboard",
+    "export_onnx": "onnxruntime",
+    "serve_rows": "torch",
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_runs(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_example_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip(EXAMPLES[name])
+    monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     with torch.random.fork_rng(devices=[]):
         figures = importlib.import_module(name).main(epochs=1, seed=0)
