@@ -104,7 +104,7 @@ def test_offsets_are_the_log_odds_of_the_groups(planted: tuple) -> None:
     [
         ("xgboost", "XGBClassifier", {"n_jobs": 1}, "base_margin"),
         ("lightgbm", "LGBMClassifier", {"n_jobs": 1, "verbose": -1}, "init_score"),
-        ("catboost", "CatBoostClassifier", {"thread_count": 1, "silent": True, "allow_writing_files": False}, "baseline"),
+        ("catboost", "CatBoostClassifier", {"silent": True, "allow_writing_files": False}, "baseline"),
     ],
 )
 def test_boosters_take_offsets(library: str, name: str, options: dict, argument: str, planted: tuple) -> None:
