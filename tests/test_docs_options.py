@@ -22,7 +22,7 @@ TRAINING = {field.name: field.default for field in fields(TrainingConfig) if fie
 #: Options of other programs that the docs show.
 OTHERS = {
     *("extra", "system", "site", "no", "upgrade", "editable", "strict", "check"),
-    *("index_url", "no_index", "find_links", "dest"),  # pip
+    *("index_url", "no_index", "find_links", "wheel_dir"),  # pip
     *("tag", "rm", "volume"),  # docker
     *("nnodes", "nproc_per_node", "rdzv_backend", "rdzv_endpoint"),  # torchrun
     *("ntasks_per_node", "array", "signal"),  # SLURM

@@ -56,6 +56,11 @@ def test_the_page_names_every_example() -> None:
     assert named == set(EXAMPLES)
 
 
+def test_the_site_shows_every_example() -> None:
+    pages = "".join((ROOT / "docs" / page).read_text() for page in ("integrations.md", "scikit-learn.md"))
+    assert set(re.findall(r'--8<-- "examples/(\w+)\.py"', pages)) == {*EXAMPLES, "scikit_learn_pipeline"}
+
+
 def test_an_example_is_no_longer_than_a_page() -> None:
     lines = {path.name: len(path.read_text().splitlines()) for path in (ROOT / "examples").glob("*.py")}
     assert set(EXAMPLES) <= {name.removesuffix(".py") for name in lines}
