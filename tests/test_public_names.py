@@ -154,6 +154,7 @@ def test_every_view_has_a_class_and_every_preset_a_file() -> None:
 def test_the_page_of_what_is_here_names_all_that_there_is(known: dict[str, tuple[str, str]]) -> None:
     page = (ROOT / "docs" / "what-is-here.md").read_text()
     assert not [name for name in known if f"`{name}`" not in page]
+    assert f"| views | {len(VIEWS)} kinds" in page
 
 
 def test_commands_that_stay_fixed() -> None:
