@@ -2,9 +2,9 @@
 
     python benchmarks/integrations.py --out integrations.md
 
-Every example but the stream, and every run of our own loop, is trained with each seed; the table holds mean and
-standard deviation of accuracies on the test split. What takes the loss alone is compared with LC without mixing, as
-the loss does not mix.
+Every example that has a loop of its own, but the stream, and every run of our own loop, is trained with each seed; the
+table holds mean and standard deviation of accuracies on the test split. What takes the loss alone is compared with LC
+without mixing, as the loss does not mix.
 """
 
 from __future__ import annotations

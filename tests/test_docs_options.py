@@ -22,11 +22,16 @@ TRAINING = {field.name: field.default for field in fields(TrainingConfig) if fie
 #: Options of other programs that the docs show.
 OTHERS = {
     *("extra", "system", "site", "no", "upgrade", "editable", "strict", "check"),
-    *("index_url", "no_index", "find_links", "dest"),  # pip
+    *("index_url", "no_index", "find_links", "wheel_dir"),  # pip
     *("tag", "rm", "volume"),  # docker
     *("nnodes", "nproc_per_node", "rdzv_backend", "rdzv_endpoint"),  # torchrun
     *("ntasks_per_node", "array", "signal"),  # SLURM
 }
+
+OPTION = re.compile(r"(?<![\w-])--([a-z][a-z_-]*(?:\.[a-z_]+)*)")
+
+#: A call of one of our own scripts, up to the end of the line or of the code.
+SCRIPT = re.compile(r"benchmarks/(\w+\.py)([^\n`]*)")
 
 #: What stands between ``--`` and an option of a component, and the kind of the component.
 COMPONENTS = {
@@ -70,9 +75,15 @@ def current_text(page: Path) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_option_that_a_page_names_is_there(page: Path) -> None:
     own = own_options()
-    words = re.findall(r"(?<![\w-])--([a-z][a-z_-]*(?:\.[a-z_]+)*)", current_text(page))
-    named = {word.replace("-", "_") for word in words}
+    named = {word.replace("-", "_") for word in OPTION.findall(SCRIPT.sub("", current_text(page)))}
     assert {option for option in named if not is_there(option, own)} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_option_of_a_script_is_there(page: Path) -> None:
+    for script, words in SCRIPT.findall(current_text(page)):
+        text = (ROOT / "benchmarks" / script).read_text()
+        assert [option for option in OPTION.findall(words) if f'"--{option}"' not in text] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

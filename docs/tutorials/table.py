@@ -5,6 +5,7 @@
 
 # %% tags=["skip-execution"]
 # %pip install -q logit-correction
+# Not on PyPI yet: make a wheel by "pip wheel --no-deps ." in a checkout, upload it, and name that file above.
 
 # %% [markdown]
 # ## A table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,25 @@ def test_folder_is_searched_for_images(command: Any, finished: dict[str, Path], 
     shown = table(command("predict", finished["ERM"], folder).out)
     assert shown["path"].tolist() == [str(path) for path in sorted(folder.rglob("*.png"))]
     assert np.allclose(shown.iloc[:, 2:].sum(axis=1), 1, atol=1e-4)
+
+
+def test_a_folder_need_not_fit_into_memory(
+    command: Any, finished: dict[str, Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, held = command("predict", finished["LC"], folder).out, []
+    read = Digits.read_new
+
+    def counted(self: Digits, paths: list[Path]) -> Any:
+        assert sum(kept() is not None for kept in held) <= 1  # what was answered is let go
+        store = read(self, paths)
+        held.append(weakref.ref(store))
+        assert len(store) <= 5
+        return store
+
+    monkeypatch.setattr("logit_correction.runs.new_rows.CHUNK", 5)
+    monkeypatch.setattr(Digits, "read_new", counted)
+    assert command("predict", finished["LC"], folder).out == whole
+    assert len(held) == -(-ROWS // 5)
 
 
 @pytest.mark.parametrize("column", ["path", "file", "filename", "file_name", "image", "image_id"])

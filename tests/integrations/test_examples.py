@@ -21,13 +21,20 @@ EXAMPLES = {
     "lightning_module": "lightning",
     "transformers_trainer": "accelerate",
     "timm_model": "timm",
+    "group_metrics": "torchmetrics",
+    "tracking": "tensorboard",
+    "export_onnx": "onnxruntime",
+    "serve_rows": "torch",
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_runs(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_example_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip(EXAMPLES[name])
+    monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     with torch.random.fork_rng(devices=[]):
         figures = importlib.import_module(name).main(epochs=1, seed=0)
@@ -47,6 +54,11 @@ def test_an_example_is_a_program(tmp_path: Path) -> None:
 def test_the_page_names_every_example() -> None:
     named = set(re.findall(r"`(\w+)\.py`", (ROOT / "docs" / "integrations.md").read_text()))
     assert named == set(EXAMPLES)
+
+
+def test_the_site_shows_every_example() -> None:
+    pages = "".join((ROOT / "docs" / page).read_text() for page in ("integrations.md", "scikit-learn.md"))
+    assert set(re.findall(r'--8<-- "examples/(\w+)\.py"', pages)) == {*EXAMPLES, "scikit_learn_pipeline"}
 
 
 def test_an_example_is_no_longer_than_a_page() -> None:

@@ -101,10 +101,14 @@ def test_offsets_are_the_log_odds_of_the_groups(planted: tuple) -> None:
 
 @pytest.mark.parametrize(
     ("library", "name", "options", "argument"),
-    [("xgboost", "XGBClassifier", {}, "base_margin"), ("lightgbm", "LGBMClassifier", {"verbose": -1}, "init_score")],
+    [
+        ("xgboost", "XGBClassifier", {"n_jobs": 1}, "base_margin"),
+        ("lightgbm", "LGBMClassifier", {"n_jobs": 1, "verbose": -1}, "init_score"),
+        ("catboost", "CatBoostClassifier", {"silent": True, "allow_writing_files": False}, "baseline"),
+    ],
 )
 def test_boosters_take_offsets(library: str, name: str, options: dict, argument: str, planted: tuple) -> None:
-    booster = getattr(pytest.importorskip(library), name)(n_estimators=60, max_depth=2, n_jobs=1, **options)
+    booster = getattr(pytest.importorskip(library), name)(n_estimators=60, max_depth=2, **options)
     classifier = LogitCorrectionClassifier(estimator=booster, **OPTIONS).fit(*planted)
     assert classifier.correction_ == f"logit offsets ({argument})"
     assert worst(classifier) > 0.6

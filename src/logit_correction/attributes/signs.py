@@ -31,18 +31,21 @@ class Signs:
         accuracy: Held-out accuracy of a head on the view alone.
         network_accuracy: Held-out accuracy of the whole network on the same rows.
         ratio: The first divided by the second.
-        ratio_low, ratio_high: Its interval of 90 %.
+        ratio_low: Lower end of its interval of 90 %.
+        ratio_high: Upper end.
         rows: Held-out rows where the view is sure of another label.
         share: Of all rows that are looked at.
         follows_view: Share of them in which the network says what the view says.
         follows_label: Share of them in which the network says the label.
-        follows_low, follows_high: Interval of 90 % of the first among both.
+        follows_low: Lower end of the interval of 90 % of the first among both.
+        follows_high: Upper end.
         confidence: Mean of the view's greatest probability.
         information: Share of the label's entropy that the view alone takes away, 1 less cross-entropy over entropy;
             less than 0 where the head is worse than the labels' shares.
         told_apart: How well the network tells the rows where the view is sure of another label from rows of that label
             (area under the curve). Were their labels just wrong, both would look alike and it were 0.5.
-        told_apart_low, told_apart_high: Its interval of 90 %.
+        told_apart_low: Lower end of its interval of 90 %.
+        told_apart_high: Upper end.
         conflicts: (label, what the view says, rows) of the commonest pairs, at most ``MOST_PAIRS``.
     """
 

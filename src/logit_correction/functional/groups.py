@@ -59,7 +59,11 @@ def group_members(membership: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def group_count(membership: Tensor) -> Tensor:
-    """Number of rows in each group: (N, G) bool -> (G,) long."""
+    """Number of rows in each group: (N, G) bool -> (G,) long.
+
+    >>> group_count(torch.tensor([[True, False], [True, True]]))
+    tensor([2, 1])
+    """
     return group_members(membership)[1].bincount(minlength=membership.shape[1])
 
 
@@ -72,6 +76,9 @@ def group_mean(value: Tensor, membership: Tensor) -> Tensor:
 
     Returns:
         (G,) float64, NaN where the group is empty.
+
+    >>> group_mean(torch.tensor([0.2, 0.4]), torch.tensor([[True, False], [True, True]]))
+    tensor([0.3000, 0.4000], dtype=torch.float64)
     """
     row, group = group_members(membership)
     sums = torch.zeros(membership.shape[1], dtype=torch.float64, device=value.device)
@@ -106,6 +113,10 @@ def group_balanced_accuracy(prediction: Tensor, label: Tensor, membership: Tenso
 
     Returns:
         0-d float64, NaN where every group is empty.
+
+    >>> membership = torch.tensor([[True, False, False], [True, True, False]])
+    >>> group_balanced_accuracy(torch.tensor([0, 1]), torch.tensor([0, 0]), membership)
+    tensor(0.2500, dtype=torch.float64)
     """
     return group_accuracy(prediction, label, membership).nanmean()
 
@@ -120,6 +131,10 @@ def worst_group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) 
 
     Returns:
         0-d float64, NaN where every group is empty.
+
+    >>> membership = torch.tensor([[True, False, False], [True, True, False]])
+    >>> worst_group_accuracy(torch.tensor([0, 1]), torch.tensor([0, 0]), membership)
+    tensor(0., dtype=torch.float64)
     """
     accuracy = group_accuracy(prediction, label, membership)
     present = accuracy[~accuracy.isnan()]

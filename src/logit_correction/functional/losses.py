@@ -50,6 +50,9 @@ def generalize(loss: Tensor, q: float = 0.7, form: GceForm = "paper") -> Tensor:
 
     Raises:
         ValueError: q lies outside 0..1, or the form is unknown.
+
+    >>> generalize(torch.tensor([0.5, 3.0]), q=1.0)  # 1 - p
+    tensor([0.3935, 0.9502])
     """
     if not 0.0 <= q <= 1.0:
         raise ValueError(f"q must lie between 0 and 1, but it is {q}.")

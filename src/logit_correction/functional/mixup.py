@@ -41,6 +41,9 @@ def draw_weight(low: float, high: float, generator: torch.Generator, device: tor
 
     Returns:
         0-d float tensor.
+
+    >>> bool(0.5 <= draw_weight(0.5, 1.0, torch.Generator().manual_seed(0)) <= 1)
+    True
     """
     weight = torch.empty((), device=generator.device).uniform_(low, high, generator=generator)
     return weight.to(device, non_blocking=True)
@@ -127,6 +130,10 @@ def mixup_partner(
 
     Raises:
         ValueError: The form is unknown.
+
+    >>> label, minority = torch.tensor([0, 0, 0, 1]), torch.tensor([False, True, False, False])
+    >>> mixup_partner(label, minority, 2, torch.Generator().manual_seed(0))  # row 1 is the only minority row of label 0
+    tensor([1, 1, 1, 3])
     """
     if form == "every-row":
         return choose_partner(label, minority, num_labels, generator)
@@ -149,6 +156,10 @@ def independent_partner(
 
     Returns:
         Partners (B,) long, and the rows' own weights (B,), for ``mix``.
+
+    >>> partner, own = independent_partner(4, 0.5, torch.Generator().manual_seed(0))
+    >>> mix(torch.ones(4, 2), partner, own).shape, bool((own >= 0.5).all())
+    (torch.Size([4, 2]), True)
     """
     partner = torch.randint(size, (size,), generator=generator, device=generator.device)
     own = torch.rsub(torch.rand(size, generator=generator, device=generator.device), 1, alpha=limit)
@@ -181,6 +192,13 @@ def group_mixup(
 
     Raises:
         ValueError: The form is unknown, or the inputs are not floating-point numbers.
+
+    >>> inputs, prior = torch.tensor([[0.0], [1.0]]), torch.tensor([[0.9, 0.1], [0.2, 0.8]])
+    >>> label, minority, generator = torch.tensor([0, 0]), torch.tensor([False, True]), torch.Generator()
+    >>> group_mixup(inputs, prior, label, minority, weight=0.75, generator=generator)  # with row 1, the minority
+    (tensor([[0.2500],
+            [1.0000]]), tensor([[0.7250, 0.2750],
+            [0.2000, 0.8000]]))
     """
     partner = mixup_partner(label, minority, prior.shape[1], generator, form)
     return mix(inputs, partner, weight), mix(prior, partner, weight)

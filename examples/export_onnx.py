@@ -1,0 +1,54 @@
+"""From a run to a file of ONNX that another program answers by, and to a folder for the Hugging Face Hub.
+
+python examples/export_onnx.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import torch
+from pytorch_loop import BATCH, judge, rows_of
+
+from logit_correction import export, load, train
+
+
+def answer(folder: Path, images: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Return logits (n, labels) of images (n, 3, 8, 8), and the labels' names; needs neither torch nor this package."""
+    settings = json.loads((folder / "config.json").read_text())
+    session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+    (logits,) = session.run(["logits"], {settings["input"]["inputs"][0]["name"]: images})
+    return logits, settings["label_names"]
+
+
+def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
+    run = train("Digits", method="LC", network="MLP", epochs=epochs, batch_size=BATCH, seed=seed, threads=1, page=False)
+    print(run.report["evidence"]["sentence"])
+    inputs, label, attribute = rows_of("test")
+    with tempfile.TemporaryDirectory() as name:
+        onnx = export(run, "onnx", Path(name, "onnx"), images="float32")  # the other choice is bytes, "uint8"
+        logits, label_names = answer(onnx, inputs.numpy())
+        print("the first five:", [label_names[column] for column in logits[:5].argmax(1)])
+
+        hub = export(run, "hub", Path(name, "hub"), repository="me/digits")  # README.md is the model card
+        again = load(hub).predict_proba(inputs.numpy())
+        print("files for the hub:", *sorted(path.name for path in hub.iterdir()))
+
+    ours = run.predict_proba(inputs.numpy())
+    of_onnx = torch.from_numpy(logits).softmax(1).numpy()
+    print(
+        f"greatest difference: {np.abs(of_onnx - ours).max():.0e} by ONNX, {np.abs(again - ours).max():.0e} by the hub"
+    )
+    return judge(torch.from_numpy(logits), label, attribute)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--seed", type=int, default=0)
+    print(main(**vars(parser.parse_args())))

@@ -1,0 +1,46 @@
+"""Figures by group beside accuracy: AUROC, F1 and calibration error, fairlearn's frame of a run, torchmetrics' metrics.
+
+python examples/group_metrics.py
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import pandas as pd
+import torch
+from pytorch_loop import BATCH, rows_of
+from sklearn.metrics import accuracy_score, matthews_corrcoef
+
+from logit_correction import train
+from logit_correction.integrations.metrics import GroupAccuracy, GroupBalancedAccuracy, WorstGroupAccuracy
+
+
+def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
+    run = train("Digits", method="LC", network="MLP", epochs=epochs, batch_size=BATCH, seed=seed, threads=1, page=False)
+    print(run.report["evidence"]["sentence"])
+
+    # In each report: over all labels, one line for each attribute value.
+    print(pd.DataFrame(run.report["test"]["by_attribute"]).round(3))
+
+    # By fairlearn: any metric of scikit-learn. `estimated=True` takes the attributes that the run estimates.
+    frame = run.metric_frame(metrics={"accuracy": accuracy_score, "Matthews": matthews_corrcoef})
+    print(frame.by_group.round(3), frame.difference(), sep="\n")
+
+    # By torchmetrics: in any loop, batch after batch; several processes are added up.
+    inputs, label, attribute = rows_of("test")
+    probability = torch.from_numpy(run.predict_proba(inputs.numpy()))
+    metrics = {"group_balanced": GroupBalancedAccuracy(10, 10), "worst_group": WorstGroupAccuracy(10, 10)}
+    groups = GroupAccuracy(10, 10)  # all of them, (labels, attribute values)
+    for rows in torch.arange(len(label)).split(100):
+        for metric in (groups, *metrics.values()):
+            metric.update(probability[rows], label[rows], attribute[rows])
+    print(groups.compute().round(decimals=2))
+    return {name: float(metric.compute()) for name, metric in metrics.items()}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--seed", type=int, default=0)
+    print(main(**vars(parser.parse_args())))
