@@ -14,7 +14,7 @@ from multiprocessing import Pipe
 from typing import Any
 
 from logit_correction.benchmark.work import Job, Outcome, begin, perform
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, reason_of
 
 #: A process whose run took longer is not used again: starting another one costs little beside it.
 _LONG_SECONDS = 60.0
@@ -186,8 +186,8 @@ class RayExecutor(Executor):
         try:
             self._ray.init(address, log_to_driver=False, include_dashboard=False, runtime_env=runtime, **here)
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-            problem = " ".join(str(error).split())
-            raise InputError(f"Ray cannot be reached at {address} ({problem}): set or unset RAY_ADDRESS") from error
+            reason = f"Ray cannot be reached at {address} ({reason_of(error)})"
+            raise InputError(f"{reason}: set or unset RAY_ADDRESS") from error
         room = self._ray.cluster_resources()
         fits = int(room.get("CPU", 0))
         if gpus_per_run:

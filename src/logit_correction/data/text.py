@@ -13,8 +13,8 @@ from torch import Tensor
 
 from logit_correction.data.cache import cache_folder, digest, made_once, read_arrays, remove
 from logit_correction.data.stores import InputStore
+from logit_correction.errors import InputError, reason_of
 from logit_correction.extras import needed
-from logit_correction.types import InputError
 
 if TYPE_CHECKING:
     pass
@@ -233,8 +233,7 @@ def load_tokenizer(tokenizer: str) -> Any:
     try:
         return transformers.AutoTokenizer.from_pretrained(tokenizer)
     except (OSError, ValueError, KeyError) as error:
-        reason = " ".join(str(error).split())[:200]
         raise InputError(
-            f"the tokenizer {tokenizer!r} cannot be loaded ({reason}): give a name on the Hugging Face hub, with "
-            "a connection, or a folder that holds one"
+            f"the tokenizer {tokenizer!r} cannot be loaded ({reason_of(error)}): give a name on the Hugging Face "
+            "hub, with a connection, or a folder that holds one"
         ) from error

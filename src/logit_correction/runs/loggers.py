@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.config import TrainingConfig
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, reason_of
 from logit_correction.extras import needed
 from logit_correction.files import plain, replacing
 from logit_correction.registry import resolve
@@ -89,8 +89,8 @@ class Loggers:
                 self._there[name] = _kind(name)(folder, kept.get(name))
             except Exception as error:  # each raises kinds of its own
                 self.finish(False)
-                reason = " ".join(str(error).split())[:300]
-                raise InputError(f"--logger {name} cannot begin ({reason}): mend that, or leave it out") from error
+                reason = reason_of(error)
+                raise InputError(f"--logger {name} cannot begin ({reason}): fix that, or leave it out") from error
         identities = {name: logger.identity for name, logger in self._there.items()}
         known = {name: identity for name, identity in identities.items() if identity is not None}
         if known and known != kept:
@@ -135,8 +135,7 @@ class Loggers:
                 act(logger)
             except Exception as error:  # a training does not end because a server is away
                 del self._there[name]
-                reason = " ".join(str(error).split())[:200]
-                self._say(f"warning: --logger {name} failed and gets no further figures ({reason})")
+                self._say(f"warning: --logger {name} failed and gets no further figures ({reason_of(error)})")
 
 
 def _name(value: Any) -> str:
