@@ -69,6 +69,12 @@ def replacing(path: Path | str) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_text(path: Path | str, text: str) -> None:
+    """Write a text file that is complete or absent."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """Give a temporary folder beside ``path``, which takes its place when the block ends well, and is gone otherwise.

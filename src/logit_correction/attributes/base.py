@@ -220,10 +220,14 @@ class AttributeEstimator(nn.Module, ABC):
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
         """Return what is believed of rows, once they are estimated; for reports only."""
         attribute = self.row_attribute.index_select(0, batch.index)
+        return self.diagnosis(batch.label, attribute, self.row_label_probability.index_select(0, batch.index))
+
+    def diagnosis(self, label: Tensor, attribute: Tensor, label_probability: Tensor) -> dict[str, Tensor]:
+        """Return what ``diagnose`` returns of rows with these labels, attributes and label probabilities (B,)."""
         return {
             "estimated_attribute": attribute,
-            "minority": self.correlation.is_minority(batch.label, attribute),
-            "label_probability": self.row_label_probability.index_select(0, batch.index),
+            "minority": self.correlation.is_minority(label, attribute),
+            "label_probability": label_probability,
         }
 
     def warnings(self) -> list[str]:

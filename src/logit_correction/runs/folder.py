@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from logit_correction.config import RunConfig
-from logit_correction.files import NoRoom, replacing
+from logit_correction.files import NoRoom, write_text
 from logit_correction.registry import UntrustedCode, known_names_only
 from logit_correction.render.report_file import read_report_file
 from logit_correction.runs.lock import LOCK
@@ -26,12 +26,6 @@ Owner = TypeVar("Owner")
 
 #: Where an unfinished run stands; gone when the run is finished.
 RESUME = "resume.pt"
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file that is complete or absent."""
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from logit_correction.config import TrainingConfig
 from logit_correction.errors import InputError, reason_of
 from logit_correction.extras import needed
-from logit_correction.files import plain, replacing
+from logit_correction.files import plain, write_text
 from logit_correction.registry import resolve
 from logit_correction.render.estimated import flat_figures
 from logit_correction.render.tables import groups_table
@@ -94,8 +94,7 @@ class Loggers:
         identities = {name: logger.identity for name, logger in self._there.items()}
         known = {name: identity for name, identity in identities.items() if identity is not None}
         if known and known != kept:
-            with replacing(folder / KEPT) as temporary:
-                temporary.write_text(json.dumps(known) + "\n", encoding="utf-8")
+            write_text(folder / KEPT, json.dumps(known) + "\n")
 
     def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
         """Give figures to all."""

@@ -194,7 +194,7 @@ def _also(config: RunConfig, rule: str) -> list[str]:
 
 def _check_same(out: Path, config: RunConfig, rule: str) -> None:
     """Write down what is tuned; refuse another study in the same folder."""
-    from logit_correction.runs.folder import write_text
+    from logit_correction.files import write_text
 
     text = yaml.safe_dump({"objective": rule, "run": config.to_dict()}, sort_keys=False, allow_unicode=True)
     there = out / SETTINGS
@@ -206,8 +206,9 @@ def _check_same(out: Path, config: RunConfig, rule: str) -> None:
 
 def _write(study: optuna.Study, config: RunConfig, out: Path, rule: str, judge: Objective) -> Path:
     """Write the best run's options and the page; return the folder of the best run."""
+    from logit_correction.files import write_text
     from logit_correction.render.trials import Trial, write_trials
-    from logit_correction.runs.folder import read_report, write_text
+    from logit_correction.runs.folder import read_report
 
     given = Trial("as given", judge.score(out / REFERENCE), {}, out / REFERENCE)
     tried = [
