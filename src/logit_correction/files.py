@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from logit_correction.errors import InputError
 
@@ -73,6 +74,16 @@ def write_text(path: Path | str, text: str) -> None:
     """Write a text file that is complete or absent."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def disk_of(path: Path) -> Any:
+    """Return how large the disk is that a path is or will be on, as ``shutil.disk_usage`` does."""
+    return shutil.disk_usage(next(one for one in (path.absolute(), *path.absolute().parents) if one.is_dir()))
+
+
+def is_within(path: Path, base: str, follow: bool = True) -> bool:
+    """Return whether a path lies in a folder, whose real (or, if links are not followed, absolute) path is ``base``."""
+    return Path((os.path.realpath if follow else os.path.abspath)(path)).is_relative_to(base)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from logit_correction.data.splits import Splitting, split_name
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.data.tabular_io import file_column, files_within, read_frame, texts_of
+from logit_correction.files import is_within
 from logit_correction.types import InputError
 
 
@@ -145,7 +146,7 @@ class ImageFolder(DataSource):
         given = None if splits[0] is None else splits
         raw = Records(str(self.root), shown, labels, given, row_names=shown, notes=notes)
         problems, base = Problems(str(self.root), shown), os.path.realpath(self.root)
-        outside = {folder for folder in {path.parent for path in paths} if not _is_within(folder, base)}
+        outside = {folder for folder in {path.parent for path in paths} if not is_within(folder, base)}
         for row, path in enumerate(paths):
             fault = _fault_of_link(path, base) if path.parent in outside or path.is_symlink() else None
             if fault is not None:
@@ -157,17 +158,13 @@ def _is_file_or_link(path: Path) -> bool:
     return not path.name.startswith(".") and (path.is_symlink() or path.is_file())
 
 
-def _is_within(path: Path, base: str) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(base)
-
-
 def _fault_of_link(path: Path, base: str) -> str | None:
     """Return what is wrong with a link, or with a file in a linked folder; None with any other file."""
     try:
         path.stat()
     except OSError as error:
         return "is a link that leads to itself" if error.errno == errno.ELOOP else "is a link to nothing"
-    if not _is_within(path, base):
+    if not is_within(path, base):
         return f"is a link that leaves the folder, to {os.path.realpath(path)}: put the file itself there"
     return None if path.is_file() else "is a link to a folder: put the folder itself there"
 

@@ -17,8 +17,8 @@ from torch import Tensor
 from logit_correction.data.memory import SHARE, free_memory
 from logit_correction.data.problems import format_faults
 from logit_correction.data.threads import in_threads, thread_count
+from logit_correction.errors import InputError, reason_of
 from logit_correction.files import plain
-from logit_correction.types import InputError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -133,7 +133,7 @@ def fault_of(error: Exception) -> str:
         return "is no image that Pillow can read"
     if isinstance(error, ValueError) and str(error).startswith("has "):
         return str(error)
-    return f"cannot be read ({' '.join(str(error).split()) or type(error).__name__})"
+    return f"cannot be read ({reason_of(error)})"
 
 
 def faults_of(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from logit_correction.config import RunConfig
-from logit_correction.files import NoRoom, write_text
+from logit_correction.files import NoRoom, disk_of, write_text
 from logit_correction.registry import UntrustedCode, known_names_only
 from logit_correction.render.report_file import read_report_file
 from logit_correction.runs.lock import LOCK
@@ -232,8 +231,7 @@ def check_disk(folder: Path, needed_bytes: int) -> None:
     Raises:
         InputError: Otherwise.
     """
-    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
-    disk = shutil.disk_usage(there)
+    disk = disk_of(folder)
     if folder.is_dir():  # of a run that goes on: its checkpoint is among what it needs
         needed_bytes -= sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     if disk.total and disk.free < needed_bytes:  # what is no disk, such as /proc, has neither
