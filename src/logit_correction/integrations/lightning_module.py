@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.errors import InputError, TrainingError
-from logit_correction.evaluation.predict import collect
+from logit_correction.evaluation.predict import collect, evaluating
 from logit_correction.integrations.lightning_judging import JudgedModule
 from logit_correction.integrations.lightning_parts import Batches, hyperparameters, kept, restored, run_config
 from logit_correction.runs.api import Part
@@ -197,14 +197,10 @@ class LightningMethod(JudgedModule):
 
     def _collect(self) -> Tensor:
         """Return what the method collects of all training rows for its next stage."""
-        training = self.algorithm.training
-        self.algorithm.eval()
-        with self.trainer.precision_plugin.val_step_context():
-            found = collect(
+        with evaluating(self.algorithm), self.trainer.precision_plugin.val_step_context():
+            return collect(
                 lambda batch: {"outputs": self.algorithm.collect(batch).float()}, self.loader("train").epoch()
-            )
-        self.algorithm.train(training)
-        return found["outputs"]
+            )["outputs"]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Save where the training stands, as tensors and plain values."""

@@ -11,7 +11,7 @@ from logit_correction.config import TrainingConfig
 from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.table import DataTable
 from logit_correction.evaluation.estimated import EstimatedAttributes
-from logit_correction.evaluation.predict import collect
+from logit_correction.evaluation.predict import collect, evaluating
 from logit_correction.methods.base import Algorithm
 from logit_correction.training.estimates import estimate_split
 from logit_correction.training.rules.base import ValidationRows
@@ -68,10 +68,5 @@ class Evaluation:
     def collect(self, split: str, function: Any) -> dict[str, Tensor]:
         """Apply ``function`` to every batch of ``split`` in evaluation mode."""
         loader = self.valid if split == "valid" else self.loader(split)
-        training = self.algorithm.training
-        self.algorithm.eval()
-        try:
-            with self.fabric.autocast():
-                return collect(function, loader.epoch())
-        finally:
-            self.algorithm.train(training)
+        with evaluating(self.algorithm), self.fabric.autocast():
+            return collect(function, loader.epoch())
