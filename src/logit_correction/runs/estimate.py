@@ -198,7 +198,7 @@ def estimate_attributes(
         source = data if label is None else from_rows(data, label, folder=place, valid_fraction=0.0, test_fraction=0.0)
         config = _config(source, estimator, network, biased_network, training)
         config = with_known(config, {"shortcut": shortcut, "legitimate": legitimate})
-        return estimates_of(complete(config), choose_display() if progress else Display())[0]
+        return estimates_of(complete(config), choose_display(quiet=not progress))[0]
 
 
 def _config(

@@ -130,6 +130,8 @@ def _run(
     say: Callable[[str], None],
 ) -> None:
     """Run what is missing of the trials."""
+    from optuna.trial import TrialState
+
     from logit_correction.runs.parts import complete
 
     left, lock = trials - len(ended(study)), threading.Lock()
@@ -147,7 +149,7 @@ def _run(
                 _train(executor, complete(RunConfig.from_dict(with_options(config.to_dict(), drawn))), folder)
             except TrainingError as error:  # as with a learning rate that is too high
                 trial.set_user_attr("failed", str(error))
-                study.tell(trial, state=_state("FAIL"))
+                study.tell(trial, state=TrialState.FAIL)
                 say(f"trial {trial.number}: {error}")
                 continue
             score = judge.score(folder)
@@ -163,12 +165,6 @@ def _run(
             left = 0
             executor.stop()  # the runs save and end; the same call goes on with them
             raise
-
-
-def _state(name: str) -> Any:
-    from optuna.trial import TrialState
-
-    return TrialState[name]
 
 
 def _train(executor: Executor, config: RunConfig, folder: Path) -> None:
