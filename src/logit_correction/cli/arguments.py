@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from logit_correction.errors import InputError
 
 #: What argparse says, and how it reads better.
-_WORDINGS = (
+_MESSAGES = (
     (r"the following arguments are required: (.*)", r"\1 is missing"),
     (r"argument (\S+): invalid int value: (.*)", r"\1 is \2, but must be a whole number"),
     (r"argument (\S+): invalid choice: (\S+) \(choose from (.*)\)", r"\1 is \2, but must be one of \3"),
@@ -47,8 +47,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse has found wrong, in plain words."""
-        for pattern, wording in _WORDINGS:
-            message = re.sub(pattern, wording, message)
+        for pattern, plain in _MESSAGES:
+            message = re.sub(pattern, plain, message)
         raise InputError(f"{message}; `{self.prog} --help` shows what it takes")
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str]) -> int:
-    """Judge a finished run again."""
+    """Evaluate a finished run again."""
     parser = Parser("evaluate", "The group table of a finished run, from its checkpoint.")
     parser.add_argument("run", type=Path, metavar="RUN", help="folder that `train` wrote")
     parser.add_argument("--split", choices=("test", "valid", "train"), help="rows to judge on; test by default")

@@ -1,4 +1,4 @@
-"""``logit-correction train``: trains, judges and writes a run folder."""
+"""``logit-correction train``: trains, evaluates and writes a run folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from logit_correction.cli.train_arguments import parse
 
 
 def main(arguments: list[str]) -> int:
-    """Train, judge and write a run folder."""
+    """Train, evaluate and write a run folder."""
     config, out, resume, seeds, print_config = parse(arguments)
     if print_config:
         print(config.to_yaml(), end="")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.evaluation.predict import collect, evaluating
-from logit_correction.integrations.lightning_judging import JudgedModule
+from logit_correction.integrations.lightning_evaluation import EvaluatedModule
 from logit_correction.integrations.lightning_parts import Batches, hyperparameters, kept, restored, run_config
 from logit_correction.runs.api import Part
 from logit_correction.runs.train import prepare
@@ -25,7 +25,7 @@ from logit_correction.types import Batch, Stage
 _KEY = "logit_correction"
 
 
-class LightningMethod(JudgedModule):
+class LightningMethod(EvaluatedModule):
     """A method of this package on its data, to be trained by ``Trainer(max_epochs=-1).fit(module)``.
 
     The module brings its data, goes through the method's stages by itself, and stops the trainer after the last one. On
@@ -91,7 +91,7 @@ class LightningMethod(JudgedModule):
         self.save_hyperparameters(hyperparameters(config))
         prepare_networks(self.algorithm, self.config, torch.device("cpu"))
         self.progress = Progress()
-        self.judge_by(rules)
+        self.choose_rules(rules)
 
     @property
     def warnings(self) -> list[str]:

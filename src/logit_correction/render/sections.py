@@ -70,7 +70,7 @@ def part(comparison: Comparison, several: bool) -> dict[str, Any]:
         "evidence": _evidence(series),
         "priors": [entry for one in series if (entry := _prior(one))],
         "minorities": [entry for one in series if (entry := _minority(one))],
-        "facts": run_settings(series),
+        "settings": run_settings(series),
         "names": [one.name for one in series],
         "labels_read": labels_read(series),
         "environment": environment(series),

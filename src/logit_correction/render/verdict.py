@@ -33,7 +33,7 @@ class Verdict:
 
 
 def verdict(comparison: Comparison) -> Verdict:
-    """Judge the runs on one task.
+    """Evaluate the runs on one task.
 
     The figure is the accuracy on the groups that conflict with the correlation; where these are not known,
     that of the worst group; where no attributes are known, that on rows whose estimated attribute conflicts with the
@@ -154,7 +154,7 @@ def _how_estimated(comparison: Comparison, key: str | None) -> list[str]:
 def _side_effects(series: tuple[Series, ...], key: str | None) -> list[str]:
     """The other figures, so that a gain is not told without its price."""
     sentences = []
-    wording = {
+    places = {
         "majority": "Where the shortcut helps",
         "estimated_majority": "Where it agrees",
         "group_balanced": "With every group counted alike",
@@ -165,7 +165,7 @@ def _side_effects(series: tuple[Series, ...], key: str | None) -> list[str]:
     if len(series) == 1:
         alone = {"minority": {"majority", "average"}, "worst_group": {"average"}}
         told |= alone.get(str(key), set())
-    for name, place in wording.items():
+    for name, place in places.items():
         if name not in told and all(one.figure(name) is not None for one in series):
             sentences.append(
                 f"{place}: {format_list([f'{one.name} {format_percent(one.figure(name))}' for one in series])}."

@@ -105,7 +105,7 @@ class ExportedRun(TrainedRun):
     def evaluate(
         self, data: str | Path | NewInputs = "test", label: Names | None = None, attribute: Names | None = None
     ) -> dict[str, Any]:
-        """Judge it on new labelled rows; see ``TrainedRun.evaluate``.
+        """Evaluate it on new labelled rows; see ``TrainedRun.evaluate``.
 
         Raises:
             InputError: If a split is asked for, whose rows are not in the folder.

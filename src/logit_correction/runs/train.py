@@ -1,4 +1,4 @@
-"""One run from its config to its folder: train, judge, write."""
+"""One run from its config to its folder: train, evaluate, write."""
 
 from __future__ import annotations
 

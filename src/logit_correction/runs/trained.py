@@ -26,8 +26,8 @@ from logit_correction.runs import folder as files
 from logit_correction.runs import summary
 from logit_correction.runs.assemble import build_algorithm, build_source
 from logit_correction.runs.encode import Encoder, before_encoder
+from logit_correction.runs.evaluating import evaluate_new, evaluate_split, predictions_of_split
 from logit_correction.runs.fairness import Metrics, metric_frame
-from logit_correction.runs.judging import judge_new, judge_split, predictions_of_split
 from logit_correction.runs.new_rows import Names, NewInputs, Part, parts_of
 from logit_correction.runs.parts import complete_parts
 from logit_correction.training import checkpoint
@@ -186,7 +186,7 @@ class TrainedRun(os.PathLike[str]):
     def evaluate(
         self, data: str | Path | NewInputs = "test", label: Names | None = None, attribute: Names | None = None
     ) -> dict[str, Any]:
-        """Judge the run on a split of its data, read anew, or on new labelled rows.
+        """Evaluate the run on a split of its data, read anew, or on new labelled rows.
 
         Args:
             data: A split: ``test``, ``valid`` or ``train``. Or new rows, as ``predict_proba`` takes them. Or a
@@ -203,8 +203,8 @@ class TrainedRun(os.PathLike[str]):
             InputError: If data cannot be read, or a label is none of the run's.
         """
         if isinstance(data, str) and label is None:
-            return judge_split(self, data)
-        return judge_new(self, data, label, attribute)
+            return evaluate_split(self, data)
+        return evaluate_new(self, data, label, attribute)
 
     def metric_frame(self, split: str = "test", metrics: Metrics | None = None, estimated: bool = False) -> Any:
         """Return fairlearn's ``MetricFrame`` of a split of its data, by attribute; see ``runs.fairness``."""

@@ -71,16 +71,16 @@ def tune(
         executor: Executor = ProcessExecutor(jobs)
         try:
             _train(executor, config, out / REFERENCE)
-            judge = Objective(rule, out / REFERENCE)
-            say(f"options as given: {judge.score(out / REFERENCE):.4f} by {rule}")
+            scoring = Objective(rule, out / REFERENCE)
+            say(f"options as given: {scoring.score(out / REFERENCE):.4f} by {rule}")
             study = study_of(out, config.training.seed)
-            _run(study, config, out, trials, jobs, executor, judge, say)
+            _run(study, config, out, trials, jobs, executor, scoring, say)
         except BaseException:
             executor.stop()
             raise
         finally:
             executor.close()
-        return _write(study, config, out, rule, judge)
+        return _write(study, config, out, rule, scoring)
 
 
 def _optuna() -> Callable[[Path, int], optuna.Study]:
@@ -126,7 +126,7 @@ def _run(
     trials: int,
     jobs: int,
     executor: Executor,
-    judge: Objective,
+    objective: Objective,
     say: Callable[[str], None],
 ) -> None:
     """Run what is missing of the trials."""
@@ -152,7 +152,7 @@ def _run(
                 study.tell(trial, state=TrialState.FAIL)
                 say(f"trial {trial.number}: {error}")
                 continue
-            score = judge.score(folder)
+            score = objective.score(folder)
             study.tell(trial, score)
             options = ", ".join(f"{name} {value:.3g}" for name, value in drawn.items())
             say(f"trial {trial.number}: {score:.4f}, {options}")
@@ -200,13 +200,13 @@ def _check_same(out: Path, config: RunConfig, rule: str) -> None:
         raise InputError(f"--out {out} holds a study with other options ({there}): give them again, or another folder")
 
 
-def _write(study: optuna.Study, config: RunConfig, out: Path, rule: str, judge: Objective) -> Path:
+def _write(study: optuna.Study, config: RunConfig, out: Path, rule: str, objective: Objective) -> Path:
     """Write the best run's options and the page; return the folder of the best run."""
     from logit_correction.files import write_text
     from logit_correction.render.trials import Trial, write_trials
     from logit_correction.runs.folder import read_report
 
-    given = Trial("as given", judge.score(out / REFERENCE), {}, out / REFERENCE)
+    given = Trial("as given", objective.score(out / REFERENCE), {}, out / REFERENCE)
     tried = [
         Trial(f"trial {one.number}", one.value, one.params, folder_of(out, one.params), one.user_attrs.get("failed"))
         for one in ended(study)

@@ -77,7 +77,7 @@ def table_of(
         split=split,
         label_names=list(label_names),
         attribute_names=list(names),
-        ordered=False,  # the order of X tells nothing: whoever calls shuffles it, and new rows have no place in it
+        ordered=False,  # the order of X tells nothing: a caller shuffles it, and new rows have no place in it
         **rows.looks,
     )
 

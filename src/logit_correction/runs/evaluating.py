@@ -1,4 +1,4 @@
-"""Judging a finished run again: on a split of its data, or on new labelled rows."""
+"""Evaluating a finished run again: on a split of its data, or on new labelled rows."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 SPLITS = ("test", "valid", "train")
 
 
-def judge_split(run: TrainedRun, split: str) -> dict[str, Any]:
+def evaluate_split(run: TrainedRun, split: str) -> dict[str, Any]:
     """Return the figures of a run on a split of its data, which are read anew.
 
     Raises:
         InputError: If there is no such split, or the data cannot be read.
     """
-    return summary.judge(*_predicted(run, split))
+    return summary.evaluate(*_predicted(run, split))
 
 
 def predictions_of_split(run: TrainedRun, split: str) -> Predictions:
@@ -66,7 +66,9 @@ def _predicted(run: TrainedRun, split: str) -> tuple[DataTable, str, Tensor, Est
     return table, split, logits, estimate_split(algorithm, table, split)
 
 
-def judge_new(run: TrainedRun, data: Path | NewInputs, label: Names | None, attribute: Names | None) -> dict[str, Any]:
+def evaluate_new(
+    run: TrainedRun, data: Path | NewInputs, label: Names | None, attribute: Names | None
+) -> dict[str, Any]:
     """Return the figures of a run on new labelled rows; see ``TrainedRun.evaluate``.
 
     Raises:
@@ -84,7 +86,7 @@ def judge_new(run: TrainedRun, data: Path | NewInputs, label: Names | None, attr
     else:
         listed, files, label = labelled_images(data, label, attribute)
         rows, parts = labelled(listed, label, attribute, run.report), run.parts(files)
-    return rows.judge(*_seen(run, parts, torch.from_numpy(rows.label)))
+    return rows.evaluate(*_seen(run, parts, torch.from_numpy(rows.label)))
 
 
 def _seen(run: TrainedRun, parts: Iterator[Part], label: Tensor) -> tuple[Any, EstimatedAttributes | None]:

@@ -1,4 +1,4 @@
-"""The half of a LightningModule that judges a method of this package: on its validation rows and on its test."""
+"""The half of a LightningModule that evaluates a method of this package: on its validation rows and on its test."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ else:
 _TEST = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority", "auroc", "f1", "ece")
 
 
-class JudgedModule(LightningModule):
-    """Predicts by a method, and judges it.
+class EvaluatedModule(LightningModule):
+    """Predicts by a method, and evaluates it.
 
     Attributes:
         algorithm: The method.
@@ -44,7 +44,7 @@ class JudgedModule(LightningModule):
     table: DataTable
     config: TrainingConfig
 
-    def judge_by(self, rules: Sequence[str]) -> None:
+    def choose_rules(self, rules: Sequence[str]) -> None:
         """Choose the selection rules whose scores are logged, beside those that always are."""
         self.scored = scored(list(rules))
         self.valid_groups = validation_groups(self.table, list(rules))
@@ -111,10 +111,10 @@ class JudgedModule(LightningModule):
         self._logits.append(self.algorithm.predict(batch.inputs).float().cpu())
 
     def on_test_epoch_end(self) -> None:
-        """Judge the test rows by group."""
+        """Evaluate the test rows by group."""
         logits = torch.cat(self._logits)
         if len(logits) < len(self.table.split["test"]):  # as Trainer(limit_test_batches=...) and fast_dev_run have it
             return
-        self.figures = summary.judge(self.table, "test", logits, estimate_split(self.algorithm, self.table, "test"))
+        self.figures = summary.evaluate(self.table, "test", logits, estimate_split(self.algorithm, self.table, "test"))
         known = {name: self.figures[name] for name in _TEST if self.figures[name] is not None}
         self.log_dict({f"test_{name}": value for name, value in known.items()})
