@@ -67,8 +67,8 @@ def markdown(benchmark: Benchmark, frame: pd.DataFrame, notes: Sequence[str] = (
         parts.append("\n".join([table.caption + "\n", texts[0], "|" + "---|" * len(head), *texts[1:]]) + "\n")
     if not frame.empty:
         known = frame.fillna({"commit": "unknown"})
-        known_of = [sorted(set(known[name].dropna().astype(str))) for name in ("machine", "commit", "version")]
-        parts.append("Machine: {}; commit: {}; version {}.\n".format(*map(", ".join, known_of)))
+        values = [sorted(set(known[name].dropna().astype(str))) for name in ("machine", "commit", "version")]
+        parts.append("Machine: {}; commit: {}; version {}.\n".format(*map(", ".join, values)))
         if notes:
             parts.append("\n".join(f"- {note}" for note in notes) + "\n")
     return "\n".join(parts)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from logit_correction.cli.arguments import Parser, add_trust
+from logit_correction.cli.show import plain_table
 from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
@@ -125,15 +126,11 @@ def _write_lines(file: TextIO, answers: Iterator[list[list[str]]]) -> None:
 def _show(shift: GroupShift) -> None:
     """Print the cells that moved most, and the sentence."""
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text  # names are the user's: they are shown as they are, whatever brackets they hold
 
     console = Console(stderr=True)
-    table = Table(title="rows by predicted label and look", title_justify="left", box=None, pad_edge=False)
-    for name in ("predicted", "looks like"):
-        table.add_column(name)
-    for name in ("validation %", "new rows %", "new rows"):
-        table.add_column(name, justify="right")
+    numbers = ("validation %", "new rows %", "new rows")
+    table = plain_table("rows by predicted label and look", ("predicted", "looks like"), numbers)
     cells = sorted(shift.cells(), key=lambda one: -abs(one["new_share"] - one["reference_share"]))
     for one in cells[:MOST_CELLS]:
         look = "cannot tell" if one["looks"] is None else one["looks"]
