@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import threading
 import time
@@ -15,6 +14,7 @@ from typing import Any
 
 from logit_correction.benchmark.work import Job, Outcome, begin, perform
 from logit_correction.errors import InputError, reason_of
+from logit_correction.extras import needed
 
 #: A process whose run took longer is not used again: starting another one costs little beside it.
 _LONG_SECONDS = 60.0
@@ -53,7 +53,7 @@ class Executor(ABC):
         except self._broken as error:
             if self._stopped.is_set():
                 return Outcome("stopped")
-            message = f"its process failed: {' '.join(str(error).split())}"
+            message = f"its process failed: {reason_of(error)}"
             with job.log.open("a", encoding="utf-8") as file:  # which the process itself could not
                 print(f"error: {message}", file=file)
             return Outcome("failed", message)
@@ -173,12 +173,7 @@ class RayExecutor(Executor):
     def __init__(self, jobs: int | None, gpus_per_run: float = 0.0) -> None:
         """Connect to the cluster."""
         super().__init__()
-        try:
-            self._ray: Any = importlib.import_module("ray")
-        except ModuleNotFoundError as error:
-            raise InputError(
-                "--executor ray needs Ray: `pip install 'logit-correction[ray]'`, or leave --executor out"
-            ) from error
+        self._ray: Any = needed("ray", "--executor ray", "ray", ", or leave --executor out")
         address = os.environ.get("RAY_ADDRESS") or "local"
         here = {"num_cpus": jobs} if address == "local" and jobs else {}
         passed_on = {name: os.environ[name] for name in ("PYTHONPATH", "LOGIT_CORRECTION_DATA") if name in os.environ}

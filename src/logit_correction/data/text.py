@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,11 +13,8 @@ from torch import Tensor
 
 from logit_correction.data.cache import cache_folder, digest, made_once, read_arrays, remove
 from logit_correction.data.stores import InputStore
-from logit_correction.errors import InputError, reason_of
+from logit_correction.errors import InputError, check_range, reason_of
 from logit_correction.extras import needed
-
-if TYPE_CHECKING:
-    pass
 
 #: What a language model takes of a text.
 TOKENS = ("input_ids", "attention_mask")
@@ -120,8 +117,7 @@ class TextForm:
             InputError: If one is not positive.
         """
         for name in ("max_tokens", "num_words"):
-            if getattr(self, name) < 1:
-                raise InputError(f"--data.{name} is {getattr(self, name)}, but must be at least 1")
+            check_range(f"--data.{name}", getattr(self, name), 1)
 
     def store(self, texts: Sequence[str]) -> InputStore:
         """Bring texts into the form."""

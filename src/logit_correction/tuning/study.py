@@ -15,6 +15,7 @@ import yaml
 
 from logit_correction.config import RunConfig
 from logit_correction.errors import InputError, TrainingError
+from logit_correction.extras import needed
 from logit_correction.tuning.space import suggested, with_options
 
 if TYPE_CHECKING:
@@ -89,11 +90,10 @@ def _optuna() -> Callable[[Path, int], optuna.Study]:
     Raises:
         InputError: If Optuna is not installed.
     """
-    try:
-        import optuna
-        from optuna.storages.journal import JournalFileBackend
-    except ModuleNotFoundError as error:
-        raise InputError("tune needs Optuna: `pip install 'logit-correction[tune]'`") from error
+    needed("optuna", "tune", "tune")
+    import optuna
+    from optuna.storages.journal import JournalFileBackend
+
     optuna.logging.set_verbosity(optuna.logging.WARNING)
 
     def opened(out: Path, seed: int) -> optuna.Study:
