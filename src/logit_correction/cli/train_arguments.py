@@ -74,10 +74,8 @@ def parse(arguments: list[str]) -> Order:
     _check_named(flat)
     from logit_correction.runs.parts import complete, with_known  # heavy, and --help needs nothing of it
 
-    config = complete(RunConfig.from_dict(flat))
     known = {name: own[name] for name in VIEWS if name in own}
-    if known:
-        config = complete(with_known(config, known))
+    config = complete(with_known(RunConfig.from_dict(flat), known))
     try:
         seeds = int(str(own.get("seeds", 1)))
     except ValueError as error:
