@@ -9,7 +9,7 @@ from pathlib import Path
 
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.image_files import image_store
-from logit_correction.data.image_io import SUFFIXES, Fit
+from logit_correction.data.image_io import SUFFIXES, Fit, format_resizing
 from logit_correction.data.problems import OnBadRows, Problems, format_faults
 from logit_correction.data.records import Records, build_table, records_of_frame
 from logit_correction.data.row_names import row_names
@@ -17,8 +17,8 @@ from logit_correction.data.splits import Splitting, split_name
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.data.tabular_io import file_column, files_within, read_frame, texts_of
+from logit_correction.errors import InputError, check_range
 from logit_correction.files import is_within
-from logit_correction.types import InputError
 
 
 class ImageFolder(DataSource):
@@ -59,8 +59,7 @@ class ImageFolder(DataSource):
             memory_limit: GiB of images that may stay in memory; more are streamed from a file in the cache. By
                 default LOGIT_CORRECTION_MEMORY, else half of the free memory.
         """
-        if size < 1:
-            raise InputError(f"--data.size is {size}, but must be at least 1")
+        check_range("--data.size", size, 1)
         self.root, self.metadata = Path(root).expanduser(), None if metadata is None else Path(metadata).expanduser()
         self.label, self.split = label, split
         self.attributes = None if attribute is None else [attribute] if isinstance(attribute, str) else attribute
@@ -86,7 +85,7 @@ class ImageFolder(DataSource):
 
         raw.metadata = {
             "source": f"the images of {self.root.resolve().name}",
-            "images": f"resized to {self.size}x{self.size}, {'middle' if self.fit == 'crop' else 'stretched'}",
+            "images": format_resizing((self.size, self.size), self.fit),
         }
         table = build_table(raw, problems, store, self.splitting, self.on_bad_rows, self.augment)
         return replace(table, files=paths, ordered=listed_rows)  # folders are read label by label

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from logit_correction.data.memory import SHARE, free_memory
 from logit_correction.data.problems import format_faults
-from logit_correction.data.threads import in_threads, thread_count
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import plain
+from logit_correction.threads import in_threads, thread_count
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -64,6 +64,15 @@ def read_image(path: Path | BinaryIO, size: tuple[int, int], fit: Fit = "stretch
         else:
             image = image.resize(box, Image.Resampling.BILINEAR)
     return np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
+
+
+def format_resizing(size: tuple[int, int], fit: Fit) -> str:
+    """Say how images were brought to their size.
+
+    >>> format_resizing((32, 32), "crop")
+    'resized to 32x32, middle'
+    """
+    return f"resized to {size[0]}x{size[1]}, {'middle' if fit == 'crop' else 'stretched'}"
 
 
 def check_whole(path: Path | BinaryIO, size: tuple[int, int]) -> None:
