@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from dataclasses import replace
@@ -23,7 +22,7 @@ def main(arguments: list[str]) -> int:
 
     try:
         from logit_correction.runs.folder import is_finished
-        from logit_correction.runs.train import train
+        from logit_correction.runs.train import is_first_process, train
 
         if seeds == 1:
             folders = [train(config, out, resume=resume, display=choose_display(), announce=announce)]
@@ -40,7 +39,7 @@ def main(arguments: list[str]) -> int:
             file=sys.stderr,
         )
         return 130
-    if _is_first_process():
+    if is_first_process(config.training):
         show_run(folders[0]) if seeds == 1 else _show_seeds(folders, out)
     return 0
 
@@ -73,7 +72,3 @@ def _again(arguments: list[str], out: Path, seeds: int) -> str:
     if seeds == 1:
         return f"--resume --out {shlex.quote(str(out))}"
     return shlex.join([*(argument for argument in arguments if argument != "--resume"), "--resume"])
-
-
-def _is_first_process() -> bool:
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.evaluation.predict import collect, evaluating
 from logit_correction.integrations.lightning_evaluation import EvaluatedModule
-from logit_correction.integrations.lightning_parts import Batches, hyperparameters, kept, restored, run_config
+from logit_correction.integrations.lightning_parts import Batches, hyperparameters, run_config
 from logit_correction.runs.api import Part
 from logit_correction.runs.train import prepare
 from logit_correction.seeds import derive_seed
-from logit_correction.training.checkpoint import Progress
+from logit_correction.training.checkpoint import Progress, plain_progress, progress_of
 from logit_correction.training.networks import LayerRandomness
 from logit_correction.training.networks import prepare as prepare_networks
 from logit_correction.training.optim import clip_gradients, make_optimizer, set_learning_rates
@@ -204,7 +204,7 @@ class LightningMethod(EvaluatedModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Save where the training stands, as tensors and plain values."""
-        checkpoint[_KEY] = kept(self.progress)
+        checkpoint[_KEY] = plain_progress(self.progress)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Go on from where a training stood.
@@ -214,5 +214,5 @@ class LightningMethod(EvaluatedModule):
         """
         if _KEY not in checkpoint:
             raise InputError("the checkpoint was not written by a LightningMethod: load its state_dict by yourself")
-        self.progress = restored(checkpoint[_KEY])
+        self.progress = progress_of(checkpoint[_KEY])
         self.algorithm.stage = self.progress.stage

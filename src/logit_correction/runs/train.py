@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from logit_correction.config import RunConfig
+from logit_correction.config import RunConfig, TrainingConfig
 from logit_correction.data.row_names import ChosenNames
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.methods.base import Algorithm
@@ -63,9 +63,7 @@ def train(
     """
     out, config = Path(out), complete(config)
     files.check_out(out, config, resume)
-    several, first = config.training.devices * config.training.nodes > 1, True
-    if several:
-        first = all(os.environ.get(name, "0") == "0" for name in RANKS)
+    first = is_first_process(config.training)
     if first:
         lock.check_free(out)
     if resume and files.is_finished(out):
@@ -81,6 +79,11 @@ def train(
         if resume and files.is_finished(out):
             return _finish_again(out, page, first)
         return _train_into(out, config, table, algorithm, resume, display, announce, page, checkpoint_seconds)
+
+
+def is_first_process(training: TrainingConfig) -> bool:
+    """Return whether this process is the first one of those that train together."""
+    return training.devices * training.nodes == 1 or all(os.environ.get(name, "0") == "0" for name in RANKS)
 
 
 def prepare(
