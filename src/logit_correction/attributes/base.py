@@ -83,7 +83,6 @@ class AttributeEstimator(nn.Module, ABC):
     row_label_probability: Tensor
 
     def __init__(self) -> None:
-        """Start without data."""
         super().__init__()
         self.evidence: dict[str, Any] | None = None
         self.abstained = False

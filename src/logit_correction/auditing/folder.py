@@ -63,7 +63,6 @@ class Audit:
         return read_rows(self.path)
 
     def __repr__(self) -> str:
-        """Say what it is."""
         return f"Audit({self.verdict}, {str(self.path)!r})"
 
     def _repr_html_(self) -> str:

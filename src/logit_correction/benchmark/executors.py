@@ -35,7 +35,6 @@ class Executor(ABC):
     _broken: type[Exception] = BrokenExecutor
 
     def __init__(self) -> None:
-        """Start with no run."""
         self._lock, self._stopped, self._running = threading.Lock(), threading.Event(), set[Any]()
 
     def warm(self, number: int) -> None:  # noqa: B027  (there may be nothing to do)
@@ -116,7 +115,6 @@ class ProcessExecutor(Executor):
     """
 
     def __init__(self, jobs: int) -> None:
-        """Start with no process."""
         super().__init__()
         self.slots = jobs
         self._idle: list[_Worker] = []
@@ -171,7 +169,6 @@ class RayExecutor(Executor):
     """
 
     def __init__(self, jobs: int | None, gpus_per_run: float = 0.0) -> None:
-        """Connect to the cluster."""
         super().__init__()
         self._ray: Any = needed("ray", "--executor ray", "ray", ", or leave --executor out")
         address = os.environ.get("RAY_ADDRESS") or "local"

@@ -49,7 +49,6 @@ class SlurmExecutor(Executor):
     """
 
     def __init__(self, jobs: int | None, folder: Path, gpus_per_run: float = 0.0, cluster: str = "slurm") -> None:
-        """Look for SLURM."""
         super().__init__()
         if not float(gpus_per_run).is_integer():
             raise InputError(f"--gpus-per-run is {gpus_per_run}, but SLURM hands out whole GPUs: give 0, 1, ...")

@@ -25,7 +25,6 @@ class Described(Exception):
     """Carries the parser that was asked for."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        """Keep the parser."""
         super().__init__()
         self.parser = parser
 
@@ -41,7 +40,6 @@ class Parser(argparse.ArgumentParser):
     """Takes no abbreviated options; raises ``InputError`` where argparse would print its usage and exit."""
 
     def __init__(self, command: str, description: str) -> None:
-        """Name the command and say what it does."""
         super().__init__(prog=f"logit-correction {command}", description=description, allow_abbrev=False)
         self.add_argument(DESCRIBE, action=_Describe, nargs=0, help=argparse.SUPPRESS)
 

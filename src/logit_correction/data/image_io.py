@@ -180,7 +180,6 @@ class UnreadableImages(InputError):
     """
 
     def __init__(self, faults: list[str]) -> None:
-        """Make the message."""
         self.faults = faults
         count = "an image" if len(faults) == 1 else f"{len(faults)} images"
         super().__init__(f"{count} cannot be read: {format_faults(faults)}: fix or leave out")

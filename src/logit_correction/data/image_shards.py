@@ -121,11 +121,9 @@ class SampleNames(Sequence[str]):
     """``train-000.tar/NAME``: what samples are called, made when it is asked for."""
 
     def __init__(self, files: Sequence[Path], shard: NDArray[np.int32], names: pd.Series) -> None:
-        """Keep the parts."""
         self.files, self.shard, self.names = files, shard, names.array
 
     def __len__(self) -> int:
-        """Return the number of samples."""
         return len(self.shard)
 
     @overload
@@ -133,7 +131,6 @@ class SampleNames(Sequence[str]):
     @overload
     def __getitem__(self, row: slice) -> list[str]: ...
     def __getitem__(self, row: int | slice) -> str | list[str]:
-        """Return the name of a sample, or the names of some."""
         if isinstance(row, slice):
             return [self[one] for one in range(*row.indices(len(self)))]
         return f"{self.files[self.shard[row]].name}/{self.names[row]}"
@@ -156,7 +153,6 @@ class ShardedImages(StreamedImages):
         self.place = f"read from {len(files):,} shards, {int(length.sum()) / 2**30:.2f} GiB of images"
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.shard)
 
     @property

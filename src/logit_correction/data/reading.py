@@ -44,7 +44,6 @@ class BatchReader(Dataset["Inputs | TrainingError"]):
     images: bool
 
     def __len__(self) -> int:
-        """Return the number of steps."""
         return len(self.places)
 
     def __getitem__(self, step: int) -> Inputs | TrainingError:

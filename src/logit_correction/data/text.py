@@ -32,11 +32,9 @@ class TokenStore(InputStore):
     always_finite = True
 
     def __init__(self, tokens: dict[str, Tensor]) -> None:
-        """Keep the tensors, all of one shape."""
         self.tokens = tokens
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(next(iter(self.tokens.values())))
 
     @property
@@ -77,7 +75,6 @@ class WordStore(InputStore):
         self.place_of_word, self.weight, self.num_features = place, weight, num_features
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.weight)
 
     @property
@@ -126,7 +123,6 @@ class TextForm:
         return tokenize(texts, self.tokenizer, self.max_tokens)
 
     def __str__(self) -> str:
-        """Describe the form."""
         if self.tokenizer is None:
             return f"counted words, hashed to {self.num_words:,} places"
         return f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"

@@ -111,7 +111,6 @@ class Predictions:
             )
 
     def __len__(self) -> int:
-        """Return N."""
         return len(self.index)
 
     @cached_property

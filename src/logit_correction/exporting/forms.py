@@ -63,7 +63,6 @@ class FromImages(nn.Module):
     """Bytes, or floats in [0, 1], (n, C, H, W) -> the scale of training."""
 
     def __init__(self, scale: float, bytes_: bool) -> None:
-        """Keep the factor."""
         super().__init__()
         self.factor = scale / 255 if bytes_ else scale
 
@@ -116,7 +115,6 @@ class Scaled(nn.Module):
     """Numbers times a factor."""
 
     def __init__(self, factor: float) -> None:
-        """Keep the factor."""
         super().__init__()
         self.factor = factor
 

@@ -79,7 +79,6 @@ class TrainedRun(os.PathLike[str]):
         return self.path / name
 
     def __repr__(self) -> str:
-        """Say what it is."""
         return f"TrainedRun({self.report['method']} on {self.report['data']['name']}, {str(self.path)!r})"
 
     def _repr_html_(self) -> str:

@@ -39,7 +39,6 @@ class Columns(View):
     breadth = 0
 
     def __init__(self, column: str) -> None:
-        """Choose the column."""
         self.column, self.name = column, f"column:{column}"
         self.sentence = f"the column {column} alone"
         self._names: list[str] = []

@@ -18,7 +18,6 @@ class Missing(View):
     breadth = 0
 
     def __init__(self) -> None:
-        """Know of no column yet."""
         self._columns: list[str] = []
 
     @classmethod

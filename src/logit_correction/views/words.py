@@ -35,7 +35,6 @@ class TermView(View):
     most: ClassVar[int]
 
     def __init__(self) -> None:
-        """Know of no term yet."""
         self.terms: list[str] = []
 
     @classmethod

@@ -40,7 +40,6 @@ class InMemory(DataSource):
     """Rows that are there already."""
 
     def __init__(self, table: DataTable) -> None:
-        """Keep the table."""
         self.table = table
 
     def build(self) -> DataTable:

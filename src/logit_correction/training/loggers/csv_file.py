@@ -16,7 +16,6 @@ class CsvFile(LightningLogger):
     """``csv/version_0/metrics.csv`` in the run folder, and a further version each time that the run goes on."""
 
     def __init__(self, folder: Path, kept: str | None) -> None:
-        """Begin a version."""
         from lightning_fabric.loggers import CSVLogger
 
         self.logger = CSVLogger(folder, name="csv")
