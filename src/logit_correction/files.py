@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -94,13 +94,11 @@ def new_folder(path: Path) -> Iterator[Path]:
         InputError: If ``path`` is a file or a folder with something in it, or cannot be written.
         NoRoom: The disk is full.
     """
-    _check_new(path)
+    check_new(path)
     temporary = path.absolute().with_name(f".{path.name}-{uuid.uuid4().hex[:12]}")
-    try:
+    with writable(path):
         temporary.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
-    except OSError as error:
-        raise InputError(f"--out {path} cannot be written ({error.strerror}): give another folder") from error
     try:
         with _room_for(path):
             yield temporary
@@ -111,11 +109,30 @@ def new_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _check_new(path: Path) -> None:
+def check_new(folder: Path, but: Collection[str] = (), kind: str = "") -> None:
+    """Return if a folder is not there yet or is empty.
+
+    Args:
+        folder: Given by ``--out``.
+        but: Names of files that may lie in it.
+        kind: What it might have held, for the message.
+
+    Raises:
+        InputError: Otherwise, and if it cannot be looked into.
+    """
+    with writable(folder):
+        if folder.is_dir():
+            if any(path.name not in but for path in folder.iterdir()):
+                no_such = f" and holds no {kind}" if kind else ""
+                raise InputError(f"--out {folder} is not empty{no_such}: give a new or empty folder")
+        elif folder.exists():
+            raise InputError(f"--out {folder} is a file: give a folder")
+
+
+@contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """Raise an ``InputError`` where the system refuses the folder that ``--out`` gives."""
     try:
-        if path.is_dir() and any(path.iterdir()):
-            raise InputError(f"--out {path} is not empty: give a new or empty folder")
-        if path.exists() and not path.is_dir():
-            raise InputError(f"--out {path} is a file: give a folder")
+        yield
     except OSError as error:
-        raise InputError(f"--out {path} cannot be written ({error.strerror}): give another folder") from error
+        raise InputError(f"--out {folder} cannot be written ({error.strerror}): give another folder") from error

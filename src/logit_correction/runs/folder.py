@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from logit_correction.config import RunConfig
-from logit_correction.files import NoRoom, disk_of, write_text
+from logit_correction.files import NoRoom, check_new, disk_of, writable, write_text
 from logit_correction.registry import UntrustedCode, known_names_only
 from logit_correction.render.report_file import read_report_file
 from logit_correction.runs.lock import LOCK
@@ -70,18 +70,13 @@ def check_out(folder: Path, config: RunConfig, resume: bool) -> None:
     Raises:
         InputError: If the folder is a file, holds another run or anything else, or cannot be looked into.
     """
-    try:
-        if (folder / CONFIG).is_file():
-            if not resume:
-                raise InputError(f"--out {folder} already holds {_held(folder)} give another folder")
+    with writable(folder):
+        if not (folder / CONFIG).is_file():
+            check_new(folder, (LOCK,), "run")  # a killed run may have left no more
+        elif resume:
             check_same(folder, config)
-        elif folder.is_dir():
-            if any(path.name != LOCK for path in folder.iterdir()):  # a killed run may have left no more
-                raise InputError(f"--out {folder} is not empty and holds no run: give a new or empty folder")
-        elif folder.exists():
-            raise InputError(f"--out {folder} is a file: give a folder")
-    except OSError as error:
-        raise InputError(f"--out {folder} cannot be written ({error.strerror}): give another folder") from error
+        else:
+            raise InputError(f"--out {folder} already holds {_held(folder)} give another folder")
 
 
 def _held(folder: Path) -> str:
@@ -153,12 +148,10 @@ def make(folder: Path) -> None:
     Raises:
         InputError: If that cannot be done.
     """
-    try:
+    with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-    except OSError as error:
-        raise InputError(f"--out {folder} cannot be written ({error.strerror}): give another folder") from error
 
 
 def sweep(folder: Path) -> None:
