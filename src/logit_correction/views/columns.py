@@ -37,6 +37,7 @@ class Columns(View):
 
     sentence = "one column alone"
     breadth = 0
+    needs = "a table of features"
 
     def __init__(self, column: str) -> None:
         self.column, self.name = column, f"column:{column}"

@@ -45,6 +45,7 @@ class FileFacts(View):
     name = "file"
     sentence = "facts of the file: size, format, camera, name, folder and order, without its content"
     breadth = 0
+    needs = "the files that the rows were read from"
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:

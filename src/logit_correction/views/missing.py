@@ -16,6 +16,7 @@ class Missing(View):
     name = "missing"
     sentence = "which values are missing, and how many"
     breadth = 0
+    needs = "a table of features with missing values"
 
     def __init__(self) -> None:
         self._columns: list[str] = []

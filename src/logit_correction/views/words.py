@@ -32,6 +32,7 @@ class TermView(View):
         most: Terms at most.
     """
 
+    needs = "texts"
     most: ClassVar[int]
 
     def __init__(self) -> None:
