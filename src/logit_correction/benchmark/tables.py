@@ -186,10 +186,10 @@ def _caption(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> str:
     columns = f" Columns: {benchmark.column_title}." if benchmark.column_title else ""
     information = " Group information: the splits whose attributes training or selection read."
     paper = " Beside: the figures of the paper." if benchmark.paper else ""
-    return caption + columns + information + paper + _told(frame)
+    return caption + columns + information + paper + _format_unnamed(frame)
 
 
-def _told(frame: pd.DataFrame) -> str:
+def _format_unnamed(frame: pd.DataFrame) -> str:
     """Say which columns are judged by estimated groups, or by none."""
     unnamed = _unnamed(frame)
     if not unnamed:
