@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 
 from logit_correction.config import RunConfig
-from logit_correction.data.loading import evaluation_batch
 from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
 from logit_correction.data.table import DataSource
 from logit_correction.methods.base import Algorithm
@@ -25,7 +24,7 @@ from logit_correction.render.tables import groups_table, run_as_html
 from logit_correction.runs import folder as files
 from logit_correction.runs import summary
 from logit_correction.runs.assemble import build_algorithm, build_source
-from logit_correction.runs.encode import Encoder, before_encoder
+from logit_correction.runs.encode import Encoder, batches_of, before_encoder
 from logit_correction.runs.evaluating import evaluate_new, evaluate_split, predictions_of_split
 from logit_correction.runs.fairness import Metrics, metric_frame
 from logit_correction.runs.new_rows import Names, NewInputs, Part, parts_of
@@ -173,9 +172,7 @@ class TrainedRun(os.PathLike[str]):
 
     @torch.no_grad()
     def _probabilities(self, store: InputStore) -> NDArray[np.float32]:
-        algorithm, store = self.algorithm, store.to(self.device)
-        rows = torch.arange(len(store), device=self.device).split(evaluation_batch(store))
-        parts = [algorithm.predict(store.fetch(part)).softmax(1) for part in rows if len(part)]
+        parts = [self.algorithm.predict(inputs).softmax(1) for inputs in batches_of(store, self.device)]
         return torch.cat(parts).cpu().numpy() if parts else np.zeros((0, len(self.label_names)), np.float32)
 
     def predict(self, inputs: NewInputs) -> NDArray[np.str_]:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.config import RunConfig
-from logit_correction.data.loading import evaluation_batch
 from logit_correction.data.splits import Splitting, make_splits
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import UNKNOWN, DataSource, DataTable
@@ -22,6 +21,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.runs.api import Part, config_of
 from logit_correction.runs.assemble import build_algorithm, build_fabric
+from logit_correction.runs.encode import batches_of
 from logit_correction.runs.parts import Checked, complete, with_known
 from logit_correction.runs.train import prepare
 from logit_correction.training.display import Display
@@ -215,9 +215,8 @@ def probabilities(algorithm: Algorithm, store: InputStore) -> NDArray[np.float64
     vectors = len(store.input_shape) == 1 and not algorithm.info.tokens
     precision = torch.float64 if vectors else torch.float32
     algorithm.to(precision)
-    store, found = store.to(device), []
-    for rows in torch.arange(len(store), device=device).split(evaluation_batch(store)):
-        inputs = store.fetch(rows)
+    found = []
+    for inputs in batches_of(store, device):
         given = inputs if isinstance(inputs, dict) else inputs.to(precision)
         found.append(algorithm.predict(given).double().softmax(1))
     return torch.cat(found).cpu().numpy() if found else np.zeros((0, algorithm.info.num_labels))
