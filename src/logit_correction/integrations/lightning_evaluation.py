@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from logit_correction.config import TrainingConfig
-from logit_correction.data.loading import BatchLoader, evaluation_batch
+from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable
 from logit_correction.integrations.lightning_package import lightning
 from logit_correction.integrations.lightning_parts import Batches
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import summary
 from logit_correction.training.estimates import estimate_split
+from logit_correction.training.evaluation import evaluation_loader
 from logit_correction.training.rules.base import ValidationRows
 from logit_correction.training.selection import scored, validation_groups
 from logit_correction.types import Batch, Inputs
@@ -58,9 +59,7 @@ class EvaluatedModule(LightningModule):
 
     def loader(self, split: str, **options: Any) -> BatchLoader:
         """Return a loader of the rows of a split, in order and without attributes unless told otherwise."""
-        size = evaluation_batch(self.table.inputs)
-        options = {"batch_size": size, "device": self.device, "workers": self.config.workers, **options}
-        return BatchLoader(self.table, split, **options)
+        return evaluation_loader(self.table, split, self.config, self.device, **options)
 
     def val_dataloader(self) -> Batches:
         """Return the validation rows in order."""

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.table import DataTable
 from logit_correction.data.tabular_io import read_frame
 from logit_correction.evaluation.estimated import EstimatedAttributes
@@ -23,6 +22,7 @@ from logit_correction.runs.folder import PREDICTIONS
 from logit_correction.runs.new_files import labelled_images
 from logit_correction.runs.new_rows import Names, NewInputs, Part, labelled
 from logit_correction.training.estimates import estimate_rows, estimate_split
+from logit_correction.training.evaluation import evaluation_loader
 from logit_correction.types import InputError
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ def _predicted(run: TrainedRun, split: str) -> tuple[DataTable, str, Tensor, Est
     if run.config.encoder is not None:
         with run.names():
             table = encode_table(table, run.config, expected=run.report["encoder"])
-    size, workers = evaluation_batch(table.inputs), run.config.training.workers
-    batches = BatchLoader(table, split, batch_size=size, device=run.device, workers=workers).epoch()
+    batches = evaluation_loader(table, split, run.config.training, run.device).epoch()
     algorithm = run.algorithm
     logits = collect(lambda batch: {"logits": algorithm.predict(batch.inputs)}, batches)["logits"]
     return table, split, logits, estimate_split(algorithm, table, split)

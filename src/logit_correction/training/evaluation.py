@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from logit_correction.config import TrainingConfig
@@ -19,6 +20,14 @@ from logit_correction.training.selection import scored, validation_groups
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+
+def evaluation_loader(
+    table: DataTable, split: str, config: TrainingConfig, device: torch.device, **options: Any
+) -> BatchLoader:
+    """Return a loader of all rows of ``split`` in order, for evaluation: without attributes, unless told otherwise."""
+    size = evaluation_batch(table.inputs)
+    return BatchLoader(table, split, **{"batch_size": size, "device": device, "workers": config.workers, **options})
 
 
 @dataclass
@@ -46,9 +55,7 @@ class Evaluation:
 
     def loader(self, split: str, **options: Any) -> BatchLoader:
         """Return a loader of all rows of ``split`` in order, for evaluation: without attributes."""
-        size = evaluation_batch(self.table.inputs)
-        options = {"batch_size": size, "device": self.fabric.device, "workers": self.config.workers, **options}
-        return BatchLoader(self.table, split, **options)
+        return evaluation_loader(self.table, split, self.config, self.fabric.device, **options)
 
     def validation_rows(self) -> ValidationRows:
         """Return what the rules may look at of the validation rows, as the method stands."""
