@@ -86,9 +86,9 @@ class LightningMethod(EvaluatedModule):
         }
         views = {"shortcut": list(shortcut), "legitimate": list(legitimate)}
         config = run_config(parts, network, preset, views, rules, training)
-        config, self.table, self.algorithm, _ = prepare(config, None)
-        self.config = config.training
-        self.save_hyperparameters(hyperparameters(config))
+        built = prepare(config, None)
+        self.table, self.algorithm, self.config = built.table, built.algorithm, built.config.training
+        self.save_hyperparameters(hyperparameters(built.config))
         prepare_networks(self.algorithm, self.config, torch.device("cpu"))
         self.progress = Progress()
         self.choose_rules(rules)

@@ -20,7 +20,7 @@ from logit_correction.integrations.scikit_learn.inputs import Rows
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.runs.api import Part, config_of
-from logit_correction.runs.assemble import build_algorithm, build_fabric
+from logit_correction.runs.assemble import build_algorithm
 from logit_correction.runs.encode import batches_of
 from logit_correction.runs.parts import Checked, complete, with_known
 from logit_correction.runs.train import prepare
@@ -152,10 +152,11 @@ def train(config: RunConfig, display: Display, start: Mapping[str, Any] | None =
         KeyboardInterrupt: Somebody asked to stop.
     """
     splits = ("train",) if config.training.selection == "last" else ("train", "valid")
-    config, table, algorithm, _ = prepare(config, display, splits)
+    built = prepare(config, display, splits)
+    algorithm = built.algorithm
     if start is not None:
         _begin_with(algorithm, start)
-    fit = Fit(algorithm, table, config.training, build_fabric(config.training), None, display)
+    fit = built.fit(display)
     try:
         with display:
             fit.run()
@@ -165,7 +166,7 @@ def train(config: RunConfig, display: Display, start: Mapping[str, Any] | None =
     if best is not None:
         algorithm.load_state_dict(best.state)
     algorithm.eval()
-    return Trained(algorithm, config, fit.progress.epoch, _attribute_of_rows(fit))
+    return Trained(algorithm, built.config, fit.progress.epoch, _attribute_of_rows(fit))
 
 
 def _attribute_of_rows(fit: Fit) -> NDArray[np.int64]:
