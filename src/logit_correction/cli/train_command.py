@@ -34,10 +34,7 @@ def main(arguments: list[str]) -> int:
                 there = resume or is_finished(folder)
                 folders.append(train(own, folder, resume=there, display=choose_display(), announce=tell))
     except Interrupted:
-        print(
-            f"stopped; go on with: logit-correction train {_again(arguments, out, seeds)}",
-            file=sys.stderr,
-        )
+        print(f"stopped; go on with: logit-correction train {_again(arguments, out, seeds)}", file=sys.stderr)
         return 130
     if is_first_process(config.training):
         show_run(folders[0]) if seeds == 1 else _show_seeds(folders, out)
