@@ -28,28 +28,7 @@ MOST_CELLS = 20
 
 def main(arguments: list[str]) -> int:
     """Predict new rows and write a CSV."""
-    parser = Parser("predict", "Labels and probabilities for new files, a folder, a CSV, or rows from standard input.")
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder that `train` or `export` wrote")
-    parser.add_argument(
-        "inputs",
-        type=Path,
-        nargs="+",
-        metavar="INPUT",
-        help="files, folders, or a CSV with a column path, file, filename or image of files beside it; for a run on "
-        "Table a CSV or Parquet file with its columns; - reads CSV rows, JSON lines or names of image files from "
-        "standard input, and answers as they come",
-    )
-    parser.add_argument("--out", type=Path, help="CSV to write; standard output by default")
-    parser.add_argument(
-        "--watch-groups",
-        action="store_true",
-        help="tell at the end, on standard error, whether the estimated groups have moved against training",
-    )
-    parser.add_argument(
-        "--watch-out", type=Path, metavar="FILE.json", help="write that as JSON; implies --watch-groups"
-    )
-    add_trust(parser)
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     if STREAM in options.inputs and len(options.inputs) > 1:
         raise InputError("- stands for standard input: give it alone")
     from logit_correction.runs.api import load
@@ -75,6 +54,31 @@ def main(arguments: list[str]) -> int:
             if options.watch_out is not None:
                 write_json(options.watch_out, shift.to_dict())
     return 0
+
+
+def _parser() -> Parser:
+    parser = Parser("predict", "Labels and probabilities for new files, a folder, a CSV, or rows from standard input.")
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder that `train` or `export` wrote")
+    parser.add_argument(
+        "inputs",
+        type=Path,
+        nargs="+",
+        metavar="INPUT",
+        help="files, folders, or a CSV with a column path, file, filename or image of files beside it; for a run on "
+        "Table a CSV or Parquet file with its columns; - reads CSV rows, JSON lines or names of image files from "
+        "standard input, and answers as they come",
+    )
+    parser.add_argument("--out", type=Path, help="CSV to write; standard output by default")
+    parser.add_argument(
+        "--watch-groups",
+        action="store_true",
+        help="tell at the end, on standard error, whether the estimated groups have moved against training",
+    )
+    parser.add_argument(
+        "--watch-out", type=Path, metavar="FILE.json", help="write that as JSON; implies --watch-groups"
+    )
+    add_trust(parser)
+    return parser
 
 
 def _answers(model: TrainedRun, chunks: Iterator[Chunk], watch: GroupWatch | None) -> Iterator[list[list[str]]]:
