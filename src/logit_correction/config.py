@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import yaml
 
-from logit_correction.errors import InputError, did_you_mean
+from logit_correction.errors import InputError, did_you_mean, reason_of
 from logit_correction.files import plain
 from logit_correction.presets import with_preset
 
@@ -237,7 +237,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"{path}: it cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: it is not YAML: {' '.join(str(error).split())}") from error
+        raise InputError(f"{path}: it is not YAML: {reason_of(error)}") from error
     if not isinstance(content, dict):
         raise InputError(f"{path}: it must hold options such as `method: LC`, one a line")
     return content

@@ -210,13 +210,11 @@ class Correlation:
         return placed
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other one has the same weights."""
         if not isinstance(other, Correlation):
             return NotImplemented
         return torch.equal(self._weights, other._weights)
 
     def __hash__(self) -> int:
-        """Equal correlations have equal hashes."""
         return hash((self.num_attributes, tuple(self._weights.flatten().tolist())))
 
     def __repr__(self) -> str:

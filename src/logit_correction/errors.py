@@ -53,6 +53,15 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     return f" (did you mean {prefix}{folded[close[0]]}?)" if close else ""
 
 
+def reason_of(error: BaseException) -> str:
+    """Return the message of an error of others in one line of at most 300 characters, its kind where it has none.
+
+    >>> reason_of(OSError("no  room")), reason_of(KeyError())
+    ('no room', 'KeyError')
+    """
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
 def no_effect(path: str, options: Any) -> str:
     """Return the message that options of something that has no name are of no effect.
 

@@ -7,9 +7,10 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from logit_correction.errors import InputError
 
@@ -69,6 +70,22 @@ def replacing(path: Path | str) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_text(path: Path | str, text: str) -> None:
+    """Write a text file that is complete or absent."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def disk_of(path: Path) -> Any:
+    """Return how large the disk is that a path is or will be on, as ``shutil.disk_usage`` does."""
+    return shutil.disk_usage(next(one for one in (path.absolute(), *path.absolute().parents) if one.is_dir()))
+
+
+def is_within(path: Path, base: str, follow: bool = True) -> bool:
+    """Return whether a path lies in a folder, whose real (or, if links are not followed, absolute) path is ``base``."""
+    return Path((os.path.realpath if follow else os.path.abspath)(path)).is_relative_to(base)
+
+
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """Give a temporary folder beside ``path``, which takes its place when the block ends well, and is gone otherwise.
@@ -77,13 +94,11 @@ def new_folder(path: Path) -> Iterator[Path]:
         InputError: If ``path`` is a file or a folder with something in it, or cannot be written.
         NoRoom: The disk is full.
     """
-    _check_new(path)
+    check_new(path)
     temporary = path.absolute().with_name(f".{path.name}-{uuid.uuid4().hex[:12]}")
-    try:
+    with writable(path):
         temporary.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
-    except OSError as error:
-        raise InputError(f"--out {path} cannot be written ({error.strerror}): give another folder") from error
     try:
         with _room_for(path):
             yield temporary
@@ -94,11 +109,30 @@ def new_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _check_new(path: Path) -> None:
+def check_new(folder: Path, but: Collection[str] = (), kind: str = "") -> None:
+    """Return if a folder is not there yet or is empty.
+
+    Args:
+        folder: Given by ``--out``.
+        but: Names of files that may lie in it.
+        kind: What it might have held, for the message.
+
+    Raises:
+        InputError: Otherwise, and if it cannot be looked into.
+    """
+    with writable(folder):
+        if folder.is_dir():
+            if any(path.name not in but for path in folder.iterdir()):
+                no_such = f" and holds no {kind}" if kind else ""
+                raise InputError(f"--out {folder} is not empty{no_such}: give a new or empty folder")
+        elif folder.exists():
+            raise InputError(f"--out {folder} is a file: give a folder")
+
+
+@contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """Raise an ``InputError`` where the system refuses the folder that ``--out`` gives."""
     try:
-        if path.is_dir() and any(path.iterdir()):
-            raise InputError(f"--out {path} is not empty: give a new or empty folder")
-        if path.exists() and not path.is_dir():
-            raise InputError(f"--out {path} is a file: give a folder")
+        yield
     except OSError as error:
-        raise InputError(f"--out {path} cannot be written ({error.strerror}): give another folder") from error
+        raise InputError(f"--out {folder} cannot be written ({error.strerror}): give another folder") from error

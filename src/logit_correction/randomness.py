@@ -18,7 +18,6 @@ class StepRandomness(nn.Module):
     """
 
     def __init__(self, seed: int) -> None:
-        """Start at step 0."""
         super().__init__()
         self.seed, self.count = seed, 0
         self._generators: dict[torch.device, torch.Generator] = {}

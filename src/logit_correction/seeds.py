@@ -23,6 +23,6 @@ def derive_seed(*parts: int | str) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
-def make_generator(*parts: int | str, device: torch.device | str = "cpu") -> torch.Generator:
-    """Return a generator on ``device`` seeded with ``derive_seed(*parts)``."""
-    return torch.Generator(device=device).manual_seed(derive_seed(*parts))
+def make_generator(*parts: int | str) -> torch.Generator:
+    """Return a generator of the CPU, seeded with ``derive_seed(*parts)``."""
+    return torch.Generator().manual_seed(derive_seed(*parts))

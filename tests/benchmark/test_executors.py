@@ -63,7 +63,7 @@ def test_a_killed_run_does_not_touch_the_one_beside_it(
 
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"needs Ray: `pip install 'logit-correction\[ray\]'`"):
+    with pytest.raises(InputError, match=r"needs ray: `pip install 'logit-correction\[ray\]'`"):
         RayExecutor(1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import time
 from pathlib import Path
 
@@ -199,6 +200,6 @@ def test_large_jpegs_are_shrunk_well(tmp_path: Path) -> None:
 
 
 def test_no_room_on_the_disk(paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_files.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})())
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})())
     with pytest.raises(InputError, match=r"the resized images need 0\.0 GiB"):
         image_store(paths, size=4, cache=tmp_path / "cache")

@@ -335,7 +335,10 @@ def test_impossible_options_are_refused(options: dict[str, Any], words: str) -> 
         Planted(**options)
 
 
-@pytest.mark.parametrize(("rows", "words"), [(2_000, "only 1,357"), (30, "too few for 10")])
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [(2_000, "--data.rows is 2,000, but there are only 1,357"), (30, "--data.rows is 30, too few for 10")],
+)
 def test_too_many_or_too_few_rows_are_refused(rows: int, words: str) -> None:
     with pytest.raises(InputError, match=words):
         Planted(set="digits", rows=rows).build()

@@ -15,7 +15,7 @@ import torch
 
 from logit_correction.correlation import Correlation
 from logit_correction.evaluation import GroupReport, Predictions
-from logit_correction.evaluation.estimated import EstimatedAttributes, judge_by_estimate
+from logit_correction.evaluation.estimated import EstimatedAttributes, evaluate_by_estimate
 from logit_correction.render.image_uris import png_uris
 
 DIGITS = [str(i) for i in range(10)]
@@ -188,7 +188,7 @@ def birds_run(
     correlation = Correlation.one_to_one(2) if correlated and attribute_names else None
     report = report_of(method, predictions, correlation, seed, {"data": data} | extra)
     if predictions.estimate is not None:
-        report["test"]["estimated"] = judge_by_estimate(predictions, predictions.estimate)
+        report["test"]["estimated"] = evaluate_by_estimate(predictions, predictions.estimate)
     run = write_run(folder, report, metrics_table(12, 5, method == "LC", (0.95, 0.7), 0))
     if estimated:
         predictions.save(run / "predictions.parquet")

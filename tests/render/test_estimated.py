@@ -12,12 +12,12 @@ from rich.console import Console
 
 from logit_correction.evaluation import Predictions
 from logit_correction.render.comparison import compare
+from logit_correction.render.conclusion import Conclusion, conclude
 from logit_correction.render.estimated import sides, with_estimates
 from logit_correction.render.folder import RunFolder
 from logit_correction.render.formatting import NBSP
 from logit_correction.render.html import render_page
 from logit_correction.render.tables import comparison_table, reports_of, to_console
-from logit_correction.render.verdict import Verdict, verdict
 
 Make = Callable[..., Path]
 
@@ -32,10 +32,10 @@ def unnamed(birds: Make, tmp_path: Path) -> list[Path]:
     ]
 
 
-def judged(folders: list[Path]) -> Verdict:
+def judged(folders: list[Path]) -> Conclusion:
     (comparison,) = compare([RunFolder.read(folder) for folder in folders])
-    found = verdict(comparison)
-    return Verdict(found.headline.replace(NBSP, " "), tuple(text.replace(NBSP, " ") for text in found.details))
+    found = conclude(comparison)
+    return Conclusion(found.headline.replace(NBSP, " "), tuple(text.replace(NBSP, " ") for text in found.details))
 
 
 def conflicting(folder: Path) -> float:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -136,14 +136,7 @@ def test_without_groups_to_go_by_the_objective_is_refused(tmp_path: Path, here: 
 
 
 def test_optuna_that_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name.partition(".")[0] == "optuna":
-            raise ModuleNotFoundError("No module named 'optuna'")
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(InputError, match=r"pip install 'logit-correction\[tune\]'"):
         tune(config("ERM"), tmp_path / "out", 1)
     assert not (tmp_path / "out").exists()

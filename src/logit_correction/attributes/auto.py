@@ -172,7 +172,7 @@ class Auto(HeadsOnViews):
         ]
 
     def predict(self, inputs: Inputs) -> Tensor:
-        """Return the logarithm (B, L) of the mean softmax of the ordinary networks."""
+        """Return the mean of the ordinary networks' log-probabilities (B, L)."""
         return self.networks.predict(inputs)
 
     # -- the search, and the estimate

@@ -83,7 +83,6 @@ class AttributeEstimator(nn.Module, ABC):
     row_label_probability: Tensor
 
     def __init__(self) -> None:
-        """Start without data."""
         super().__init__()
         self.evidence: dict[str, Any] | None = None
         self.abstained = False
@@ -220,10 +219,14 @@ class AttributeEstimator(nn.Module, ABC):
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
         """Return what is believed of rows, once they are estimated; for reports only."""
         attribute = self.row_attribute.index_select(0, batch.index)
+        return self.diagnosis(batch.label, attribute, self.row_label_probability.index_select(0, batch.index))
+
+    def diagnosis(self, label: Tensor, attribute: Tensor, label_probability: Tensor) -> dict[str, Tensor]:
+        """Return what ``diagnose`` returns of rows with these labels, attributes and label probabilities (B,)."""
         return {
             "estimated_attribute": attribute,
-            "minority": self.correlation.is_minority(batch.label, attribute),
-            "label_probability": self.row_label_probability.index_select(0, batch.index),
+            "minority": self.correlation.is_minority(label, attribute),
+            "label_probability": label_probability,
         }
 
     def warnings(self) -> list[str]:
@@ -241,3 +244,7 @@ class AttributeEstimator(nn.Module, ABC):
     @abstractmethod
     def describe(self) -> str:
         """Say in one plain sentence where the attributes come from."""
+
+    def source(self) -> str:
+        """Return ``describe`` without the evidence, which is told elsewhere."""
+        return self.describe().removesuffix(f": {(self.evidence or {}).get('sentence')}")

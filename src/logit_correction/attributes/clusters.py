@@ -144,11 +144,7 @@ class Clusters(AttributeEstimator):
         found = self.inner.collect(batch)
         probability, features = found[:, : self.info.num_labels], found[:, self.info.num_labels :]
         attribute = self._posterior(probability, features).argmax(dim=1)
-        return {
-            "estimated_attribute": attribute,
-            "minority": self.correlation.is_minority(batch.label, attribute),
-            "label_probability": probability.gather(1, batch.label[:, None]).squeeze(1),
-        }
+        return self.diagnosis(batch.label, attribute, probability.gather(1, batch.label[:, None]).squeeze(1))
 
     def describe(self) -> str:
         """Say where the attributes come from."""

@@ -112,15 +112,15 @@ def conclude(signs: list[Signs], num_labels: int, thresholds: Thresholds = Thres
     if taken:
         # Simple summaries name a shortcut where they can, one view before several; then the one that fits most rows.
         chosen = max(taken, key=lambda one: (one.breadth < RICH, len(one.views) == 1, one.accuracy))
-        return Evidence("shortcut", chosen.views, signs, told(chosen))
+        return Evidence("shortcut", chosen.views, signs, format_sign(chosen))
     if apart:
         chosen = max(apart, key=lambda one: one.accuracy)
         honest = f"with {num_labels} labels an honest difference of {chosen.short} looks the same: a person must say"
-        return Evidence("cannot tell", [], signs, f"{told(chosen)}, but {honest}")
+        return Evidence("cannot tell", [], signs, f"{format_sign(chosen)}, but {honest}")
     if followed:
         chosen = max(followed, key=lambda one: one.accuracy)
         wrong = f"the network cannot tell these rows from true ones of what {chosen.short} says: labels may be wrong"
-        return Evidence("cannot tell", [], signs, f"{told(chosen)}, but {wrong}")
+        return Evidence("cannot tell", [], signs, f"{format_sign(chosen)}, but {wrong}")
     if there:
         chosen = max(enough or there, key=lambda one: one.accuracy)
         doubtful = any(one.follows_low >= thresholds.follows for one in there)
@@ -132,7 +132,7 @@ def conclude(signs: list[Signs], num_labels: int, thresholds: Thresholds = Thres
     return Evidence("none found", [], signs, f"no narrow view predicts the label as the network does: {_alone(best)}")
 
 
-def told(one: Signs) -> str:
+def format_sign(one: Signs) -> str:
     """Return what a view tells, in one sentence."""
     return f"{_alone(one)}; {_follows(one)}"
 

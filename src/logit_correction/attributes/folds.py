@@ -51,7 +51,6 @@ class FoldNetworks(AttributeEstimator):
     target: Tensor
 
     def __init__(self) -> None:
-        """Start without networks."""
         super().__init__()
         self.networks = nn.ModuleList()
 

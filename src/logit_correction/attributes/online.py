@@ -230,11 +230,7 @@ class Online(AttributeEstimator):
             return super().diagnose(batch)
         probability = self._probability(self._run(self._seen(batch.inputs))[0])
         attribute = self.correlation.posterior(probability).argmax(dim=1)
-        return {
-            "estimated_attribute": attribute,
-            "minority": self.correlation.is_minority(batch.label, attribute),
-            "label_probability": probability.gather(1, batch.label[:, None]).squeeze(1),
-        }
+        return self.diagnosis(batch.label, attribute, probability.gather(1, batch.label[:, None]).squeeze(1))
 
     def describe(self) -> str:
         """Say where the attributes come from."""

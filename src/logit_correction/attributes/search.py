@@ -9,7 +9,7 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.evidence import RICH, Evidence, Thresholds, conclude, told
+from logit_correction.attributes.evidence import RICH, Evidence, Thresholds, conclude, format_sign
 from logit_correction.attributes.kept_heads import standardized
 from logit_correction.attributes.linear_heads import held_out_family, held_out_logistic, telling_members
 from logit_correction.attributes.signs import Signs, signs_of
@@ -146,7 +146,7 @@ class Search:
         sign, seen = self._sample.look_together(list(views), self.thresholds.sure, self.report)
         self.seen[sign.view] = seen
         self.signs = [sign, *(one for one in self.signs if one.view != sign.view)]
-        return Evidence("shortcut", sign.views, self.signs, f"a person said so; {told(sign)}")
+        return Evidence("shortcut", sign.views, self.signs, f"a person said so; {format_sign(sign)}")
 
     def _conclusion(self) -> Evidence:
         return conclude(self.signs, self.num_labels, self.thresholds)

@@ -32,13 +32,12 @@ def information_of(probability: Tensor, label: Tensor) -> float:
     return float(1 - surprise / entropy.clamp_min(LEAST))
 
 
-def ratio_interval(one: Tensor, other: Tensor, deviations: float = DEVIATIONS) -> tuple[float, float, float]:
-    """Return the ratio of the means of two paired columns of 0 and 1, with its interval by the delta method.
+def ratio_interval(one: Tensor, other: Tensor) -> tuple[float, float, float]:
+    """Return the ratio of the means of two paired columns of 0 and 1, with its interval of 90 % by the delta method.
 
     Args:
         one: (n,) float64.
         other: (n,) float64, not all 0.
-        deviations: Half the interval's width in standard deviations of the ratio's logarithm.
 
     >>> [round(value, 3) for value in ratio_interval(torch.tensor([1.0, 1, 0, 1]), torch.tensor([1.0, 1, 1, 1]))]
     [0.75, 0.466, 1.206]
@@ -47,14 +46,12 @@ def ratio_interval(one: Tensor, other: Tensor, deviations: float = DEVIATIONS) -
     if a == 0 or b == 0:
         return (0.0, 0.0, 0.0) if b else (math.inf, 0.0, math.inf)
     spread = (one / a - other / b).square().mean().item() / count
-    half = deviations * math.sqrt(spread)
+    half = DEVIATIONS * math.sqrt(spread)
     return a / b, a / b * math.exp(-half), a / b * math.exp(half)
 
 
-def told_apart(
-    seen: Tensor, network: Tensor, label: Tensor, sure: float = 0.8, deviations: float = DEVIATIONS
-) -> tuple[float, float, float]:
-    """Return how well a network tells rows that contradict a view from rows that it fits, with an interval.
+def told_apart(seen: Tensor, network: Tensor, label: Tensor, sure: float = 0.8) -> tuple[float, float, float]:
+    """Return how well a network tells rows that contradict a view from rows that it fits, with an interval of 90 %.
 
     Label noise is the rival explanation of rows where a view is sure of another label: if their labels are wrong, they
     are like the rows of the label that the view names, and the network's probability of that label cannot tell which
@@ -67,7 +64,6 @@ def told_apart(
         network: (n, L) held-out class probabilities of the network on the same rows.
         label: (n,) long.
         sure: Probability from which the view is sure.
-        deviations: Half the interval's width in standard deviations.
 
     >>> seen = torch.tensor([[0.9, 0.1]] * 4)
     >>> network = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
@@ -88,7 +84,7 @@ def told_apart(
         variance += many * few * (many + few + 1) / 12
     if not pairs:
         return math.nan, math.nan, math.nan
-    half = deviations * math.sqrt(variance) / pairs
+    half = DEVIATIONS * math.sqrt(variance) / pairs
     return wins / pairs, max(0.0, wins / pairs - half), min(1.0, wins / pairs + half)
 
 

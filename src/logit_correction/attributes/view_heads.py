@@ -27,7 +27,6 @@ class HeadsOnViews(AttributeEstimator):
     """
 
     def __init__(self) -> None:
-        """Start without heads."""
         super().__init__()
         self.kept: KeptHeads | None = None
         self.own_views: list[str] = []

@@ -89,7 +89,7 @@ def audit(
         check_range("label_budget", label_budget, 2)
 
     def new_display() -> Display:
-        return choose_display() if progress else Display()
+        return choose_display(quiet=not progress)
 
     prepared = prepared_search(config, shortcut, new_display())
     files.make(folder)

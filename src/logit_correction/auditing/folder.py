@@ -15,7 +15,7 @@ from logit_correction.auditing.labels import read_labels
 from logit_correction.auditing.page import render_page
 from logit_correction.auditing.rows import CSV, PARQUET, read_rows
 from logit_correction.errors import InputError
-from logit_correction.files import plain, replacing
+from logit_correction.files import check_new, plain, replacing
 from logit_correction.render.html import save_page
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock
@@ -63,7 +63,6 @@ class Audit:
         return read_rows(self.path)
 
     def __repr__(self) -> str:
-        """Say what it is."""
         return f"Audit({self.verdict}, {str(self.path)!r})"
 
     def _repr_html_(self) -> str:
@@ -83,11 +82,8 @@ def check_out(folder: Path) -> None:
     """
     if (folder / AUDIT).is_file():
         raise InputError(f"--out {folder} already holds an audit: give another folder")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out {folder} is a file: give a folder")
     unfinished = (lock.LOCK, files.RESUME, files.CONFIG, FIX, SHEET, PAGE, CSV, PARQUET)  # of one that was killed
-    if folder.is_dir() and any(path.name not in unfinished for path in folder.iterdir()):
-        raise InputError(f"--out {folder} is not empty and holds no audit: give a new or empty folder")
+    check_new(folder, unfinished, "audit")
 
 
 def write_audit(out: Path, found: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from logit_correction.views.base import phrase
 
 _TEMPLATE = "audit.html.j2"
 
-#: Colours of those who are judged, as the report page has them.
+#: Colours of the ordinary classifier and of LC.
 _COLOURS = {"network": "#c2571a", "fixed": "#1f6fb2"}
 
 #: What each verdict is called on top of the page.

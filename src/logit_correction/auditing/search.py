@@ -12,13 +12,11 @@ from torch import Tensor
 from logit_correction.attributes.auto import Auto
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.table import DataTable
-from logit_correction.methods.base import Algorithm
-from logit_correction.runs.assemble import build_algorithm, build_fabric
+from logit_correction.runs.assemble import build_algorithm
 from logit_correction.runs.parts import complete
-from logit_correction.runs.train import prepare, training_rows
+from logit_correction.runs.train import Built, prepare, training_rows
 from logit_correction.seeds import make_generator
 from logit_correction.training.display import Display
-from logit_correction.training.fit import Fit
 
 #: Parts of the training rows, each judged by an LC that was trained on the others.
 FOLDS = 3
@@ -35,13 +33,11 @@ class Searched:
         config: The config with nothing left open.
         table: The data.
         estimator: Holds the evidence and, for a shortcut, the attribute of every training row.
-        seconds: What the search took.
     """
 
     config: RunConfig
     table: DataTable
     estimator: Auto
-    seconds: float
 
     @property
     def view(self) -> str | None:
@@ -54,9 +50,7 @@ class Searched:
 class Prepared:
     """What an audit searches in: all that may be refused has been, and nothing was written yet."""
 
-    config: RunConfig
-    table: DataTable
-    algorithm: Algorithm
+    built: Built
     estimator: Auto
     shortcut: tuple[str, ...]
 
@@ -72,13 +66,13 @@ def prepared_search(config: RunConfig, shortcut: Sequence[str], display: Display
     Raises:
         InputError: Something given is wrong.
     """
-    config, table, algorithm, chosen = prepare(complete(config), display)
-    estimator = algorithm.attributes
+    built = prepare(complete(config), display)
+    estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto)
     estimator.check_views(shortcut)
-    if chosen:
-        display.say(f"chosen to fit the data: {'; '.join(chosen)}")
-    return Prepared(config, table, algorithm, estimator, tuple(shortcut))
+    if built.chosen:
+        display.say(built.chosen)
+    return Prepared(built, estimator, tuple(shortcut))
 
 
 def search(prepared: Prepared, display: Display) -> Searched:
@@ -88,13 +82,12 @@ def search(prepared: Prepared, display: Display) -> Searched:
         prepared: What to search in.
         display: Shows progress.
     """
-    config, table, estimator = prepared.config, prepared.table, prepared.estimator
-    fit = Fit(prepared.algorithm, table, config.training, build_fabric(config.training), None, display)
+    fit = prepared.built.fit(display)
     with display:
         fit.prepare()
         if prepared.shortcut:
-            estimator.insist(prepared.shortcut)
-    return Searched(config, table, estimator, fit.progress.seconds)
+            prepared.estimator.insist(prepared.shortcut)
+    return Searched(prepared.built.config, prepared.built.table, prepared.estimator)
 
 
 def expected_of_lc(searched: Searched, rows_file: Path, new_display: Callable[[], Display]) -> Tensor:
@@ -119,7 +112,7 @@ def expected_of_lc(searched: Searched, rows_file: Path, new_display: Callable[[]
         display.say(f"what LC would bring: training {number + 1}")
         algorithm = build_algorithm(config, part.info)
         algorithm.setup(training_rows(part, algorithm, config.training.epochs or 0, None))
-        fit = Fit(algorithm, part, config.training, build_fabric(config.training), None, display)
+        fit = Built(config, part, algorithm, "").fit(display)
         with display:
             fit.run()
             found[judged] = fit.predict("test").softmax(dim=1)

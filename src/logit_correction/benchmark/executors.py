@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import threading
 import time
@@ -14,7 +13,8 @@ from multiprocessing import Pipe
 from typing import Any
 
 from logit_correction.benchmark.work import Job, Outcome, begin, perform
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, reason_of
+from logit_correction.extras import needed
 
 #: A process whose run took longer is not used again: starting another one costs little beside it.
 _LONG_SECONDS = 60.0
@@ -35,7 +35,6 @@ class Executor(ABC):
     _broken: type[Exception] = BrokenExecutor
 
     def __init__(self) -> None:
-        """Start with no run."""
         self._lock, self._stopped, self._running = threading.Lock(), threading.Event(), set[Any]()
 
     def warm(self, number: int) -> None:  # noqa: B027  (there may be nothing to do)
@@ -53,7 +52,7 @@ class Executor(ABC):
         except self._broken as error:
             if self._stopped.is_set():
                 return Outcome("stopped")
-            message = f"its process failed: {' '.join(str(error).split())}"
+            message = f"its process failed: {reason_of(error)}"
             with job.log.open("a", encoding="utf-8") as file:  # which the process itself could not
                 print(f"error: {message}", file=file)
             return Outcome("failed", message)
@@ -116,7 +115,6 @@ class ProcessExecutor(Executor):
     """
 
     def __init__(self, jobs: int) -> None:
-        """Start with no process."""
         super().__init__()
         self.slots = jobs
         self._idle: list[_Worker] = []
@@ -171,14 +169,8 @@ class RayExecutor(Executor):
     """
 
     def __init__(self, jobs: int | None, gpus_per_run: float = 0.0) -> None:
-        """Connect to the cluster."""
         super().__init__()
-        try:
-            self._ray: Any = importlib.import_module("ray")
-        except ModuleNotFoundError as error:
-            raise InputError(
-                "--executor ray needs Ray: `pip install 'logit-correction[ray]'`, or leave --executor out"
-            ) from error
+        self._ray: Any = needed("ray", "--executor ray", "ray", ", or leave --executor out")
         address = os.environ.get("RAY_ADDRESS") or "local"
         here = {"num_cpus": jobs} if address == "local" and jobs else {}
         passed_on = {name: os.environ[name] for name in ("PYTHONPATH", "LOGIT_CORRECTION_DATA") if name in os.environ}
@@ -186,8 +178,8 @@ class RayExecutor(Executor):
         try:
             self._ray.init(address, log_to_driver=False, include_dashboard=False, runtime_env=runtime, **here)
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-            problem = " ".join(str(error).split())
-            raise InputError(f"Ray cannot be reached at {address} ({problem}): set or unset RAY_ADDRESS") from error
+            reason = f"Ray cannot be reached at {address} ({reason_of(error)})"
+            raise InputError(f"{reason}: set or unset RAY_ADDRESS") from error
         room = self._ray.cluster_resources()
         fits = int(room.get("CPU", 0))
         if gpus_per_run:

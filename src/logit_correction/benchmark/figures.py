@@ -55,17 +55,17 @@ def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) ->
     if wanted is None:
         numeric = _numbers(list(benchmark.columns)) is not None and len(benchmark.columns) > 1
         wanted = ({"kind": "accuracy" if numeric else "bars"},)
-    painter = _Painter(benchmark, frame[frame["selection"] == frame["selection"].iloc[0]], history)
+    plots = _Plots(benchmark, frame[frame["selection"] == frame["selection"].iloc[0]], history)
     drawings: list[Drawing] = []
     for options in wanted:
         kind = options["kind"]
         if kind in ("accuracy", "bars"):
-            drawings += painter.of_columns(kind, options.get("metric", benchmark.metric))
+            drawings += plots.of_columns(kind, options.get("metric", benchmark.metric))
         elif kind == "curves":
-            drawings += painter.over_training(kind, f"test_{options['metric']}")
+            drawings += plots.over_training(kind, f"test_{options['metric']}")
         else:
             name = kind if options["margin"] == "least" else "margins-mean"
-            draw = painter.over_training if options["over"] == "training" else painter.at_the_end
+            draw = plots.over_training if options["over"] == "training" else plots.at_the_end
             drawings += draw(name, _RATIOS[options["margin"]])
     return drawings
 
@@ -105,7 +105,7 @@ def _summary(frame: pd.DataFrame, value: str, by: list[str]) -> pd.DataFrame:
     return frame.groupby(by)[value].agg(["mean", "std"]).fillna({"std": 0.0}).dropna(subset=["mean"])
 
 
-class _Painter:
+class _Plots:
     """Draws the figures of one grid.
 
     Args:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from logit_correction.benchmark.checks import check_content, figures_of, slug
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, reason_of
 from logit_correction.files import plain
 from logit_correction.presets import merge
 
@@ -128,7 +128,7 @@ def read(name: str, seeds: int | None = None) -> Benchmark:
     except OSError as error:
         raise InputError(f"benchmark {name} cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise InputError(f"benchmark {name} is not YAML: {' '.join(str(error).split())}") from error
+        raise InputError(f"benchmark {name} is not YAML: {reason_of(error)}") from error
     try:
         check_content(content)
     except InputError as error:

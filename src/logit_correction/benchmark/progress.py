@@ -27,7 +27,6 @@ class LiveProgress(Progress):
     """One live line on a terminal below the lines that stay: runs ended, time left, runs under way."""
 
     def __init__(self) -> None:
-        """Prepare the line."""
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar

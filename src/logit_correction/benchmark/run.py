@@ -14,7 +14,6 @@ from logit_correction.benchmark.progress import Progress
 from logit_correction.benchmark.results import find
 from logit_correction.benchmark.run_queue import RunQueue, is_complete, span
 from logit_correction.benchmark.work import Job
-from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
     from logit_correction.config import RunConfig
@@ -73,15 +72,12 @@ def run(
 
 def _checked(cells: Sequence[Cell], out: Path) -> dict[Path, RunConfig]:
     """Return the config of every run, by its folder, if all can be run there."""
-    from logit_correction.runs.folder import check_same
+    from logit_correction.runs.folder import check_same, make
 
     configs = {cell.folder: cell.config() for cell in cells}
     for folder, config in configs.items():
         check_same(folder, config)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--out {out} cannot be written ({error.strerror}): give another folder") from error
+    make(out)
     return configs
 
 

@@ -31,7 +31,6 @@ class RunQueue:
     """
 
     def __init__(self, cells: Sequence[Cell], known: Sequence[tuple[Cell, float]], slots: int) -> None:
-        """Begin with all open."""
         self._lock, self._stopped, self._told = threading.Lock(), threading.Event(), False
         self._open, self._known, self._slots = list(cells), list(known), slots
         self._running: dict[int, tuple[Cell, float]] = {}

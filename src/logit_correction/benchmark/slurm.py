@@ -7,7 +7,7 @@ from typing import Any
 
 from logit_correction.benchmark.executors import ENVIRONMENT, Executor
 from logit_correction.benchmark.work import Job, Outcome, perform
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, reason_of
 from logit_correction.extras import needed
 
 #: Jobs in SLURM's hands at a time, where nobody says.
@@ -49,7 +49,6 @@ class SlurmExecutor(Executor):
     """
 
     def __init__(self, jobs: int | None, folder: Path, gpus_per_run: float = 0.0, cluster: str = "slurm") -> None:
-        """Look for SLURM."""
         super().__init__()
         if not float(gpus_per_run).is_integer():
             raise InputError(f"--gpus-per-run is {gpus_per_run}, but SLURM hands out whole GPUs: give 0, 1, ...")
@@ -67,8 +66,7 @@ class SlurmExecutor(Executor):
             )
         except (RuntimeError, OSError) as error:
             raise InputError(
-                f"--executor slurm: {' '.join(str(error).split())}: start the grid on a machine from which jobs are "
-                "submitted"
+                f"--executor slurm: {reason_of(error)}: start the grid on a machine from which jobs are submitted"
             ) from error
         self.slots = jobs or JOBS
 
@@ -76,7 +74,7 @@ class SlurmExecutor(Executor):
         try:
             return self._submitit.submit(Attempt(), job)
         except self._broken as error:
-            raise InputError(f"SLURM takes no job: {' '.join(str(error).split())}: mend SBATCH_...") from error
+            raise InputError(f"SLURM takes no job: {reason_of(error)}: fix SBATCH_...") from error
 
     def _finish(self, handle: Any) -> Outcome:
         outcome: Outcome = handle.result()

@@ -67,8 +67,8 @@ def markdown(benchmark: Benchmark, frame: pd.DataFrame, notes: Sequence[str] = (
         parts.append("\n".join([table.caption + "\n", texts[0], "|" + "---|" * len(head), *texts[1:]]) + "\n")
     if not frame.empty:
         known = frame.fillna({"commit": "unknown"})
-        facts = [sorted(set(known[name].dropna().astype(str))) for name in ("machine", "commit", "version")]
-        parts.append("Machine: {}; commit: {}; version {}.\n".format(*map(", ".join, facts)))
+        values = [sorted(set(known[name].dropna().astype(str))) for name in ("machine", "commit", "version")]
+        parts.append("Machine: {}; commit: {}; version {}.\n".format(*map(", ".join, values)))
         if notes:
             parts.append("\n".join(f"- {note}" for note in notes) + "\n")
     return "\n".join(parts)
@@ -186,10 +186,10 @@ def _caption(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> str:
     columns = f" Columns: {benchmark.column_title}." if benchmark.column_title else ""
     information = " Group information: the splits whose attributes training or selection read."
     paper = " Beside: the figures of the paper." if benchmark.paper else ""
-    return caption + columns + information + paper + _told(frame)
+    return caption + columns + information + paper + _format_unnamed(frame)
 
 
-def _told(frame: pd.DataFrame) -> str:
+def _format_unnamed(frame: pd.DataFrame) -> str:
     """Say which columns are judged by estimated groups, or by none."""
     unnamed = _unnamed(frame)
     if not unnamed:

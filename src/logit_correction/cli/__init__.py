@@ -67,10 +67,7 @@ def main(argv: list[str] | None = None) -> int:
     command, *rest = arguments
     if command not in COMMANDS and command != "--print_completion":
         hint = did_you_mean(command, COMMANDS)
-        print(
-            f"error: there is no command {command!r}{hint}: take one of {', '.join(COMMANDS)}",
-            file=sys.stderr,
-        )
+        print(f"error: there is no command {command!r}{hint}: take one of {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     handler = _term_as_interrupt()
     try:

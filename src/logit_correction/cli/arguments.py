@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from logit_correction.errors import InputError
 
 #: What argparse says, and how it reads better.
-_WORDINGS = (
+_MESSAGES = (
     (r"the following arguments are required: (.*)", r"\1 is missing"),
     (r"argument (\S+): invalid int value: (.*)", r"\1 is \2, but must be a whole number"),
     (r"argument (\S+): invalid choice: (\S+) \(choose from (.*)\)", r"\1 is \2, but must be one of \3"),
@@ -25,7 +25,6 @@ class Described(Exception):
     """Carries the parser that was asked for."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        """Keep the parser."""
         super().__init__()
         self.parser = parser
 
@@ -41,14 +40,13 @@ class Parser(argparse.ArgumentParser):
     """Takes no abbreviated options; raises ``InputError`` where argparse would print its usage and exit."""
 
     def __init__(self, command: str, description: str) -> None:
-        """Name the command and say what it does."""
         super().__init__(prog=f"logit-correction {command}", description=description, allow_abbrev=False)
         self.add_argument(DESCRIBE, action=_Describe, nargs=0, help=argparse.SUPPRESS)
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse has found wrong, in plain words."""
-        for pattern, wording in _WORDINGS:
-            message = re.sub(pattern, wording, message)
+        for pattern, plain in _MESSAGES:
+            message = re.sub(pattern, plain, message)
         raise InputError(f"{message}; `{self.prog} --help` shows what it takes")
 
 

@@ -111,8 +111,7 @@ def _write(grid: Benchmark, out: Path, options: Namespace) -> None:
     from logit_correction.benchmark import find, history, results, slug
     from logit_correction.benchmark.figures import figures
     from logit_correction.benchmark.tables import latex, markdown
-    from logit_correction.files import replacing
-    from logit_correction.runs.folder import write_text
+    from logit_correction.files import replacing, write_text
 
     found = find(grid, out, options.also)
     frame = results(grid, out, found=found)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logit_correction.cli.arguments import Parser, add_trust
-from logit_correction.cli.show import percent, print_json
+from logit_correction.cli.show import percent, plain_table, print_json
 from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str]) -> int:
-    """Judge a finished run again."""
+    """Evaluate a finished run again."""
     parser = Parser("evaluate", "The group table of a finished run, from its checkpoint.")
     parser.add_argument("run", type=Path, metavar="RUN", help="folder that `train` wrote")
     parser.add_argument("--split", choices=("test", "valid", "train"), help="rows to judge on; test by default")
@@ -56,16 +56,12 @@ def main(arguments: list[str]) -> int:
 def _show(figures: dict[str, Any], title: str, estimated: dict[str, Any] | None) -> None:
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
     console = Console()
     if estimated is not None:
         _show_estimated(estimated, console)
-    table = Table(title=escape(title), title_justify="left", box=None, pad_edge=False)
-    for name in ("label", "attribute"):
-        table.add_column(name)
-    for name in ("rows", "accuracy %", "95 % interval", "least margin", "mean margin"):
-        table.add_column(name, justify="right")
+    numbers = ("rows", "accuracy %", "95 % interval", "least margin", "mean margin")
+    table = plain_table(title, ("label", "attribute"), numbers)
     for group in figures["groups"]:
         margins = ("" if group[k] is None else f"{group[k]:.2f}" for k in ("margin_min", "margin_mean"))
         attribute = "unknown" if group["attribute"] is None else str(group["attribute"])
@@ -82,15 +78,11 @@ def _show(figures: dict[str, Any], title: str, estimated: dict[str, Any] | None)
 def _show_attributes(rows: list[dict[str, Any]], console: Console) -> None:
     """Print the figures of each attribute value, all labels together; nothing where none is known."""
     from rich.markup import escape
-    from rich.table import Table
 
     if not rows:
         return
-    table = Table(title="by attribute, all labels together", title_justify="left", title_style="", box=None)
-    table.pad_edge = False
-    table.add_column("attribute")
-    for name in ("rows", "accuracy %", "AUROC %", "macro F1 %", "calibration error %"):
-        table.add_column(name, justify="right")
+    numbers = ("rows", "accuracy %", "AUROC %", "macro F1 %", "calibration error %")
+    table = plain_table("by attribute, all labels together", ["attribute"], numbers)
     for row in rows:
         shown = (percent(row[name]) for name in ("accuracy", "auroc", "f1", "ece"))
         table.add_row(escape(row["attribute"]), f"{row['count']:,}", *shown)
@@ -100,16 +92,11 @@ def _show_attributes(rows: list[dict[str, Any]], console: Console) -> None:
 def _show_estimated(estimated: dict[str, Any], console: Console) -> None:
     """Print the accuracy where the estimated attribute goes with the label, and where it conflicts with it."""
     from rich.markup import escape
-    from rich.table import Table
 
     from logit_correction.render.estimated import sides
 
-    table = Table(title=f"estimated groups: by {escape(estimated['source'])}", title_justify="left", box=None)
-    table.title_style, table.pad_edge = "", False
-    for name in ("label", "estimated attribute"):
-        table.add_column(name)
-    for name in ("rows", "accuracy %", "95 % interval"):
-        table.add_column(name, justify="right")
+    title, numbers = f"estimated groups: by {estimated['source']}", ("rows", "accuracy %", "95 % interval")
+    table = plain_table(title, ("label", "estimated attribute"), numbers)
     for side in sides(estimated["groups"]):
         if side["count"]:
             table.add_row(escape(side["label"]), side["attribute"], *_cells(side))

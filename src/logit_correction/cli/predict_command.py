@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from logit_correction.cli.arguments import Parser, add_trust
+from logit_correction.cli.show import plain_table
 from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,28 +28,7 @@ MOST_CELLS = 20
 
 def main(arguments: list[str]) -> int:
     """Predict new rows and write a CSV."""
-    parser = Parser("predict", "Labels and probabilities for new files, a folder, a CSV, or rows from standard input.")
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder that `train` or `export` wrote")
-    parser.add_argument(
-        "inputs",
-        type=Path,
-        nargs="+",
-        metavar="INPUT",
-        help="files, folders, or a CSV with a column path, file, filename or image of files beside it; for a run on "
-        "Table a CSV or Parquet file with its columns; - reads CSV rows, JSON lines or names of image files from "
-        "standard input, and answers as they come",
-    )
-    parser.add_argument("--out", type=Path, help="CSV to write; standard output by default")
-    parser.add_argument(
-        "--watch-groups",
-        action="store_true",
-        help="tell at the end, on standard error, whether the estimated groups have moved against training",
-    )
-    parser.add_argument(
-        "--watch-out", type=Path, metavar="FILE.json", help="write that as JSON; implies --watch-groups"
-    )
-    add_trust(parser)
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     if STREAM in options.inputs and len(options.inputs) > 1:
         raise InputError("- stands for standard input: give it alone")
     from logit_correction.runs.api import load
@@ -74,6 +54,31 @@ def main(arguments: list[str]) -> int:
             if options.watch_out is not None:
                 write_json(options.watch_out, shift.to_dict())
     return 0
+
+
+def _parser() -> Parser:
+    parser = Parser("predict", "Labels and probabilities for new files, a folder, a CSV, or rows from standard input.")
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder that `train` or `export` wrote")
+    parser.add_argument(
+        "inputs",
+        type=Path,
+        nargs="+",
+        metavar="INPUT",
+        help="files, folders, or a CSV with a column path, file, filename or image of files beside it; for a run on "
+        "Table a CSV or Parquet file with its columns; - reads CSV rows, JSON lines or names of image files from "
+        "standard input, and answers as they come",
+    )
+    parser.add_argument("--out", type=Path, help="CSV to write; standard output by default")
+    parser.add_argument(
+        "--watch-groups",
+        action="store_true",
+        help="tell at the end, on standard error, whether the estimated groups have moved against training",
+    )
+    parser.add_argument(
+        "--watch-out", type=Path, metavar="FILE.json", help="write that as JSON; implies --watch-groups"
+    )
+    add_trust(parser)
+    return parser
 
 
 def _answers(model: TrainedRun, chunks: Iterator[Chunk], watch: GroupWatch | None) -> Iterator[list[list[str]]]:
@@ -125,15 +130,11 @@ def _write_lines(file: TextIO, answers: Iterator[list[list[str]]]) -> None:
 def _show(shift: GroupShift) -> None:
     """Print the cells that moved most, and the sentence."""
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text  # names are the user's: they are shown as they are, whatever brackets they hold
 
     console = Console(stderr=True)
-    table = Table(title="rows by predicted label and look", title_justify="left", box=None, pad_edge=False)
-    for name in ("predicted", "looks like"):
-        table.add_column(name)
-    for name in ("validation %", "new rows %", "new rows"):
-        table.add_column(name, justify="right")
+    numbers = ("validation %", "new rows %", "new rows")
+    table = plain_table("rows by predicted label and look", ("predicted", "looks like"), numbers)
     cells = sorted(shift.cells(), key=lambda one: -abs(one["new_share"] - one["reference_share"]))
     for one in cells[:MOST_CELLS]:
         look = "cannot tell" if one["looks"] is None else one["looks"]

@@ -15,8 +15,7 @@ EPOCHS, LEARNING_RATE, BATCH_SIZE = 60, 2e-3, 64
 def main(arguments: list[str]) -> int:
     """Train both, print a table, write the page."""
     parser = Parser(
-        "quickstart",
-        "Train ERM and LC on the embedded digits (no download), print a table of both, write one page.",
+        "quickstart", "Train ERM and LC on the embedded digits (no download), print a table of both, write one page."
     )
     parser.add_argument("--out", type=Path, default=Path("quickstart"), help="folder to write (default: quickstart)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the data and of training (default: 0)")

@@ -10,18 +10,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
     from logit_correction.config import RunConfig
     from logit_correction.data.table import DataTable
 
 
+def plain_table(title: str, names: Sequence[str | Text], numbers: Sequence[str | Text]) -> Table:
+    """Return a table without rows for a console: columns of names, and columns of numbers, which stand to the right."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=escape(title), title_justify="left", title_style="", box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name)
+    for name in numbers:
+        table.add_column(name, justify="right")
+    return table
+
+
 def announce(config: RunConfig, table: DataTable) -> None:
     """Show what will be trained on: rows per split and counts per group."""
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import (
-        Text,
-    )  # names are the user's: they are shown as they are, whatever brackets they hold
+    from rich.text import Text  # names are the user's: they are shown as they are, whatever brackets they hold
 
     from logit_correction.data.stores import location_of
 
@@ -41,10 +53,8 @@ def announce(config: RunConfig, table: DataTable) -> None:
         counts = [f"{name} {int((labels == y).sum()):,}" for y, name in enumerate(table.label_names)]
         console.print(Text(f"attributes unknown; rows per label: {', '.join(counts)}"), soft_wrap=True)
         return
-    shown = Table(title="training rows per group (label x attribute)", title_justify="left", box=None, pad_edge=False)
-    shown.add_column("label")
-    for name in table.attribute_names:
-        shown.add_column(Text(str(name)), justify="right")
+    attributes = [Text(str(name)) for name in table.attribute_names]
+    shown = plain_table("training rows per group (label x attribute)", ["label"], attributes)
     majority = None if table.correlation is None else table.correlation.weights > 0
     for y, counts_of_label in enumerate(table.group_counts("train").tolist()):
         cells = [

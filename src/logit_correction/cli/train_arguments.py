@@ -74,22 +74,16 @@ def parse(arguments: list[str]) -> Order:
     _check_named(flat)
     from logit_correction.runs.parts import complete, with_known  # heavy, and --help needs nothing of it
 
-    config = complete(RunConfig.from_dict(flat))
     known = {name: own[name] for name in VIEWS if name in own}
-    if known:
-        config = complete(with_known(config, known))
-    seeds = _whole("seeds", own.get("seeds", 1))
+    config = complete(with_known(RunConfig.from_dict(flat), known))
+    try:
+        seeds = int(str(own.get("seeds", 1)))
+    except ValueError as error:
+        raise InputError(f"--seeds is {own['seeds']!r}, but must be a whole number") from error
     check_range("--seeds", seeds, 1, 10_000)
     if not own.get("out") and "print_config" not in own:
         raise InputError("--out is missing: give the folder to write the run into")
     return Order(config, Path(own.get("out") or "."), bool(own.get("resume")), seeds, "print_config" in own)
-
-
-def _whole(name: str, value: Any) -> int:
-    try:
-        return int(str(value))
-    except ValueError as error:
-        raise InputError(f"--{name} is {value!r}, but must be a whole number") from error
 
 
 def _refuse_unknown(words: dict[str, Any]) -> None:

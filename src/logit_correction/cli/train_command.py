@@ -1,8 +1,7 @@
-"""``logit-correction train``: trains, judges and writes a run folder."""
+"""``logit-correction train``: trains, evaluates and writes a run folder."""
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from dataclasses import replace
@@ -12,7 +11,7 @@ from logit_correction.cli.train_arguments import parse
 
 
 def main(arguments: list[str]) -> int:
-    """Train, judge and write a run folder."""
+    """Train, evaluate and write a run folder."""
     config, out, resume, seeds, print_config = parse(arguments)
     if print_config:
         print(config.to_yaml(), end="")
@@ -23,7 +22,7 @@ def main(arguments: list[str]) -> int:
 
     try:
         from logit_correction.runs.folder import is_finished
-        from logit_correction.runs.train import train
+        from logit_correction.runs.train import is_first_process, train
 
         if seeds == 1:
             folders = [train(config, out, resume=resume, display=choose_display(), announce=announce)]
@@ -35,12 +34,9 @@ def main(arguments: list[str]) -> int:
                 there = resume or is_finished(folder)
                 folders.append(train(own, folder, resume=there, display=choose_display(), announce=tell))
     except Interrupted:
-        print(
-            f"stopped; go on with: logit-correction train {_again(arguments, out, seeds)}",
-            file=sys.stderr,
-        )
+        print(f"stopped; go on with: logit-correction train {_again(arguments, out, seeds)}", file=sys.stderr)
         return 130
-    if _is_first_process():
+    if is_first_process(config.training):
         show_run(folders[0]) if seeds == 1 else _show_seeds(folders, out)
     return 0
 
@@ -73,7 +69,3 @@ def _again(arguments: list[str], out: Path, seeds: int) -> str:
     if seeds == 1:
         return f"--resume --out {shlex.quote(str(out))}"
     return shlex.join([*(argument for argument in arguments if argument != "--resume"), "--resume"])
-
-
-def _is_first_process() -> bool:
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0

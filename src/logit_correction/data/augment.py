@@ -121,7 +121,7 @@ class ResizedCropFlip:
         return changed
 
 
-def mixed_seeds(seeds: Tensor | int, *parts: int, device: torch.device | str = "cpu") -> Tensor:
+def mixed_seeds(seeds: Tensor | int, *parts: int) -> Tensor:
     """Mix whole numbers into seeds, elementwise and on any device: as ``derive_seed``, for many rows at once.
 
     The mixing is that of SplitMix64, so seeds in a row give unrelated results.
@@ -129,7 +129,6 @@ def mixed_seeds(seeds: Tensor | int, *parts: int, device: torch.device | str = "
     Args:
         seeds: Long tensor, or one number.
         parts: What to mix in.
-        device: Where one number is put; a tensor stays where it is.
 
     Returns:
         Long, 0..2^63 - 1, of the shape of ``seeds``.
@@ -137,7 +136,7 @@ def mixed_seeds(seeds: Tensor | int, *parts: int, device: torch.device | str = "
     >>> bool((mixed_seeds(torch.arange(5), 1) == mixed_seeds(torch.arange(5), 2)).any())
     False
     """
-    state = seeds if isinstance(seeds, Tensor) else torch.tensor(seeds, device=device)
+    state = seeds if isinstance(seeds, Tensor) else torch.tensor(seeds)
     for part in (*parts, 0):
         state = state + _signed(0x9E3779B97F4A7C15 * (part + 1))
         state = (state ^ _shifted(state, 30)) * _signed(0xBF58476D1CE4E5B9)

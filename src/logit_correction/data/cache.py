@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, reason_of
 from logit_correction.files import plain, replacing
 
 
@@ -84,7 +84,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     except OSError:
         raise
     except Exception as error:  # zipfile and NumPy raise many kinds
-        raise ValueError(" ".join(str(error).split()) or type(error).__name__) from error
+        raise ValueError(reason_of(error)) from error
 
 
 def verified_array(path: Path, make: Callable[[], NDArray[Any]]) -> tuple[NDArray[Any], str]:

@@ -30,13 +30,11 @@ class Columns:
     """The columns of a frame as numbers and as texts, each converted once."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
-        """Keep the frame."""
         self.frame = frame
         self._numbers: dict[str, NDArray[np.float64]] = {}
         self._texts: dict[str, NDArray[np.object_]] = {}
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.frame)
 
     def numbers(self, name: str) -> NDArray[np.float64]:

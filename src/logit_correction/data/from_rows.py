@@ -37,7 +37,7 @@ def from_rows(
     import pandas as pd
 
     if isinstance(inputs, pd.DataFrame):
-        name = _free("label", inputs.columns)
+        name = _free_name(inputs.columns)
         _check_count(len(inputs), len(label))  # type: ignore[arg-type]
         labelled = inputs.reset_index(drop=True).assign(**{name: np.asarray(label)})
         return from_table(labelled, label=name, folder=folder, features="*", **options)
@@ -55,8 +55,9 @@ def _check_count(rows: int, labels: int) -> None:
         raise InputError(f"there are {rows} rows and {labels} labels: give one label for each row")
 
 
-def _free(name: str, taken: Any) -> str:
-    """Return a column name that is not taken."""
+def _free_name(taken: Any) -> str:
+    """Return a name for the column of labels that is not taken."""
+    name = "label"
     while name in taken:
         name += "_"
     return name

@@ -8,7 +8,7 @@ from typing import Any
 
 from logit_correction.config import ComponentConfig
 from logit_correction.data.cache import cache_folder, digest, made_once
-from logit_correction.types import InputError
+from logit_correction.errors import InputError, reason_of
 
 
 def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **options: Any) -> ComponentConfig:
@@ -40,7 +40,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     try:
         content = frame.to_parquet(index=False)
     except (ArrowException, ValueError, TypeError, OverflowError) as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = reason_of(error)
         raise InputError(f"the table cannot be saved ({reason}): give each column values of one kind") from error
     target = (cache_folder() / "tables" if folder is None else Path(folder)) / f"{digest([content])}.parquet"
     made_once(target, lambda file: file.write_bytes(content))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import zlib
 from collections.abc import Sequence
 from functools import partial
@@ -20,7 +19,7 @@ from logit_correction.data.image_io import Fit, check_whole, fault_of, faults_of
 from logit_correction.data.memory import memory_limit_bytes
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.stores import ArrayStore, InputStore, StreamedStore
-from logit_correction.files import plain, replacing
+from logit_correction.files import disk_of, plain, write_text
 from logit_correction.types import InputError
 
 #: Changes whenever an image would come out otherwise, so that what was kept before is not taken.
@@ -131,13 +130,11 @@ def _decode(
 
     bad = looked + faults_of(read, paths, "reading images")
     values.flush()
-    with replacing(beside) as other:
-        other.write_text(json.dumps({"crc32": zlib.crc32(values.data), "faults": bad}), encoding="utf-8")
+    write_text(beside, json.dumps({"crc32": zlib.crc32(values.data), "faults": bad}))
 
 
 def _check_room(folder: Path, needed: int) -> None:
-    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
-    free = shutil.disk_usage(there).free
+    free = disk_of(folder).free
     if free < needed:
         raise InputError(
             f"{folder}: the resized images need {needed / 2**30:.1f} GiB, but the disk has {free / 2**30:.1f} GiB "

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.image_files import image_store
-from logit_correction.data.image_io import SUFFIXES, Fit
+from logit_correction.data.image_io import SUFFIXES, Fit, format_resizing
 from logit_correction.data.problems import OnBadRows, Problems, format_faults
 from logit_correction.data.records import Records, build_table, records_of_frame
 from logit_correction.data.row_names import row_names
@@ -17,7 +17,8 @@ from logit_correction.data.splits import Splitting, split_name
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.data.tabular_io import file_column, files_within, read_frame, texts_of
-from logit_correction.types import InputError
+from logit_correction.errors import InputError, check_range
+from logit_correction.files import is_within
 
 
 class ImageFolder(DataSource):
@@ -58,8 +59,7 @@ class ImageFolder(DataSource):
             memory_limit: GiB of images that may stay in memory; more are streamed from a file in the cache. By
                 default LOGIT_CORRECTION_MEMORY, else half of the free memory.
         """
-        if size < 1:
-            raise InputError(f"--data.size is {size}, but must be at least 1")
+        check_range("--data.size", size, 1)
         self.root, self.metadata = Path(root).expanduser(), None if metadata is None else Path(metadata).expanduser()
         self.label, self.split = label, split
         self.attributes = None if attribute is None else [attribute] if isinstance(attribute, str) else attribute
@@ -85,7 +85,7 @@ class ImageFolder(DataSource):
 
         raw.metadata = {
             "source": f"the images of {self.root.resolve().name}",
-            "images": f"resized to {self.size}x{self.size}, {'middle' if self.fit == 'crop' else 'stretched'}",
+            "images": format_resizing((self.size, self.size), self.fit),
         }
         table = build_table(raw, problems, store, self.splitting, self.on_bad_rows, self.augment)
         return replace(table, files=paths, ordered=listed_rows)  # folders are read label by label
@@ -145,7 +145,7 @@ class ImageFolder(DataSource):
         given = None if splits[0] is None else splits
         raw = Records(str(self.root), shown, labels, given, row_names=shown, notes=notes)
         problems, base = Problems(str(self.root), shown), os.path.realpath(self.root)
-        outside = {folder for folder in {path.parent for path in paths} if not _is_within(folder, base)}
+        outside = {folder for folder in {path.parent for path in paths} if not is_within(folder, base)}
         for row, path in enumerate(paths):
             fault = _fault_of_link(path, base) if path.parent in outside or path.is_symlink() else None
             if fault is not None:
@@ -157,17 +157,13 @@ def _is_file_or_link(path: Path) -> bool:
     return not path.name.startswith(".") and (path.is_symlink() or path.is_file())
 
 
-def _is_within(path: Path, base: str) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(base)
-
-
 def _fault_of_link(path: Path, base: str) -> str | None:
     """Return what is wrong with a link, or with a file in a linked folder; None with any other file."""
     try:
         path.stat()
     except OSError as error:
         return "is a link that leads to itself" if error.errno == errno.ELOOP else "is a link to nothing"
-    if not _is_within(path, base):
+    if not is_within(path, base):
         return f"is a link that leaves the folder, to {os.path.realpath(path)}: put the file itself there"
     return None if path.is_file() else "is a link to a folder: put the folder itself there"
 

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from logit_correction.data.memory import SHARE, free_memory
 from logit_correction.data.problems import format_faults
-from logit_correction.data.threads import in_threads, thread_count
+from logit_correction.errors import InputError, reason_of
 from logit_correction.files import plain
-from logit_correction.types import InputError
+from logit_correction.threads import in_threads, thread_count
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -64,6 +64,15 @@ def read_image(path: Path | BinaryIO, size: tuple[int, int], fit: Fit = "stretch
         else:
             image = image.resize(box, Image.Resampling.BILINEAR)
     return np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
+
+
+def format_resizing(size: tuple[int, int], fit: Fit) -> str:
+    """Say how images were brought to their size.
+
+    >>> format_resizing((32, 32), "crop")
+    'resized to 32x32, middle'
+    """
+    return f"resized to {size[0]}x{size[1]}, {'middle' if fit == 'crop' else 'stretched'}"
 
 
 def check_whole(path: Path | BinaryIO, size: tuple[int, int]) -> None:
@@ -133,7 +142,7 @@ def fault_of(error: Exception) -> str:
         return "is no image that Pillow can read"
     if isinstance(error, ValueError) and str(error).startswith("has "):
         return str(error)
-    return f"cannot be read ({' '.join(str(error).split()) or type(error).__name__})"
+    return f"cannot be read ({reason_of(error)})"
 
 
 def faults_of(
@@ -171,7 +180,6 @@ class UnreadableImages(InputError):
     """
 
     def __init__(self, faults: list[str]) -> None:
-        """Make the message."""
         self.faults = faults
         count = "an image" if len(faults) == 1 else f"{len(faults)} images"
         super().__init__(f"{count} cannot be read: {format_faults(faults)}: fix or leave out")

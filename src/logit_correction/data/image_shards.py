@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import get_worker_info
 
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.image_io import Fit, faults_of, read_image
+from logit_correction.data.image_io import Fit, faults_of, format_resizing, read_image
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.records import Records, build_table
 from logit_correction.data.shards import read_index, shard_files
@@ -23,8 +23,8 @@ from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import StreamedImages
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.data.tabular_io import texts_of
-from logit_correction.data.threads import in_threads
-from logit_correction.errors import InputError, TrainingError
+from logit_correction.errors import InputError, TrainingError, check_range
+from logit_correction.threads import in_threads
 
 
 class ImageShards(DataSource):
@@ -62,8 +62,7 @@ class ImageShards(DataSource):
             seed: Seed of the split, apart from the run's.
             on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
         """
-        if size < 1:
-            raise InputError(f"--data.size is {size}, but must be at least 1")
+        check_range("--data.size", size, 1)
         given = {"train": train, "valid": valid, "test": test}
         self.shards = {name: [one] if isinstance(one, str) else one for name, one in given.items() if one}
         self.label, self.size, self.fit, self.on_bad_rows = label, size, fit, on_bad_rows
@@ -96,7 +95,7 @@ class ImageShards(DataSource):
         raw.row_names = raw.names
         raw.metadata = {
             "source": f"{len(files):,} tar files, the first of them {files[0].name}",
-            "images": f"resized to {self.size}x{self.size}, {'middle' if self.fit == 'crop' else 'stretched'}",
+            "images": format_resizing((self.size, self.size), self.fit),
         }
         problems = Problems(place, raw.names)
         for row in np.flatnonzero(frame["fault"].notna()).tolist():
@@ -122,11 +121,9 @@ class SampleNames(Sequence[str]):
     """``train-000.tar/NAME``: what samples are called, made when it is asked for."""
 
     def __init__(self, files: Sequence[Path], shard: NDArray[np.int32], names: pd.Series) -> None:
-        """Keep the parts."""
         self.files, self.shard, self.names = files, shard, names.array
 
     def __len__(self) -> int:
-        """Return the number of samples."""
         return len(self.shard)
 
     @overload
@@ -134,7 +131,6 @@ class SampleNames(Sequence[str]):
     @overload
     def __getitem__(self, row: slice) -> list[str]: ...
     def __getitem__(self, row: int | slice) -> str | list[str]:
-        """Return the name of a sample, or the names of some."""
         if isinstance(row, slice):
             return [self[one] for one in range(*row.indices(len(self)))]
         return f"{self.files[self.shard[row]].name}/{self.names[row]}"
@@ -157,7 +153,6 @@ class ShardedImages(StreamedImages):
         self.place = f"read from {len(files):,} shards, {int(length.sum()) / 2**30:.2f} GiB of images"
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.shard)
 
     @property

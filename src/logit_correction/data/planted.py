@@ -19,7 +19,7 @@ from logit_correction.data.planted_sets.rows import Rows, draw_rows, drawn_label
 from logit_correction.data.stores import ArrayStore, ColoredStore, InputStore
 from logit_correction.data.table import UNKNOWN, DataSource, DataTable
 from logit_correction.data.text import beginning, hashed_words
-from logit_correction.errors import InputError, did_you_mean
+from logit_correction.errors import InputError, check_range, did_you_mean
 from logit_correction.seeds import derive_seed, make_generator
 
 #: Rows of the test where all rows are generated.
@@ -85,8 +85,8 @@ class Planted(DataSource):
         side = sides.get(self.chosen.kind)
         self.image_size = None if side is None else (side, side)
         self.rows = self.chosen.rows if rows is None else rows
-        if self.rows is not None and self.rows < 1:
-            raise InputError(f"rows is {rows}, but must be at least 1")
+        if self.rows is not None:
+            check_range("rows", self.rows, 1)
         self.labels = checked_labels(set, self.chosen, labels, CLASSES)
         self.marks = mark_names(self.chosen, len(self.labels))
         self.root, self.download = root, download

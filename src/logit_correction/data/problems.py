@@ -22,7 +22,6 @@ class BadRows(InputError):
     """
 
     def __init__(self, message: str, faults: dict[int, str]) -> None:
-        """Keep the faults beside the message."""
         super().__init__(message)
         self.faults = faults
 
@@ -58,11 +57,9 @@ class Problems:
         self._faults.setdefault(int(row), fault)
 
     def __len__(self) -> int:
-        """Return the number of bad rows."""
         return len(self._faults)
 
     def __contains__(self, row: int) -> bool:
-        """Return whether a row is bad."""
         return row in self._faults
 
     @property
@@ -97,7 +94,6 @@ class Problems:
         return (f"{self.place}: {left_out} left out: {self}",)
 
     def __str__(self) -> str:
-        """Name the first ten."""
         return format_faults([f"{self.rows[row]}: {fault}" for row, fault in sorted(self._faults.items())])
 
 

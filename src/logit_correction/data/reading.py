@@ -12,8 +12,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from logit_correction.data.augment import Augmentation, mixed_seeds
 from logit_correction.data.stores import InputStore
-from logit_correction.data.threads import available_cores
 from logit_correction.errors import TrainingError
+from logit_correction.threads import available_cores
 from logit_correction.types import Inputs
 
 #: Fewer rows an epoch than this are read in the process that trains: starting others would take longer.
@@ -44,7 +44,6 @@ class BatchReader(Dataset["Inputs | TrainingError"]):
     images: bool
 
     def __len__(self) -> int:
-        """Return the number of steps."""
         return len(self.places)
 
     def __getitem__(self, step: int) -> Inputs | TrainingError:

@@ -16,11 +16,9 @@ class RowNames(Sequence[str]):
     """``row 0``, ``row 1``, and so on: names of many rows, made when they are asked for."""
 
     def __init__(self, numbers: range) -> None:
-        """Choose the numbers."""
         self.numbers = numbers
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.numbers)
 
     @overload
@@ -28,7 +26,6 @@ class RowNames(Sequence[str]):
     @overload
     def __getitem__(self, row: slice) -> RowNames: ...
     def __getitem__(self, row: int | slice) -> str | RowNames:
-        """Return the name of a row, or the names of some."""
         return RowNames(self.numbers[row]) if isinstance(row, slice) else f"row {self.numbers[row]}"
 
 
@@ -36,11 +33,9 @@ class ChosenNames(Sequence[str]):
     """The names of some rows, looked up when they are asked for."""
 
     def __init__(self, names: Sequence[str], rows: NDArray[np.int64]) -> None:
-        """Choose the rows."""
         self.names, self.rows = names, rows
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.rows)
 
     @overload
@@ -48,7 +43,6 @@ class ChosenNames(Sequence[str]):
     @overload
     def __getitem__(self, row: slice) -> ChosenNames: ...
     def __getitem__(self, row: int | slice) -> str | ChosenNames:
-        """Return the name of a row, or the names of some."""
         return ChosenNames(self.names, self.rows[row]) if isinstance(row, slice) else self.names[self.rows[row]]
 
 

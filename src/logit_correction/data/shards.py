@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from logit_correction.data.cache import cache_folder, digest, made_once
 from logit_correction.data.image_io import SUFFIXES, check_whole, fault_of
 from logit_correction.data.tabular_io import as_text
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, reason_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,7 +104,7 @@ def read_index(file: Path, label: str, others: Sequence[str], size: tuple[int, i
     samples = list(_samples(file, label, others, size))
     rows = [{"name": s.name, "offset": s.offset, "length": s.length, "fault": s.fault, **s.texts} for s in samples]
     frame = pd.DataFrame(rows, columns=["name", "offset", "length", "fault", *dict.fromkeys([label, *others])])
-    if not frame["fault"].notna().any():  # else somebody may mend it elsewhere, as by more memory
+    if not frame["fault"].notna().any():  # else somebody may fix it elsewhere, as by more memory
         table = pa.Table.from_pandas(frame, preserve_index=False)
         made_once(kept, lambda path: pq.write_table(table, path, write_page_checksum=True))
     return frame
@@ -138,10 +138,9 @@ def _samples(file: Path, label: str, others: Sequence[str], size: tuple[int, int
     except InputError:
         raise
     except Exception as error:  # tarfile raises errors of many kinds
-        why = " ".join(str(error).split()) or type(error).__name__
         raise InputError(
-            f"{file} is damaged, or no tar file without compression, at {last!r} ({why}): copy or make it again, or "
-            "leave it out"
+            f"{file} is damaged, or no tar file without compression, at {last!r} ({reason_of(error)}): copy or "
+            "make it again, or leave it out"
         ) from error
     if sample is not None:
         yield _finished(sample)

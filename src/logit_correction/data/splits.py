@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, check_range
 from logit_correction.seeds import make_generator
 
 #: What people call the splits; the numbers are those of the published metadata files.
@@ -41,8 +41,7 @@ class Splitting:
             InputError: If one is not in [0, 1), or nothing is left to train on.
         """
         for name in ("valid_fraction", "test_fraction"):
-            if not 0 <= getattr(self, name) < 1:
-                raise InputError(f"--data.{name} is {getattr(self, name)}, but must lie in [0, 1)")
+            check_range(f"--data.{name}", getattr(self, name), 0, 1, open_end=True)
         if self.valid_fraction + self.test_fraction >= 1:
             raise InputError("--data.valid_fraction and --data.test_fraction leave no row to train on: lower them")
 

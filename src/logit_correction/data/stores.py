@@ -82,7 +82,6 @@ class ArrayStore:
         return self.values.numel() * self.values.element_size()
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.values)
 
     @property
@@ -129,7 +128,6 @@ class SideBySide(InputStore):
         self.always_finite = all(getattr(part, "always_finite", False) for part in self.parts)
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.parts[0])
 
     @property
@@ -170,7 +168,6 @@ class StreamedStore(StreamedImages):
         self._values = np.load(self.file, mmap_mode="r")
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self._values)
 
     @property
@@ -197,7 +194,6 @@ class StreamedStore(StreamedImages):
         return {name: value for name, value in vars(self).items() if name != "_values"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Open the file again."""
         vars(self).update(state)
         self._values = np.load(self.file, mmap_mode="r")
 
@@ -221,7 +217,6 @@ class ColoredStore:
         self._factor = color * (scale / 255)
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.glyph_of_row)
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -17,7 +18,7 @@ from logit_correction.data.augment import Augmentation
 from logit_correction.data.image_io import Fit, read_images
 from logit_correction.data.problems import check_finite
 from logit_correction.data.scoring import Scoring
-from logit_correction.data.stores import ArrayStore, InputStore, holds_tokens
+from logit_correction.data.stores import ArrayStore, InputStore, as_views_see, holds_tokens
 from logit_correction.types import DataInfo, InputError, ViewInputs
 
 #: The attribute of a row where nobody has recorded it.
@@ -73,17 +74,9 @@ class DataTable:
 
     def view_inputs(self, split: str = "train") -> ViewInputs:
         """Return the rows of ``split``, in its order, as views may look at them: without labels and attributes."""
-        rows, fetch, images = self.split[split], self.inputs.fetch, self.inputs.images
-        position, places = rows.numpy(), rows.tolist()
-        return ViewInputs(
-            num_rows=len(rows),
-            inputs=lambda chosen: fetch(rows[chosen]),
-            images=lambda chosen: images(rows[chosen]),
-            texts=None if self.texts is None else [self.texts[row] for row in places],
-            columns={name: values[position] for name, values in self.columns.items()},
-            files=None if self.files is None else [self.files[row] for row in places],
-            position=position if self.ordered else None,
-        )
+        position = np.arange(len(self.label)) if self.ordered else None
+        looks = {"texts": self.texts, "columns": self.columns, "files": self.files, "position": position}
+        return as_views_see(self.inputs, looks).take(self.split[split])
 
     @property
     def info(self) -> DataInfo:

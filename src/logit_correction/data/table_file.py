@@ -21,7 +21,7 @@ from logit_correction.data.table_features import Features
 from logit_correction.data.table_inputs import FIX, ImageFiles, InputColumns, Texts
 from logit_correction.data.tabular_io import check_columns, read_frame
 from logit_correction.data.text import TextForm
-from logit_correction.types import InputError
+from logit_correction.errors import InputError, check_range
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,8 +91,7 @@ class Table(DataSource):
             )
         if tokenizer is not None and text is None:
             raise InputError("--data.tokenizer is for texts: give --data.text, or leave it out")
-        if size < 1:
-            raise InputError(f"--data.size is {size}, but must be at least 1")
+        check_range("--data.size", size, 1)
         form = TextForm(tokenizer, max_tokens, num_words)
         self.file, self.label, self.split = Path(file).expanduser(), label, split
         self.attributes = [attribute] if isinstance(attribute, str) else attribute or []

@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from logit_correction.data.image_files import image_store
-from logit_correction.data.image_io import Fit
+from logit_correction.data.image_io import Fit, format_resizing
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
@@ -167,8 +167,7 @@ class ImageFiles(InputColumns):
 
     def metadata(self) -> dict[str, object]:
         """Tell how the images were read."""
-        how = "middle" if self.fit == "crop" else "stretched"
-        return {"images": f"resized to {self.size[0]}x{self.size[1]}, {how}"}
+        return {"images": format_resizing(self.size, self.fit)}
 
     def format_rows(self, frame: pd.DataFrame, names: Sequence[str]) -> Sequence[str]:
         """Return the files' names."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from logit_correction.data.problems import Problems
 from logit_correction.errors import InputError, did_you_mean
+from logit_correction.files import is_within
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -198,13 +199,12 @@ def files_within(
     Returns:
         M paths, ``root`` itself for bad names.
     """
-    whole = os.path.realpath if look else os.path.abspath
-    base, paths = whole(root), []
+    base, paths = (os.path.realpath if look else os.path.abspath)(root), []
     for row, name in enumerate(names):
         path, fault = root / (name or ""), ""
         if not name:
             fault = f"column {column!r} is empty"
-        elif "\0" in name or not Path(whole(path)).is_relative_to(base):
+        elif "\0" in name or not is_within(path, base, follow=look):
             fault = f"{name!r} lies outside of {root}"
         elif look and not os.path.isfile(path):
             fault = f"{name!r} is missing in {root}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,11 +13,8 @@ from torch import Tensor
 
 from logit_correction.data.cache import cache_folder, digest, made_once, read_arrays, remove
 from logit_correction.data.stores import InputStore
+from logit_correction.errors import InputError, check_range, reason_of
 from logit_correction.extras import needed
-from logit_correction.types import InputError
-
-if TYPE_CHECKING:
-    pass
 
 #: What a language model takes of a text.
 TOKENS = ("input_ids", "attention_mask")
@@ -35,11 +32,9 @@ class TokenStore(InputStore):
     always_finite = True
 
     def __init__(self, tokens: dict[str, Tensor]) -> None:
-        """Keep the tensors, all of one shape."""
         self.tokens = tokens
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(next(iter(self.tokens.values())))
 
     @property
@@ -80,7 +75,6 @@ class WordStore(InputStore):
         self.place_of_word, self.weight, self.num_features = place, weight, num_features
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.weight)
 
     @property
@@ -120,8 +114,7 @@ class TextForm:
             InputError: If one is not positive.
         """
         for name in ("max_tokens", "num_words"):
-            if getattr(self, name) < 1:
-                raise InputError(f"--data.{name} is {getattr(self, name)}, but must be at least 1")
+            check_range(f"--data.{name}", getattr(self, name), 1)
 
     def store(self, texts: Sequence[str]) -> InputStore:
         """Bring texts into the form."""
@@ -130,7 +123,6 @@ class TextForm:
         return tokenize(texts, self.tokenizer, self.max_tokens)
 
     def __str__(self) -> str:
-        """Describe the form."""
         if self.tokenizer is None:
             return f"counted words, hashed to {self.num_words:,} places"
         return f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"
@@ -233,8 +225,7 @@ def load_tokenizer(tokenizer: str) -> Any:
     try:
         return transformers.AutoTokenizer.from_pretrained(tokenizer)
     except (OSError, ValueError, KeyError) as error:
-        reason = " ".join(str(error).split())[:200]
         raise InputError(
-            f"the tokenizer {tokenizer!r} cannot be loaded ({reason}): give a name on the Hugging Face hub, with "
-            "a connection, or a folder that holds one"
+            f"the tokenizer {tokenizer!r} cannot be loaded ({reason_of(error)}): give a name on the Hugging Face "
+            "hub, with a connection, or a folder that holds one"
         ) from error

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from logit_correction.correlation import Correlation
 from logit_correction.evaluation.report import GroupReport
@@ -40,12 +41,26 @@ class EstimatedAttributes:
         """Which attribute values go with which label."""
         return Correlation.from_table(self.table, len(self.names))
 
-    def facts(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Return all but the rows, as plain values."""
         return {"names": list(self.names), "table": [list(row) for row in self.table], "source": self.source}
 
 
-def judge_by_estimate(rows: Predictions, estimate: EstimatedAttributes) -> dict[str, Any] | None:
+def figures_of(
+    rows: Predictions, correlation: Correlation | None, train_counts: Tensor | None = None
+) -> dict[str, Any]:
+    """Return the ``test`` block of ``report.json``: figures by group, those by estimated group under ``estimated``.
+
+    Args:
+        rows: Predictions, with the estimate if there is one.
+        correlation: Tells minority from majority groups.
+        train_counts: (L, K) training rows per group, for the adjusted average.
+    """
+    figures = GroupReport.from_predictions(rows, correlation, train_counts).to_dict()
+    return figures | {"estimated": rows.estimate and evaluate_by_estimate(rows, rows.estimate)}
+
+
+def evaluate_by_estimate(rows: Predictions, estimate: EstimatedAttributes) -> dict[str, Any] | None:
     """Return the ``estimated`` block of ``report.json``.
 
     Args:

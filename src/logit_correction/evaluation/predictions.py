@@ -111,7 +111,6 @@ class Predictions:
             )
 
     def __len__(self) -> int:
-        """Return N."""
         return len(self.index)
 
     @cached_property
@@ -161,9 +160,9 @@ class Predictions:
             columns |= {f"group_{number}": self.membership[:, number] for number in range(len(self.groups))}
         if self.estimate is not None:
             columns |= {"estimated_attribute": self.estimate.attribute}
-        facts = {name: getattr(self, name) for name in ("label_names", "attribute_names", "split", "groups")}
-        facts["estimate"] = None if self.estimate is None else self.estimate.facts()
-        table = pa.table(columns).replace_schema_metadata({_METADATA_KEY: json.dumps(facts).encode()})
+        metadata = {name: getattr(self, name) for name in ("label_names", "attribute_names", "split", "groups")}
+        metadata["estimate"] = None if self.estimate is None else self.estimate.metadata()
+        table = pa.table(columns).replace_schema_metadata({_METADATA_KEY: json.dumps(metadata).encode()})
         with replacing(path) as temporary:
             pq.write_table(table, temporary, write_page_checksum=True)
 
@@ -178,19 +177,19 @@ class Predictions:
 
         try:
             table = pq.read_table(plain(Path(path)), page_checksum_verification=True)
-            facts = json.loads(table.schema.metadata[_METADATA_KEY])
+            metadata = json.loads(table.schema.metadata[_METADATA_KEY])
             column = {name: table[name].to_numpy() for name in table.column_names}
-            known = facts.pop("estimate", None)
+            known = metadata.pop("estimate", None)
             estimate = known and EstimatedAttributes(attribute=_as_integers(column["estimated_attribute"]), **known)
-            groups = [column[f"group_{i}"] for i in range(len(facts.get("groups", ())))]
+            groups = [column[f"group_{i}"] for i in range(len(metadata.get("groups", ())))]
             return cls(
                 index=column["index"],
                 label=column["label"],
                 attribute=column["attribute"],
-                logits=np.stack([column[f"logit_{i}"] for i in range(len(facts["label_names"]))], axis=1),
+                logits=np.stack([column[f"logit_{i}"] for i in range(len(metadata["label_names"]))], axis=1),
                 membership=np.stack(groups, axis=1) if groups else None,
                 estimate=estimate,
-                **facts,
+                **metadata,
             )
         except FileNotFoundError as error:
             raise InputError(f"there are no predictions at {path}: name a file of a finished run") from error

@@ -94,7 +94,7 @@ class GroupReport:
         correlation: Correlation | None = None,
         train_counts: Tensor | None = None,
     ) -> GroupReport:
-        """Judge predictions on their own groups, else on label x attribute, else on the labels.
+        """Evaluate predictions on their own groups, else on label x attribute, else on the labels.
 
         Args:
             predictions: Rows that occur several times count once.
@@ -147,7 +147,7 @@ class GroupReport:
         minority: Tensor | None = None,
         attributes_known: bool = True,
     ) -> GroupReport:
-        """Judge logits on any groups: they may overlap, be empty, and leave rows out.
+        """Evaluate logits on any groups: they may overlap, be empty, and leave rows out.
 
         Args:
             logits: (N, L), uncorrected.

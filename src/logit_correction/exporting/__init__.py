@@ -16,8 +16,5 @@ FORMATS: dict[str, tuple[str, str]] = {
         "logit_correction.exporting.tensors.Tensors",
         "model.safetensors and what it takes to build the network again (extra safetensors)",
     ),
-    "hub": (
-        "logit_correction.exporting.hub.Hub",
-        "a folder for the Hugging Face Hub, with a model card (extra hub)",
-    ),
+    "hub": ("logit_correction.exporting.hub.Hub", "a folder for the Hugging Face Hub, with a model card (extra hub)"),
 }

@@ -31,7 +31,7 @@ class InputForm:
         dtype: Their type, by torch's name.
         shape: Shape of one row; a length that may vary is None.
         prepare: Inputs as they come -> as the network takes them.
-        facts: How to make the inputs of files, texts and tables, for people and programs.
+        metadata: How to make the inputs of files, texts and tables, for people and programs.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class InputForm:
     dtype: torch.dtype
     shape: tuple[int | None, ...]
     prepare: nn.Module
-    facts: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
 
     def example(self, seed: int = 0, rows: int = EXAMPLE_ROWS, length: int = 4) -> tuple[Tensor, ...]:
         """Return inputs of the form, drawn at random; ``length`` stands for what may vary."""
@@ -56,14 +56,13 @@ class InputForm:
         """Return all of it as plain values, for ``config.json``."""
         inputs = [{"name": name, "dtype": str(self.dtype).removeprefix("torch."), "shape": [None, *self.shape]}
                   for name in self.names]  # fmt: skip
-        return {"kind": self.kind, "inputs": inputs, **self.facts}
+        return {"kind": self.kind, "inputs": inputs, **self.metadata}
 
 
 class FromImages(nn.Module):
     """Bytes, or floats in [0, 1], (n, C, H, W) -> the scale of training."""
 
     def __init__(self, scale: float, bytes_: bool) -> None:
-        """Keep the factor."""
         super().__init__()
         self.factor = scale / 255 if bytes_ else scale
 
@@ -116,7 +115,6 @@ class Scaled(nn.Module):
     """Numbers times a factor."""
 
     def __init__(self, factor: float) -> None:
-        """Keep the factor."""
         super().__init__()
         self.factor = factor
 
@@ -135,22 +133,22 @@ def form_of(run: TrainedRun, images: ImageType = "uint8") -> InputForm:
     shape: tuple[int | None, ...] = tuple(info.input_shape)
     if len(shape) == 3 and not info.tokens:
         dtype = torch.uint8 if images == "uint8" else torch.float32
-        facts: dict[str, Any] = {"range": [0, 255] if images == "uint8" else [0, 1], "channels": "RGB"}
+        metadata: dict[str, Any] = {"range": [0, 255] if images == "uint8" else [0, 1], "channels": "RGB"}
         if source.image_size is not None:
-            facts |= {"resize": list(source.image_size), "fit": source.fit, "resampling": "bilinear"}
-        return InputForm("images", ("images",), dtype, shape, FromImages(source.scale, images == "uint8"), facts)
+            metadata |= {"resize": list(source.image_size), "fit": source.fit, "resampling": "bilinear"}
+        return InputForm("images", ("images",), dtype, shape, FromImages(source.scale, images == "uint8"), metadata)
     if images != "uint8":
         raise InputError(f"--images {images} is for runs on images, and {run} takes none: leave it out")
     if info.tokens:
         form = getattr(getattr(source, "inputs", None), "form", None) or getattr(source, "form", None)
-        facts = {"max_tokens": getattr(form, "max_tokens", None), "padding": "longest", "truncation": True}
-        return InputForm("tokens", TOKENS, torch.long, (None,), nn.Identity(), facts)
+        metadata = {"max_tokens": getattr(form, "max_tokens", None), "padding": "longest", "truncation": True}
+        return InputForm("tokens", TOKENS, torch.long, (None,), nn.Identity(), metadata)
     columns = (run.report["data"].get("preparation") or {}).get("columns")
     if columns:
-        facts = {"columns": columns}
-        return InputForm("columns", ("columns",), torch.float64, (len(columns),), FromColumns(columns), facts)
+        metadata = {"columns": columns}
+        return InputForm("columns", ("columns",), torch.float64, (len(columns),), FromColumns(columns), metadata)
     if source.takes_texts and isinstance(source.read_values(["a text"]), WordStore):
         vectorizer = {"class": "sklearn.feature_extraction.text.HashingVectorizer", "n_features": shape[0]}
-        facts = {"vectorizer": vectorizer, "most_words": MOST_WORDS}
-        return InputForm("words", ("words",), torch.float32, shape, Scaled(LENGTH), facts)
+        metadata = {"vectorizer": vectorizer, "most_words": MOST_WORDS}
+        return InputForm("words", ("words",), torch.float32, shape, Scaled(LENGTH), metadata)
     return InputForm("numbers", ("numbers",), torch.float32, shape, Scaled(source.scale))

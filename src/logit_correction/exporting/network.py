@@ -45,7 +45,6 @@ class Predicting(nn.Module):
     """A method that predicts by more than its network."""
 
     def __init__(self, algorithm: Algorithm) -> None:
-        """Keep the method."""
         super().__init__()
         self.algorithm = algorithm
 

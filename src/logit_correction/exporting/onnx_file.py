@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from logit_correction.errors import InputError, reason_of
 from logit_correction.exporting.base import Exported, Format
 from logit_correction.exporting.tracing import traced
-from logit_correction.types import InputError
 
 #: How far a logit may be from torch's.
 TOLERANCE = 1e-4
@@ -45,7 +45,7 @@ class OnnxFile(Format):
                     program, input_names=list(exported.form.names), output_names=["logits"], dynamo=True, verbose=False
                 )
         except Exception as error:  # the exporter raises many kinds
-            reason = " ".join(str(error).split())[:300]
+            reason = reason_of(error)
             raise InputError(f"this network cannot be written as ONNX ({reason}): take another --format") from error
         finally:
             for logger, level in zip(quiet, levels, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
@@ -14,6 +13,7 @@ from logit_correction.exporting.network import predicts_by_network
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.runs.assemble import network_factory
 from logit_correction.runs.exported import CONFIG, FORMAT, HERE, LIBRARY
+from logit_correction.runs.folder import write_json
 from logit_correction.runs.trained import TrainedRun
 
 #: Folders beside ``config.json`` that hold what texts are read by, and the sizes of text encoders.
@@ -42,8 +42,7 @@ def settings_of(run: TrainedRun, form: InputForm, format_name: str) -> dict[str,
 
 def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     """Write ``config.json``."""
-    text = json.dumps(settings, indent=1, allow_nan=False, ensure_ascii=False)
-    (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
+    write_json(folder / CONFIG, settings)
 
 
 def portable_config(run: TrainedRun) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from logit_correction.errors import InputError, reason_of
 from logit_correction.exporting.base import Exported
-from logit_correction.types import InputError
 
 
 def traced(exported: Exported, name: str) -> torch.export.ExportedProgram:
@@ -25,7 +25,6 @@ def traced(exported: Exported, name: str) -> torch.export.ExportedProgram:
             warnings.simplefilter("ignore")
             return torch.export.export(exported.network, example, dynamic_shapes=(sizes,) * len(example))
     except Exception as error:  # torch raises many kinds
-        reason = " ".join(str(error).split())[:300]
         raise InputError(
-            f"--format {name}: this network cannot be traced ({reason}): take --format safetensors or hub"
+            f"--format {name}: this network cannot be traced ({reason_of(error)}): take --format safetensors or hub"
         ) from error

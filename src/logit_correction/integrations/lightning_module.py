@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.errors import InputError, TrainingError
-from logit_correction.evaluation.predict import collect
-from logit_correction.integrations.lightning_judging import JudgedModule
-from logit_correction.integrations.lightning_parts import Batches, hyperparameters, kept, restored, run_config
+from logit_correction.evaluation.predict import collect, evaluating
+from logit_correction.integrations.lightning_evaluation import EvaluatedModule
+from logit_correction.integrations.lightning_parts import Batches, hyperparameters, run_config
 from logit_correction.runs.api import Part
 from logit_correction.runs.train import prepare
 from logit_correction.seeds import derive_seed
-from logit_correction.training.checkpoint import Progress
+from logit_correction.training.checkpoint import Progress, plain_progress, progress_of
 from logit_correction.training.networks import LayerRandomness
 from logit_correction.training.networks import prepare as prepare_networks
 from logit_correction.training.optim import clip_gradients, make_optimizer, set_learning_rates
@@ -25,7 +25,7 @@ from logit_correction.types import Batch, Stage
 _KEY = "logit_correction"
 
 
-class LightningMethod(JudgedModule):
+class LightningMethod(EvaluatedModule):
     """A method of this package on its data, to be trained by ``Trainer(max_epochs=-1).fit(module)``.
 
     The module brings its data, goes through the method's stages by itself, and stops the trainer after the last one. On
@@ -86,12 +86,12 @@ class LightningMethod(JudgedModule):
         }
         views = {"shortcut": list(shortcut), "legitimate": list(legitimate)}
         config = run_config(parts, network, preset, views, rules, training)
-        config, self.table, self.algorithm, _ = prepare(config, None)
-        self.config = config.training
-        self.save_hyperparameters(hyperparameters(config))
+        built = prepare(config, None)
+        self.table, self.algorithm, self.config = built.table, built.algorithm, built.config.training
+        self.save_hyperparameters(hyperparameters(built.config))
         prepare_networks(self.algorithm, self.config, torch.device("cpu"))
         self.progress = Progress()
-        self.judge_by(rules)
+        self.choose_rules(rules)
 
     @property
     def warnings(self) -> list[str]:
@@ -197,18 +197,14 @@ class LightningMethod(JudgedModule):
 
     def _collect(self) -> Tensor:
         """Return what the method collects of all training rows for its next stage."""
-        training = self.algorithm.training
-        self.algorithm.eval()
-        with self.trainer.precision_plugin.val_step_context():
-            found = collect(
+        with evaluating(self.algorithm), self.trainer.precision_plugin.val_step_context():
+            return collect(
                 lambda batch: {"outputs": self.algorithm.collect(batch).float()}, self.loader("train").epoch()
-            )
-        self.algorithm.train(training)
-        return found["outputs"]
+            )["outputs"]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Save where the training stands, as tensors and plain values."""
-        checkpoint[_KEY] = kept(self.progress)
+        checkpoint[_KEY] = plain_progress(self.progress)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Go on from where a training stood.
@@ -218,5 +214,5 @@ class LightningMethod(JudgedModule):
         """
         if _KEY not in checkpoint:
             raise InputError("the checkpoint was not written by a LightningMethod: load its state_dict by yourself")
-        self.progress = restored(checkpoint[_KEY])
+        self.progress = progress_of(checkpoint[_KEY])
         self.algorithm.stage = self.progress.stage

@@ -1,4 +1,4 @@
-"""What a method in Lightning is made of: a run's options without those of its loop, batches, and where it stands."""
+"""What a method in Lightning is made of: a run's options without those of its loop, and batches."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from logit_correction.data.loading import BatchLoader
 from logit_correction.errors import InputError
 from logit_correction.runs.api import Part, config_of
 from logit_correction.runs.parts import Checked, complete, with_known
-from logit_correction.training.checkpoint import Progress, shallow
-from logit_correction.types import Batch, Stage
+from logit_correction.types import Batch
 
 #: Options of our own loop -> what does the same here.
 OTHERS = {
@@ -102,20 +101,8 @@ class Batches:
         self.loader, self.place = loader, place
 
     def __len__(self) -> int:
-        """Return the number of batches of an epoch."""
         return len(self.loader)
 
     def __iter__(self) -> Iterator[Batch]:
         """Yield the batches of an epoch from where the training stands."""
         yield from self.loader.epoch(*self.place())
-
-
-def kept(progress: Progress) -> dict[str, Any]:
-    """Return where a training stands as tensors and plain values."""
-    plan = None if progress.plan is None else shallow(progress.plan)
-    return {**shallow(progress), "plan": plan, "best": {}}
-
-
-def restored(plain: Mapping[str, Any]) -> Progress:
-    """Return where a training stood from what ``kept`` returned."""
-    return Progress(**{**plain, "plan": None if plain["plan"] is None else Stage(**plain["plan"])})

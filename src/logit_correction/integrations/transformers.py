@@ -105,7 +105,6 @@ class WithAttribute:
         self.dataset, self.attribute, self.column = dataset, np.asarray(attribute), column
 
     def __len__(self) -> int:
-        """Return N."""
         return len(self.dataset)
 
     def __getitem__(self, row: int) -> dict[str, Any]:

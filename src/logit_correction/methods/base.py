@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator, Estimate
 from logit_correction.group_prior import GroupPrior
+from logit_correction.methods.prior import lost_labels
 from logit_correction.randomness import StepRandomness
 from logit_correction.registry import component
 from logit_correction.seeds import derive_seed
@@ -141,6 +142,14 @@ class Algorithm(nn.Module, ABC):
         estimate: Estimate = self.attributes(batch, epoch, self.randomness)
         return estimate
 
+    @staticmethod
+    def step_beside(loss: Tensor, estimate: Estimate) -> Step:
+        """Return the step of a network's loss (0-d) and of that of an estimator that trains beside it."""
+        logs = {"loss_robust": loss.detach()}
+        if estimate.loss is None:
+            return Step(loss, logs)
+        return Step(loss + estimate.loss, {**logs, "loss_biased": estimate.loss.detach()})
+
     def setup(self, rows: TrainingRows) -> None:
         """Take in all training rows, once, before training begins or goes on; does no long work.
 
@@ -183,7 +192,12 @@ class Algorithm(nn.Module, ABC):
         """Do what is done once an epoch and return what the user should be warned of as things stand."""
         if self.group_prior is not None:
             self.group_prior.end_epoch()
-        return [] if self.in_pretraining or self.attributes is None else self.attributes.warnings()
+        if self.in_pretraining or self.attributes is None:
+            return []
+        warnings = self.attributes.warnings()
+        if self.group_prior is None:
+            return warnings
+        return warnings + lost_labels(self.group_prior, self.attributes.correlation, self.info.label_names)
 
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return one optimiser group per network that trains in the present stage.

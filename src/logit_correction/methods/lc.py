@@ -14,7 +14,7 @@ from logit_correction.group_prior import GroupPrior
 from logit_correction.losses import corrected_losses
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.mixing import MIXING, Mixable, Mixing
-from logit_correction.methods.prior import PRIORS, PriorRule, fitting_rule, lost_labels
+from logit_correction.methods.prior import PRIORS, PriorRule, fitting_rule
 from logit_correction.registry import component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 
@@ -122,23 +122,13 @@ class LC(Algorithm):
             losses = corrected_losses(logits, batch.label, log_prior, self.strength)
             self.attributes.learn_from_losses(estimate, batch.label, losses.detach())
             loss = (losses * self.row_weight.index_select(0, batch.index) if self.oversampling else losses).mean()
-        logs = {"loss_robust": loss.detach()}
-        if estimate.loss is None:
-            return Step(loss, logs)
-        return Step(loss + estimate.loss, {**logs, "loss_biased": estimate.loss.detach()})
+        return self.step_beside(loss, estimate)
 
     def mixed(self, batch: Batch, attribute: Tensor, epoch: float) -> tuple[Tensor, Tensor]:
         """Return the robust network's logits (B, L) on mixed samples and the log prior (B, L) that goes with them."""
         generator = self.randomness.next(batch.label.device)
         given = Mixable(batch, attribute, self.group_prior, self.attributes.correlation, epoch, generator)
         return self.mixing(self.network, given)
-
-    def end_epoch(self) -> list[str]:
-        """Close the prior's epoch; warn of labels that a biased network has lost."""
-        warnings = super().end_epoch()
-        if self.in_pretraining:
-            return warnings
-        return warnings + lost_labels(self.group_prior, self.attributes.correlation, self.info.label_names)
 
 
 def oversampled(counts: Tensor, power: float) -> Tensor:

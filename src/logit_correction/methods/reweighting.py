@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.group_prior import GroupPrior
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.prior import PRIORS, Counted, Moving, PriorRule, lost_labels
+from logit_correction.methods.prior import PRIORS, Counted, Moving, PriorRule
 from logit_correction.registry import component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 
@@ -78,10 +78,7 @@ class Reweighting(Algorithm):
         losses = cross_entropy(self.network(batch.inputs), batch.label, reduction="none")
         self.attributes.learn_from_losses(estimate, batch.label, losses.detach())
         loss = (self._weight(batch.label, estimate.attribute) * losses).mean()
-        logs = {"loss_robust": loss.detach()}
-        if estimate.loss is None:
-            return Step(loss, logs)
-        return Step(loss + estimate.loss, {**logs, "loss_biased": estimate.loss.detach()})
+        return self.step_beside(loss, estimate)
 
     def _weight(self, label: Tensor, attribute: Tensor) -> Tensor:
         """Return 1 / (G P(y, a)) of each row, (B,)."""
@@ -89,10 +86,3 @@ class Reweighting(Algorithm):
         num_groups = (prior > 0).sum()
         weight = 1.0 / (num_groups * prior[label, attribute.clamp_min(0)])
         return weight.where(attribute >= 0, 1.0)
-
-    def end_epoch(self) -> list[str]:
-        """Close the prior's epoch; warn of labels that a biased network has lost."""
-        warnings = super().end_epoch()
-        if self.in_pretraining:
-            return warnings
-        return warnings + lost_labels(self.group_prior, self.attributes.correlation, self.info.label_names)

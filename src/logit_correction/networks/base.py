@@ -32,7 +32,6 @@ class Network(nn.Module):
     head: nn.Module
 
     def __init__(self) -> None:
-        """Start without metadata."""
         super().__init__()
         self.metadata: dict[str, object] = {}
 

@@ -7,8 +7,9 @@ from typing import Literal
 
 from torch import nn
 
+from logit_correction.errors import InputError, check_range
 from logit_correction.networks.base import Network, check_images
-from logit_correction.types import DataInfo, InputError
+from logit_correction.types import DataInfo
 
 Norm = Literal["batch", "group", "none"]
 
@@ -54,12 +55,10 @@ class ConvNet(Network):
         height, width = check_images(info, "ConvNet")[1:]
         if not channels or any(number < 1 for number in channels) or convolutions < 1:
             raise InputError(f"channels {list(channels)} and convolutions {convolutions} must be positive")
-        if hidden < 0:
-            raise InputError(f"hidden is {hidden}, but must not be negative")
+        check_range("hidden", hidden, 0)
         if min(height, width) < 2 ** len(channels):
             raise InputError(f"images of {height}x{width} are too small for {len(channels)} blocks: give less channels")
-        if not 0 <= dropout < 1:
-            raise InputError(f"dropout is {dropout}, but must lie in [0, 1)")
+        check_range("dropout", dropout, 0, 1, open_end=True)
         layers: list[nn.Module] = []
         before = info.input_shape[0]
         for number in channels:

@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from logit_correction.errors import InputError, check_range, reason_of
 from logit_correction.extras import needed
 from logit_correction.networks.base import Network, check_tokens, weights_follow
-from logit_correction.types import DataInfo, InputError
+from logit_correction.types import DataInfo
 
 
 class TextClassifier(Network):
@@ -41,8 +42,7 @@ class TextClassifier(Network):
         """
         super().__init__()
         check_tokens(info, "TextClassifier")
-        if not 0 <= dropout < 1:
-            raise InputError(f"dropout is {dropout}, but must lie in [0, 1)")
+        check_range("dropout", dropout, 0, 1, open_end=True)
         encoder = _encoder(model, weights, pooled=pooling == "cls")
         longest = getattr(encoder.config, "max_position_embeddings", None)
         if longest and info.input_shape[0] > longest:
@@ -99,6 +99,6 @@ def _encoder(model: str, weights: str, pooled: bool) -> Any:
         wanted = "config.json" if draw else "config.json and model.safetensors"
         raise InputError(
             f"text model {model!r} is not in the Hugging Face cache and cannot be downloaded, or is damaged "
-            f"({' '.join(str(error).split())[:200]}): give a folder that holds {wanted} as model"
+            f"({reason_of(error)}): give a folder that holds {wanted} as model"
         ) from error
     return encoder.float().train()  # it may come in half precision, and ready to predict

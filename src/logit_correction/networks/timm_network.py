@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from logit_correction.errors import did_you_mean
+from logit_correction.errors import check_range, did_you_mean, reason_of
 from logit_correction.extras import needed
 from logit_correction.networks.base import Network, check_images, weights_follow
 from logit_correction.networks.standardize import Standardize, standardized_channels
@@ -37,8 +37,7 @@ class Timm(Network):
         """
         super().__init__()
         channels, *size = check_images(info, "Timm")
-        if not 0 <= dropout < 1:
-            raise InputError(f"dropout is {dropout}, but must lie in [0, 1)")
+        check_range("dropout", dropout, 0, 1, open_end=True)
         timm = needed("timm", "network Timm", "timm")
         if not timm.is_model(model):
             known = timm.list_models()
@@ -83,7 +82,7 @@ def _load(trunk: nn.Module, path: Path, model: str) -> None:
     try:
         missing = trunk.load_state_dict(load_file(path), strict=False).missing_keys
     except (SafetensorError, RuntimeError, OSError) as error:
-        raise InputError(f"{path} does not hold weights of timm's {model}: {' '.join(str(error).split())}") from error
+        raise InputError(f"{path} does not hold weights of timm's {model}: {reason_of(error)}") from error
     if missing:
         raise InputError(f"{path} does not hold the weight {missing[0]} of timm's {model}")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from logit_correction.evaluation.estimated import FIGURES, judge_by_estimate
+from logit_correction.evaluation.estimated import FIGURES, evaluate_by_estimate
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.functional.groups import wilson_interval
 
@@ -59,7 +59,7 @@ def sides(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def with_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
-    """Judge all runs on the same test rows by the estimate of one of them, so that they can be compared.
+    """Evaluate all runs on the same test rows by the estimate of one of them, so that they can be compared.
 
     The first run that has an estimate serves all whose test rows have the same labels. Runs whose test rows have
     attributes, and those to whose rows no estimate belongs, stay as they are.
@@ -82,7 +82,7 @@ def _judged(run: RunFolder, own: Predictions, known: Sequence[tuple[RunFolder, P
     if not same or same[0][1].estimate is None:
         return run
     other, estimate = same[0][0].report, same[0][1].estimate
-    block = judge_by_estimate(own, estimate)
+    block = evaluate_by_estimate(own, estimate)
     if block is not None:
         block["by"] = {"method": other["method"], "seed": other.get("seed")}
     return replace(run, report={**run.report, "test": {**run.report["test"], "estimated": block}})

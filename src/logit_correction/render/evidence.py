@@ -9,13 +9,10 @@ from typing import Any
 
 from logit_correction.render.formatting import NBSP, format_list, format_percent, is_missing
 from logit_correction.render.style import shorten
-from logit_correction.views.base import phrase
+from logit_correction.views.base import EVERYTHING, phrase
 
 #: So many views are listed, the others are counted.
 MOST_VIEWS = 12
-
-#: Breadth of a view that sees everything, and so is no evidence.
-_EVERYTHING = 3
 
 #: So many pairs of labels are listed.
 MOST_PAIRS = 5
@@ -150,7 +147,7 @@ def _rank(one: Mapping[str, Any]) -> tuple[bool, float]:
 
 
 def _sees_everything(one: Mapping[str, Any]) -> bool:
-    return int(one.get("breadth") or 0) >= _EVERYTHING
+    return int(one.get("breadth") or 0) >= EVERYTHING
 
 
 def _row(one: Mapping[str, Any], chosen: set[str]) -> dict[str, Any]:

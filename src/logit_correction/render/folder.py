@@ -93,10 +93,7 @@ class RunFolder:
             settings |= {f"encoder {name}": value for name, value in encoder["options"].items()}
         training = report.get("training") or {}
         settings |= {name: value for name, value in training.items() if name not in _NOT_THE_METHOD}
-        settings["epochs"], settings["selection"] = (
-            report.get("epochs"),
-            (report.get("selection") or {}).get("rule"),
-        )
+        settings["epochs"], settings["selection"] = (report.get("epochs"), (report.get("selection") or {}).get("rule"))
         return settings
 
     def task(self) -> dict[str, Any]:

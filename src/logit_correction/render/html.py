@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logit_correction.files import NoRoom, replacing
+from logit_correction.files import NoRoom, write_text
 from logit_correction.render import sections, style
 from logit_correction.render.comparison import compare, describe
 from logit_correction.render.folder import RunFolder
@@ -57,8 +57,7 @@ def save_page(page: str, out: Path | str) -> None:
         NoRoom: The disk is full.
     """
     try:
-        with replacing(out) as temporary:
-            temporary.write_text(page, encoding="utf-8")
+        write_text(out, page)
     except NoRoom:
         raise
     except OSError as error:

@@ -16,15 +16,7 @@ from logit_correction.render.metrics import curve_points, stage_ends
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "METHOD_COLORS",
-    "curves",
-    "group_bars",
-    "group_heatmaps",
-    "label_shares",
-    "method_color",
-    "prior_heatmaps",
-]
+__all__ = ["METHOD_COLORS", "curves", "group_bars", "group_heatmaps", "label_shares", "method_color", "prior_heatmaps"]
 
 #: The same colour for a method everywhere; told apart by every kind of colour vision (after Okabe and Ito).
 METHOD_COLORS = {
@@ -78,13 +70,7 @@ def group_bars(groups: Mapping[str, pd.DataFrame], colors: Mapping[str, str] | N
         for order, (name, frame) in enumerate(groups.items()):
             place = np.arange(len(frame)) * pitch + order * thickness
             value = 100 * frame["accuracy"].to_numpy(float)
-            axes.barh(
-                place,
-                np.nan_to_num(value),
-                0.86 * thickness,
-                color=palette[name],
-                label=style.shorten(name, 30),
-            )
+            axes.barh(place, np.nan_to_num(value), 0.86 * thickness, color=palette[name], label=style.shorten(name, 30))
             _whiskers(axes, place, frame)
             for y, number, high in zip(place, value, 100 * frame["high"].to_numpy(float), strict=True):
                 text = "no rows" if np.isnan(number) else f"{number:.0f}"
@@ -169,13 +155,7 @@ def _curve_figure(
             label = style.shorten(name, 24) + (f", {meaning}" if several else "")
             mark = "o" if len(points) == 1 else None
             axes.plot(
-                points["epoch"],
-                points["value"],
-                dash,
-                color=palette[name],
-                label=label,
-                linewidth=1.5,
-                marker=mark,
+                points["epoch"], points["value"], dash, color=palette[name], label=label, linewidth=1.5, marker=mark
             )
         if len(metrics) == 1:
             for end in stage_ends(next(iter(metrics.values()))):

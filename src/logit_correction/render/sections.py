@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from logit_correction.render.comparison import Comparison
+from logit_correction.render.conclusion import conclude
 from logit_correction.render.estimated import flat_figures
 from logit_correction.render.evidence import block, found_shortcut, source_of, views_of
 from logit_correction.render.folder import Series
@@ -18,7 +19,6 @@ from logit_correction.render.plots import curves, group_bars, group_heatmaps, la
 from logit_correction.render.quality import quality
 from logit_correction.render.settings import environment, labels_read, run_settings, train_counts
 from logit_correction.render.tables import describe_selection
-from logit_correction.render.verdict import verdict
 
 #: Up to so many groups are drawn as bars, more as a heat map.
 _MOST_BARS = 12
@@ -55,7 +55,7 @@ def part(comparison: Comparison, several: bool) -> dict[str, Any]:
     series = comparison.series
     return {
         "title": comparison.title if several else None,
-        "verdict": verdict(comparison),
+        "conclusion": conclude(comparison),
         "gaps": _gaps(series),
         "warnings": [
             (one.name, text) for one in series for run in one.runs for text in run.report.get("warnings") or []
@@ -70,7 +70,7 @@ def part(comparison: Comparison, several: bool) -> dict[str, Any]:
         "evidence": _evidence(series),
         "priors": [entry for one in series if (entry := _prior(one))],
         "minorities": [entry for one in series if (entry := _minority(one))],
-        "facts": run_settings(series),
+        "settings": run_settings(series),
         "names": [one.name for one in series],
         "labels_read": labels_read(series),
         "environment": environment(series),

@@ -155,7 +155,7 @@ def _is_number(table: pd.DataFrame, column: Any) -> bool:
     return column in ACCURACIES or pd.api.types.is_numeric_dtype(table[column])
 
 
-def _told(table: pd.DataFrame) -> str | None:
+def _caption(table: pd.DataFrame) -> str | None:
     """Return what is to be said below a table of runs whose test rows name no attributes."""
     told = [_ESTIMATED] if "estimated_minority" in table else []
     return " ".join([*told, _UNNAMED] if len(table) > 1 else told) or None
@@ -178,7 +178,7 @@ def to_console(table: pd.DataFrame) -> Table:
         pad_edge=False,
         collapse_padding=True,
         show_edge=False,
-        caption=None if named(table) else _told(table),
+        caption=None if named(table) else _caption(table),
         caption_justify="left",
     )
     for name in table.columns:

@@ -84,7 +84,7 @@ def train(
         config = config_of({"data": data, **parts}, preset, training)
     config = with_known(config, {"shortcut": shortcut, "legitimate": legitimate})
     folder, tie = given_or_temporary(out, "run")
-    train_into(config, folder, resume=resume, display=choose_display() if progress else None, page=page)
+    train_into(config, folder, resume=resume, display=choose_display(quiet=not progress), page=page)
     return tie(TrainedRun(folder, trust_code=True))  # all that it names was imported here
 
 

@@ -85,7 +85,7 @@ def check_attributes(config: RunConfig, algorithm: Algorithm, table: DataTable) 
         )
 
 
-def build_fabric(config: TrainingConfig, loggers: Any = ()) -> Fabric:
+def build_fabric(config: TrainingConfig) -> Fabric:
     """Return Fabric for the devices and the precision, with its processes started."""
     import warnings
 
@@ -109,7 +109,6 @@ def build_fabric(config: TrainingConfig, loggers: Any = ()) -> Fabric:
             num_nodes=config.nodes,
             precision=config.precision,
             strategy=strategy,
-            loggers=list(loggers),
         )
         fabric.launch()
     if fabric.device.type == "cpu":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, cast
 
@@ -25,6 +25,14 @@ from logit_correction.types import DataInfo, InputError, Inputs
 
 #: Features that take more bytes are kept in half precision.
 FULL_PRECISION_BYTES = 4 * 2**30
+
+
+def batches_of(store: InputStore, device: torch.device) -> Iterator[Inputs]:
+    """Yield the inputs of all rows in order, on a device, as many at a time as fit."""
+    placed = store.to(device)
+    for rows in torch.arange(len(store), device=device).split(evaluation_batch(store)):
+        if len(rows):
+            yield placed.fetch(rows)
 
 
 class EncodedStore(ArrayStore):
@@ -92,9 +100,7 @@ class Encoder:
 
     def of_store(self, store: InputStore, device: torch.device, bf16: bool = False) -> Tensor:
         """Return the features (n, F) of new inputs."""
-        rows = torch.arange(len(store), device=device).split(evaluation_batch(store))
-        there = store.to(device)
-        parts = list(self.encode((there.fetch(part) for part in rows if len(part)), device, bf16))
+        parts = list(self.encode(batches_of(store, device), device, bf16))
         return torch.cat(parts) if parts else torch.zeros(0, self.width())
 
     def width(self) -> int:

@@ -21,14 +21,13 @@ from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.prior import Counted
 from logit_correction.runs.api import Part, as_mapping, config_of
-from logit_correction.runs.assemble import build_fabric, build_source
+from logit_correction.runs.assemble import build_source
 from logit_correction.runs.further import FurtherRows
 from logit_correction.runs.new_rows import Names, NewInputs
 from logit_correction.runs.parts import complete, with_known
 from logit_correction.runs.train import prepare
 from logit_correction.training.display import Display, choose_display
 from logit_correction.training.estimates import attribute_names_of
-from logit_correction.training.fit import Fit
 
 #: Added to the count of each group where nobody says; that of LC.
 SMOOTHING = Counted().smoothing
@@ -198,7 +197,7 @@ def estimate_attributes(
         source = data if label is None else from_rows(data, label, folder=place, valid_fraction=0.0, test_fraction=0.0)
         config = _config(source, estimator, network, biased_network, training)
         config = with_known(config, {"shortcut": shortcut, "legitimate": legitimate})
-        return estimates_of(complete(config), choose_display() if progress else Display())[0]
+        return estimates_of(complete(config), choose_display(quiet=not progress))[0]
 
 
 def _config(
@@ -219,7 +218,8 @@ def estimates_of(config: RunConfig, display: Display) -> tuple[AttributeEstimate
         InputError: Something given is wrong, or the method has no estimates that settle.
         TrainingError: The loss was not finite.
     """
-    config, table, algorithm, _ = prepare(config, display, splits=("train",))
+    built = prepare(config, display, splits=("train",))
+    config, table, algorithm = built.config, built.table, built.algorithm
     attributes = algorithm.attributes
     if attributes is None:
         raise InputError(f"{type(algorithm).__name__} estimates no attributes: take method LC")
@@ -227,7 +227,7 @@ def estimates_of(config: RunConfig, display: Display) -> tuple[AttributeEstimate
         name = type(attributes).__name__
         raise InputError(f"the estimates of {name} change throughout the training: train with method LC instead")
     with display:
-        Fit(algorithm, table, config.training, build_fabric(config.training), None, display).prepare()
+        built.fit(display).prepare()
     rows, source = table.split["train"], build_source(config)
     source.prepare(table.preparation)
     posterior = attributes.row_posterior()

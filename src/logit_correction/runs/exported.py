@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from logit_correction.config import RunConfig
 from logit_correction.extras import needed
-from logit_correction.files import checksum_of_file
+from logit_correction.files import checksum_of_file, is_within
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.render.report_file import check_report
@@ -104,7 +105,7 @@ class ExportedRun(TrainedRun):
     def evaluate(
         self, data: str | Path | NewInputs = "test", label: Names | None = None, attribute: Names | None = None
     ) -> dict[str, Any]:
-        """Judge it on new labelled rows; see ``TrainedRun.evaluate``.
+        """Evaluate it on new labelled rows; see ``TrainedRun.evaluate``.
 
         Raises:
             InputError: If a split is asked for, whose rows are not in the folder.
@@ -171,6 +172,6 @@ def _at(value: Any, folder: Path) -> Any:
     if not isinstance(value, str) or not value.startswith(HERE):
         return value
     path = folder / value.removeprefix(HERE)
-    if not path.resolve().is_relative_to(folder.resolve()):
+    if not is_within(path, os.path.realpath(folder)):
         raise InputError(f"{folder / CONFIG} names {value!r}, which lies outside of the folder: {_AGAIN}")
     return str(path)

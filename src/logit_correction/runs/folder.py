@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from logit_correction.config import RunConfig
-from logit_correction.files import NoRoom, replacing
+from logit_correction.files import NoRoom, check_new, disk_of, writable, write_text
 from logit_correction.registry import UntrustedCode, known_names_only
 from logit_correction.render.report_file import read_report_file
 from logit_correction.runs.lock import LOCK
@@ -26,12 +25,6 @@ Owner = TypeVar("Owner")
 
 #: Where an unfinished run stands; gone when the run is finished.
 RESUME = "resume.pt"
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file that is complete or absent."""
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -77,18 +70,13 @@ def check_out(folder: Path, config: RunConfig, resume: bool) -> None:
     Raises:
         InputError: If the folder is a file, holds another run or anything else, or cannot be looked into.
     """
-    try:
-        if (folder / CONFIG).is_file():
-            if not resume:
-                raise InputError(f"--out {folder} already holds {_held(folder)} give another folder")
+    with writable(folder):
+        if not (folder / CONFIG).is_file():
+            check_new(folder, (LOCK,), "run")  # a killed run may have left no more
+        elif resume:
             check_same(folder, config)
-        elif folder.is_dir():
-            if any(path.name != LOCK for path in folder.iterdir()):  # a killed run may have left no more
-                raise InputError(f"--out {folder} is not empty and holds no run: give a new or empty folder")
-        elif folder.exists():
-            raise InputError(f"--out {folder} is a file: give a folder")
-    except OSError as error:
-        raise InputError(f"--out {folder} cannot be written ({error.strerror}): give another folder") from error
+        else:
+            raise InputError(f"--out {folder} already holds {_held(folder)} give another folder")
 
 
 def _held(folder: Path) -> str:
@@ -160,12 +148,10 @@ def make(folder: Path) -> None:
     Raises:
         InputError: If that cannot be done.
     """
-    try:
+    with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-    except OSError as error:
-        raise InputError(f"--out {folder} cannot be written ({error.strerror}): give another folder") from error
 
 
 def sweep(folder: Path) -> None:
@@ -238,8 +224,7 @@ def check_disk(folder: Path, needed_bytes: int) -> None:
     Raises:
         InputError: Otherwise.
     """
-    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
-    disk = shutil.disk_usage(there)
+    disk = disk_of(folder)
     if folder.is_dir():  # of a run that goes on: its checkpoint is among what it needs
         needed_bytes -= sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     if disk.total and disk.free < needed_bytes:  # what is no disk, such as /proc, has neither

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.config import TrainingConfig
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, reason_of
 from logit_correction.extras import needed
-from logit_correction.files import plain, replacing
+from logit_correction.files import plain, write_text
 from logit_correction.registry import resolve
 from logit_correction.render.estimated import flat_figures
 from logit_correction.render.tables import groups_table
@@ -89,13 +89,12 @@ class Loggers:
                 self._there[name] = _kind(name)(folder, kept.get(name))
             except Exception as error:  # each raises kinds of its own
                 self.finish(False)
-                reason = " ".join(str(error).split())[:300]
-                raise InputError(f"--logger {name} cannot begin ({reason}): mend that, or leave it out") from error
+                reason = reason_of(error)
+                raise InputError(f"--logger {name} cannot begin ({reason}): fix that, or leave it out") from error
         identities = {name: logger.identity for name, logger in self._there.items()}
         known = {name: identity for name, identity in identities.items() if identity is not None}
         if known and known != kept:
-            with replacing(folder / KEPT) as temporary:
-                temporary.write_text(json.dumps(known) + "\n", encoding="utf-8")
+            write_text(folder / KEPT, json.dumps(known) + "\n")
 
     def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
         """Give figures to all."""
@@ -135,8 +134,7 @@ class Loggers:
                 act(logger)
             except Exception as error:  # a training does not end because a server is away
                 del self._there[name]
-                reason = " ".join(str(error).split())[:200]
-                self._say(f"warning: --logger {name} failed and gets no further figures ({reason})")
+                self._say(f"warning: --logger {name} failed and gets no further figures ({reason_of(error)})")
 
 
 def _name(value: Any) -> str:

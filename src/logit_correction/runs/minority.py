@@ -49,18 +49,12 @@ def warn_of_minority(
     count = described["count"]
     if 0 < count <= num_rows / 2:
         return []
-    where = "" if estimator is None else f" (attributes: {_source(estimator)})"
+    where = "" if estimator is None else f" (attributes: {estimator.source()})"
     if count == 0:
         nothing = f"no training row is taken for bias-conflicting{where}, so nothing was corrected: "
         return [nothing + _what_to_do(estimator, too_many=False)]
     many = f"{count} of {num_rows} training rows are taken for bias-conflicting{where}: "
     return [many + _what_to_do(estimator, too_many=True)]
-
-
-def _source(estimator: AttributeEstimator) -> str:
-    """Return where the attributes come from, without the evidence, which is told elsewhere."""
-    sentence = (estimator.evidence or {}).get("sentence")
-    return estimator.describe().removesuffix(f": {sentence}")
 
 
 def _what_to_do(estimator: AttributeEstimator | None, too_many: bool) -> str:

@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError, reason_of
 from logit_correction.methods.base import Algorithm
-from logit_correction.types import DataInfo, InputError, NetworkFactory
+from logit_correction.types import DataInfo, NetworkFactory
 
 
 def check_takes_info(name: str, network: Callable[..., Any]) -> None:
@@ -59,8 +60,7 @@ def check_fits(algorithm: Algorithm, table: DataTable, name: str) -> None:
     except InputError:
         raise
     except (RuntimeError, TypeError, AttributeError, ValueError, IndexError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"network {name} does not take {shown} ({reason}): take another network") from error
+        raise InputError(f"network {name} does not take {shown} ({reason_of(error)}): take another network") from error
     finally:
         algorithm.train()
     expected = (len(rows), info.num_labels)

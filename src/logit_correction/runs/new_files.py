@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logit_correction.data.image_io import SUFFIXES
+from logit_correction.data.image_io import SUFFIXES, image_files_in
 from logit_correction.data.problems import Problems
 from logit_correction.data.row_names import row_names
 from logit_correction.data.tabular_io import file_column, files_within, is_table, read_frame, texts_of
@@ -78,7 +78,7 @@ def labelled_images(place: Path, label: Names | None, attribute: Names | None) -
 
 
 def _images_under(folder: Path) -> list[Path]:
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    found = image_files_in(folder)
     if not found:
         raise InputError(f"{folder} holds no images ({', '.join(SUFFIXES)})")
     return found

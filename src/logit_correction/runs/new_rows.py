@@ -17,9 +17,8 @@ from logit_correction.data.image_io import UnreadableImages
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource
 from logit_correction.data.tabular_io import as_text
-from logit_correction.evaluation.estimated import EstimatedAttributes, judge_by_estimate
+from logit_correction.evaluation.estimated import EstimatedAttributes, figures_of
 from logit_correction.evaluation.predictions import Predictions
-from logit_correction.evaluation.report import GroupReport
 from logit_correction.types import DataInfo, InputError
 
 #: What a run predicts: names of files or texts, arrays, or a data frame.
@@ -94,8 +93,8 @@ def parts_of(inputs: NewInputs, source: DataSource, info: DataInfo) -> Iterator[
     """
     if not are_files(inputs, source):
         store = store_of(inputs, source, info)
-        pictures = len(info.input_shape) == 3  # which views see as they are
-        yield store, {} if pictures else source.looks(inputs)
+        images = len(info.input_shape) == 3  # which views see as they are
+        yield store, {} if images else source.looks(inputs)
         return
     paths, faults = [Path(path) for path in cast(Iterable[str], inputs)], []
     for start in range(0, len(paths), CHUNK):
@@ -137,7 +136,7 @@ class LabelledRows:
         if rows != len(self.label):
             raise InputError(f"there are {rows:,} rows, but {len(self.label):,} labels: give one a row")
 
-    def judge(self, probability: NDArray[np.float32], estimate: EstimatedAttributes | None = None) -> dict[str, Any]:
+    def evaluate(self, probability: NDArray[np.float32], estimate: EstimatedAttributes | None = None) -> dict[str, Any]:
         """Return the figures of predictions (n, L), as ``report.json``'s test block has them.
 
         Args:
@@ -156,9 +155,9 @@ class LabelledRows:
             attribute=self.attribute,
             attribute_names=self.attribute_names,
             split="new rows",
+            estimate=estimate,
         )
-        figures = GroupReport.from_predictions(rows, self.correlation).to_dict()
-        return figures | {"estimated": estimate and judge_by_estimate(rows, estimate)}
+        return figures_of(rows, self.correlation)
 
 
 def labelled(data: Any, label: Names | None, attribute: Names | None, report: Mapping[str, Any]) -> LabelledRows:

@@ -15,7 +15,7 @@ from typing import Any, get_args, get_type_hints
 import torch
 
 from logit_correction.config import TrainingConfig
-from logit_correction.errors import InputError, did_you_mean
+from logit_correction.errors import InputError, check_range, did_you_mean
 from logit_correction.training.selection import rule_of
 
 #: Types by their names, for people.
@@ -151,8 +151,8 @@ def check_training(config: TrainingConfig) -> TrainingConfig:
         InputError: Names the option.
     """
     for name in ("epochs", "batch_size", "devices", "nodes", "log_every", "step_every"):
-        if getattr(config, name) is not None and getattr(config, name) < 1:
-            raise InputError(f"--{name} is {getattr(config, name)}, but must be at least 1")
+        if getattr(config, name) is not None:
+            check_range(f"--{name}", getattr(config, name), 1)
     for name in ("weight_decay", "gradient_clip", "seed", "threads"):
         if not 0 <= getattr(config, name) < float("inf"):
             raise InputError(f"--{name} is {getattr(config, name)}, but must not be negative")

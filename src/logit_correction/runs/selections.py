@@ -24,8 +24,8 @@ def unanswered(fit: Fit) -> list[str]:
     ]
 
 
-def judge_selections(fit: Fit) -> tuple[dict[str, dict[str, Any]], Predictions]:
-    """Judge the weights of every selection rule on the test split, and leave the method with those of the first rule.
+def evaluate_selections(fit: Fit) -> tuple[dict[str, dict[str, Any]], Predictions]:
+    """Evaluate the weights of every selection rule on the test split; those of the first rule stay in the method.
 
     Returns:
         Rule -> its ``selection`` and ``test`` blocks of the report; the first rule's predictions of the test rows.
@@ -43,7 +43,7 @@ def judge_selections(fit: Fit) -> tuple[dict[str, dict[str, Any]], Predictions]:
         epoch = fit.progress.epoch if selected is None else selected.epoch
         blocks[rule] = {
             "selection": summary.selection_of(rule, epoch),
-            "test": summary.judge(fit.table, "test", logits, estimate),
+            "test": summary.evaluate(fit.table, "test", logits, estimate),
         }
     return blocks, summary.predictions_of(fit.table, "test", logits, estimate)
 

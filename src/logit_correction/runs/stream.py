@@ -210,7 +210,7 @@ def _as_they_come(records: Generator[T, None, None], most: int) -> Iterator[list
                 if left_alone.is_set():
                     break
             put(None)
-        except BaseException as error:  # it belongs to whoever reads the queue
+        except BaseException as error:  # for the reader of the queue
             put(error)
         finally:
             records.close()  # and with it the stream

@@ -15,9 +15,8 @@ from torch import Tensor
 from logit_correction.config import RunConfig
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import UNKNOWN, DataTable
-from logit_correction.evaluation.estimated import EstimatedAttributes, judge_by_estimate
+from logit_correction.evaluation.estimated import EstimatedAttributes, figures_of
 from logit_correction.evaluation.predictions import Predictions
-from logit_correction.evaluation.report import GroupReport
 from logit_correction.methods.base import Algorithm
 from logit_correction.training.estimates import attribute_names_of
 from logit_correction.training.selection import reads_attributes, rule_of
@@ -43,12 +42,12 @@ def predictions_of(
     )
 
 
-def judge(table: DataTable, split: str, logits: Tensor, estimate: EstimatedAttributes | None = None) -> dict[str, Any]:
+def evaluate(
+    table: DataTable, split: str, logits: Tensor, estimate: EstimatedAttributes | None = None
+) -> dict[str, Any]:
     """Return the block of figures of one split, those by estimated group under ``estimated``."""
     train_counts = table.group_counts("train") if table.has_attributes("train") else None
-    rows = predictions_of(table, split, logits, estimate)
-    figures = GroupReport.from_predictions(rows, table.correlation, train_counts).to_dict()
-    return figures | {"estimated": estimate and judge_by_estimate(rows, estimate)}
+    return figures_of(predictions_of(table, split, logits, estimate), table.correlation, train_counts)
 
 
 def labels_read(algorithm: Algorithm, table: DataTable, rules: list[Any]) -> dict[str, list[str]]:

@@ -1,14 +1,15 @@
-"""One run from its config to its folder: train, judge, write."""
+"""One run from its config to its folder: train, evaluate, write."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from logit_correction.config import RunConfig
+from logit_correction.config import RunConfig, TrainingConfig
 from logit_correction.data.row_names import ChosenNames
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.methods.base import Algorithm
@@ -27,6 +28,9 @@ from logit_correction.training.fit import Fit
 from logit_correction.training.selection import check_estimates
 from logit_correction.training.watch import check_watch
 from logit_correction.types import TrainingRows
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 #: Where launchers of several processes say which one a process is; the first one of all holds the folder's lock.
 RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
@@ -63,38 +67,62 @@ def train(
     """
     out, config = Path(out), complete(config)
     files.check_out(out, config, resume)
-    several, first = config.training.devices * config.training.nodes > 1, True
-    if several:
-        first = all(os.environ.get(name, "0") == "0" for name in RANKS)
+    first = is_first_process(config.training)
     if first:
         lock.check_free(out)
     if resume and files.is_finished(out):
         return _finish_again(out, page, first)
-    config, table, algorithm, chosen = prepare(config, display if first else None)
-    rules = {config.training.selection, *config.training.also_select}
-    files.check_disk(out, _needed_bytes(algorithm, table, len(rules)))
+    built = prepare(config, display if first else None)
+    config = built.config
+    files.check_disk(out, _needed_bytes(built))
     files.make(out)
-    if chosen and display is not None and first:  # after all that may be refused, whose message stands alone
-        display.say(f"chosen to fit the data: {'; '.join(chosen)}")
+    if built.chosen and display is not None and first:  # after all that may be refused, whose message stands alone
+        display.say(built.chosen)
     with lock.acquire(out) if first else nullcontext(), files.going_on_later(out):
         files.check_out(out, config, resume)  # another process may have trained here while the data were read
         if resume and files.is_finished(out):
             return _finish_again(out, page, first)
-        return _train_into(out, config, table, algorithm, resume, display, announce, page, checkpoint_seconds)
+        return _train_into(out, built, resume, display, announce, page, checkpoint_seconds)
 
 
-def prepare(
-    config: RunConfig, display: Display | None, splits: Sequence[str] = SPLITS
-) -> tuple[RunConfig, DataTable, Algorithm, list[str]]:
+def is_first_process(training: TrainingConfig) -> bool:
+    """Return whether this process is the first one of those that train together."""
+    return training.devices * training.nodes == 1 or all(os.environ.get(name, "0") == "0" for name in RANKS)
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a run is made of, when all that may be refused has been.
+
+    Attributes:
+        config: Nothing is left open in it.
+        table: The data.
+        algorithm: The method, with its training rows.
+        chosen: What was chosen to fit the data, in words; empty if nothing was.
+    """
+
+    config: RunConfig
+    table: DataTable
+    algorithm: Algorithm
+    chosen: str
+
+    def fit(
+        self, display: Display, fabric: Fabric | None = None, checkpoint: Path | None = None, **options: Any
+    ) -> Fit:
+        """Return the loop, by default on the devices of the config and without a file to resume from."""
+        training = self.config.training
+        return Fit(
+            self.algorithm, self.table, training, fabric or build_fabric(training), checkpoint, display, **options
+        )
+
+
+def prepare(config: RunConfig, display: Display | None, splits: Sequence[str] = SPLITS) -> Built:
     """Read the data, fill in what the config leaves to them, and build the method; all that may be refused is.
 
     Args:
         config: Complete.
         display: Told of long work.
         splits: Those that must have rows.
-
-    Returns:
-        The config with nothing left open, the data, the method with its training rows, and what was chosen.
 
     Raises:
         InputError: Something given is wrong.
@@ -114,14 +142,12 @@ def prepare(
     check_watch(config.training.watch, table)
     check_estimates(rules, algorithm, config.method.name)
     algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display))
-    return config, table, algorithm, chosen
+    return Built(config, table, algorithm, f"chosen to fit the data: {'; '.join(chosen)}" if chosen else "")
 
 
 def _train_into(
     out: Path,
-    config: RunConfig,
-    table: DataTable,
-    algorithm: Algorithm,
+    built: Built,
     resume: bool,
     display: Display | None,
     announce: Callable[[RunConfig, DataTable], None] | None,
@@ -129,6 +155,7 @@ def _train_into(
     checkpoint_seconds: float,
 ) -> Path:
     """Train and write; the folder is locked."""
+    config = built.config
     fabric = build_fabric(config.training)
     fabric.barrier()  # each process has found the folder free before the first one writes into it
     display = display if display is not None and fabric.is_global_zero else Display()
@@ -137,18 +164,10 @@ def _train_into(
         if not (out / files.CONFIG).is_file():
             files.write_text(out / files.CONFIG, config.to_yaml())
         if announce is not None:
-            announce(config, table)
+            announce(config, built.table)
     fabric.barrier()
-    fit = Fit(
-        algorithm,
-        table,
-        config.training,
-        fabric,
-        out / files.RESUME,
-        display,
-        loggers=(loggers,),
-        checkpoint_seconds=checkpoint_seconds,
-    )
+    kept = {"loggers": (loggers,), "checkpoint_seconds": checkpoint_seconds}
+    fit = built.fit(display, fabric, out / files.RESUME, **kept)
     with loggers.closing():
         loggers.log_options(files.flat_options(config))
         with fit.display:
@@ -200,10 +219,10 @@ def _finish(out: Path, page: bool) -> Path:
     return out
 
 
-def _needed_bytes(algorithm: Algorithm, table: DataTable, num_rules: int) -> int:
+def _needed_bytes(built: Built) -> int:
     """Estimate the room for two checkpoints with Adam's moments, the selected weights and predictions."""
-    state = sum(
-        value.numel() * value.element_size() for value in algorithm.state_dict().values() if hasattr(value, "numel")
-    )
-    predictions = 8 * len(table.label_names) * len(table.split["test"])
-    return 2 * state * (3 + num_rules) + predictions + 16 * 2**20
+    values = built.algorithm.state_dict().values()
+    state = sum(value.numel() * value.element_size() for value in values if hasattr(value, "numel"))
+    predictions = 8 * len(built.table.label_names) * len(built.table.split["test"])
+    rules = {built.config.training.selection, *built.config.training.also_select}
+    return 2 * state * (3 + len(rules)) + predictions + 16 * 2**20

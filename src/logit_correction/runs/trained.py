@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 
 from logit_correction.config import RunConfig
-from logit_correction.data.loading import evaluation_batch
 from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
 from logit_correction.data.table import DataSource
 from logit_correction.methods.base import Algorithm
@@ -25,9 +24,9 @@ from logit_correction.render.tables import groups_table, run_as_html
 from logit_correction.runs import folder as files
 from logit_correction.runs import summary
 from logit_correction.runs.assemble import build_algorithm, build_source
-from logit_correction.runs.encode import Encoder, before_encoder
+from logit_correction.runs.encode import Encoder, batches_of, before_encoder
+from logit_correction.runs.evaluating import evaluate_new, evaluate_split, predictions_of_split
 from logit_correction.runs.fairness import Metrics, metric_frame
-from logit_correction.runs.judging import judge_new, judge_split, predictions_of_split
 from logit_correction.runs.new_rows import Names, NewInputs, Part, parts_of
 from logit_correction.runs.parts import complete_parts
 from logit_correction.training import checkpoint
@@ -79,7 +78,6 @@ class TrainedRun(os.PathLike[str]):
         return self.path / name
 
     def __repr__(self) -> str:
-        """Say what it is."""
         return f"TrainedRun({self.report['method']} on {self.report['data']['name']}, {str(self.path)!r})"
 
     def _repr_html_(self) -> str:
@@ -174,9 +172,7 @@ class TrainedRun(os.PathLike[str]):
 
     @torch.no_grad()
     def _probabilities(self, store: InputStore) -> NDArray[np.float32]:
-        algorithm, store = self.algorithm, store.to(self.device)
-        rows = torch.arange(len(store), device=self.device).split(evaluation_batch(store))
-        parts = [algorithm.predict(store.fetch(part)).softmax(1) for part in rows if len(part)]
+        parts = [self.algorithm.predict(inputs).softmax(1) for inputs in batches_of(store, self.device)]
         return torch.cat(parts).cpu().numpy() if parts else np.zeros((0, len(self.label_names)), np.float32)
 
     def predict(self, inputs: NewInputs) -> NDArray[np.str_]:
@@ -186,7 +182,7 @@ class TrainedRun(os.PathLike[str]):
     def evaluate(
         self, data: str | Path | NewInputs = "test", label: Names | None = None, attribute: Names | None = None
     ) -> dict[str, Any]:
-        """Judge the run on a split of its data, read anew, or on new labelled rows.
+        """Evaluate the run on a split of its data, read anew, or on new labelled rows.
 
         Args:
             data: A split: ``test``, ``valid`` or ``train``. Or new rows, as ``predict_proba`` takes them. Or a
@@ -203,8 +199,8 @@ class TrainedRun(os.PathLike[str]):
             InputError: If data cannot be read, or a label is none of the run's.
         """
         if isinstance(data, str) and label is None:
-            return judge_split(self, data)
-        return judge_new(self, data, label, attribute)
+            return evaluate_split(self, data)
+        return evaluate_new(self, data, label, attribute)
 
     def metric_frame(self, split: str = "test", metrics: Metrics | None = None, estimated: bool = False) -> Any:
         """Return fairlearn's ``MetricFrame`` of a split of its data, by attribute; see ``runs.fairness``."""

@@ -45,7 +45,7 @@ def describe_reference(algorithm: Algorithm, prediction: Tensor, rows: ViewInput
     if estimate is None:
         return None
     counts = counts_of(prediction, estimate, algorithm.info.num_labels)
-    return {"split": "valid", "counts": counts.tolist(), **estimate.facts()}
+    return {"split": "valid", "counts": counts.tolist(), **estimate.metadata()}
 
 
 class GroupWatch:

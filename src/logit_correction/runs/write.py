@@ -12,7 +12,7 @@ from logit_correction.config import RunConfig
 from logit_correction.runs import folder as files
 from logit_correction.runs import summary
 from logit_correction.runs.minority import describe_minority, warn_of_minority
-from logit_correction.runs.selections import judge_selections, unanswered, validation_predictions
+from logit_correction.runs.selections import evaluate_selections, unanswered, validation_predictions
 from logit_correction.runs.watch_groups import describe_reference
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import Fit
@@ -20,7 +20,7 @@ from logit_correction.training.watch import labels_watched
 
 
 def write_run(fit: Fit, config: RunConfig, out: Path) -> dict[str, Any]:
-    """Judge what was trained and write the folder; the report comes last, so a finished run has it all.
+    """Evaluate what was trained and write the folder; the report comes last, so a finished run has it all.
 
     Returns:
         The content of ``report.json``.
@@ -35,7 +35,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> dict[str, Any]:
     ]
     warnings += unanswered(fit)
     prior = summary.describe_prior(algorithm, table)
-    blocks, test_rows = judge_selections(fit)
+    blocks, test_rows = evaluate_selections(fit)
     files.write_text(out / files.CONFIG, config.to_yaml())
     fit.record.write(out / files.METRICS)
     test_rows.save(out / files.PREDICTIONS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,20 @@ def check_finite(weights: Iterable[Tensor], step: int) -> None:
         )
 
 
+def plain_progress(progress: Progress) -> dict[str, Any]:
+    """Return where a run stands as tensors and plain values."""
+    plan = None if progress.plan is None else shallow(progress.plan)
+    best = {rule: shallow(selected) for rule, selected in progress.best.items()}
+    return {**shallow(progress), "plan": plan, "best": best}
+
+
+def progress_of(plain: Mapping[str, Any]) -> Progress:
+    """Return where a run stood from what ``plain_progress`` returned."""
+    plan = None if plain["plan"] is None else Stage(**plain["plan"])
+    best = {rule: Selected(**selected) for rule, selected in plain["best"].items()}
+    return Progress(**{**plain, "plan": plan, "best": best})
+
+
 def shallow(instance: Any) -> dict[str, Any]:
     """Return a dataclass's fields as a dict without copying what they hold."""
     return {name: getattr(instance, name) for name in instance.__dataclass_fields__}
@@ -65,10 +79,7 @@ def shallow(instance: Any) -> dict[str, Any]:
 
 def save(path: Path, progress: Progress, **parts: Any) -> None:
     """Write a checkpoint; the old one stays until the new one is complete."""
-    plain = shallow(progress)
-    plain["plan"] = None if progress.plan is None else shallow(progress.plan)
-    plain["best"] = {rule: shallow(selected) for rule, selected in progress.best.items()}
-    write(path, {"format": FORMAT, "progress": plain, **parts})
+    write(path, {"format": FORMAT, "progress": plain_progress(progress), **parts})
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
@@ -114,10 +125,7 @@ def load(path: Path) -> tuple[Progress, dict[str, Any]]:
     """
     content = read(path)
     try:
-        plain = content.pop("progress")
-        plain["plan"] = None if plain["plan"] is None else Stage(**plain["plan"])
-        plain["best"] = {rule: Selected(**selected) for rule, selected in plain["best"].items()}
-        return Progress(**plain), content
+        return progress_of(content.pop("progress")), content
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} {_OTHER_VERSION}") from error
 

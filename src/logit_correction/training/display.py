@@ -14,7 +14,6 @@ class Display:
     """Shows nothing; the base of those that do."""
 
     def __enter__(self) -> Display:
-        """Start."""
         return self
 
     def __exit__(
@@ -36,7 +35,6 @@ class Lines(Display):
     """A line of text every ten seconds; for log files."""
 
     def __init__(self) -> None:
-        """Start."""
         self._title, self._total, self._next = "", 0, 0.0
 
     def say(self, what: str) -> None:
@@ -58,7 +56,6 @@ class Bar(Display):
     """A progress bar with the losses, the validation figure and the time left."""
 
     def __init__(self) -> None:
-        """Prepare the bar."""
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -74,14 +71,12 @@ class Bar(Display):
         self._task: Any = None
 
     def __enter__(self) -> Bar:
-        """Show the bar."""
         self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the bar as it stands."""
         self._bar.stop()
 
     def say(self, what: str) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from logit_correction.data.table import DataTable
 from logit_correction.evaluation.estimated import EstimatedAttributes
+from logit_correction.evaluation.predict import evaluating
 from logit_correction.methods.base import Algorithm
 from logit_correction.types import Inputs
 from logit_correction.views.base import ViewInputs
@@ -37,18 +38,12 @@ def estimate_rows(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> Esti
         return None
     dtype = next((weight.dtype for weight in algorithm.parameters() if weight.is_floating_point()), None)
     rows = replace(rows, inputs=_in_precision(rows.inputs, dtype))
-    training = estimator.training
-    estimator.eval()
-    try:
+    with evaluating(estimator):
         found = estimator.estimate_new(label, rows)
-    finally:
-        estimator.train(training)
     if found is None:
         return None
-    sentence = (estimator.evidence or {}).get("sentence")
-    source = estimator.describe().removesuffix(f": {sentence}")
     names = attribute_names_of(algorithm)
-    return EstimatedAttributes(found.cpu().numpy(), names, estimator.correlation.to_table(), source)
+    return EstimatedAttributes(found.cpu().numpy(), names, estimator.correlation.to_table(), estimator.source())
 
 
 def _in_precision(fetch: Callable[[Tensor], Inputs], dtype: torch.dtype | None) -> Callable[[Tensor], Inputs]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from logit_correction.config import TrainingConfig
 from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.table import DataTable
 from logit_correction.evaluation.estimated import EstimatedAttributes
-from logit_correction.evaluation.predict import collect
+from logit_correction.evaluation.predict import collect, evaluating
 from logit_correction.methods.base import Algorithm
 from logit_correction.training.estimates import estimate_split
 from logit_correction.training.rules.base import ValidationRows
@@ -19,6 +20,14 @@ from logit_correction.training.selection import scored, validation_groups
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+
+def evaluation_loader(
+    table: DataTable, split: str, config: TrainingConfig, device: torch.device, **options: Any
+) -> BatchLoader:
+    """Return a loader of all rows of ``split`` in order, for evaluation: without attributes, unless told otherwise."""
+    size = evaluation_batch(table.inputs)
+    return BatchLoader(table, split, **{"batch_size": size, "device": device, "workers": config.workers, **options})
 
 
 @dataclass
@@ -46,9 +55,7 @@ class Evaluation:
 
     def loader(self, split: str, **options: Any) -> BatchLoader:
         """Return a loader of all rows of ``split`` in order, for evaluation: without attributes."""
-        size = evaluation_batch(self.table.inputs)
-        options = {"batch_size": size, "device": self.fabric.device, "workers": self.config.workers, **options}
-        return BatchLoader(self.table, split, **options)
+        return evaluation_loader(self.table, split, self.config, self.fabric.device, **options)
 
     def validation_rows(self) -> ValidationRows:
         """Return what the rules may look at of the validation rows, as the method stands."""
@@ -68,10 +75,5 @@ class Evaluation:
     def collect(self, split: str, function: Any) -> dict[str, Tensor]:
         """Apply ``function`` to every batch of ``split`` in evaluation mode."""
         loader = self.valid if split == "valid" else self.loader(split)
-        training = self.algorithm.training
-        self.algorithm.eval()
-        try:
-            with self.fabric.autocast():
-                return collect(function, loader.epoch())
-        finally:
-            self.algorithm.train(training)
+        with evaluating(self.algorithm), self.fabric.autocast():
+            return collect(function, loader.epoch())

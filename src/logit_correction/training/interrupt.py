@@ -17,7 +17,6 @@ class StopRequest:
     """Whether somebody has asked to stop; a second request stops at once, or when a checkpoint is written."""
 
     def __init__(self) -> None:
-        """Nobody has asked yet."""
         self.asked, self._waits = False, False
 
     @contextmanager

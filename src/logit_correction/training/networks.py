@@ -32,7 +32,6 @@ class LayerRandomness:
     """
 
     def __init__(self, seed: int, rank: int, device: torch.device) -> None:
-        """Derive the first seed."""
         self.first, self.on_cuda = derive_seed(seed, "layers", rank), device.type == "cuda"
 
     def seed(self, step: int) -> None:

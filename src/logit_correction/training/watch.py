@@ -45,7 +45,7 @@ def labels_watched(watch: Sequence[Watch], table: DataTable) -> dict[str, list[s
 
 
 def watched(watch: Sequence[Watch], table: DataTable, predict: Callable[[str], Tensor]) -> dict[str, float]:
-    """Judge a model in the course of its training.
+    """Evaluate a model in the course of its training.
 
     Args:
         watch: What to follow: ``test`` gives ``test_average`` and, where attributes are known, ``test_group_balanced``

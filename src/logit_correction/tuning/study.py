@@ -15,6 +15,7 @@ import yaml
 
 from logit_correction.config import RunConfig
 from logit_correction.errors import InputError, TrainingError
+from logit_correction.extras import needed
 from logit_correction.tuning.space import suggested, with_options
 
 if TYPE_CHECKING:
@@ -71,16 +72,16 @@ def tune(
         executor: Executor = ProcessExecutor(jobs)
         try:
             _train(executor, config, out / REFERENCE)
-            judge = Objective(rule, out / REFERENCE)
-            say(f"options as given: {judge.score(out / REFERENCE):.4f} by {rule}")
+            scoring = Objective(rule, out / REFERENCE)
+            say(f"options as given: {scoring.score(out / REFERENCE):.4f} by {rule}")
             study = study_of(out, config.training.seed)
-            _run(study, config, out, trials, jobs, executor, judge, say)
+            _run(study, config, out, trials, jobs, executor, scoring, say)
         except BaseException:
             executor.stop()
             raise
         finally:
             executor.close()
-        return _write(study, config, out, rule, judge)
+        return _write(study, config, out, rule, scoring)
 
 
 def _optuna() -> Callable[[Path, int], optuna.Study]:
@@ -89,11 +90,10 @@ def _optuna() -> Callable[[Path, int], optuna.Study]:
     Raises:
         InputError: If Optuna is not installed.
     """
-    try:
-        import optuna
-        from optuna.storages.journal import JournalFileBackend
-    except ModuleNotFoundError as error:
-        raise InputError("tune needs Optuna: `pip install 'logit-correction[tune]'`") from error
+    needed("optuna", "tune", "tune")
+    import optuna
+    from optuna.storages.journal import JournalFileBackend
+
     optuna.logging.set_verbosity(optuna.logging.WARNING)
 
     def opened(out: Path, seed: int) -> optuna.Study:
@@ -126,10 +126,12 @@ def _run(
     trials: int,
     jobs: int,
     executor: Executor,
-    judge: Objective,
+    objective: Objective,
     say: Callable[[str], None],
 ) -> None:
     """Run what is missing of the trials."""
+    from optuna.trial import TrialState
+
     from logit_correction.runs.parts import complete
 
     left, lock = trials - len(ended(study)), threading.Lock()
@@ -147,10 +149,10 @@ def _run(
                 _train(executor, complete(RunConfig.from_dict(with_options(config.to_dict(), drawn))), folder)
             except TrainingError as error:  # as with a learning rate that is too high
                 trial.set_user_attr("failed", str(error))
-                study.tell(trial, state=_state("FAIL"))
+                study.tell(trial, state=TrialState.FAIL)
                 say(f"trial {trial.number}: {error}")
                 continue
-            score = judge.score(folder)
+            score = objective.score(folder)
             study.tell(trial, score)
             options = ", ".join(f"{name} {value:.3g}" for name, value in drawn.items())
             say(f"trial {trial.number}: {score:.4f}, {options}")
@@ -163,12 +165,6 @@ def _run(
             left = 0
             executor.stop()  # the runs save and end; the same call goes on with them
             raise
-
-
-def _state(name: str) -> Any:
-    from optuna.trial import TrialState
-
-    return TrialState[name]
 
 
 def _train(executor: Executor, config: RunConfig, folder: Path) -> None:
@@ -194,7 +190,7 @@ def _also(config: RunConfig, rule: str) -> list[str]:
 
 def _check_same(out: Path, config: RunConfig, rule: str) -> None:
     """Write down what is tuned; refuse another study in the same folder."""
-    from logit_correction.runs.folder import write_text
+    from logit_correction.files import write_text
 
     text = yaml.safe_dump({"objective": rule, "run": config.to_dict()}, sort_keys=False, allow_unicode=True)
     there = out / SETTINGS
@@ -204,12 +200,13 @@ def _check_same(out: Path, config: RunConfig, rule: str) -> None:
         raise InputError(f"--out {out} holds a study with other options ({there}): give them again, or another folder")
 
 
-def _write(study: optuna.Study, config: RunConfig, out: Path, rule: str, judge: Objective) -> Path:
+def _write(study: optuna.Study, config: RunConfig, out: Path, rule: str, objective: Objective) -> Path:
     """Write the best run's options and the page; return the folder of the best run."""
+    from logit_correction.files import write_text
     from logit_correction.render.trials import Trial, write_trials
-    from logit_correction.runs.folder import read_report, write_text
+    from logit_correction.runs.folder import read_report
 
-    given = Trial("as given", judge.score(out / REFERENCE), {}, out / REFERENCE)
+    given = Trial("as given", objective.score(out / REFERENCE), {}, out / REFERENCE)
     tried = [
         Trial(f"trial {one.number}", one.value, one.params, folder_of(out, one.params), one.user_attrs.get("failed"))
         for one in ended(study)

@@ -30,6 +30,7 @@ class View(ABC):
             rich statistics that may know something of the label's own shape. 3: everything; no evidence by itself.
         few: How many of its features a head may use for each label; None for all of them. For views of very many
             features of which a shortcut would take one or two, such as words.
+        needs: In what form the rows have to be there, as a message says it; empty if in any.
         name: Name for reports and for ``--shortcut``: that of the family, and of a member ``family:member``.
 
     >>> import torch
@@ -44,6 +45,7 @@ class View(ABC):
     sentence: str = ""
     breadth: int = 1
     few: ClassVar[int | None] = None
+    needs: ClassVar[str] = ""
     name: str
 
     @classmethod

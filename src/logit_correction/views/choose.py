@@ -9,15 +9,6 @@ from logit_correction.registry import resolve
 from logit_correction.views import VIEWS
 from logit_correction.views.base import View, ViewInputs
 
-#: What the families of views look at, for the message where it is not there.
-_NEEDS = {
-    "images": ("places", "colour", "border", "thumbnail", "spectrum", "stripes", "light", "texture"),
-    "texts": ("word", "characters", "form", "opening", "closing"),
-    "a table of features": ("column",),
-    "a table of features with missing values": ("missing",),
-    "the files that the rows were read from": ("file",),
-}
-
 #: Members of a family that a message names at most.
 _NAMED = 8
 
@@ -59,16 +50,14 @@ def find_views(names: Sequence[str], inputs: ViewInputs) -> list[View]:
 
 def can_look(view: View, inputs: ViewInputs) -> bool:
     """Return whether a fitted view finds in new rows what it looks at; of views of a user's own nobody knows."""
-    family, _, member = view.name.partition(":")
-    need = next((need for need, families in _NEEDS.items() if family in families), "")
     there = {
         "images": inputs.image_shape is not None,
         "texts": inputs.texts is not None,
-        "a table of features": member in inputs.columns,
+        "a table of features": view.name.partition(":")[2] in inputs.columns,
         "a table of features with missing values": bool(inputs.columns),
         "the files that the rows were read from": inputs.files is not None,
     }
-    return there.get(need, True)
+    return there.get(view.needs, True)
 
 
 def _named(name: str, inputs: ViewInputs) -> list[View]:
@@ -76,7 +65,7 @@ def _named(name: str, inputs: ViewInputs) -> list[View]:
     family, _, member = name.partition(":")
     views = _family(family).views_of(inputs)
     if not views:
-        need = next((need for need, families in _NEEDS.items() if family in families), None)
+        need = _family(family).needs
         wants = f"it needs {need}" if need else "it finds in them nothing of what it looks at"
         raise InputError(f"view {family!r} does not apply to these inputs ({_forms(inputs)}): {wants}")
     chosen = [view for view in views if not member or view.name.partition(":")[2] == member]

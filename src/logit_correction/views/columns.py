@@ -37,9 +37,9 @@ class Columns(View):
 
     sentence = "one column alone"
     breadth = 0
+    needs = "a table of features"
 
     def __init__(self, column: str) -> None:
-        """Choose the column."""
         self.column, self.name = column, f"column:{column}"
         self.sentence = f"the column {column} alone"
         self._names: list[str] = []

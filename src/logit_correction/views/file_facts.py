@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 import warnings
 import zlib
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from logit_correction.threads import MOST_THREADS, available_cores, in_threads
 from logit_correction.views.base import View, ViewInputs
 
 #: Formats by Pillow's names; the last stands for all others.
@@ -46,6 +45,7 @@ class FileFacts(View):
     name = "file"
     sentence = "facts of the file: size, format, camera, name, folder and order, without its content"
     breadth = 0
+    needs = "the files that the rows were read from"
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:
@@ -56,10 +56,10 @@ class FileFacts(View):
         """Return the facts of all rows, (N, 75); what cannot be read is 0."""
         files = [Path(file) for file in inputs.files or ()]
         distinct = list(dict.fromkeys(files))
-        # Headers are a few reads each: on a disk or a network drive the waiting is shared.
-        with warnings.catch_warnings(), ThreadPoolExecutor(min(16, 4 + (os.cpu_count() or 1))) as threads:
+        threads = min(MOST_THREADS, 4 + available_cores())  # a few reads each: the waiting for a disk is shared
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of huge or oddly written images: they are not decoded here
-            facts = dict(zip(distinct, threads.map(_facts, distinct, chunksize=64), strict=True))
+            facts = dict(zip(distinct, in_threads(_facts, distinct, threads=threads), strict=True))
         table = torch.from_numpy(np.stack([facts[file] for file in files]))
         return torch.cat([table, _order(inputs)], dim=1)
 

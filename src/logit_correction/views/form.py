@@ -37,6 +37,7 @@ class Form(View):
     name = "form"
     sentence = "the form of the text: its length, punctuation, capitals, digits and blanks"
     breadth = 1
+    needs = "texts"
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:

@@ -96,6 +96,7 @@ class ImageView(View):
         least_side: Images of a shorter side hold so little that the view sees about everything in them.
     """
 
+    needs = "images"
     least_side: int = 0
 
     @classmethod

@@ -16,9 +16,9 @@ class Missing(View):
     name = "missing"
     sentence = "which values are missing, and how many"
     breadth = 0
+    needs = "a table of features with missing values"
 
     def __init__(self) -> None:
-        """Know of no column yet."""
         self._columns: list[str] = []
 
     @classmethod

@@ -32,10 +32,10 @@ class TermView(View):
         most: Terms at most.
     """
 
+    needs = "texts"
     most: ClassVar[int]
 
     def __init__(self) -> None:
-        """Know of no term yet."""
         self.terms: list[str] = []
 
     @classmethod

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from logit_correction.data.corruptions import blur, digital, noise, weather
 from logit_correction.data.corruptions.frost import frost
 from logit_correction.data.corruptions.streams import Floats, Integers, Streams
-from logit_correction.data.threads import in_threads
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.seeds import derive_seed
+from logit_correction.threads import in_threads
 
 Corruption = Callable[[Floats, int, Streams], Floats]
 

@@ -32,7 +32,6 @@ class Streams:
             self._words.append(np.random.Philox(key=key))
 
     def __len__(self) -> int:
-        """Return the number of streams."""
         return len(self._words)
 
     def uniform(self, *shape: int) -> Floats:

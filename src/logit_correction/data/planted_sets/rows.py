@@ -81,11 +81,9 @@ def _thinned(parts: list[Tensor], rows: int | None) -> list[Tensor]:
         return parts
     counts = [round(rows * len(part) / total) for part in parts]
     if rows > total:
-        raise InputError(f"--data.records is {rows:,}, but there are only {total:,} rows beside the test: give fewer")
+        raise InputError(f"--data.rows is {rows:,}, but there are only {total:,} rows beside the test: give fewer")
     if min(counts) < 5:
-        raise InputError(
-            f"--data.records is {rows:,}, too few for {len(parts)} labels: give at least {10 * len(parts)}"
-        )
+        raise InputError(f"--data.rows is {rows:,}, too few for {len(parts)} labels: give at least {10 * len(parts)}")
     return [part[:count] for part, count in zip(parts, counts, strict=True)]
 
 

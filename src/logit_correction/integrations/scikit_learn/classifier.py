@@ -15,7 +15,7 @@ from logit_correction.integrations.scikit_learn.fitted import Fitted
 from logit_correction.integrations.scikit_learn.inputs import Form, Reading, kind_of
 from logit_correction.integrations.scikit_learn.wrapped import fit_corrected, way_of
 from logit_correction.runs.api import Part
-from logit_correction.training.display import Display, choose_display
+from logit_correction.training.display import choose_display
 
 if TYPE_CHECKING:
     from logit_correction.config import RunConfig
@@ -154,7 +154,7 @@ class LogitCorrectionClassifier(Fitted):
         else:
             form = Form.from_state(before["form"])
         table = trainings.table_of(form.read(X), label, names, split, known_attribute(attribute, len(label)))
-        config, display = self._config(table, seed), choose_display() if self.verbose else Display()
+        config, display = self._config(table, seed), choose_display(quiet=not self.verbose)
         self.classes_ = classes
         if way is None:
             start = None if before is None else trainings.network_weights(before)

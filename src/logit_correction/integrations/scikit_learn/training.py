@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.config import RunConfig
-from logit_correction.data.loading import evaluation_batch
 from logit_correction.data.splits import Splitting, make_splits
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import UNKNOWN, DataSource, DataTable
@@ -21,7 +20,8 @@ from logit_correction.integrations.scikit_learn.inputs import Rows
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.runs.api import Part, config_of
-from logit_correction.runs.assemble import build_algorithm, build_fabric
+from logit_correction.runs.assemble import build_algorithm
+from logit_correction.runs.encode import batches_of
 from logit_correction.runs.parts import Checked, complete, with_known
 from logit_correction.runs.train import prepare
 from logit_correction.training.display import Display
@@ -40,7 +40,6 @@ class InMemory(DataSource):
     """Rows that are there already."""
 
     def __init__(self, table: DataTable) -> None:
-        """Keep the table."""
         self.table = table
 
     def build(self) -> DataTable:
@@ -77,7 +76,7 @@ def table_of(
         split=split,
         label_names=list(label_names),
         attribute_names=list(names),
-        ordered=False,  # the order of X tells nothing: whoever calls shuffles it, and new rows have no place in it
+        ordered=False,  # the order of X tells nothing: a caller shuffles it, and new rows have no place in it
         **rows.looks,
     )
 
@@ -153,10 +152,11 @@ def train(config: RunConfig, display: Display, start: Mapping[str, Any] | None =
         KeyboardInterrupt: Somebody asked to stop.
     """
     splits = ("train",) if config.training.selection == "last" else ("train", "valid")
-    config, table, algorithm, _ = prepare(config, display, splits)
+    built = prepare(config, display, splits)
+    algorithm = built.algorithm
     if start is not None:
         _begin_with(algorithm, start)
-    fit = Fit(algorithm, table, config.training, build_fabric(config.training), None, display)
+    fit = built.fit(display)
     try:
         with display:
             fit.run()
@@ -166,7 +166,7 @@ def train(config: RunConfig, display: Display, start: Mapping[str, Any] | None =
     if best is not None:
         algorithm.load_state_dict(best.state)
     algorithm.eval()
-    return Trained(algorithm, config, fit.progress.epoch, _attribute_of_rows(fit))
+    return Trained(algorithm, built.config, fit.progress.epoch, _attribute_of_rows(fit))
 
 
 def _attribute_of_rows(fit: Fit) -> NDArray[np.int64]:
@@ -216,9 +216,8 @@ def probabilities(algorithm: Algorithm, store: InputStore) -> NDArray[np.float64
     vectors = len(store.input_shape) == 1 and not algorithm.info.tokens
     precision = torch.float64 if vectors else torch.float32
     algorithm.to(precision)
-    store, found = store.to(device), []
-    for rows in torch.arange(len(store), device=device).split(evaluation_batch(store)):
-        inputs = store.fetch(rows)
+    found = []
+    for inputs in batches_of(store, device):
         given = inputs if isinstance(inputs, dict) else inputs.to(precision)
         found.append(algorithm.predict(given).double().softmax(1))
     return torch.cat(found).cpu().numpy() if found else np.zeros((0, algorithm.info.num_labels))

@@ -54,3 +54,17 @@ class RunLogger(ABC):
 
     def finish(self, done: bool) -> None:  # noqa: B027  (some have nothing to close)
         """Close it; ``done`` is False where the training was stopped or failed."""
+
+
+class LightningLogger(RunLogger):
+    """A logger of Lightning's, ``self.logger``, that is given a run's figures."""
+
+    logger: Any
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
+        """Hand on figures."""
+        self.logger.log_metrics(dict(metrics), step=step)
+
+    def finish(self, done: bool) -> None:
+        """Write or send what waits, and close it."""
+        self.logger.finalize("success" if done else "failed")

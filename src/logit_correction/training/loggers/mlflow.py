@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from logit_correction.training.loggers.base import RunLogger
+from logit_correction.training.loggers.base import LightningLogger
 
 
-class MLflow(RunLogger):
+class MLflow(LightningLogger):
     """A run named like the run folder.
 
     The environment says the rest: MLFLOW_TRACKING_URI (by default what MLflow takes, a store in the present folder) and
@@ -41,10 +41,6 @@ class MLflow(RunLogger):
         """The id of the run."""
         return self.run_id
 
-    def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
-        """Send figures."""
-        self.logger.log_metrics(dict(metrics), step=step)
-
     def log_options(self, options: Mapping[str, Any]) -> None:
         """Send the options as the run's parameters."""
         self.logger.log_hyperparams(dict(options))
@@ -54,7 +50,3 @@ class MLflow(RunLogger):
         client = self.logger.experiment
         client.log_text(self.run_id, groups.to_csv(index=False), "groups.csv")
         client.log_dict(self.run_id, dict(report), "report.json")
-
-    def finish(self, done: bool) -> None:
-        """End the run."""
-        self.logger.finalize("success" if done else "failed")

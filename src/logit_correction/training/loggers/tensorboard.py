@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from logit_correction.training.loggers.base import RunLogger
+from logit_correction.training.loggers.base import LightningLogger
 
 
-class TensorBoard(RunLogger):
+class TensorBoard(LightningLogger):
     """Events in ``tensorboard`` in the run folder."""
 
     extra = "tensorboard"
@@ -23,19 +23,11 @@ class TensorBoard(RunLogger):
 
         self.logger = TensorBoardLogger(folder, name="", version="tensorboard")
 
-    def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
-        """Write figures."""
-        self.logger.log_metrics(dict(metrics), step=step)
-
     def log_groups(self, groups: pd.DataFrame, report: Mapping[str, Any], step: int) -> None:
         """Write the groups as a table of Markdown, under Text."""
         lines = ["|".join(map(_cell, groups.columns)), "|".join("---" for _ in groups.columns)]
         lines += ["|".join(map(_cell, row)) for row in groups.itertuples(index=False)]
         self.logger.experiment.add_text("groups", "\n".join(lines), step)
-
-    def finish(self, done: bool) -> None:
-        """Write what waits."""
-        self.logger.finalize("success" if done else "failed")
 
 
 def _cell(value: Any) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from logit_correction.training.loggers.base import RunLogger
+from logit_correction.training.loggers.base import LightningLogger
 
 
-class WeightsAndBiases(RunLogger):
+class WeightsAndBiases(LightningLogger):
     """A run named like the run folder, which holds its files.
 
     The environment says the rest: WANDB_PROJECT (by default logit-correction), WANDB_ENTITY, and WANDB_MODE=offline
@@ -35,10 +35,6 @@ class WeightsAndBiases(RunLogger):
     def identity(self) -> str:
         """The id of the run."""
         return str(self.run.id)
-
-    def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
-        """Send figures."""
-        self.logger.log_metrics(dict(metrics), step=step)
 
     def log_options(self, options: Mapping[str, Any]) -> None:
         """Send the options as the run's config."""

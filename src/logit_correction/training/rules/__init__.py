@@ -7,10 +7,7 @@ from __future__ import annotations
 
 #: Name -> dotted path, and whose weights it takes. A dotted path of your own works wherever a name does.
 RULES: dict[str, tuple[str, str]] = {
-    "last": (
-        "logit_correction.training.rules.last.Last",
-        "those of the last epoch",
-    ),
+    "last": ("logit_correction.training.rules.last.Last", "those of the last epoch"),
     "valid_average": (
         "logit_correction.training.rules.average.Average",
         "those of the epoch with the best average accuracy on validation rows",

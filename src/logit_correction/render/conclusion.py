@@ -25,35 +25,35 @@ _PLACES = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Conclusion:
     """One sentence that answers the question, and a few that a careful reader asks for next."""
 
     headline: str
     details: tuple[str, ...]
 
 
-def verdict(comparison: Comparison) -> Verdict:
-    """Judge the runs on one task.
+def conclude(comparison: Comparison) -> Conclusion:
+    """Draw the conclusion from the runs on one task.
 
     The figure is the accuracy on the groups that conflict with the correlation; where these are not known,
     that of the worst group; where no attributes are known, that on rows whose estimated attribute conflicts with the
-    label; and where nothing is estimated, that of the worst label, and then the verdict says that it cannot tell.
+    label; and where nothing is estimated, that of the worst label, and then the conclusion says that it cannot tell.
     """
     series = comparison.series
     possible = [key for key in _PLACES if not (comparison.named and key.startswith("estimated"))]
     key = next((key for key in possible if all(one.figure(key) is not None for one in series)), None)
     details = [*_how_estimated(comparison, key), *_side_effects(series, key), *_trust(series, key)]
     if key is None:
-        return Verdict("The test data has no rows to judge by.", tuple(details))
+        return Conclusion("The test data has no rows to judge by.", tuple(details))
     if key == "worst_class":
         unknown = (
             "The test data names no attributes, so it cannot show whether a shortcut misleads. "
             f"{_PLACES[key]}, {_right(series, key)}."
         )
-        return Verdict(unknown, tuple(details))
+        return Conclusion(unknown, tuple(details))
     if len(series) == 1:
-        return Verdict(_alone(series[0], key), tuple(details))
-    return Verdict(f"{_PLACES[key]}, {_right(series, key)}: {_outcome(series, key)}.", tuple(details))
+        return Conclusion(_alone(series[0], key), tuple(details))
+    return Conclusion(f"{_PLACES[key]}, {_right(series, key)}: {_outcome(series, key)}.", tuple(details))
 
 
 def _right(series: tuple[Series, ...], key: str) -> str:
@@ -154,7 +154,7 @@ def _how_estimated(comparison: Comparison, key: str | None) -> list[str]:
 def _side_effects(series: tuple[Series, ...], key: str | None) -> list[str]:
     """The other figures, so that a gain is not told without its price."""
     sentences = []
-    wording = {
+    places = {
         "majority": "Where the shortcut helps",
         "estimated_majority": "Where it agrees",
         "group_balanced": "With every group counted alike",
@@ -165,7 +165,7 @@ def _side_effects(series: tuple[Series, ...], key: str | None) -> list[str]:
     if len(series) == 1:
         alone = {"minority": {"majority", "average"}, "worst_group": {"average"}}
         told |= alone.get(str(key), set())
-    for name, place in wording.items():
+    for name, place in places.items():
         if name not in told and all(one.figure(name) is not None for one in series):
             sentences.append(
                 f"{place}: {format_list([f'{one.name} {format_percent(one.figure(name))}' for one in series])}."

@@ -1,4 +1,4 @@
-"""Judging a finished run again: on a split of its data, or on new labelled rows."""
+"""Evaluating a finished run again: on a split of its data, or on new labelled rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.table import DataTable
 from logit_correction.data.tabular_io import read_frame
 from logit_correction.evaluation.estimated import EstimatedAttributes
@@ -23,6 +22,7 @@ from logit_correction.runs.folder import PREDICTIONS
 from logit_correction.runs.new_files import labelled_images
 from logit_correction.runs.new_rows import Names, NewInputs, Part, labelled
 from logit_correction.training.estimates import estimate_rows, estimate_split
+from logit_correction.training.evaluation import evaluation_loader
 from logit_correction.types import InputError
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 SPLITS = ("test", "valid", "train")
 
 
-def judge_split(run: TrainedRun, split: str) -> dict[str, Any]:
+def evaluate_split(run: TrainedRun, split: str) -> dict[str, Any]:
     """Return the figures of a run on a split of its data, which are read anew.
 
     Raises:
         InputError: If there is no such split, or the data cannot be read.
     """
-    return summary.judge(*_predicted(run, split))
+    return summary.evaluate(*_predicted(run, split))
 
 
 def predictions_of_split(run: TrainedRun, split: str) -> Predictions:
@@ -59,14 +59,15 @@ def _predicted(run: TrainedRun, split: str) -> tuple[DataTable, str, Tensor, Est
     if run.config.encoder is not None:
         with run.names():
             table = encode_table(table, run.config, expected=run.report["encoder"])
-    size, workers = evaluation_batch(table.inputs), run.config.training.workers
-    batches = BatchLoader(table, split, batch_size=size, device=run.device, workers=workers).epoch()
+    batches = evaluation_loader(table, split, run.config.training, run.device).epoch()
     algorithm = run.algorithm
     logits = collect(lambda batch: {"logits": algorithm.predict(batch.inputs)}, batches)["logits"]
     return table, split, logits, estimate_split(algorithm, table, split)
 
 
-def judge_new(run: TrainedRun, data: Path | NewInputs, label: Names | None, attribute: Names | None) -> dict[str, Any]:
+def evaluate_new(
+    run: TrainedRun, data: Path | NewInputs, label: Names | None, attribute: Names | None
+) -> dict[str, Any]:
     """Return the figures of a run on new labelled rows; see ``TrainedRun.evaluate``.
 
     Raises:
@@ -84,7 +85,7 @@ def judge_new(run: TrainedRun, data: Path | NewInputs, label: Names | None, attr
     else:
         listed, files, label = labelled_images(data, label, attribute)
         rows, parts = labelled(listed, label, attribute, run.report), run.parts(files)
-    return rows.judge(*_seen(run, parts, torch.from_numpy(rows.label)))
+    return rows.evaluate(*_seen(run, parts, torch.from_numpy(rows.label)))
 
 
 def _seen(run: TrainedRun, parts: Iterator[Part], label: Tensor) -> tuple[Any, EstimatedAttributes | None]:

@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 
 from logit_correction.render.comparison import compare
+from logit_correction.render.conclusion import Conclusion, conclude
 from logit_correction.render.folder import RunFolder
 from logit_correction.render.formatting import NBSP
-from logit_correction.render.verdict import Verdict, verdict
 
 Make = Callable[..., Path]
 
 
-def judged(folders: Sequence[Path]) -> Verdict:
+def judged(folders: Sequence[Path]) -> Conclusion:
     (comparison,) = compare([RunFolder.read(folder) for folder in folders])
-    found = verdict(comparison)
+    found = conclude(comparison)
     details = tuple(text.replace(NBSP, " ") for text in found.details)
-    return Verdict(found.headline.replace(NBSP, " "), details)
+    return Conclusion(found.headline.replace(NBSP, " "), details)
 
 
 def share(folder: Path, key: str) -> float:

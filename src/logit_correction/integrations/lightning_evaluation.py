@@ -1,4 +1,4 @@
-"""The half of a LightningModule that judges a method of this package: on its validation rows and on its test."""
+"""The half of a LightningModule that evaluates a method of this package: on its validation rows and on its test."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from logit_correction.config import TrainingConfig
-from logit_correction.data.loading import BatchLoader, evaluation_batch
+from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable
 from logit_correction.integrations.lightning_package import lightning
 from logit_correction.integrations.lightning_parts import Batches
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import summary
 from logit_correction.training.estimates import estimate_split
+from logit_correction.training.evaluation import evaluation_loader
 from logit_correction.training.rules.base import ValidationRows
 from logit_correction.training.selection import scored, validation_groups
 from logit_correction.types import Batch, Inputs
@@ -30,8 +31,8 @@ else:
 _TEST = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority", "auroc", "f1", "ece")
 
 
-class JudgedModule(LightningModule):
-    """Predicts by a method, and judges it.
+class EvaluatedModule(LightningModule):
+    """Predicts by a method, and evaluates it.
 
     Attributes:
         algorithm: The method.
@@ -44,7 +45,7 @@ class JudgedModule(LightningModule):
     table: DataTable
     config: TrainingConfig
 
-    def judge_by(self, rules: Sequence[str]) -> None:
+    def choose_rules(self, rules: Sequence[str]) -> None:
         """Choose the selection rules whose scores are logged, beside those that always are."""
         self.scored = scored(list(rules))
         self.valid_groups = validation_groups(self.table, list(rules))
@@ -58,9 +59,7 @@ class JudgedModule(LightningModule):
 
     def loader(self, split: str, **options: Any) -> BatchLoader:
         """Return a loader of the rows of a split, in order and without attributes unless told otherwise."""
-        size = evaluation_batch(self.table.inputs)
-        options = {"batch_size": size, "device": self.device, "workers": self.config.workers, **options}
-        return BatchLoader(self.table, split, **options)
+        return evaluation_loader(self.table, split, self.config, self.device, **options)
 
     def val_dataloader(self) -> Batches:
         """Return the validation rows in order."""
@@ -111,10 +110,10 @@ class JudgedModule(LightningModule):
         self._logits.append(self.algorithm.predict(batch.inputs).float().cpu())
 
     def on_test_epoch_end(self) -> None:
-        """Judge the test rows by group."""
+        """Evaluate the test rows by group."""
         logits = torch.cat(self._logits)
         if len(logits) < len(self.table.split["test"]):  # as Trainer(limit_test_batches=...) and fast_dev_run have it
             return
-        self.figures = summary.judge(self.table, "test", logits, estimate_split(self.algorithm, self.table, "test"))
+        self.figures = summary.evaluate(self.table, "test", logits, estimate_split(self.algorithm, self.table, "test"))
         known = {name: self.figures[name] for name in _TEST if self.figures[name] is not None}
         self.log_dict({f"test_{name}": value for name, value in known.items()})
