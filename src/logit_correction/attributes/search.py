@@ -65,6 +65,8 @@ class Sample:
     def _signs(self, views: list[View], seen: Tensor, sure: float) -> tuple[Signs, Tensor]:
         judged = self.fold >= 0
         seen, breadth = seen[judged], max(view.breadth for view in views)
+        if any(view.together is not None and len(views) > view.together for view in views):
+            breadth = max(breadth, RICH)
         name, sentence = " + ".join(view.name for view in views), " and ".join(view.sentence for view in views)
         return signs_of(name, sentence, breadth, seen, self.network[judged], self.label[judged], sure), seen
 

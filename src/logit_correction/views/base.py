@@ -30,6 +30,8 @@ class View(ABC):
             rich statistics that may know something of the label's own shape. 3: everything; no evidence by itself.
         few: How many of its features a head may use for each label; None for all of them. For views of very many
             features of which a shortcut would take one or two, such as words.
+        together: How many members of a family are, side by side, as narrow as one; more of them count as rich
+            statistics. None for any number. For members that together are the whole input, such as places.
         needs: In what form the rows have to be there, as a message says it; empty if in any.
         name: Name for reports and for ``--shortcut``: that of the family, and of a member ``family:member``.
 
@@ -45,6 +47,7 @@ class View(ABC):
     sentence: str = ""
     breadth: int = 1
     few: ClassVar[int | None] = None
+    together: ClassVar[int | None] = None
     needs: ClassVar[str] = ""
     name: str
 

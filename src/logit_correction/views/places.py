@@ -36,6 +36,7 @@ class Places(View):
 
     sentence = "one cell of a grid of 4 x 4 over the image"
     breadth = 0
+    together = 4  # the corners; nine of the sixteen cells told ten handwritten digits apart
 
     def __init__(self, row: int, column: int, shared: _Shared | None = None) -> None:
         """Choose the cell.
