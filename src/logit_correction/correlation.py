@@ -13,7 +13,7 @@ from logit_correction.errors import InputError
 #: Most attribute values of a table.
 MOST_VALUES = 100_000
 
-#: Elements from which on a product is taken without a table of all its terms.
+#: Elements from which on what takes less memory is faster, too.
 LARGE = 2**18
 
 
@@ -165,12 +165,9 @@ class Correlation:
         if within is None and self._identity:
             return class_probs
         if within is None:
-            within = self._on(class_probs.device, class_probs.dtype)
-        elif within.shape != (class_probs.shape[0], *size):
+            return weighted_rows(class_probs, self._on(class_probs.device, class_probs.dtype))
+        if within.shape != (class_probs.shape[0], *size):
             raise ValueError(f"within needs the shape {(class_probs.shape[0], *size)}, not {tuple(within.shape)}.")
-        if within.dim() == 2 and class_probs.shape[0] * within.numel() > LARGE:
-            with torch.autocast(class_probs.device.type, enabled=False):  # which would round to half precision
-                return class_probs @ within
         return (class_probs.unsqueeze(2) * within).sum(dim=1)
 
     def is_minority(self, label: Tensor, attribute: Tensor) -> Tensor:
@@ -237,3 +234,15 @@ def _checked_row(label: int, row: Sequence[int]) -> list[int]:
             f"Row {label} of the correlation table must list one or more distinct values, not {list(row)}."
         )
     return list(row)
+
+
+def weighted_rows(weight: Tensor, rows: Tensor) -> Tensor:
+    """Return the sums (B, K) of rows (M, K) weighted by (B, M), never rounded to half precision.
+
+    >>> weighted_rows(torch.tensor([[0.25, 0.75]]), torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
+    tensor([[0.2500, 1.5000]])
+    """
+    if len(weight) * rows.numel() > LARGE:
+        with torch.autocast(weight.device.type, enabled=False):  # which would round a matrix product
+            return weight.to(rows.dtype) @ rows
+    return (weight.unsqueeze(2) * rows).sum(dim=1)

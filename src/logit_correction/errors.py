@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -51,6 +51,15 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     folded = {known_name.lower(): known_name for known_name in known}
     close = get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
     return f" (did you mean {prefix}{folded[close[0]]}?)" if close else ""
+
+
+def format_list(parts: Sequence[str]) -> str:
+    """Join parts by commas and a last "and".
+
+    >>> format_list(["ERM", "JTT", "LC"])
+    'ERM, JTT and LC'
+    """
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def reason_of(error: BaseException) -> str:

@@ -7,15 +7,13 @@ from typing import Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor, nn
 
+from logit_correction.correlation import LARGE, weighted_rows
 from logit_correction.distributed import sum_over_processes
 from logit_correction.functional import cell_sums
 from logit_correction.functional.prior import shifted
 
 Estimator: TypeAlias = Literal["cell", "joint", "algorithm-1"]
 Averaging: TypeAlias = Literal["moving", "batch", "dataset", "fixed"]
-
-#: Elements from which on what takes less memory is faster, too.
-LARGE = 2**18
 
 
 class GroupPrior(nn.Module):
@@ -196,10 +194,7 @@ class GroupPrior(nn.Module):
 
     def for_posterior(self, posterior: Tensor) -> Tensor:
         """Expected prior under a soft attribute, sum over a of P(a | x) P(y, a): (B, K) -> (B, L)."""
-        if posterior.shape[0] * self.table.numel() > LARGE:
-            with torch.autocast(posterior.device.type, enabled=False):  # which would round to half precision
-                return posterior.to(self.table.dtype) @ self.table.t()
-        return (posterior.unsqueeze(1) * self.table).sum(dim=2)
+        return weighted_rows(posterior, self.table.t())
 
     def log(self, prior: Tensor) -> Tensor:
         """Correction to add to the logits, the logarithm of prior + floor, of any shape."""

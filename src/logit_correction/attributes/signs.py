@@ -73,7 +73,7 @@ class Signs:
     @property
     def views(self) -> list[str]:
         """The names of the views."""
-        return self.view.split(" + ")
+        return views_in(self.view)
 
     @property
     def short(self) -> str:
@@ -88,6 +88,11 @@ class Signs:
             name: None if isinstance(value, float) and not math.isfinite(value) else value
             for name, value in figures.items()
         }
+
+
+def views_in(name: str) -> list[str]:
+    """Return the names of the views that the name of a sign joins by " + "."""
+    return name.split(" + ")
 
 
 def signs_of(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from logit_correction.attributes.evidence import CHANCE, ORDINARY, RICH, Thresholds, percent
-from logit_correction.attributes.signs import CONFIDENCE
+from logit_correction.attributes.signs import CONFIDENCE, views_in
 from logit_correction.functional import wilson_interval
 from logit_correction.views.base import EVERYTHING, phrase
 
@@ -132,7 +132,7 @@ def cost(frame: pd.DataFrame) -> dict[str, Any]:
 
 def leans(evidence: Mapping[str, Any]) -> bool | None:
     """Return whether the classifier leans on the views of a shortcut; None where that cannot be told."""
-    chosen = next((one for one in evidence["signs"] if one["view"].split(" + ") == list(evidence["views"])), None)
+    chosen = next((one for one in evidence["signs"] if views_in(one["view"]) == list(evidence["views"])), None)
     if chosen is None or chosen["rows"] < Thresholds().few_rows:
         return None
     return _follows(chosen["follows_low"], chosen["follows_high"])
@@ -157,7 +157,7 @@ def would_change(evidence: Mapping[str, Any]) -> str:
     if not narrow:
         return "Inputs that can be looked at as images, texts, columns or files: of others there are no views."
     best = max(narrow, key=lambda one: one["ratio"] or 0.0)
-    view = phrase(best["view"].split(" + "), False)
+    view = phrase(views_in(best["view"]), False)
     wanted = thresholds.rich_ratio if best["breadth"] >= RICH else thresholds.ratio
     if (best["ratio"] or 0) < wanted:
         return (
@@ -203,7 +203,7 @@ def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
             and (one["ratio"] or 0) >= thresholds.ratio
             and (one["information"] or 0) >= thresholds.information
         ]
-        views = max(alike, key=lambda one: one["accuracy"])["view"].split(" + ") if alike else []
+        views = views_in(max(alike, key=lambda one: one["accuracy"])["view"]) if alike else []
     if not views or not evidence["signs"]:
         return None
     names, short = phrase(views), phrase(views, False)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.attributes.evidence import Thresholds
+from logit_correction.errors import format_list
 from logit_correction.render.evidence import block, sentence_of
-from logit_correction.render.formatting import format_list
 from logit_correction.render.html import template
 from logit_correction.render.image_uris import checked_uri
 from logit_correction.views.base import phrase

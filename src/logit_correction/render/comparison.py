@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from logit_correction.errors import format_list
 from logit_correction.render.estimated import names_attributes, with_estimates
 from logit_correction.render.folder import RunFolder, Series
-from logit_correction.render.formatting import format_list, format_name, format_value
+from logit_correction.render.formatting import format_name, format_value
 from logit_correction.render.plots import METHOD_COLORS, method_color
 
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from logit_correction.render.formatting import NBSP, format_list, format_percent, is_missing
+from logit_correction.attributes.signs import views_in
+from logit_correction.errors import format_list
+from logit_correction.render.formatting import NBSP, format_percent, is_missing
 from logit_correction.render.style import shorten
 from logit_correction.views.base import EVERYTHING, phrase
 
@@ -152,7 +154,7 @@ def _sees_everything(one: Mapping[str, Any]) -> bool:
 
 def _row(one: Mapping[str, Any], chosen: set[str]) -> dict[str, Any]:
     """One view, every figure as text."""
-    names = str(one.get("view")).split(" + ")
+    names = views_in(str(one.get("view")))
     rows = int(one.get("rows") or 0)
     share = "" if one.get("share") is None else f" ({format_percent(one['share'])})"
     ends = [_decimal(one.get(name)) for name in ("ratio_low", "ratio_high")]

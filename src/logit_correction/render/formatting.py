@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 #: Keeps a number and its unit on one line.
@@ -39,15 +38,6 @@ def format_points(difference: float) -> str:
     size = abs(100 * difference)
     text = f"{size:.0f}" if size >= 9.95 else f"{size:.1f}".removesuffix(".0")
     return f"{text}{NBSP}point{'' if text == '1' else 's'}"
-
-
-def format_list(parts: Sequence[str]) -> str:
-    """Join parts by commas and a last "and".
-
-    >>> format_list(["ERM", "JTT", "LC"])
-    'ERM, JTT and LC'
-    """
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def format_value(value: Any) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from logit_correction.errors import format_list
 from logit_correction.render.folder import RunFolder, Series
-from logit_correction.render.formatting import format_list, format_name, format_percent, format_value
+from logit_correction.render.formatting import format_name, format_percent, format_value
 from logit_correction.render.tables import describe_selection
 
 

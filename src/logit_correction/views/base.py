@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from logit_correction.errors import format_list
 from logit_correction.types import CHUNK, ViewInputs
 
 __all__ = ["CHUNK", "EVERYTHING", "View", "ViewInputs", "phrase"]
@@ -74,6 +75,6 @@ def phrase(views: Sequence[str], members: bool = True) -> str:
     """
     families = {name.partition(":")[0] for name in views}
     if len(views) < 2 or len(families) > 1:
-        return " and ".join(views)
+        return format_list(views)
     family = families.pop()
     return f"{family} ({'; '.join(name.partition(':')[2] for name in views)})" if members else family
