@@ -54,7 +54,8 @@ def over_epochs(run: RunFolder, metric: str) -> Iterator[tuple[str, float, int]]
     for rule in ("last", *(name for name in epochs if name in RULES)):
         if rule != "last" and not epochs[rule].notna().all():
             continue
-        taken = len(epochs) - 1 if rule == "last" else int(epochs[rule].to_numpy(float).argmax())
+        # As in training: of equal epochs the latest is taken.
+        taken = len(epochs) - 1 - (0 if rule == "last" else int(epochs[rule].to_numpy(float)[::-1].argmax()))
         yield rule, float(figures.max() - figures[taken]), len(epochs)
 
 
@@ -77,8 +78,10 @@ def over_runs(runs: Sequence[RunFolder], metric: str) -> Iterator[tuple[str, flo
             known = ValidationRows(torch.from_numpy(one.prediction), label, count, groups, estimate)
             scores.append(rule_of(rule).score(known))
         if None not in scores:
-            taken = int(np.argmax(np.asarray(scores, dtype=float)))
-            yield rule, max(figures) - figures[taken], len(runs)
+            known_scores = np.asarray(scores, dtype=float)
+            # Nothing orders equal runs: what to expect of taking any of them.
+            taken = np.asarray(figures)[known_scores == known_scores.max()]
+            yield rule, max(figures) - float(taken.mean()), len(runs)
 
 
 def regrets(runs: Sequence[RunFolder], metric: str) -> pd.DataFrame:

@@ -43,7 +43,7 @@ def test_each_rule_takes_its_best_epoch_and_says_what_it_read(run: TrainedRun) -
     blocks = [run.report["selection"], *run.report["other_selections"][:2]]
     for rule, block in zip(RULES, blocks, strict=True):
         scores = metrics[rule].dropna().tolist()
-        assert (block["rule"], block["epoch"]) == (rule, scores.index(max(scores)) + 1)
+        assert (block["rule"], block["epoch"]) == (rule, len(scores) - scores[::-1].index(max(scores)))
         assert (block["split"], block["labels_read"]) == ("valid", ["label"])
     assert run.report["labels_read"]["valid"] == ["label"]
 

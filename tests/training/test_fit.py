@@ -171,7 +171,7 @@ def test_validation_figures_and_the_weights_that_they_choose(make_table, trainer
         logged = [row[rule] for row in fit.record.rows if rule in row]
         assert logged == pytest.approx(scores[rule])
         best = fit.progress.best[rule]
-        assert best.score == max(logged) and best.epoch == logged.index(max(logged)) + 1
+        assert best.score == max(logged) and best.epoch == len(logged) - logged[::-1].index(max(logged))
         for key, value in states[best.epoch - 1].items():
             assert torch.equal(best.state[f"network.{key}"], value)
     assert min(best.epoch for best in fit.progress.best.values()) < 10

@@ -223,7 +223,7 @@ def test_a_stage_may_have_its_own_length_and_learning_rate(make_table, trainer) 
     assert early.progress.stage == 1 and early.progress.best == {}  # a first stage makes no model to choose
     best = fit.progress.best["valid_average"]
     scores = [row["valid_average"] for row in fit.record.rows if row["stage"] == 1 and "valid_average" in row]
-    assert best.score == max(scores) and best.epoch == scores.index(max(scores)) + 1
+    assert best.score == max(scores) and best.epoch == len(scores) - scores[::-1].index(max(scores))
 
 
 def test_a_checkpoint_whose_networks_are_called_otherwise_is_refused_by_name(make_table, trainer) -> None:

@@ -117,7 +117,7 @@ def test_what_is_no_rule_is_refused() -> None:
         rule_of("collections.OrderedDict")
 
 
-def test_a_rule_takes_the_first_of_the_best_epochs() -> None:
+def test_a_rule_takes_the_latest_of_the_best_epochs() -> None:
     best: dict[str, Selected] = {}
     scores = {"valid_average": [0.5, 0.7, 0.7, 0.6], "valid_worst_class": [0.2, 0.1, 0.3, 0.3]}
     for epoch in range(4):
@@ -130,11 +130,11 @@ def test_a_rule_takes_the_first_of_the_best_epochs() -> None:
             state,
         )
     assert {rule: (one.epoch, one.score) for rule, one in best.items()} == {
-        "valid_average": (2, 0.7),
-        "valid_worst_class": (3, 0.3),
+        "valid_average": (3, 0.7),
+        "valid_worst_class": (4, 0.3),
     }
-    assert best["valid_average"].state["weight"].tolist() == [1.0]
-    assert best["valid_worst_class"].state["weight"].tolist() == [2.0]
+    assert best["valid_average"].state["weight"].tolist() == [2.0]
+    assert best["valid_worst_class"].state["weight"].tolist() == [3.0]
 
 
 def test_weights_that_are_held_do_not_change_with_training() -> None:

@@ -93,13 +93,14 @@ def update_best(
     epoch: int,
     state: dict[str, object],
 ) -> None:
-    """Let each rule take the present weights if they are better than what it holds.
+    """Let each rule take the present weights if they are no worse than what it holds.
 
-    A rule without a score holds nothing, so that the last weights are its choice.
+    Of equal epochs the latest is taken: where validation rows are few or all right, many are equal, and the later ones
+    are trained further. A rule without a score holds nothing, so that the last weights are its choice.
     """
     known = {rule: score for rule in rules if (score := scores.get(rule)) is not None}
-    better = [rule for rule, score in known.items() if rule not in best or score > best[rule].score]
-    if better:
+    taken = [rule for rule, score in known.items() if rule not in best or score >= best[rule].score]
+    if taken:
         kept = clone_state(state)
-        for rule in better:
+        for rule in taken:
             best[rule] = Selected(known[rule], epoch, kept)
