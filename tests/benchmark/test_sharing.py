@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 
 from logit_correction import train
-from logit_correction.benchmark import read
+from logit_correction.benchmark import read, results
 from logit_correction.benchmark.results import OF_THE_MACHINE
 from logit_correction.benchmark.run_queue import RunQueue
 from logit_correction.benchmark.work import Outcome
 from logit_correction.runs.lock import acquire, owner_of
 
-KILLS = 3
+KILLS = 2
 
 
 def table_of(out: Path) -> pd.DataFrame:
@@ -37,9 +37,10 @@ def contents(out: Path) -> set[tuple[str, int]]:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)  # every start pays for its imports, on a busy machine dearly
 def test_killed_again_and_again_at_random_moments_smoke_has_the_same_table(start: Any, tmp_path: Path) -> None:
-    whole = tmp_path / "whole"
-    undisturbed = start("smoke", "--jobs", "2", "--out", whole)
-    assert undisturbed.wait(timeout=300) == 0
+    benchmark, whole = read("smoke"), tmp_path / "whole"
+    for cell in benchmark.cells(whole):  # an undisturbed series, in this process
+        train(cell.config(), cell.folder, page=False)
+    results(benchmark, whole).to_csv(whole / "table.csv", index=False)
     chance, kills, unfinished, number = random.Random(20), 0, 0, 0
     while True:
         out = tmp_path / f"killed-{number}"
@@ -61,7 +62,7 @@ def test_killed_again_and_again_at_random_moments_smoke_has_the_same_table(start
         else:
             kills += 1
             unfinished += len(list(out.rglob("report.json"))) < 6
-    assert unfinished >= 2
+    assert unfinished
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import torch
 
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data.table import SPLITS, DataSource, DataTable
+from logit_correction.distributed import delay_kill
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.networks import factory
 from logit_correction.runs.parts import checked
@@ -111,6 +112,7 @@ def build_fabric(config: TrainingConfig) -> Fabric:
             strategy=strategy,
         )
         fabric.launch()
+    delay_kill()
     if fabric.device.type == "cpu":
         # Importing Fabric makes torch look for GPUs by NVML, which optimizers ask for in each step: 120 us without one.
         os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
