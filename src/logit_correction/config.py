@@ -21,6 +21,7 @@ EXAMPLES = {"data": "Digits", "method": "LC", "network": "MLP", "biased_network"
 Optimizer = Literal["adam", "adamw", "sgd"]
 Schedule = Literal["cosine", "step", "none"]
 Watch = Literal["test", "train_margins"]
+Compilation = Literal["reduce-overhead"]
 
 
 @dataclass
@@ -51,7 +52,8 @@ class TrainingConfig:
         nodes: Machines.
         precision: Arithmetic of the networks.
         channels_last: Keep the channels of a pixel side by side in memory, which convolutions are faster with.
-        compile: Compile the networks with torch.compile: slow to start, pays in long runs on a GPU.
+        compile: Compile the networks with torch.compile: slow to start, pays in long runs on a GPU; reduce-overhead
+            replays CUDA graphs of them, which saves launching their kernels one by one.
         deterministic: Ask CUDA for reproducible kernels.
         threads: Processor threads of each process; 0 leaves it to torch. Small networks are fastest with 1.
         workers: Processes that read and augment images ahead of each process that trains; -1 chooses, and starts none
@@ -86,7 +88,7 @@ class TrainingConfig:
     nodes: int = 1
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
     channels_last: bool = True
-    compile: bool = False
+    compile: bool | Compilation = False
     deterministic: bool = True
     threads: int = 0
     workers: int = -1

@@ -82,6 +82,10 @@ REFUSED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (*DIGITS, "--devices", "2", "--device", "cpu", "--batch_size", "15", "--out", "x"),
         ("--batch_size is 15", "2 processes"),
     ),
+    "graphs of several processes": (
+        (*DIGITS, "--compile", "reduce-overhead", "--devices", "2", "--device", "cpu", "--out", "x"),
+        ("--compile reduce-overhead is for one process",),
+    ),
     "ratio 0": ((*DIGITS, "--data.minority_ratio", "0", "--out", "x"), ("minority_ratio is 0", "(0, 1]")),
     "ratio in per cent": ((*DIGITS, "--data.minority_ratio", "5", "--out", "x"), ("5", "(0, 1]", "fraction")),
     "severity": ((*DIGITS, "--data.severity", "6", "--out", "x"), ("severity is 6", "1..5")),

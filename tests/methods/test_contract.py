@@ -32,6 +32,8 @@ from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.types import Batch, Step, TrainingRows
 
+from ..waiting import Sent
+
 SOURCES: dict[str, dict[str, Any]] = {
     "images": {"images": True},
     "features": {"correlation": Correlation.one_to_one(4)},
@@ -292,7 +294,7 @@ def test_a_step_leaves_its_batch_as_it_was(algorithm: Algorithm, table: DataTabl
     assert torch.equal(batch.inputs, inputs) and torch.equal(batch.label, label)
 
 
-def test_a_step_reads_no_value_on_the_host(
+def test_a_step_reads_no_value_on_the_host_and_sends_none(
     algorithm: Algorithm, table: DataTable, batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The meta device has no values, so reading one fails; and no generators, so one of the CPU serves.
@@ -301,8 +303,11 @@ def test_a_step_reads_no_value_on_the_host(
     batch = next(batches(algorithm, table))
     attribute = None if batch.attribute is None else batch.attribute.to("meta")
     moved = Batch(batch.inputs.to("meta"), batch.label.to("meta"), batch.index.to("meta"), attribute)
-    for epoch in (0.0, 0.7, LATE):
-        algorithm(moved, epoch).loss.backward()
+    algorithm(moved, 0.0).loss.backward()  # tables are placed on the device once
+    with Sent("meta") as sent:
+        for epoch in (0.0, 0.7, LATE):
+            algorithm(moved, epoch).loss.backward()
+    assert sent.operations == []
     assert all(parameter.grad is not None for parameter in trained(algorithm))
 
 

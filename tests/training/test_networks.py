@@ -81,7 +81,7 @@ def test_channels_last_changes_the_memory_and_not_the_result(kind: Any) -> None:
 
 def test_the_features_of_every_network_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[nn.Module] = []
-    monkeypatch.setattr(nn.Module, "compile", lambda module: compiled.append(module))
+    monkeypatch.setattr(nn.Module, "compile", lambda module, **_: compiled.append(module))
     method = DFA(lambda: MLP(INFO), INFO)
     prepare(method, TrainingConfig(), CPU)
     assert not compiled
@@ -96,9 +96,35 @@ def test_the_features_of_every_network_are_compiled(monkeypatch: pytest.MonkeyPa
     assert compiled[-1] is bare.network
 
 
+def test_cuda_graphs_are_of_features_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes: dict[nn.Module, Any] = {}
+    monkeypatch.setattr(nn.Module, "compile", lambda module, mode=None: modes.update({module: mode}))
+    halves, bare = ERM(lambda: MLP(INFO), INFO), ERM(lambda: dropping(INFO), INFO)
+    network: Any = halves.network
+    prepare(halves, TrainingConfig(compile=True), CPU)
+    assert modes == {network.features: None}
+    for method in (halves, bare):
+        prepare(method, TrainingConfig(compile="reduce-overhead"), CPU)
+    assert modes == {network.features: "reduce-overhead", bare.network: None}
+
+
+def test_features_that_are_kept_are_a_copy() -> None:
+    """What a replayed graph gave lies where the next pass writes."""
+    from logit_correction.attributes.online import Online
+
+    estimator = Online(head_start_epochs=1)
+    estimator.keep_features()
+    made: list[torch.Tensor] = []
+    network = MLP(INFO)
+    network.features.register_forward_hook(lambda module, given, output: made.append(output))
+    estimator.attach(lambda build, role: network, lambda: network, INFO, 0)
+    kept = estimator._run(torch.rand(2, 3, 8, 8))[1]
+    assert kept is not None and torch.equal(kept, made[0]) and kept.data_ptr() != made[0].data_ptr()
+
+
 def test_compilation_keeps_the_names_of_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     in_place = nn.Module.compile
-    monkeypatch.setattr(nn.Module, "compile", lambda module: in_place(module, backend="eager"))
+    monkeypatch.setattr(nn.Module, "compile", lambda module, **_: in_place(module, backend="eager"))
     method, plain = (ERM(lambda: ConvNet(INFO), INFO) for _ in range(2))
     prepare(method, TrainingConfig(compile=True, channels_last=False), CPU)
     assert list(method.state_dict()) == list(plain.state_dict())

@@ -184,7 +184,8 @@ class Online(AttributeEstimator):
             return log_softmax(self.network(inputs).float(), dim=1), None
         halves = cast(Network, self.network)
         features: Tensor = halves.features(inputs)
-        return log_softmax(halves.head(features).float(), dim=1), features.detach().float()
+        # A copy: where a compiled network replays a CUDA graph, the robust network's pass would overwrite them.
+        return log_softmax(halves.head(features).float(), dim=1), features.detach().to(torch.float32, copy=True)
 
     def predict(self, inputs: Inputs) -> Tensor:
         """Return the log-softmax (B, L) of the biased network."""

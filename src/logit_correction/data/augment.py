@@ -85,9 +85,11 @@ class CropFlip:
         """Change images (B, C, H, W) by seeds (B,) on the same device."""
         count, channels, height, width = images.shape
         places = 2 * self.padding + 1
-        top, left = mixed_seeds(seeds, 1) % places, mixed_seeds(seeds, 2) % places
-        flip = (mixed_seeds(seeds, 3) % 2).bool()[:, None] & self.mirror
         device = images.device
+        # All three draws by the same operations: on a GPU their number counts.
+        draws = mixed_seeds(seeds, torch.arange(1, 4, device=device)[:, None])
+        top, left = (draws[:2] % places).unbind(0)
+        flip = (draws[2] % 2).bool()[:, None] & self.mirror
         rows = torch.arange(height, device=device) + top[:, None]
         across = torch.arange(width, device=device)
         columns = torch.where(flip, width - 1 - across, across) + left[:, None]
@@ -121,28 +123,33 @@ class ResizedCropFlip:
         return changed
 
 
-def mixed_seeds(seeds: Tensor | int, *parts: int) -> Tensor:
+def mixed_seeds(seeds: Tensor | int, *parts: Tensor | int) -> Tensor:
     """Mix whole numbers into seeds, elementwise and on any device: as ``derive_seed``, for many rows at once.
 
     The mixing is that of SplitMix64, so seeds in a row give unrelated results.
 
     Args:
         seeds: Long tensor, or one number.
-        parts: What to mix in.
+        parts: What to mix in; tensors on the device of the seeds broadcast with them.
 
     Returns:
-        Long, 0..2^63 - 1, of the shape of ``seeds``.
+        Long, 0..2^63 - 1, of the shape of ``seeds``, or of what is broadcast.
 
     >>> bool((mixed_seeds(torch.arange(5), 1) == mixed_seeds(torch.arange(5), 2)).any())
     False
     """
     state = seeds if isinstance(seeds, Tensor) else torch.tensor(seeds)
     for part in (*parts, 0):
-        state = state + _signed(0x9E3779B97F4A7C15 * (part + 1))
+        # Products of tensors keep the last 64 bits, as products of numbers are made to.
+        state = state + ((part + 1) * _GOLDEN if isinstance(part, Tensor) else _signed(_GOLDEN * (part + 1)))
         state = (state ^ _shifted(state, 30)) * _signed(0xBF58476D1CE4E5B9)
         state = (state ^ _shifted(state, 27)) * _signed(0x94D049BB133111EB)
         state = state ^ _shifted(state, 31)
     return _shifted(state, 1)
+
+
+#: 2^64 over the golden ratio, as a signed number.
+_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
 def _shifted(value: Tensor, places: int) -> Tensor:

@@ -129,6 +129,8 @@ class BatchLoader:
         seed = derive_seed(self.seed, "augment", epoch) if self.augment is not None else 0
         places = [self._share(*self._batch(step, len(order))) for step in range(self.steps)]
         read = None if self.source is None else self._read(order, places, seed, first_step)
+        # Once an epoch, since it takes as many small operations as a network has layers.
+        seeds = place_seeds(seed, 0, len(order), self.device) if self.in_batches else None
         if self.world_size > 1:
             order = torch.cat([order[start:end] for start, end in places])
         order = order.to(self.device)
@@ -139,9 +141,9 @@ class BatchLoader:
         attributes = None if self.attribute is None else self.attribute.index_select(0, order).split(sizes)
         for step in range(first_step, self.steps):
             if read is not None:
-                inputs = self._on_device(next(read), *places[step], seed)
+                inputs = self._on_device(next(read), *places[step], seeds)
             elif self.augment is not None:
-                inputs = self._on_device(self._images(rows[step]), *places[step], seed)
+                inputs = self._on_device(self._images(rows[step]), *places[step], seeds)
             else:
                 inputs = self.inputs.fetch(rows[step])
             yield Batch(inputs, labels[step], indices[step], None if attributes is None else attributes[step])
@@ -176,15 +178,15 @@ class BatchLoader:
             raise InputError("only images can be augmented: take augment none, or no augmentation in the table")
         return images
 
-    def _on_device(self, read: Inputs, start: int, end: int, seed: int) -> Inputs:
+    def _on_device(self, read: Inputs, start: int, end: int, seeds: Tensor | None) -> Inputs:
         """Bring what was read to the device and to the floats that the network takes."""
         if isinstance(read, dict):
             return {name: values.to(self.device, non_blocking=True) for name, values in read.items()}
         values = read.to(self.device, non_blocking=True)
         if values.dtype != torch.uint8:
             return values
-        if isinstance(self.augment, BatchedAugmentation):
-            values = self.augment.batch(values, place_seeds(seed, start, end, self.device))
+        if seeds is not None and isinstance(self.augment, BatchedAugmentation):
+            values = self.augment.batch(values, seeds[start:end])
         return values.float().mul_(self.factor)
 
     def _order(self, epoch: int) -> Tensor:

@@ -98,6 +98,8 @@ def build_fabric(config: TrainingConfig) -> Fabric:
     if config.deterministic and config.device != "cpu" and torch.cuda.is_available():
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
+        # It would fill what is about to be written, one kernel for each new tensor; nothing here reads it before.
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     several = config.devices * config.nodes > 1
     # Every process keeps its own buffers: the methods reduce what must be common, and broadcasting rank 0's
     # would lose what another rank wrote. A frozen biased network leaves parameters without gradients.

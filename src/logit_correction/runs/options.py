@@ -173,6 +173,8 @@ def check_training(config: TrainingConfig) -> TrainingConfig:
             except InputError as error:
                 raise InputError(f"--{name}: {error}") from error
     processes = config.devices * config.nodes
+    if config.compile == "reduce-overhead" and processes > 1:
+        raise InputError("--compile reduce-overhead is for one process: give --compile true with several devices")
     if config.batch_size is not None and config.batch_size % processes:
         raise InputError(f"--batch_size is {config.batch_size}, but must be divisible by the {processes} processes")
     if config.device == "cuda" and not torch.cuda.is_available():

@@ -22,7 +22,12 @@ def prepare(algorithm: Algorithm, config: TrainingConfig, device: torch.device) 
             # In place, so that names in checkpoints stay; a network's halves are called one by one where features
             # are mixed or swapped, and a head is one layer.
             features = getattr(network, "features", None)  # of a user's network it may be anything
-            (features if isinstance(features, torch.nn.Module) else network).compile()
+            if isinstance(features, torch.nn.Module):
+                features.compile(mode=None if config.compile is True else config.compile)
+            else:
+                # Without CUDA graphs, whose results the next pass overwrites: logits are kept for longer, while of
+                # features the head makes logits at once.
+                network.compile()
 
 
 class LayerRandomness:

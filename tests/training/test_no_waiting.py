@@ -1,0 +1,111 @@
+"""Between two steps of an epoch the loop reads no value: a GPU never stands still.
+
+The steps' own part is tested of every method and option in ``tests/methods/test_contract.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from logit_correction.data.augment import CropFlip
+from logit_correction.methods import METHODS
+from logit_correction.methods.erm import ERM
+from logit_correction.types import Batch, Step
+
+from ..conftest import benchmark_script
+from ..waiting import Read, Sent
+
+inside_steps = benchmark_script("gpu_steps").inside_steps
+
+PAPER = {
+    "attributes": {"name": "Online"},
+    "prior": {"name": "Moving", "estimator": "cell"},
+    "mixing": {"name": "GroupMixUp"},
+}
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in METHODS if name not in ("JTT", "LC", "Reweighting")},
+    "JTT": ("JTT", {"up_weight": 2}),
+    "LC, preset paper": ("LC", PAPER),
+    "LC, given attributes": ("LC", {"attributes": {"name": "TrueAttributes"}}),
+    "LC, hidden inputs": ("LC", {"attributes": {"name": "Online", "input_dropout": 0.5}}),
+    "Reweighting": ("Reweighting", {"attributes": {"name": "Online"}}),
+}
+
+
+def reads(trainer: Any, table: Any, method: Any, options: dict[str, Any]) -> tuple[list[str], int]:
+    """Train and return what the loop read inside its steps, and how often it was looked at."""
+    fit = trainer.fit(table, method, options=options, batch_size=8, log_every=10**6, gradient_clip=1.0)
+    read, switched = Read(), [False]
+
+    def switch(on: bool) -> None:
+        if on and not switched[-1]:
+            read.__enter__()
+        elif switched[-1] and not on:
+            read.__exit__(None, None, None)
+        switched.append(on)
+
+    with inside_steps(switch):
+        fit.run()
+    assert fit.progress.total_steps >= 18
+    return read.operations, sum(switched)
+
+
+@pytest.fixture
+def table(make_table: Any) -> Any:
+    """48 rows that are augmented in batches."""
+    return replace(make_table(images=True), augment=CropFlip(padding=1))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_loop_reads_no_value_inside_an_epoch(trainer: Any, table: Any, case: str) -> None:
+    method, options = CASES[case]
+    read, looked = reads(trainer, table, method, options)
+    assert read == [] and looked >= 12  # all of an epoch's six steps but the first and the last
+
+
+class Reading(ERM):
+    """Reads in a step."""
+
+    what = "item"
+
+    def forward(self, batch: Batch, epoch: float) -> Step:
+        step = super().forward(batch, epoch)
+        if self.what == "item":
+            step.loss.item()
+        elif self.what == "mask":
+            batch.inputs[batch.label == 0]
+        else:
+            batch.label.repeat_interleave(batch.label)
+        return step
+
+
+@pytest.mark.parametrize(
+    ("what", "operation"), [("item", "_local_scalar_dense"), ("mask", "index"), ("repeat", "repeat_interleave")]
+)
+def test_a_step_that_reads_would_be_noticed(
+    trainer: Any, table: Any, what: str, operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Reading, "what", what)
+    read, looked = reads(trainer, table, Reading, {})
+    assert sum(operation in name for name in read) >= looked
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda: torch.ones(2).to("meta"),
+        lambda: torch.tensor([1, 2], device="meta"),
+        lambda: torch.empty(2, device="meta").copy_(torch.ones(2)),
+        lambda: torch.empty(2, device="meta")[torch.tensor([0])],
+    ],
+)
+def test_a_copy_to_the_device_would_be_noticed(send: Any) -> None:
+    with Sent("meta") as sent:
+        send()
+        torch.ones(2).to("meta", non_blocking=True) + 1
+        torch.empty(2, device="meta").to(torch.float64)
+    assert len(sent.operations) == 1
