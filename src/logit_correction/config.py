@@ -44,7 +44,9 @@ class TrainingConfig:
         step_factor: Factor of each fall of the step schedule.
         gradient_clip: Largest gradient norm, per network; 0 does not clip.
         selection: Rule by which an epoch's weights are reported and kept: `logit-correction list rules` shows them, a
-            dotted path names one of your own; none reads the test split.
+            dotted path names one of your own; none reads the test split. None takes valid_estimated_group_balanced
+            where the method has settled each row's attribute before it trains and can tell that of other rows, as LC
+            does where it has found a shortcut, and last elsewhere.
         also_select: Further rules to report beside.
         seed: Seed of the weights, the order of the rows and all else that is random in training.
         device: auto, cpu or cuda.
@@ -80,7 +82,7 @@ class TrainingConfig:
     step_every: int = 10_000
     step_factor: float = 0.5
     gradient_clip: float = 0.0
-    selection: str = "last"
+    selection: str | None = None
     also_select: list[str] = field(default_factory=lambda: ["valid_average"])
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"

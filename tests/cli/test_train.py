@@ -175,7 +175,7 @@ def test_selection_by_validation_groups(command: Any, tmp_path: Path) -> None:
     assert report["labels_read"]["valid"] == ["label", "attribute"]
     assert report["labels_read"]["train"] == ["label"]
     metrics = pd.read_csv(run / "metrics.csv").dropna(subset="valid_group_balanced")
-    best = metrics.loc[metrics["valid_group_balanced"].idxmax(), "epoch"]  # the first of equal ones
+    best = metrics.loc[metrics["valid_group_balanced"][::-1].idxmax(), "epoch"]  # the latest of equal ones
     assert report["selection"]["epoch"] == best
     others = {block["rule"]: block for block in report["other_selections"]}
     assert others["last"]["epoch"] == 5 and others["last"]["labels_read"] == []

@@ -16,16 +16,15 @@ from logit_correction.data.table import DataTable
 from logit_correction.evaluation import Predictions
 from logit_correction.runs.trained import TrainedRun
 
-RULES = ["valid_estimated_group_balanced", "valid_estimated_worst_group", "valid_view_agreement"]
+RULES: list[str | None] = ["valid_estimated_group_balanced", "valid_estimated_worst_group", "valid_view_agreement"]
 
 
-def fitted(out: Path, method: str = "LC", rules: list[str] = RULES, **options: Any) -> TrainedRun:
+def fitted(out: Path, method: str = "LC", rules: list[str | None] = RULES, **options: Any) -> TrainedRun:
     attributes = {"name": "Auto", "shortcut": ["column:form_version"]}
     options = options or ({"attributes": attributes} if method == "LC" else {})
     selection, *others = rules
-    training = TrainingConfig(
-        epochs=4, batch_size=64, threads=1, device="cpu", selection=selection, also_select=[*others, "last"]
-    )
+    also = [*(rule for rule in others if rule is not None), "last"]
+    training = TrainingConfig(epochs=4, batch_size=64, threads=1, device="cpu", selection=selection, also_select=also)
     data = ComponentConfig("Planted", {"set": "column", "rows": 800, "minority_ratio": 0.1})
     config = RunConfig(
         data, ComponentConfig(method, options), ComponentConfig("MLP", {"hidden": [16]}), training=training
@@ -83,6 +82,22 @@ def test_where_nothing_can_be_estimated_the_last_epoch_is_taken_and_said(tmp_pat
     run = fitted(tmp_path / "run", attributes="TrueAttributes", rules=["valid_estimated_worst_group"])
     assert run.report["selection"]["epoch"] == 4
     assert any("valid_estimated_worst_group had no estimated groups" in text for text in run.report["warnings"])
+
+
+def test_by_default_the_estimated_groups_choose(run: TrainedRun, tmp_path: Path) -> None:
+    own = fitted(tmp_path / "run", rules=[None])
+    assert own.report["selection"] == run.report["selection"]
+    assert (own / "predictions.parquet").read_bytes() == (run / "predictions.parquet").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"attributes": "TrueAttributes"}, {"attributes": {"name": "Auto", "legitimate": ["column:form_version"]}}],
+)
+def test_by_default_the_last_epoch_is_taken_where_there_are_none(options: dict[str, Any], tmp_path: Path) -> None:
+    run = fitted(tmp_path / "run", rules=[None], **options)
+    assert run.report["selection"] == {"rule": "last", "epoch": 4, "split": None, "labels_read": []}
+    assert not any("selection rule" in text for text in run.report["warnings"])
 
 
 def test_rules_that_read_attributes_have_them_in_the_file(tmp_path: Path) -> None:

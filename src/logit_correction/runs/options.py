@@ -166,7 +166,7 @@ def check_training(config: TrainingConfig) -> TrainingConfig:
             raise InputError(f"--{name} is {getattr(config, name)}, but must be positive")
     if not 0 <= config.sgd_momentum < 1:
         raise InputError(f"--sgd_momentum is {config.sgd_momentum}, but must lie in [0, 1)")
-    for name, rules in (("selection", [config.selection]), ("also_select", config.also_select)):
+    for name, rules in (("selection", [config.selection or "last"]), ("also_select", config.also_select)):
         for rule in rules:
             try:
                 rule_of(rule)

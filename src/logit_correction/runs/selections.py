@@ -15,6 +15,13 @@ from logit_correction.training.fit import Fit
 from logit_correction.training.selection import clone_state, rule_of
 
 
+def take_last_if_unanswered(fit: Fit) -> None:
+    """Report the last epoch where nobody has chosen a rule and the default one had no estimated groups to go by."""
+    first, *others = fit.rules
+    if fit.config.selection is None and first not in fit.progress.best:
+        fit.rules = list(dict.fromkeys(["last", *others]))
+
+
 def unanswered(fit: Fit) -> list[str]:
     """Tell of rules that had no estimated groups to go by."""
     return [

@@ -25,7 +25,7 @@ from logit_correction.runs.parts import complete, complete_parts
 from logit_correction.runs.write import write_run
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
-from logit_correction.training.selection import check_estimates
+from logit_correction.training.selection import check_estimates, rules_of
 from logit_correction.training.watch import check_watch
 from logit_correction.types import TrainingRows
 
@@ -127,7 +127,7 @@ def prepare(config: RunConfig, display: Display | None, splits: Sequence[str] = 
     Raises:
         InputError: Something given is wrong.
     """
-    rules = [config.training.selection, *config.training.also_select]
+    rules = rules_of(config.training)
     check_loggers(config.training)
     table = build_table(build_source(config), rules, splits)
     if config.encoder is not None:
@@ -224,5 +224,5 @@ def _needed_bytes(built: Built) -> int:
     values = built.algorithm.state_dict().values()
     state = sum(value.numel() * value.element_size() for value in values if hasattr(value, "numel"))
     predictions = 8 * len(built.table.label_names) * len(built.table.split["test"])
-    rules = {built.config.training.selection, *built.config.training.also_select}
+    rules = rules_of(built.config.training, built.algorithm)
     return 2 * state * (3 + len(rules)) + predictions + 16 * 2**20

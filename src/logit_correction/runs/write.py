@@ -12,7 +12,12 @@ from logit_correction.config import RunConfig
 from logit_correction.runs import folder as files
 from logit_correction.runs import summary
 from logit_correction.runs.minority import describe_minority, warn_of_minority
-from logit_correction.runs.selections import evaluate_selections, unanswered, validation_predictions
+from logit_correction.runs.selections import (
+    evaluate_selections,
+    take_last_if_unanswered,
+    unanswered,
+    validation_predictions,
+)
 from logit_correction.runs.watch_groups import describe_reference
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import Fit
@@ -26,6 +31,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> dict[str, Any]:
         The content of ``report.json``.
     """
     started = time.monotonic()
+    take_last_if_unanswered(fit)
     algorithm, table, rules = fit.algorithm, fit.table, fit.rules
     minority = describe_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
     warnings = [
@@ -54,7 +60,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> dict[str, Any]:
         "epochs_per_stage": fit.record.epochs_per_stage(),
         "steps": fit.progress.total_steps,
         "training": {k: v for k, v in vars(training).items() if k not in ("seed", "epochs")},
-        **blocks[training.selection],
+        **blocks[rules[0]],
         "other_selections": [blocks[rule]["selection"] | {"test": blocks[rule]["test"]} for rule in rules[1:]],
         "labels_read": summary.labels_read(algorithm, table, rules),
         "watched_labels_read": labels_watched(training.watch, table),

@@ -16,7 +16,7 @@ from logit_correction.evaluation.predict import collect, evaluating
 from logit_correction.methods.base import Algorithm
 from logit_correction.training.estimates import estimate_split
 from logit_correction.training.rules.base import ValidationRows
-from logit_correction.training.selection import scored, validation_groups
+from logit_correction.training.selection import rules_of, scored, validation_groups
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -48,7 +48,7 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         """Find the selection rules, and the groups that they need."""
-        self.rules = list(dict.fromkeys([self.config.selection, *self.config.also_select]))
+        self.rules = rules_of(self.config, self.algorithm)
         self.scored, self.valid_groups = scored(self.rules), validation_groups(self.table, self.rules)
         self.valid = self.loader("valid")
         self._valid_estimate: EstimatedAttributes | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from logit_correction.config import TrainingConfig
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.functional import group_membership
@@ -14,6 +15,10 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.registry import resolve
 from logit_correction.training.rules import RULES
 from logit_correction.training.rules.base import SelectionRule
+
+#: What chooses where nobody says, for methods whose estimator settles each row's attribute; for others it is ``last``.
+#: ``docs/evaluation.md`` has the regret of both.
+DEFAULT = "valid_estimated_group_balanced"
 
 #: Rules whose scores are recorded after each epoch though nobody selects by them, and those beside, of groups.
 RECORDED, RECORDED_BY_GROUP = ("valid_average", "valid_worst_class"), ("valid_group_balanced", "valid_worst_group")
@@ -26,6 +31,18 @@ def rule_of(name: str) -> SelectionRule:
         InputError: If there is none, or it is something else.
     """
     return resolve("selection rule", name, RULES, SelectionRule)()
+
+
+def rules_of(config: TrainingConfig, algorithm: Algorithm | None = None) -> list[str]:
+    """Return the rules of a run, the one to report first.
+
+    Args:
+        config: Options of the loop.
+        algorithm: The method, as far as it is known.
+    """
+    estimator = None if algorithm is None else algorithm.attributes
+    estimates = estimator is not None and estimator.settled and not estimator.abstained
+    return list(dict.fromkeys([config.selection or (DEFAULT if estimates else "last"), *config.also_select]))
 
 
 def reads_attributes(rules: Sequence[str]) -> bool:

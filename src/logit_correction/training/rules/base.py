@@ -50,7 +50,7 @@ class ValidationRows:
 
 
 class SelectionRule(ABC):
-    """A score by which the best of several epochs, or runs, is taken; the first of equal ones.
+    """A score by which the best of several epochs, or runs, is taken; of equal epochs the latest.
 
     Attributes:
         reads: Which labels of the validation rows it reads.
