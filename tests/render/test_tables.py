@@ -47,7 +47,7 @@ def test_other_selections_follow_their_run() -> None:
     assert len(comparison_table(reports)) == 2
     table = comparison_table(reports, other_selections=True)
     assert table["epochs"].tolist() == [30, 7, 30]
-    assert table["selection"].tolist() == ["last", "valid worst group (reads label and attribute)", "last"]
+    assert table["selection"].tolist() == ["last", "valid worst group (reads attribute)", "last"]
     assert table["average"].tolist() == [0.9, 0.8, 0.9]
 
 

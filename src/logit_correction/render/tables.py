@@ -125,13 +125,13 @@ def _as_html(frame: pd.DataFrame) -> str:
 
 
 def describe_selection(selection: dict[str, Any]) -> str:
-    """Return how a checkpoint was chosen, and which validation labels that took.
+    """Return how a checkpoint was chosen, and what it took beyond the labels of the validation rows.
 
     >>> describe_selection({"rule": "valid_worst_group", "labels_read": ["label", "attribute"]})
-    'valid worst group (reads label and attribute)'
+    'valid worst group (reads attribute)'
     """
     text = format_name(selection.get("rule", "last"))
-    read = selection.get("labels_read") or []
+    read = [name for name in selection.get("labels_read") or [] if name != "label"]
     return f"{text} (reads {format_list(read)})" if read else text
 
 
