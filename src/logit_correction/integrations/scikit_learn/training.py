@@ -162,7 +162,7 @@ def train(config: RunConfig, display: Display, start: Mapping[str, Any] | None =
             fit.run()
     except Interrupted as error:
         raise KeyboardInterrupt from error
-    best = fit.progress.best.get(config.training.selection)
+    best = fit.progress.best.get(fit.rules[0])
     if best is not None:
         algorithm.load_state_dict(best.state)
     algorithm.eval()
