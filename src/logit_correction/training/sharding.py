@@ -64,7 +64,7 @@ def shard(algorithm: Algorithm, mesh: DeviceMesh) -> Algorithm:
         if not all(isinstance(weight, DTensor) for weight in trained):
             raise InputError(
                 f"--strategy fsdp: {type(algorithm).__name__.removeprefix('FSDP')} builds networks between its stages, "
-                "which no process would share: take --strategy ddp"
+                "whose gradients the processes would not share: take --strategy ddp"
             )
         return algorithm
     layers = [layer for module in algorithm.modules() if isinstance(module, _CONTAINERS) for layer in module.children()]
