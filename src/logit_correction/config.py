@@ -20,7 +20,6 @@ EXAMPLES = {"data": "Digits", "method": "LC", "network": "MLP", "biased_network"
 
 Optimizer = Literal["adam", "adamw", "sgd"]
 Schedule = Literal["cosine", "step", "none"]
-Strategy = Literal["ddp", "fsdp"]
 Watch = Literal["test", "train_margins"]
 Compilation = Literal["reduce-overhead"]
 
@@ -91,7 +90,7 @@ class TrainingConfig:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     devices: int = 1
     nodes: int = 1
-    strategy: Strategy = "ddp"
+    strategy: Literal["ddp", "fsdp"] = "ddp"
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
     channels_last: bool = True
     compile: bool | Compilation = False

@@ -92,7 +92,7 @@ def test_config_from_a_mapping_refuses(flat: dict[str, Any], expected: str) -> N
         ({"tensorboard": "maybe"}, "--tensorboard is 'maybe', but must be true or false"),
         ({"strategy": "fdsp"}, "--strategy is 'fdsp', but must be one of ddp, fsdp"),
         ({"strategy": "fsdp"}, "--strategy fsdp needs several processes, and there is one: give --devices 2, or take"),
-        ({"strategy": "fsdp", "devices": 2, "compile": True}, "--compile true does not go with --strategy fsdp"),
+        ({"strategy": "fsdp", "devices": 2, "compile": True}, "--compile does not go with --strategy fsdp"),
     ],
 )
 def test_training_options_are_checked(options: dict[str, Any], expected: str) -> None:

@@ -167,7 +167,8 @@ def words(out: Path, devices: int, method: str, *options: str) -> list[str]:
     parts = ["train", "--data", "own_module.Source", "--method", f"own_module.{method}", "--out", str(out / "run")]
     sizes = ["--devices", str(devices), "--batch_size", "16", "--epochs", "3", "--learning_rate", "1e-2"]
     given = [word for word in options if devices > 1 or word not in FSDP]
-    return [*parts, "--device", "cpu", *sizes, *network, *given]
+    # What each process ended with is compared with the checkpoint, so the last epoch is taken.
+    return [*parts, "--device", "cpu", "--selection", "last", *sizes, *network, *given]
 
 
 def surroundings(folder: Path, **more: str) -> dict[str, str]:

@@ -180,7 +180,7 @@ def check_training(config: TrainingConfig) -> TrainingConfig:
     if config.strategy == "fsdp" and processes == 1:
         raise InputError("--strategy fsdp needs several processes, and there is one: give --devices 2, or take ddp")
     if config.strategy == "fsdp" and config.compile:
-        raise InputError("--compile true does not go with --strategy fsdp: leave one of them out")
+        raise InputError("--compile does not go with --strategy fsdp: leave one of them out")
     if config.device == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: torch sees no CUDA device here; take --device cpu or auto")
     if config.device == "cuda" and config.devices > torch.cuda.device_count():
