@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,9 +21,13 @@ def progress() -> Progress:
     return Progress(1, 2, 3, 40, plan, best, 1.5, ["be careful"])
 
 
+def save(path: Path, saved: Progress, **parts: Any) -> None:
+    checkpoint.write(path, checkpoint.content(saved, **parts))
+
+
 def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     path, saved = tmp_path / "resume.pt", progress()
-    checkpoint.save(path, saved, algorithm={"weight": torch.eye(2)}, record={"rows": [{"step": 1, "loss": 0.5}]})
+    save(path, saved, algorithm={"weight": torch.eye(2)}, record={"rows": [{"step": 1, "loss": 0.5}]})
     loaded, parts = checkpoint.load(path)
     assert (loaded.stage, loaded.epoch, loaded.step, loaded.total_steps) == (1, 2, 3, 40)
     assert loaded.seconds == 1.5 and loaded.warnings == ["be careful"]
@@ -36,21 +41,21 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
 
 
 def test_a_run_that_has_not_begun_has_no_plan(tmp_path: Path) -> None:
-    checkpoint.save(tmp_path / "resume.pt", Progress())
+    save(tmp_path / "resume.pt", Progress())
     assert checkpoint.load(tmp_path / "resume.pt")[0] == Progress()
 
 
 def test_saving_changes_nothing_and_leaves_one_file(tmp_path: Path) -> None:
     saved = progress()
     for _ in range(2):
-        checkpoint.save(tmp_path / "resume.pt", saved)
+        save(tmp_path / "resume.pt", saved)
     assert isinstance(saved.plan, Stage) and isinstance(saved.best["valid_average"], Selected)
     assert [path.name for path in tmp_path.iterdir()] == ["resume.pt"]
 
 
 def test_the_old_checkpoint_stays_if_writing_fails(tmp_path: Path) -> None:
     path = tmp_path / "resume.pt"
-    checkpoint.save(path, progress())
+    save(path, progress())
     before = path.read_bytes()
 
     class Unwritable:
@@ -58,7 +63,7 @@ def test_the_old_checkpoint_stays_if_writing_fails(tmp_path: Path) -> None:
             raise OSError("No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        checkpoint.save(path, progress(), algorithm={"weight": torch.ones(1000), "bad": Unwritable()})
+        save(path, progress(), algorithm={"weight": torch.ones(1000), "bad": Unwritable()})
     assert path.read_bytes() == before and [entry.name for entry in tmp_path.iterdir()] == ["resume.pt"]
 
 
@@ -70,7 +75,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [0, 10, -100])
 def test_a_damaged_file_is_named(tmp_path: Path, size: int) -> None:
     path = tmp_path / "resume.pt"
-    checkpoint.save(path, progress())
+    save(path, progress())
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(InputError, match=r"resume\.pt is damaged"):
         checkpoint.load(path)
@@ -79,7 +84,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, size: int) -> None:
 @pytest.mark.parametrize("offset", range(0, 4096, 509))
 def test_one_flipped_bit_of_a_weight_is_seen(tmp_path: Path, offset: int) -> None:
     path = tmp_path / "resume.pt"
-    checkpoint.save(path, Progress(), algorithm={"weight": torch.full((32, 32), 0.1)})
+    save(path, Progress(), algorithm={"weight": torch.full((32, 32), 0.1)})
     content = bytearray(path.read_bytes())
     content[content.index(torch.full((32,), 0.1).numpy().tobytes()) + offset] ^= 0x40
     path.write_bytes(content)
@@ -119,7 +124,7 @@ def test_code_in_a_file_is_not_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", [{"plan": {"length": 3}}, {"best": {"last": {"score": 1.0}}}, {"unheard": 1}])
 def test_progress_of_another_version_is_refused(change: dict[str, object], tmp_path: Path) -> None:
     path = tmp_path / "resume.pt"
-    checkpoint.save(path, Progress())
+    save(path, Progress())
     content = checkpoint.read(path)
     content["progress"] |= change
     checkpoint.write(path, content)

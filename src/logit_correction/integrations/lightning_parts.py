@@ -20,6 +20,7 @@ OTHERS = {
     "device": "Trainer(accelerator=...)",
     "devices": "Trainer(devices=1)",
     "nodes": "Trainer(num_nodes=1)",
+    "strategy": "Trainer(devices=1)",
     "precision": "Trainer(precision=...)",
     "gradient_clip": "Trainer(gradient_clip_val=...), which clips each network by itself",
     "deterministic": "Trainer(deterministic=...)",

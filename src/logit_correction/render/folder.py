@@ -20,7 +20,7 @@ from logit_correction.types import InputError
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
 _NOT_THE_METHOD = {"also_select", "deterministic", "device", "devices", "log_every", "nodes"}
-_NOT_THE_METHOD |= {"logger", "selection", "tensorboard", "threads", "watch"}
+_NOT_THE_METHOD |= {"logger", "selection", "strategy", "tensorboard", "threads", "watch"}
 
 #: Options of a data source that change the draw or the place of the files, not what the data is.
 _NOT_THE_TASK = {"seed", "root", "download"}

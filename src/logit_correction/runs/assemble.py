@@ -16,6 +16,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.runs.networks import factory
 from logit_correction.runs.parts import checked
 from logit_correction.training.selection import reads_attributes
+from logit_correction.training.sharding import shard
 from logit_correction.types import DataInfo, InputError, NetworkFactory
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def build_fabric(config: TrainingConfig) -> Fabric:
     import warnings
 
     from lightning_fabric import Fabric
-    from lightning_fabric.strategies import DDPStrategy
+    from lightning_fabric.strategies import DDPStrategy, ModelParallelStrategy
 
     if config.threads:
         torch.set_num_threads(config.threads)
@@ -100,10 +101,14 @@ def build_fabric(config: TrainingConfig) -> Fabric:
         torch.use_deterministic_algorithms(True, warn_only=True)
         # It would fill what is about to be written, one kernel for each new tensor; nothing here reads it before.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    several = config.devices * config.nodes > 1
-    # Every process keeps its own buffers: the methods reduce what must be common, and broadcasting rank 0's
-    # would lose what another rank wrote. A frozen biased network leaves parameters without gradients.
-    strategy: Any = DDPStrategy(broadcast_buffers=False, find_unused_parameters=True) if several else "auto"
+    processes = config.devices * config.nodes
+    strategy: Any = "auto"
+    if config.strategy == "fsdp":
+        strategy = ModelParallelStrategy(shard, data_parallel_size=processes, tensor_parallel_size=1)
+    elif processes > 1:
+        # Every process keeps its own buffers: the methods reduce what must be common, and broadcasting rank 0's
+        # would lose what another rank wrote. A frozen biased network leaves parameters without gradients.
+        strategy = DDPStrategy(broadcast_buffers=False, find_unused_parameters=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fabric = Fabric(

@@ -21,14 +21,17 @@ from logit_correction.runs.selections import (
 from logit_correction.runs.watch_groups import describe_reference
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import Fit
+from logit_correction.training.sharding import whole
 from logit_correction.training.watch import labels_watched
 
 
 def write_run(fit: Fit, config: RunConfig, out: Path) -> dict[str, Any]:
     """Evaluate what was trained and write the folder; the report comes last, so a finished run has it all.
 
+    Of processes that share the weights all evaluate, and the first one writes.
+
     Returns:
-        The content of ``report.json``.
+        The content of ``report.json``; in other processes than the first one nothing.
     """
     started = time.monotonic()
     take_last_if_unanswered(fit)
@@ -42,12 +45,17 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> dict[str, Any]:
     warnings += unanswered(fit)
     prior = summary.describe_prior(algorithm, table)
     blocks, test_rows = evaluate_selections(fit)
+    validation = validation_predictions(fit)
+    predicted = torch.from_numpy(validation.prediction)
+    predicted_groups = describe_reference(algorithm, predicted, table.view_inputs("valid"))
+    state = whole(algorithm, algorithm.state_dict(), fit.fabric.is_global_zero)
+    if not fit.fabric.is_global_zero:
+        return {}
     files.write_text(out / files.CONFIG, config.to_yaml())
     fit.record.write(out / files.METRICS)
     test_rows.save(out / files.PREDICTIONS)
-    validation = validation_predictions(fit)
     validation.save(out / files.VALIDATION)
-    checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": algorithm.state_dict()})
+    checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": state})
     training = config.training
     report = {
         "method": config.method.name,
@@ -68,9 +76,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> dict[str, Any]:
         "attributes": None if algorithm.attributes is None else algorithm.attributes.describe(),
         "evidence": None if algorithm.attributes is None else algorithm.attributes.evidence,
         "estimated_minority": minority,
-        "predicted_groups": describe_reference(
-            algorithm, torch.from_numpy(validation.prediction), table.view_inputs("valid")
-        ),
+        "predicted_groups": predicted_groups,
         "diagnostics_labels_read": {"train": ["label", "attribute"] if table.has_attributes("train") else ["label"]},
         "warnings": warnings,
         "environment": summary.environment(fit.fabric.device),

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from logit_correction.files import plain, replacing
 from logit_correction.training.selection import Selected
+from logit_correction.training.sharding import count_not_finite
 from logit_correction.types import InputError, Stage, TrainingError
 
 FORMAT = 1
@@ -51,7 +52,7 @@ def check_finite(weights: Iterable[Tensor], step: int) -> None:
     Raises:
         TrainingError: Otherwise.
     """
-    if not all(bool(torch.isfinite(weight).all()) for weight in weights):
+    if count_not_finite(weights):
         raise TrainingError(
             f"the weights are not finite after step {step}: lower --learning_rate, or set --gradient_clip 1; the last "
             "checkpoint before it was kept"
@@ -77,13 +78,13 @@ def shallow(instance: Any) -> dict[str, Any]:
     return {name: getattr(instance, name) for name in instance.__dataclass_fields__}
 
 
-def save(path: Path, progress: Progress, **parts: Any) -> None:
-    """Write a checkpoint; the old one stays until the new one is complete."""
-    write(path, {"format": FORMAT, "progress": plain_progress(progress), **parts})
+def content(progress: Progress, **parts: Any) -> dict[str, Any]:
+    """Return what a checkpoint to resume from holds."""
+    return {"format": FORMAT, "progress": plain_progress(progress), **parts}
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
-    """Write tensors and plain values."""
+    """Write tensors and plain values; an older file stays until the new one is complete."""
     with replacing(path) as temporary, temporary.open("wb") as file:  # of a path torch does not tell why it failed
         try:
             torch.save(content, file)
@@ -118,7 +119,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def load(path: Path) -> tuple[Progress, dict[str, Any]]:
-    """Read what ``save`` wrote: the progress, and the other parts.
+    """Read a checkpoint to resume from: the progress, and the other parts.
 
     Raises:
         InputError: The file is missing or damaged, or of another version.

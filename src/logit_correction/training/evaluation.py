@@ -17,6 +17,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.training.estimates import estimate_split
 from logit_correction.training.rules.base import ValidationRows
 from logit_correction.training.selection import rules_of, scored, validation_groups
+from logit_correction.training.sharding import gathered
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -76,4 +77,4 @@ class Evaluation:
         """Apply ``function`` to every batch of ``split`` in evaluation mode."""
         loader = self.valid if split == "valid" else self.loader(split)
         with evaluating(self.algorithm), self.fabric.autocast():
-            return collect(function, loader.epoch())
+            return collect(gathered(self.algorithm, function), loader.epoch())

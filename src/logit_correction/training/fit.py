@@ -21,6 +21,7 @@ from logit_correction.training.networks import LayerRandomness, prepare
 from logit_correction.training.optim import clear_gradients, clip_gradients, make_optimizer, set_learning_rates
 from logit_correction.training.record import Record
 from logit_correction.training.selection import update_best
+from logit_correction.training.sharding import gathered, is_sharded, load_optimizer, whole
 from logit_correction.training.watch import watched
 from logit_correction.types import InputError
 
@@ -48,7 +49,11 @@ class Fit(Evaluation):
         super().__post_init__()
         self.epochs, self.batch_size = self.config.epochs, self.config.batch_size
         self.progress, self.record = Progress(), Record(self.loggers)
-        prepare(self.algorithm, self.config, self.fabric.device)
+        self._title = type(self.algorithm).__name__
+        if self.config.strategy == "fsdp":
+            self.fabric.strategy.setup_module(self.algorithm)  # brings the parts alone to the device
+        else:
+            prepare(self.algorithm, self.config, self.fabric.device)
         self._layers = LayerRandomness(self.config.seed, self.fabric.global_rank, self.fabric.device)
         self._cuda = [self.fabric.device] if self.fabric.device.type == "cuda" else []
         self._saved_at = time.monotonic()
@@ -102,7 +107,7 @@ class Fit(Evaluation):
                 self._begin_stage(0, None)
 
     def _begin_stage(self, stage: int, outputs: Tensor | None) -> None:
-        self.progress.plan = self.algorithm.begin_stage(stage, outputs)
+        self.progress.plan = gathered(self.algorithm, self.algorithm.begin_stage)(stage, outputs)
         self.progress.stage, self.progress.epoch, self.progress.step = stage, 0, 0
 
     def _run_stage(self, request: StopRequest, optimizer_state: dict[str, Any] | None) -> None:
@@ -122,15 +127,14 @@ class Fit(Evaluation):
             rank=self.fabric.global_rank,
             world_size=self.fabric.world_size,
         )
-        groups = self.algorithm.parameter_groups()
-        optimizer = make_optimizer(groups, config, plan.learning_rate or config.learning_rate)
-        if optimizer_state is not None:
-            optimizer.load_state_dict(optimizer_state)
         # The strategy's module alone, DistributedDataParallel or none: what fabric.setup puts around it walks
         # through every batch and hooks every loss, which costs more than all the rest of the loop.
         module = self.fabric.strategy.setup_module(self.algorithm)
-        epochs = plan.epochs or self.epochs
-        title = type(self.algorithm).__name__
+        groups = self.algorithm.parameter_groups()
+        optimizer = make_optimizer(groups, config, plan.learning_rate or config.learning_rate)
+        if optimizer_state is not None:
+            load_optimizer(optimizer, optimizer_state)
+        epochs, title = plan.epochs or self.epochs, self._title
         if self.algorithm.num_stages > 1:
             title += f", stage {progress.stage + 1} of {self.algorithm.num_stages}"
         self.display.start(title, epochs * len(loader), progress.epoch * len(loader) + progress.step)
@@ -187,6 +191,8 @@ class Fit(Evaluation):
         if len(self.table.split["valid"]):
             rows = self.validation_rows()
             scores = {name: rule.score(rows) for name, rule in self.scored.items()}
+        if self.fabric.world_size > 1:  # running statistics are each process's own, the epoch to keep is common
+            scores = self.fabric.broadcast(scores)
         known = {name: score for name, score in scores.items() if score is not None}
         row = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch, **known}
         row |= watched(self.config.watch, self.table, self.predict)  # never offered: nothing is chosen by it
@@ -214,13 +220,16 @@ class Fit(Evaluation):
         """
         self.record.check(self.progress.total_steps)
         checkpoint.check_finite(self.algorithm.parameters(), self.progress.total_steps)
-        if self.fabric.is_global_zero and self.checkpoint_path is not None:
-            checkpoint.save(
-                self.checkpoint_path,
+        first = self.fabric.is_global_zero
+        if self.checkpoint_path is not None and (first or is_sharded(self.algorithm)):
+            content = checkpoint.content(
                 self.progress,
                 algorithm=self.algorithm.state_dict(),
                 optimizer=optimizer.state_dict(),
                 record=self.record.state(),
             )
+            content = whole(self.algorithm, content, first)
+            if first:
+                checkpoint.write(self.checkpoint_path, content)
         self._saved_at = time.monotonic()
         self.fabric.barrier()
