@@ -43,7 +43,8 @@ def own(name: str, epochs: int, seed: int) -> dict[str, float]:
         "timm": {"method": unmixed, "shortcut": ["colour"], "network": {"name": "Timm", "model": "test_resnet"}},
         "bert": {"method": unmixed, "shortcut": ["word"]},
     }
-    options = parts[name] | {"epochs": epochs, "batch_size": 32, "seed": seed, "threads": 1, "page": False, "selection": "last"}
+    options = parts[name] | {"epochs": epochs, "batch_size": 32, "seed": seed, "threads": 1, "page": False}
+    options["selection"] = "last"  # as the examples
     with tempfile.TemporaryDirectory() as folder:
         data: Any = "Digits"
         if name == "bert":
