@@ -70,7 +70,7 @@ def test_train_split_agrees_with_the_counts_of_the_report(command: Any, finished
 
 def test_selected_weights_are_those_of_the_checkpoint(command: Any, tmp_path: Path) -> None:
     words = ("--data", "my_parts.Points", "--method", "ERM", "--network", "my_parts.Narrow", "--threads", "1")
-    rules = ("--selection", "valid_average", "--also_select", "[last]", "--learning_rate", "0.3")
+    rules = ("--selection", "valid_average", "--also_select", "[last]", "--learning_rate", "2")
     run = tmp_path / "run"
     assert command("train", *words, *rules, "--epochs", "6", "--out", run).status == 0
     report = json.loads((run / "report.json").read_text())

@@ -179,7 +179,7 @@ def test_selection_by_validation_groups(command: Any, tmp_path: Path) -> None:
     assert report["selection"]["epoch"] == best
     others = {block["rule"]: block for block in report["other_selections"]}
     assert others["last"]["epoch"] == 5 and others["last"]["labels_read"] == []
-    worst = metrics.loc[metrics["valid_worst_class"].idxmax(), "epoch"]
+    worst = metrics.loc[metrics["valid_worst_class"][::-1].idxmax(), "epoch"]
     assert others["valid_worst_class"]["epoch"] == worst
     assert others["valid_worst_class"]["labels_read"] == ["label"]
 
