@@ -60,4 +60,4 @@ def validation_predictions(fit: Fit) -> Predictions:
     table = fit.table
     if fit.valid_groups is None:
         table = replace(table, attribute=torch.full_like(table.attribute, UNKNOWN), scoring=None)
-    return summary.predictions_of(table, "valid", fit.predict("valid"), estimate_split(fit.algorithm, table, "valid"))
+    return summary.predictions_of(table, "valid", fit.predict("valid"), fit.estimate_valid())

@@ -60,13 +60,18 @@ class Evaluation:
 
     def validation_rows(self) -> ValidationRows:
         """Return what the rules may look at of the validation rows, as the method stands."""
-        estimate = self._valid_estimate
-        if estimate is None and any(rule.needs_estimate for rule in self.scored.values()):
-            estimate = estimate_split(self.algorithm, self.table, "valid")
-            if self.algorithm.attributes is not None and self.algorithm.attributes.settled:
-                self._valid_estimate = estimate
+        estimate = self.estimate_valid() if any(rule.needs_estimate for rule in self.scored.values()) else None
         label, num_labels = self.table.label[self.table.split["valid"]], self.table.info.num_labels
         return ValidationRows(self.predict("valid").argmax(1), label, num_labels, self.valid_groups, estimate)
+
+    def estimate_valid(self) -> EstimatedAttributes | None:
+        """Return the estimated attributes of the validation rows; settled ones are found once."""
+        if self._valid_estimate is not None:
+            return self._valid_estimate
+        estimate = estimate_split(self.algorithm, self.table, "valid")
+        if self.algorithm.attributes is not None and self.algorithm.attributes.settled:
+            self._valid_estimate = estimate
+        return estimate
 
     def predict(self, split: str, predict: Any = None) -> Tensor:
         """Return the logits (n, L) of all rows of ``split`` in evaluation mode, on the CPU."""
