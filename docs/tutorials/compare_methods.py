@@ -72,7 +72,7 @@ pivot = last.pivot_table(index=["column", "seed"], columns="row", values="group_
 # %% [markdown]
 # ## Which epoch?
 #
-# The default judges the last epoch. `valid_average` stands beside it: the epoch of the best accuracy on validation rows which are as biased as
+# A grid judges the last epoch unless it says otherwise. `valid_average` stands beside it: the epoch of the best accuracy on validation rows which are as biased as
 # training. It often prefers the epoch that leans most on the shortcut. No rule reads the test split.
 
 # %%
