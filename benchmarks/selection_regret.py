@@ -88,15 +88,17 @@ def regrets(runs: Sequence[RunFolder], metric: str) -> pd.DataFrame:
     """Return one row for each choice and rule: the data, what is chosen between, the rule, its regret as a fraction."""
     found = []
     for comparison in compare(list(runs)):
+        # Without the options that its data source does not have.
+        title = ", ".join(part for part in comparison.title.split(", ") if not part.endswith("–"))
         members = [run for series in comparison.series for run in series.runs if run.test.get(metric) is not None]
         sets: dict[tuple[object, object], list[RunFolder]] = {}
         for run in members:
             data_seed = (run.report["data"].get("options") or {}).get("seed")
             sets.setdefault((data_seed, run.report.get("seed")), []).append(run)
-            found += [(comparison.title, "epoch", *one) for one in over_epochs(run, metric)]
+            found += [(title, "epoch", *one) for one in over_epochs(run, metric)]
         for same in sets.values():
             kept = [run for run in same if (run.path / "validation.parquet").is_file()]
-            found += [(comparison.title, "run", *one) for one in over_runs(kept, metric)]
+            found += [(title, "run", *one) for one in over_runs(kept, metric)]
     return pd.DataFrame(found, columns=list(COLUMNS))
 
 
