@@ -22,6 +22,9 @@ def test_another_process_has_ended_and_this_one_has_time_to_say_so(monkeypatch: 
     started = time.monotonic()
     observer.start()
     distributed.delay_kill()
+    once = vars(observer)["_terminate_all"]
+    distributed.delay_kill()  # as a second training of the process does
+    assert vars(observer)["_terminate_all"] is once
     observer.join(timeout=30)
     ended.wait()
     assert len(killed) == 1 and killed[0] - started >= 0.7

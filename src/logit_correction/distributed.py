@@ -31,11 +31,13 @@ def lost_process(error: RuntimeError) -> str | None:
 def delay_kill() -> None:
     """Let Lightning kill this process only ``GRACE`` seconds after it has seen another one end.
 
-    It looks every five seconds and kills at once, which may come before this process has told what to do.
+    It looks every five seconds and kills at once, which may come before this process has told what to do. Asked for
+    again, by a second training of the same process, nothing more is waited for.
     """
     for thread in threading.enumerate():
         kill = getattr(thread, "_terminate_all", None)
-        if thread.name == "child-process-observer" and kill is not None:
+        own = "_terminate_all" in vars(thread)  # it waits already
+        if thread.name == "child-process-observer" and kill is not None and not own:
             vars(thread)["_terminate_all"] = partial(_wait_and_call, kill)
 
 
