@@ -103,3 +103,14 @@ def test_by_default_the_last_epoch_is_taken_where_there_are_none(options: dict[s
 def test_rules_that_read_attributes_have_them_in_the_file(tmp_path: Path) -> None:
     run = fitted(tmp_path / "run", "ERM", rules=["valid_worst_group"])
     assert Predictions.load(run / "validation.parquet").attribute is not None
+
+
+def test_where_settled_estimates_tell_nothing_of_other_rows_they_are_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(
+        "logit_correction.training.evaluation.estimate_split", lambda _, table, split: asked.append(split)
+    )
+    fitted(tmp_path / "run", rules=[None], attributes="TrueAttributes")
+    assert asked == ["valid"]

@@ -52,7 +52,7 @@ class Evaluation:
         self.rules = rules_of(self.config, self.algorithm)
         self.scored, self.valid_groups = scored(self.rules), validation_groups(self.table, self.rules)
         self.valid = self.loader("valid")
-        self._valid_estimate: EstimatedAttributes | None = None
+        self._valid_estimate: tuple[EstimatedAttributes | None] | None = None  # None: nobody has asked yet
 
     def loader(self, split: str, **options: Any) -> BatchLoader:
         """Return a loader of all rows of ``split`` in order, for evaluation: without attributes."""
@@ -67,10 +67,11 @@ class Evaluation:
     def estimate_valid(self) -> EstimatedAttributes | None:
         """Return the estimated attributes of the validation rows; settled ones are found once."""
         if self._valid_estimate is not None:
-            return self._valid_estimate
-        estimate = estimate_split(self.algorithm, self.table, "valid")
-        if self.algorithm.attributes is not None and self.algorithm.attributes.settled:
-            self._valid_estimate = estimate
+            return self._valid_estimate[0]
+        estimate, estimator = estimate_split(self.algorithm, self.table, "valid"), self.algorithm.attributes
+        # That there is none is found once as well, since to look takes every form of the rows.
+        if estimator is not None and estimator.settled and not self.algorithm.in_pretraining:
+            self._valid_estimate = (estimate,)
         return estimate
 
     def predict(self, split: str, predict: Any = None) -> Tensor:
