@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from logit_correction.config import RunConfig
+from logit_correction.evaluation.predictions import Predictions
 from logit_correction.runs import folder as files
 from logit_correction.runs import summary
 from logit_correction.runs.minority import describe_minority, warn_of_minority
@@ -34,6 +35,27 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> dict[str, Any]:
         The content of ``report.json``; in other processes than the first one nothing.
     """
     started = time.monotonic()
+    found, test_rows, validation = _evaluate(fit)
+    first = fit.fabric.is_global_zero
+    state = whole(fit.algorithm, fit.algorithm.state_dict(), first)
+    if not first:
+        return {}
+    files.write_text(out / files.CONFIG, config.to_yaml())
+    fit.record.write(out / files.METRICS)
+    test_rows.save(out / files.PREDICTIONS)
+    validation.save(out / files.VALIDATION)
+    checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": state})
+    seconds = {"train": fit.progress.seconds, "evaluate": time.monotonic() - started}
+    report = {**_describe(fit, config), **found, "seconds": seconds}
+    files.write_json(out / files.REPORT, report)
+    return report
+
+
+def _evaluate(fit: Fit) -> tuple[dict[str, Any], Predictions, Predictions]:
+    """Return the entries of the report that take predictions, and those of the test and the validation rows.
+
+    The weights of the rule to report are the method's afterwards.
+    """
     take_last_if_unanswered(fit)
     algorithm, table, rules = fit.algorithm, fit.table, fit.rules
     minority = describe_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
@@ -41,23 +63,27 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> dict[str, Any]:
         *table.notes,
         *fit.progress.warnings,
         *warn_of_minority(minority, table.info.num_rows, algorithm.attributes),
+        *unanswered(fit),
     ]
-    warnings += unanswered(fit)
     prior = summary.describe_prior(algorithm, table)
     blocks, test_rows = evaluate_selections(fit)
     validation = validation_predictions(fit)
     predicted = torch.from_numpy(validation.prediction)
-    predicted_groups = describe_reference(algorithm, predicted, table.view_inputs("valid"))
-    state = whole(algorithm, algorithm.state_dict(), fit.fabric.is_global_zero)
-    if not fit.fabric.is_global_zero:
-        return {}
-    files.write_text(out / files.CONFIG, config.to_yaml())
-    fit.record.write(out / files.METRICS)
-    test_rows.save(out / files.PREDICTIONS)
-    validation.save(out / files.VALIDATION)
-    checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": state})
-    training = config.training
-    report = {
+    entries = {
+        **blocks[rules[0]],
+        "other_selections": [blocks[rule]["selection"] | {"test": blocks[rule]["test"]} for rule in rules[1:]],
+        "group_prior": prior,
+        "estimated_minority": minority,
+        "predicted_groups": describe_reference(algorithm, predicted, table.view_inputs("valid")),
+        "warnings": warnings,
+    }
+    return entries, test_rows, validation
+
+
+def _describe(fit: Fit, config: RunConfig) -> dict[str, Any]:
+    """Return the entries of the report that tell what was run, and on what."""
+    algorithm, table, training = fit.algorithm, fit.table, config.training
+    return {
         "method": config.method.name,
         "method_options": config.method.options,
         "data": summary.describe_data(config, table),
@@ -68,19 +94,10 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> dict[str, Any]:
         "epochs_per_stage": fit.record.epochs_per_stage(),
         "steps": fit.progress.total_steps,
         "training": {k: v for k, v in vars(training).items() if k not in ("seed", "epochs")},
-        **blocks[rules[0]],
-        "other_selections": [blocks[rule]["selection"] | {"test": blocks[rule]["test"]} for rule in rules[1:]],
-        "labels_read": summary.labels_read(algorithm, table, rules),
+        "labels_read": summary.labels_read(algorithm, table, fit.rules),
         "watched_labels_read": labels_watched(training.watch, table),
-        "group_prior": prior,
         "attributes": None if algorithm.attributes is None else algorithm.attributes.describe(),
         "evidence": None if algorithm.attributes is None else algorithm.attributes.evidence,
-        "estimated_minority": minority,
-        "predicted_groups": predicted_groups,
         "diagnostics_labels_read": {"train": ["label", "attribute"] if table.has_attributes("train") else ["label"]},
-        "warnings": warnings,
         "environment": summary.environment(fit.fabric.device),
-        "seconds": {"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
     }
-    files.write_json(out / files.REPORT, report)
-    return report
