@@ -5,19 +5,20 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import torch
 
-import logit_correction
 from logit_correction.correlation import Correlation
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
+
+from .forked import Forked
 
 TableFactory = Callable[..., DataTable]
 
@@ -112,17 +113,13 @@ def two_processes() -> Callable[[str, Path], None]:
     """Run a program as two processes that may talk over gloo, with a folder and their rank as arguments."""
 
     def run(program: str, folder: Path) -> None:
-        source = str(Path(logit_correction.__file__).parents[1])
-        environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-        commands = [[sys.executable, "-c", program, str(folder), str(rank)] for rank in range(2)]
-        workers = [subprocess.Popen(one, env=environment, stderr=subprocess.PIPE, text=True) for one in commands]
-        try:
+        environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
+        with ExitStack() as stack:
+            workers = [Forked(program, str(folder), str(rank), environment=environment) for rank in range(2)]
             for worker in workers:
-                _, errors = worker.communicate(timeout=120)
-                assert worker.returncode == 0, errors
-        finally:
+                stack.enter_context(worker)
             for worker in workers:
-                worker.kill()
+                assert worker.wait(timeout=120) == 0, worker.told
 
     return run
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,8 @@ import pytest
 import yaml
 
 from logit_correction.cli import main
+
+from ..forked import Forked
 
 USER_CODE = Path(__file__).parents[1] / "user_code"
 
@@ -69,20 +69,10 @@ def write_grid(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def start() -> Any:
+def start() -> Iterator[Callable[..., Forked]]:
     """Start ``benchmark`` in a process of its own; what is left of it is killed in the end."""
-    started: list[subprocess.Popen[str]] = []
-
-    def begin(*words: object, **options: Any) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "logit_correction", "benchmark", *map(str, words)]
-        options = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True, **options}
-        started.append(subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **options))
-        return started[-1]
-
-    yield begin
-    for process in started:
-        process.kill()
-        process.wait()
+    with ExitStack() as stack:
+        yield lambda *words: stack.enter_context(Forked(["benchmark", *map(str, words)]))
 
 
 def mtimes(out: Path) -> dict[Path, int]:

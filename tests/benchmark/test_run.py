@@ -180,7 +180,7 @@ def test_sigterm_lets_the_run_under_way_save_and_begins_no_other(write_grid: Any
 
     common = {"data": {"name": "Digits"}, "epochs": 2000, "batch_size": 64, "device": "cpu", "threads": 1}
     path, out = write_grid(common=common), tmp_path / "out"
-    process = start(path, "--out", out, stderr=None)
+    process = start(path, "--out", out)
     folder = out / "plain" / "5" / "seed-0"
     log = folder.parent / "seed-0.log"
     while not (log.is_file() and "step" in log.read_text()):  # on a busy machine it may take minutes

@@ -15,7 +15,7 @@ from logit_correction import train
 from logit_correction.benchmark import read, results
 from logit_correction.benchmark.results import OF_THE_MACHINE
 from logit_correction.benchmark.run_queue import RunQueue
-from logit_correction.benchmark.work import Outcome
+from logit_correction.benchmark.work import Job, Outcome, perform
 from logit_correction.runs.lock import acquire, owner_of
 
 KILLS = 2
@@ -44,7 +44,7 @@ def test_killed_again_and_again_at_random_moments_smoke_has_the_same_table(start
     chance, kills, unfinished, number = random.Random(20), 0, 0, 0
     while True:
         out = tmp_path / f"killed-{number}"
-        process = start("smoke", "--out", out, stderr=None)
+        process = start("smoke", "--out", out)
         before, moment = contents(out), None
         while process.poll() is None:
             # The moment counts from the first sign of work, not from the imports that come before it.
@@ -69,8 +69,9 @@ def test_killed_again_and_again_at_random_moments_smoke_has_the_same_table(start
 def test_two_processes_share_a_grid(start: Any, write_grid: Any, tmp_path: Path) -> None:
     path, out = write_grid(), tmp_path / "out"
     both = [start(path, "--out", out) for _ in range(2)]
-    told = [process.communicate(timeout=180)[1] for process in both]
-    assert [process.returncode for process in both] == [0, 0], told
+    statuses = [process.wait(timeout=180) for process in both]
+    told = [process.told for process in both]
+    assert statuses == [0, 0], told
     for cell in read(str(path)).cells(out):
         place = f"{cell.row}, {cell.column}, seed {cell.seed}: done in"
         assert sum(text.count(place) for text in told) == 1, told  # no run was lost, none was run twice
@@ -83,7 +84,7 @@ def test_the_children_of_a_killed_process_end_and_free_their_folders(
 ) -> None:
     common = {"data": {"name": "Digits"}, "epochs": 2000, "batch_size": 64, "device": "cpu", "threads": 1}
     path, out = write_grid(common=common), tmp_path / "out"
-    process = start(path, "--jobs", "2", "--out", out, stderr=None)
+    process = start(path, "--jobs", "2", "--out", out)
     cells = [cell.folder for cell in read(str(path)).cells(out)][:2]
     deadline = time.monotonic() + 60
     while not all((folder / "config.yaml").is_file() for folder in cells) and time.monotonic() < deadline:
@@ -95,6 +96,13 @@ def test_the_children_of_a_killed_process_end_and_free_their_folders(
     while any(owner_of(folder) for folder in cells):
         assert time.monotonic() < deadline, "an orphan goes on"
         time.sleep(0.05)
+
+
+def test_a_run_that_has_just_been_ended_elsewhere_is_not_told_of_again(write_grid: Any, tmp_path: Path) -> None:
+    cell = next(read(str(write_grid())).cells(tmp_path / "out"))
+    train(cell.config(), cell.folder)
+    before = contents(cell.folder)
+    assert perform(Job(cell.config(), cell.folder)).state == "held" and contents(cell.folder) == before
 
 
 def board(write_grid: Any, out: Path) -> tuple[RunQueue, list[Any]]:

@@ -95,6 +95,16 @@ def test_every_rule_has_a_table_and_says_what_it_read() -> None:
     assert cells(second, "ERM")[0] == "none"
 
 
+def test_a_row_that_did_not_ask_for_a_rule_has_no_line_in_its_table() -> None:
+    both = frame(("last", "valid_average"))
+    found = both[(both["row"] == "LC") | (both["selection"] == "last")]
+    first, second = markdown(benchmark(), found).split("Selection rule: ")[1:]
+    rows = [
+        [line.split("|")[1].strip() for line in part.splitlines() if line.startswith("| ")] for part in (first, second)
+    ]
+    assert rows == [["", "ERM", "LC", "JTT", "DFA"], ["", "LC", "JTT", "DFA"]]  # JTT: nothing is finished
+
+
 def test_a_single_row_is_not_praised() -> None:
     alone = frame()
     assert "**" not in markdown(benchmark(("ERM",)), alone[alone["row"] == "ERM"])

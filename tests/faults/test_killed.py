@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import multiprocessing
 import os
 import random
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
-from multiprocessing.process import BaseProcess
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +21,7 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.cli import main
+from ..forked import Forked, launch
 
 METHODS = ("ERM", "LC", "StagedLC")
 
@@ -34,12 +32,6 @@ WORDS = ("--data", "Digits", "--network", "MLP", "--epochs", "4", "--batch_size"
 
 #: Seconds that nothing here takes, even on a machine with other work.
 PATIENCE = 800
-
-#: What a training imports, which takes several times as long as the training itself.
-IMPORTS = (
-    *("torch", "torchvision", "torch._dynamo", "lightning_fabric", "sklearn.linear_model", "sklearn.model_selection"),
-    *("pandas", "pyarrow.parquet", "matplotlib.pyplot", "transformers", "logit_correction.runs.api"),
-)
 
 
 def weights(run: Path) -> dict[str, object]:
@@ -54,27 +46,16 @@ def same(run: Path, other: Path) -> None:
     assert {path.name for path in run.iterdir()} == {path.name for path in other.iterdir()}
 
 
-def start(words: list[str]) -> BaseProcess:
-    """Start the program in a process that has its imports behind it, so that a kill meets the work and not them."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(IMPORTS))
-    process = context.Process(target=silent, args=(words,))
-    process.start()
-    return process
-
-
-def silent(words: list[str]) -> None:
-    """Run the program, whose status becomes that of the process; what it says goes to a file beside its folder."""
-    with Path(f"{words[-1]}.log").open("a") as log, contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
-        status = main(words)
-    sys.exit(status)
+def start(words: list[str]) -> Forked:
+    """Start the program; what it says goes to a file beside its folder."""
+    return Forked(words, log=Path(f"{words[-1]}.log"))
 
 
 def ended(words: list[str]) -> float:
     """Run the program to its end; return the seconds."""
-    started, process = time.monotonic(), start(words)
-    process.join()
-    assert process.exitcode == 0, Path(f"{words[-1]}.log").read_text()
+    started = time.monotonic()
+    with start(words) as process:
+        assert process.wait(PATIENCE) == 0, process.told
     return time.monotonic() - started
 
 
@@ -98,13 +79,12 @@ def test_kill_and_resume(method: str, tmp_path: Path, times: Callable[[int, int]
         run = [*command[:-1], "--resume", "--out", str(tmp_path / f"run-{number}")]
         for _ in range(6):
             process = start(run)
-            process.join(draw.uniform(0.1, 1.0) * seconds)
-            if process.exitcode is not None:
-                assert process.exitcode == 0, Path(f"{run[-1]}.log").read_text()
-                break
+            time.sleep(draw.uniform(0.1, 1.0) * seconds)
             process.kill()
-            process.join()
-            kills += process.exitcode == -signal.SIGKILL
+            if process.wait() == 0:
+                break
+            assert process.poll() == -signal.SIGKILL, process.told
+            kills += 1
         else:
             ended(run)
         same(Path(run[-1]), whole)
@@ -113,9 +93,19 @@ def test_kill_and_resume(method: str, tmp_path: Path, times: Callable[[int, int]
             return
 
 
-def child_of(process: subprocess.Popen[bytes]) -> int | None:
-    """The number of a process's one child."""
-    text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+def both_end(words: list[str]) -> None:
+    """Run the program to its end, as two processes."""
+    with ExitStack() as stack:
+        processes = launch(stack, words)
+        assert [process.wait(PATIENCE) for process in processes] == [0, 0], [process.told for process in processes]
+
+
+def child_of(process: subprocess.Popen[bytes] | Forked) -> int | None:
+    """The number of a process's one child, while both are there."""
+    try:
+        text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    except FileNotFoundError:
+        return None
     return int(text[0]) if text else None
 
 
@@ -123,10 +113,10 @@ def child_of(process: subprocess.Popen[bytes]) -> int | None:
 def test_one_of_two_processes_killed(program: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     words = ("--data", "Digits", "--network", "MLP", "--batch_size", "64", "--threads", "1", "--device", "cpu")
-    command = [*program, "train", *words, "--devices", "2", "--epochs", "15", "--method", "ERM", "--out"]
-    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True, timeout=PATIENCE)
+    command = ["train", *words, "--devices", "2", "--epochs", "15", "--method", "ERM", "--out"]
+    both_end([*command, str(tmp_path / "whole")])
     run = tmp_path / "run"
-    process = subprocess.Popen([*command, str(run)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen([*program, *command, str(run)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 120
     while not (run / "resume.pt").exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -134,15 +124,15 @@ def test_one_of_two_processes_killed(program: list[str], tmp_path: Path, monkeyp
     assert other is not None
     os.kill(other, signal.SIGKILL)
     _, errors = process.communicate(timeout=120)
-    last = errors.decode().splitlines()[-1]
-    assert process.returncode == 1 and last.startswith("error: another process of this run has ended"), last
-    assert f"go on with `train --resume --out {run}`" in last
-    subprocess.run([*command, str(run), "--resume"], check=True, capture_output=True, timeout=PATIENCE)
+    said = [line for line in errors.decode().splitlines() if line.startswith("error: another process of this run")]
+    assert process.returncode == 1 and len(said) == 1, errors
+    assert f"go on with `train --resume --out {run}`" in said[0]
+    both_end([*command, str(run), "--resume"])
     same(run, tmp_path / "whole")
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="no way to find the process that reads")
-def test_a_process_that_reads_images_killed(program: list[str], tmp_path: Path) -> None:
+def test_a_process_that_reads_images_killed(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     for number in range(200):
         path = tmp_path / "photos" / ("cat", "dog")[number % 2] / f"{number}.png"
@@ -153,15 +143,15 @@ def test_a_process_that_reads_images_killed(program: list[str], tmp_path: Path) 
     command = ["train", *source, *words, "--epochs", "4", "--batch_size", "16", "--out"]
     ended([*command, str(tmp_path / "whole")])
     run = tmp_path / "run"
-    process = subprocess.Popen([*program, *command, str(run)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = start([*command, str(run)])
     while process.poll() is None:
         reader = child_of(process) if (run / "resume.pt").exists() else None
         if reader is not None:
             with contextlib.suppress(ProcessLookupError):  # each epoch has another one
                 os.kill(reader, signal.SIGKILL)
         time.sleep(0.02)
-    last = process.communicate()[1].decode().splitlines()[-1]
-    assert process.returncode == 1 and last.startswith("error: a process that reads images of this run has ended"), last
+    last = process.told.splitlines()[-1]
+    assert process.poll() == 1 and last.startswith("error: a process that reads images of this run has ended"), last
     ended([*command[:-1], "--resume", "--out", str(run)])
     same(run, tmp_path / "whole")
 

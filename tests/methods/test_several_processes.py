@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
-import logit_correction
+from ..forked import Forked
 
 WORKER = """
 import sys
@@ -73,17 +72,13 @@ if size > 1:
 
 @pytest.mark.slow
 def test_two_processes_train_as_one(tmp_path: Path) -> None:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(Path(logit_correction.__file__).parents[1]),
-        "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-    }
-    workers = [
-        subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path), str(rank), str(size)], env=environment)
-        for rank, size in ((0, 1), (0, 2), (1, 2))
-    ]
-    assert [worker.wait(timeout=180) for worker in workers] == [0, 0, 0]
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
+    with ExitStack() as stack:
+        workers = [
+            stack.enter_context(Forked(WORKER, str(tmp_path), str(rank), str(size), environment=environment))
+            for rank, size in ((0, 1), (0, 2), (1, 2))
+        ]
+        assert [worker.wait(timeout=180) for worker in workers] == [0, 0, 0], [worker.told for worker in workers]
     alone, left, right = (
         torch.load(tmp_path / f"state_{name}.pt", weights_only=True) for name in ("1_0", "2_0", "2_1")
     )

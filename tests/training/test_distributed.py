@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,8 @@ from torch import Tensor
 
 import logit_correction
 from logit_correction.cli import main
+
+from ..forked import launch
 
 #: A data source whose last batch of 16 has 15 rows, which do not part evenly; methods that keep each process's state.
 MODULE = """
@@ -148,7 +150,7 @@ CASES = COMPARED | {
     "rounds in parts": ("WatchedStagedLC", "--method.attributes.rounds", "1", *FSDP),
 }
 
-#: Trains one case after another, for the start of a process takes longer than all of them.
+#: Trains one case after another.
 PROGRAM = """
 import json, os, sys
 from logit_correction.cli import main
@@ -199,25 +201,10 @@ def both(folder: Path) -> Path:
     given = [(folder / name, words(folder / name, 2, *case)) for name, case in CASES.items()]
     for out, _ in given:
         out.mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, json.dumps(given, default=str)],
-            env=surroundings(folder, LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1", MASTER_PORT=port),
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        told = [process.communicate(timeout=280)[1] for process in processes]
-    finally:
+    with ExitStack() as stack:
+        processes = launch(stack, PROGRAM, json.dumps(given, default=str), **surroundings(folder))
         for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 0], "\n".join(told)
+            assert process.wait(timeout=280) == 0, "\n".join(one.told for one in processes)
     return folder
 
 

@@ -12,8 +12,8 @@ from logit_correction.benchmark.grid import Benchmark, Cell
 from logit_correction.benchmark.missing import DataMissing, format_cells, missing_data
 from logit_correction.benchmark.progress import Progress
 from logit_correction.benchmark.results import find
-from logit_correction.benchmark.run_queue import RunQueue, is_complete, span
-from logit_correction.benchmark.work import Job
+from logit_correction.benchmark.run_queue import RunQueue, span
+from logit_correction.benchmark.work import Job, is_complete
 
 if TYPE_CHECKING:
     from logit_correction.config import RunConfig
@@ -50,7 +50,7 @@ def run(
         found = find(benchmark, out, also, configs)
         for note in found.notes:
             progress.say(note)
-        waiting = [cell for cell in cells if not is_complete(cell) and found.of(cell) in (None, cell.folder)]
+        waiting = [cell for cell in cells if not is_complete(cell.folder) and found.of(cell) in (None, cell.folder)]
         done = len(cells) - len(waiting)
         progress.say(f"{benchmark.name}: {len(cells)} runs, {done} finished before")
         missing = missing_data(waiting, configs)

@@ -8,17 +8,10 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from logit_correction.benchmark.grid import Cell
-from logit_correction.benchmark.work import Outcome
+from logit_correction.benchmark.work import Outcome, is_complete
 
 #: Seconds between two looks at the runs of other processes, when nothing else is left.
 POLL_SECONDS = 1.0
-
-
-def is_complete(cell: Cell) -> bool:
-    """Return whether nothing is left to do; one killed between its report and its page wants no more than the page."""
-    from logit_correction.runs.folder import PAGE, is_finished
-
-    return is_finished(cell.folder) and (cell.folder / PAGE).is_file()
 
 
 class RunQueue:
@@ -65,7 +58,7 @@ class RunQueue:
                 self._elsewhere[id(cell)] = (cell, since, holder)
                 continue
             self._open.remove(cell)
-            if not is_complete(cell):
+            if not is_complete(cell.folder):
                 self._running[id(cell)] = (cell, now)
                 return cell
             self.ended += 1

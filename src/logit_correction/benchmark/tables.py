@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -116,13 +116,20 @@ def _latex(title: str, table: Table) -> str:
 
 
 def _tables(benchmark: Benchmark, frame: pd.DataFrame) -> list[Table]:
-    """Return a table for each selection rule; where no run is finished, one with the paper's figures if it has any."""
+    """Return a table for each selection rule; where no run is finished, one with the paper's figures if it has any.
+
+    A row whose runs did not ask for a rule has no line in its table.
+    """
+    rows = dict.fromkeys([*benchmark.rows, *benchmark.paper])
     if frame.empty:
         metrics = {benchmark.metric, *benchmark.column_metrics.values()}
         none = pd.DataFrame({name: [] for name in ("row", "column", "attributes_read", *metrics)})
-        return [_table(benchmark, none, f"{_figures(benchmark)} in the paper.")] if benchmark.paper else []
-    of_rules = frame.groupby("selection", sort=False)
-    return [_table(benchmark, chosen, _caption(benchmark, chosen, str(rule))) for rule, chosen in of_rules]
+        return [_table(benchmark, none, rows, f"{_figures(benchmark)} in the paper.")] if benchmark.paper else []
+    tables, finished = [], set(frame["row"])
+    for rule, chosen in frame.groupby("selection", sort=False):
+        asked = [name for name in rows if name in set(chosen["row"]) or name not in finished]
+        tables.append(_table(benchmark, chosen, asked, _caption(benchmark, chosen, str(rule))))
+    return tables
 
 
 def _scores(benchmark: Benchmark, frame: pd.DataFrame) -> Any:
@@ -147,13 +154,13 @@ def _unnamed(frame: pd.DataFrame) -> list[str]:
     return [str(column) for column, runs in frame.groupby("column", sort=False) if runs["worst_group"].isna().all()]
 
 
-def _table(benchmark: Benchmark, frame: pd.DataFrame, caption: str) -> Table:
+def _table(benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str], caption: str) -> Table:
     grouped = _scores(benchmark, frame)
     mean, deviation = (100 * grouped.mean()).dropna(), 100 * grouped.std()
     top = mean.groupby("column").max()
     columns = {column: any(column in cells for cells in benchmark.paper.values()) for column in benchmark.columns}
     lines, best, unnamed = {}, set(), _unnamed(frame)
-    for name in dict.fromkeys([*benchmark.rows, *benchmark.paper]):
+    for name in rows:
         cells = lines[name] = [_information(frame[frame["row"] == name])]
         for column, paper in columns.items():
             place = name, column

@@ -52,10 +52,17 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How it went: done, failed (the log says why), held by another process, or stopped when asked to."""
+    """How it went: done, failed (the log says why), held (another process is at it, or has just ended it), or stopped."""
 
     state: State
     message: str = ""
+
+
+def is_complete(folder: Path) -> bool:
+    """Return whether nothing is left to do; a run killed between its report and its page wants no more than the page."""
+    from logit_correction.runs.folder import PAGE, is_finished
+
+    return is_finished(folder) and (folder / PAGE).is_file()
 
 
 def begin(parent: Connection) -> None:
@@ -92,8 +99,11 @@ def perform(job: Job) -> Outcome:
     try:
         make(job.folder)
         check_free(job.folder)
-        with nullcontext() if several else acquire(job.folder), _printing_to(job.log):
-            state = _train_apart(job) if several else _train(job)
+        with nullcontext() if several else acquire(job.folder):
+            if is_complete(job.folder):  # by a process that was faster by a moment
+                return Outcome("held", "another process has ended it")
+            with _printing_to(job.log):
+                state = _train_apart(job) if several else _train(job)
     except FolderHeld as error:
         return Outcome("held", str(error))
     except InputError as error:

@@ -1,0 +1,134 @@
+"""Programs in processes that are forked from one with its imports behind it, which take longer than most of their work.
+
+They begin in milliseconds instead of seconds, and a kill meets their work and not their imports.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+#: What a training imports.
+IMPORTS = (
+    *("torch", "torchvision", "torch._dynamo", "lightning_fabric", "sklearn.linear_model", "sklearn.model_selection"),
+    *("pandas", "pyarrow.parquet", "matplotlib.pyplot", "transformers", "joblib", "logit_correction.runs.api"),
+)
+
+
+class Forked:
+    """A program in a process of its own, with the face of ``subprocess.Popen``.
+
+    Args:
+        program: The words of a command of ours, or a program in Python.
+        arguments: What the program in Python finds in ``sys.argv[1:]``.
+        environment: Of the process; by default that of this one.
+        log: File for what it prints, both streams; by default one of its own.
+    """
+
+    def __init__(
+        self,
+        program: Sequence[str] | str,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        log: Path | None = None,
+    ) -> None:
+        if log is None:
+            number, name = tempfile.mkstemp(suffix=".log")
+            os.close(number)
+            log = Path(name)
+        self.log = log
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(list(IMPORTS))
+        self._process = context.Process(
+            target=_run, args=(program, arguments, dict(environment or os.environ), os.getcwd(), log)
+        )
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def told(self) -> str:
+        """What it has printed."""
+        return self.log.read_text(errors="replace")
+
+    def poll(self) -> int | None:
+        """Return the status, None while it runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the status once it has ended.
+
+        Raises:
+            subprocess.TimeoutExpired: It goes on.
+        """
+        self._process.join(timeout)
+        status = self._process.exitcode
+        if status is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0, self.told)
+        return status
+
+    def kill(self) -> None:
+        """End it by a signal that nobody can catch."""
+        self._process.kill()
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it runs still."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def __enter__(self) -> Forked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self._process.join()
+
+
+def launch(stack: ExitStack, program: Sequence[str] | str, *arguments: str, **environment: str) -> list[Forked]:
+    """Start a program as two processes that know of each other, as a launcher such as torchrun starts them.
+
+    Args:
+        stack: Ends them.
+        program: As for ``Forked``.
+        arguments: As for ``Forked``.
+        environment: Beside that of this process.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
+    both = [{**os.environ, **environment, **meeting, "LOCAL_RANK": str(rank)} for rank in range(2)]
+    return [stack.enter_context(Forked(program, *arguments, environment=one)) for one in both]
+
+
+def _run(program: Any, arguments: Sequence[str], environment: Mapping[str, str], folder: str, log: Path) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    multiprocessing.set_start_method(None, force=True)  # the system's own again, for processes that it begins
+    with log.open("a") as file:
+        sys.stdout.flush()
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    if isinstance(program, str):
+        sys.argv = ["-c", *arguments]
+        exec(compile(program, "<program>", "exec"), {"__name__": "__main__"})
+        return
+    from logit_correction.cli import main
+
+    sys.exit(main(list(program)))
