@@ -52,14 +52,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How it went: done, failed (the log says why), held (another process is at it, or has just ended it), or stopped."""
+    """How it went: done, failed (the log says why), held (another process is at it or has just ended it) or stopped."""
 
     state: State
     message: str = ""
 
 
 def is_complete(folder: Path) -> bool:
-    """Return whether nothing is left to do; a run killed between its report and its page wants no more than the page."""
+    """Return whether nothing is left to do; a run killed between its report and its page wants only the page."""
     from logit_correction.runs.folder import PAGE, is_finished
 
     return is_finished(folder) and (folder / PAGE).is_file()
