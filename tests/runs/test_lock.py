@@ -7,8 +7,6 @@ import fcntl
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,9 +17,12 @@ import pytest
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, train
 from logit_correction.runs.lock import LOCK, FolderHeld, acquire, check_free, owner_of
 
+from ..forked import Forked
+
 HOLD = """
 import errno, fcntl, os, sys, time
 from pathlib import Path
+os.setsid()
 from logit_correction.runs.lock import acquire
 def refuse(*_):
     raise OSError(errno.ENOSYS, "Function not implemented")
@@ -36,20 +37,20 @@ with acquire(Path(sys.argv[1])):
 """
 
 
-def start(folder: Path, *words: str) -> subprocess.Popen[str]:
+def start(folder: Path, *words: str) -> Forked:
     """Start another process that holds the folder."""
-    command = [sys.executable, "-c", HOLD, str(folder), *words]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    assert process.stdout is not None and process.stdout.readline() == "held\n"
+    process = Forked(HOLD, str(folder), *words)
+    deadline = time.monotonic() + 120
+    while "held\n" not in process.told:
+        assert process.poll() is None and time.monotonic() < deadline, process.told
+        time.sleep(0.01)
     return process
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    process = start(tmp_path)
-    yield process
-    process.kill()
-    process.wait()
+def other(tmp_path: Path) -> Iterator[Forked]:
+    with start(tmp_path) as process:
+        yield process
 
 
 def test_a_lock_is_held_and_given_back(tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ def test_an_error_gives_it_back_too(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_another_process_is_named(other: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_another_process_is_named(other: Forked, tmp_path: Path) -> None:
     for attempt in (lambda: acquire(tmp_path).__enter__(), lambda: check_free(tmp_path)):
         with pytest.raises(FolderHeld, match=rf"{tmp_path} is in use: process {other.pid} on "):
             attempt()
@@ -80,7 +81,7 @@ def test_another_process_is_named(other: subprocess.Popen[str], tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == [LOCK]
 
 
-def test_kill_frees_the_folder_at_once(other: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_kill_frees_the_folder_at_once(other: Forked, tmp_path: Path) -> None:
     other.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 5
     while owner_of(tmp_path) is not None:  # not waited for: a zombie does not hold it either
