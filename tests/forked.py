@@ -31,7 +31,7 @@ class Forked:
         program: The words of a command of ours, or a program in Python.
         arguments: What the program in Python finds in ``sys.argv[1:]``.
         environment: Of the process; by default that of this one.
-        log: File for what it prints, both streams; by default one of its own.
+        log: File for what it prints, both streams; by default one that is there until the end of the ``with`` block.
     """
 
     def __init__(
@@ -41,15 +41,13 @@ class Forked:
         environment: Mapping[str, str] | None = None,
         log: Path | None = None,
     ) -> None:
-        if log is None:
-            number, name = tempfile.mkstemp(suffix=".log")
-            os.close(number)
-            log = Path(name)
-        self.log = log
+        self._folder = tempfile.TemporaryDirectory()
+        self.log = log or Path(self._folder.name) / "log"
+        self.log.touch()
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(list(IMPORTS))
         self._process = context.Process(
-            target=_run, args=(program, arguments, dict(environment or os.environ), os.getcwd(), log)
+            target=_run, args=(program, arguments, dict(environment or os.environ), os.getcwd(), self.log)
         )
         self._process.start()
 
@@ -95,6 +93,7 @@ class Forked:
     def __exit__(self, *_: object) -> None:
         self.kill()
         self._process.join()
+        self._folder.cleanup()
 
 
 def launch(stack: ExitStack, program: Sequence[str] | str, *arguments: str, **environment: str) -> list[Forked]:

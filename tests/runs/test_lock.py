@@ -95,14 +95,14 @@ def test_kill_frees_the_folder_at_once(other: Forked, tmp_path: Path) -> None:
 
 
 def test_a_fork_does_not_keep_the_lock(tmp_path: Path) -> None:
-    process = start(tmp_path, "fork")
-    try:
+    with start(tmp_path, "fork") as process:
         process.kill()  # but not its child
         process.wait()
-        with acquire(tmp_path):
-            pass
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        try:
+            with acquire(tmp_path):
+                pass
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.slow
@@ -112,14 +112,10 @@ def test_a_file_system_without_flock(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    process = start(tmp_path, "no flock")
-    try:
+    with start(tmp_path, "no flock") as process:
         assert owner_of(tmp_path) == f"process {process.pid} on {socket.gethostname()}"
         with pytest.raises(FolderHeld, match=f"process {process.pid} on "), acquire(tmp_path):
             pass
-    finally:
-        process.kill()
-        process.wait()
     with acquire(tmp_path):  # on the same machine a dead holder is seen to be dead
         assert owner_of(tmp_path) is not None
     assert owner_of(tmp_path) is None and list(tmp_path.iterdir()) == []
