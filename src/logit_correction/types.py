@@ -75,6 +75,7 @@ class DataInfo:
             knows; category-level knowledge that LC+ uses and LC does not.
         tokens: Whether the inputs are texts: dicts of token tensors, each of ``input_shape``.
         augmented: Whether training images are changed at random each time they are seen.
+        words: Whether the inputs are texts as vectors of counted words.
 
     >>> from logit_correction import DataInfo
     >>> DataInfo(num_labels=2, num_rows=100, input_shape=(3, 32, 32)).input_shape
@@ -90,6 +91,7 @@ class DataInfo:
     correlation: Correlation | None = None
     tokens: bool = False
     augmented: bool = False
+    words: bool = False
 
     def __post_init__(self) -> None:
         """Fill in what the caller left out."""

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, train
+from logit_correction.data.planted import Planted
 from logit_correction.errors import InputError
 from logit_correction.runs.defaults import fitted, usual_batch, usual_epochs, usual_network
 from logit_correction.types import DataInfo
@@ -30,6 +31,11 @@ def test_the_network_fits_the_kind_and_size_of_the_inputs(shape: tuple[int, ...]
     info = DataInfo(num_labels=2, num_rows=9, input_shape=shape, tokens=tokens)
     assert usual_network(info)[0] == name
     assert usual_network(info, encoded=True)[0] == "Linear"
+
+
+def test_counted_words_take_a_linear_network() -> None:
+    info = Planted("topic", rows=200).build().info
+    assert usual_network(info) == ("Linear", "texts as 4,096 counted words")
 
 
 @given(st.integers(2, 2_000_000), st.integers(1, 8))

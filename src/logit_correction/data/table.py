@@ -19,6 +19,7 @@ from logit_correction.data.image_io import Fit, read_images
 from logit_correction.data.problems import check_finite
 from logit_correction.data.scoring import Scoring
 from logit_correction.data.stores import ArrayStore, InputStore, as_views_see, holds_tokens
+from logit_correction.data.text import WordStore
 from logit_correction.types import DataInfo, InputError, ViewInputs
 
 #: The attribute of a row where nobody has recorded it.
@@ -90,6 +91,7 @@ class DataTable:
             attribute_names=tuple(self.attribute_names),
             correlation=self.correlation,
             tokens=holds_tokens(self.inputs),
+            words=isinstance(self.inputs, WordStore),
             augmented=self.augment is not None,
         )
 

@@ -58,6 +58,8 @@ def usual_network(info: DataInfo, encoded: bool = False) -> tuple[str, str]:
         return "Linear", "the features of an encoder"
     if info.tokens:
         return "TextClassifier", f"texts of {info.input_shape[0]} tokens"
+    if info.words:  # more of them than rows, as a rule: anything deeper learns the rows by heart
+        return "Linear", f"texts as {info.input_shape[0]:,} counted words"
     if len(info.input_shape) != 3:
         return "MLP", f"{math.prod(info.input_shape):,} numbers a row"
     height, width = info.input_shape[1:]
