@@ -68,8 +68,8 @@ def is_there(option: str, own: set[str]) -> bool:
 
 
 def current_text(page: Path) -> str:
-    """A page without what is told of a former default, whose options are those of its commit."""
-    return page.read_text().partition("\n## The former default")[0]
+    """A page without what is told of former defaults, whose options are those of its commit."""
+    return page.read_text().partition("\n## Measured with former defaults")[0]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
