@@ -51,11 +51,14 @@ def over_epochs(run: RunFolder, metric: str) -> Iterator[tuple[str, float, int]]
     last_stage = run.metrics[run.metrics["stage"] == run.metrics["stage"].max()]
     epochs = last_stage[last_stage[column].notna()].reset_index(drop=True)
     figures = epochs[column].to_numpy(float)
+    blocks = [run.report["selection"], *run.report["other_selections"]]
+    chosen = {block["rule"]: block["epoch"] - 1 for block in blocks}
     for rule in ("last", *(name for name in epochs if name in RULES)):
         if rule != "last" and not epochs[rule].notna().all():
             continue
-        # As in training: of equal epochs the latest is taken.
-        taken = len(epochs) - 1 - (0 if rule == "last" else int(epochs[rule].to_numpy(float)[::-1].argmax()))
+        # As in training: of equal epochs the latest is taken. Scores are recorded of rules that nobody asked for, too.
+        best = len(epochs) - 1 - (0 if rule == "last" else int(epochs[rule].to_numpy(float)[::-1].argmax()))
+        taken = chosen.get(rule, best)
         yield rule, float(figures.max() - figures[taken]), len(epochs)
 
 

@@ -44,7 +44,7 @@ class TrainingConfig:
         step_factor: Factor of each fall of the step schedule.
         gradient_clip: Largest gradient norm, per network; 0 does not clip.
         selection: Rule by which an epoch's weights are reported and kept: `logit-correction list rules` shows them, a
-            dotted path names one of your own; none reads the test split. None takes valid_estimated_group_balanced
+            dotted path names one of your own; none reads the test split. None takes valid_estimated_within_error
             where the method has settled each row's attribute before it trains and can tell that of other rows, as LC
             does where it has found a shortcut, and last elsewhere.
         also_select: Further rules to report beside.

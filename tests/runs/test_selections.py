@@ -84,10 +84,13 @@ def test_where_nothing_can_be_estimated_the_last_epoch_is_taken_and_said(tmp_pat
     assert any("valid_estimated_worst_group had no estimated groups" in text for text in run.report["warnings"])
 
 
-def test_by_default_the_estimated_groups_choose(run: TrainedRun, tmp_path: Path) -> None:
-    own = fitted(tmp_path / "run", rules=[None])
-    assert own.report["selection"] == run.report["selection"]
-    assert (own / "predictions.parquet").read_bytes() == (run / "predictions.parquet").read_bytes()
+def test_by_default_the_estimated_groups_choose(tmp_path: Path) -> None:
+    own = fitted(tmp_path / "default", rules=[None])
+    named = fitted(tmp_path / "named", rules=["valid_estimated_within_error"])
+    assert own.report["selection"] == named.report["selection"] and named.report["selection"]["labels_read"] == [
+        "label"
+    ]
+    assert (own / "predictions.parquet").read_bytes() == (named / "predictions.parquet").read_bytes()
 
 
 @pytest.mark.parametrize(

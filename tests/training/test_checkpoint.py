@@ -17,7 +17,7 @@ from logit_correction.types import InputError, Stage
 
 def progress() -> Progress:
     plan = Stage(epochs=3, sample_weight=torch.tensor([1, 0, 2]), learning_rate=0.1)
-    best = {"valid_average": Selected(0.5, 2, {"weight": torch.ones(2), "extra": {"count": 4}})}
+    best = {"valid_average": Selected(0.5, 2, {"weight": torch.ones(2), "extra": {"count": 4}}, torch.tensor([0, 1]))}
     return Progress(1, 2, 3, 40, plan, best, 1.5, ["be careful"])
 
 
@@ -36,6 +36,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     best = loaded.best["valid_average"]
     assert isinstance(best, Selected) and (best.score, best.epoch) == (0.5, 2)
     assert torch.equal(best.state["weight"], torch.ones(2)) and best.state["extra"] == {"count": 4}
+    assert best.prediction.tolist() == [0, 1]
     assert torch.equal(parts["algorithm"]["weight"], torch.eye(2))
     assert parts["record"] == {"rows": [{"step": 1, "loss": 0.5}]}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,7 @@ LABEL = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1, 1])
 ATTRIBUTE = torch.tensor([0, 0, 0, 1, 0, 1, 1, 1, 1, 1])
 PREDICTION = torch.tensor([0, 0, 1, 1, 1, 1, 1, 1, 1, 0])
 GROUPS = group_membership(LABEL, ATTRIBUTE, 2, 2)
+ROWS = ValidationRows(PREDICTION, LABEL, 2)
 
 
 def estimate(attribute: Tensor = ATTRIBUTE, labels: int = 2) -> EstimatedAttributes:
@@ -51,6 +53,7 @@ def score(name: str, rows: ValidationRows) -> float | None:
         ("valid_group_balanced", (2 / 3 + 0 + 1 + 4 / 5) / 4),
         ("valid_worst_group", 0.0),
         ("valid_estimated_group_balanced", (2 / 3 + 0 + 1 + 4 / 5) / 4),
+        ("valid_estimated_within_error", (2 / 3 + 0 + 1 + 4 / 5) / 4),
         ("valid_estimated_worst_group", 0.0),
         ("valid_view_agreement", -1 / 2),  # of rows 3 and 4, row 3 is said to be what its attribute goes with
     ],
@@ -126,6 +129,7 @@ def test_a_rule_takes_the_latest_of_the_best_epochs() -> None:
             best,
             ["last", *scores],
             {rule: values[epoch] for rule, values in scores.items()},
+            ROWS,
             epoch + 1,
             state,
         )
@@ -137,10 +141,42 @@ def test_a_rule_takes_the_latest_of_the_best_epochs() -> None:
     assert best["valid_worst_class"].state["weight"].tolist() == [3.0]
 
 
+def rows_right(*right: int, size: int = 40) -> ValidationRows:
+    """Four groups of ``size`` rows, of which so many are right in each, always the first ones."""
+    label = torch.tensor([0, 0, 1, 1]).repeat_interleave(size)
+    attribute = torch.tensor([0, 1, 0, 1]).repeat_interleave(size)
+    hits = torch.cat([torch.arange(size) < number for number in right])
+    return ValidationRows(torch.where(hits, label, 1 - label), label, 2, estimate=estimate(attribute))
+
+
+@pytest.mark.parametrize("lost", range(8))
+def test_a_later_epoch_is_level_within_one_standard_error_of_the_difference(lost: int) -> None:
+    # `lost` rows of one group are right in the earlier epoch alone, and one of another group in the later one alone.
+    earlier, later = rows_right(40, 30, 20, 39), rows_right(40, 30 - lost, 20, 40)
+    difference, error = (lost - 1) / 40 / 4, math.sqrt((lost + 1) / 40 / 40) / 4
+    rule = rule_of("valid_estimated_within_error")
+    assert rule.is_level(later, earlier) is (difference <= error)
+    assert not rule_of("valid_estimated_group_balanced").is_level(later, earlier)
+    assert not rule.is_level(replace(later, estimate=None), earlier)
+
+
+def test_the_latest_level_epoch_is_taken_and_what_is_better_counts_from_then_on() -> None:
+    name, best = "valid_estimated_within_error", dict[str, Selected]()
+    taken = []
+    second = [20, 30, 29, 20, 31, 30]  # of these rows as many are right, epoch by epoch
+    for epoch, number in enumerate(second, start=1):
+        right = (20, 20, 20, 20) if epoch == 1 else (40, number, 20, 39)
+        rows = rows_right(*right)
+        update_best(best, [name], {name: rule_of(name).score(rows)}, rows, epoch, {"epoch": epoch})
+        taken.append((best[name].epoch, best[name].state["epoch"]))
+    assert taken == [(1, 1), (2, 2), (3, 3), (3, 3), (5, 5), (6, 6)]
+    assert best[name].score == rule_of(name).score(rows_right(40, 31, 20, 39))
+
+
 def test_weights_that_are_held_do_not_change_with_training() -> None:
     best: dict[str, Selected] = {}
     weight = torch.nn.Parameter(torch.zeros(2))
-    update_best(best, ["valid_average"], {"valid_average": 0.5}, 1, {"weight": weight, "extra": {"count": 3}})
+    update_best(best, ["valid_average"], {"valid_average": 0.5}, ROWS, 1, {"weight": weight, "extra": {"count": 3}})
     with torch.no_grad():
         weight += 1
     held = best["valid_average"].state
@@ -150,14 +186,20 @@ def test_weights_that_are_held_do_not_change_with_training() -> None:
 
 def test_last_holds_nothing() -> None:
     best: dict[str, Selected] = {}
-    update_best(best, ["last"], {"valid_average": 1.0}, 1, {})
+    update_best(best, ["last"], {"valid_average": 1.0}, ROWS, 1, {})
+    update_best(best, ["last", "valid_average"], {}, None, 1, {})  # no validation rows
     assert best == {}
 
 
 def test_a_rule_without_a_score_leaves_the_last_weights() -> None:
     best: dict[str, Selected] = {}
     update_best(
-        best, ["valid_view_agreement", "valid_average"], {"valid_view_agreement": None, "valid_average": 0.0}, 1, {}
+        best,
+        ["valid_view_agreement", "valid_average"],
+        {"valid_view_agreement": None, "valid_average": 0.0},
+        ROWS,
+        1,
+        {},
     )
     assert list(best) == ["valid_average"]
 

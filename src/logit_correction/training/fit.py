@@ -187,19 +187,19 @@ class Fit(Evaluation):
             self.display.update(done, self.record.latest())
 
     def _validate(self) -> None:
-        progress, scores = self.progress, {}
+        progress, rows, scores = self.progress, None, {}
         if len(self.table.split["valid"]):
             rows = self.validation_rows()
+            if self.fabric.world_size > 1:  # running statistics are each process's own, the epoch to keep is common
+                rows = self.fabric.broadcast(rows)
             scores = {name: rule.score(rows) for name, rule in self.scored.items()}
-        if self.fabric.world_size > 1:  # running statistics are each process's own, the epoch to keep is common
-            scores = self.fabric.broadcast(scores)
         known = {name: score for name, score in scores.items() if score is not None}
         row = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch, **known}
         row |= watched(self.config.watch, self.table, self.predict)  # never offered: nothing is chosen by it
         self.record.append(row)
         # A model of an early stage is not yet what the method makes, so only the last stage's are offered.
         if progress.stage + 1 == self.algorithm.num_stages:
-            update_best(progress.best, self.rules, scores, progress.epoch, self.algorithm.state_dict())
+            update_best(progress.best, self.rules, scores, rows, progress.epoch, self.algorithm.state_dict())
 
     def _save_if_due(self, optimizer: torch.optim.Optimizer, request: StopRequest, force: bool = False) -> None:
         due = force or request.asked or time.monotonic() - self._saved_at >= self.checkpoint_seconds

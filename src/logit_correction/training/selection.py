@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -14,11 +14,11 @@ from logit_correction.functional import group_membership
 from logit_correction.methods.base import Algorithm
 from logit_correction.registry import resolve
 from logit_correction.training.rules import RULES
-from logit_correction.training.rules.base import SelectionRule
+from logit_correction.training.rules.base import SelectionRule, ValidationRows
 
 #: What chooses where nobody says, for methods whose estimator settles each row's attribute; for others it is ``last``.
 #: ``docs/evaluation.md`` has the regret of both.
-DEFAULT = "valid_estimated_group_balanced"
+DEFAULT = "valid_estimated_within_error"
 
 #: Rules whose scores are recorded after each epoch though nobody selects by them, and those beside, of groups.
 RECORDED, RECORDED_BY_GROUP = ("valid_average", "valid_worst_class"), ("valid_group_balanced", "valid_worst_group")
@@ -91,11 +91,19 @@ def validation_groups(table: DataTable, rules: Sequence[str]) -> Tensor | None:
 
 @dataclass
 class Selected:
-    """The weights that one rule holds to be best so far."""
+    """The weights that one rule holds to be best so far.
+
+    Attributes:
+        score: Of the best epoch.
+        epoch: Whose weights these are: the best one, or a later one that is level with it.
+        state: The weights.
+        prediction: (n,) long, what the best epoch says of the validation rows.
+    """
 
     score: float
     epoch: int
     state: dict[str, object]
+    prediction: Tensor
 
 
 def clone_state(state: dict[str, object]) -> dict[str, object]:
@@ -107,6 +115,7 @@ def update_best(
     best: dict[str, Selected],
     rules: Sequence[str],
     scores: Mapping[str, float | None],
+    rows: ValidationRows | None,
     epoch: int,
     state: dict[str, object],
 ) -> None:
@@ -114,10 +123,24 @@ def update_best(
 
     Of equal epochs the latest is taken: where validation rows are few or all right, many are equal, and the later ones
     are trained further. A rule without a score holds nothing, so that the last weights are its choice.
+
+    Args:
+        best: What each rule holds; changed in place.
+        rules: Names.
+        scores: Name -> the score of this epoch.
+        rows: The validation rows as this epoch predicts them; None where there are none, and so no scores.
+        epoch: Counted from 1.
+        state: The present weights, which are copied.
     """
     known = {rule: score for rule in rules if (score := scores.get(rule)) is not None}
-    taken = [rule for rule, score in known.items() if rule not in best or score >= best[rule].score]
-    if taken:
-        kept = clone_state(state)
-        for rule in taken:
-            best[rule] = Selected(known[rule], epoch, kept)
+    if rows is None or not known:
+        return
+    kept: dict[str, object] | None = None
+    for rule, score in known.items():
+        held, prediction = best.get(rule), rows.prediction
+        if held is not None and score < held.score:
+            if not rule_of(rule).is_level(rows, replace(rows, prediction=held.prediction)):
+                continue
+            score, prediction = held.score, held.prediction
+        kept = kept or clone_state(state)
+        best[rule] = Selected(score, epoch, kept, prediction)

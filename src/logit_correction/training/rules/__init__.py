@@ -28,6 +28,11 @@ RULES: dict[str, tuple[str, str]] = {
         "logit_correction.training.rules.estimated_group_balanced.EstimatedGroupBalanced",
         "those of the epoch with the best group-balanced accuracy on validation rows, over estimated groups",
     ),
+    "valid_estimated_within_error": (
+        "logit_correction.training.rules.estimated_within_error.EstimatedWithinError",
+        "those of the latest epoch whose group-balanced accuracy on validation rows, over estimated groups, is within "
+        "one standard error of the best",
+    ),
     "valid_view_agreement": (
         "logit_correction.training.rules.view_agreement.ViewAgreement",
         "those of the epoch that goes least with the estimated attribute where it conflicts with the label",

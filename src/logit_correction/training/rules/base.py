@@ -63,3 +63,14 @@ class SelectionRule(ABC):
     @abstractmethod
     def score(self, rows: ValidationRows) -> float | None:
         """Return how good a model is, more being better; None where it cannot be told, and the last epoch is taken."""
+
+    def is_level(self, rows: ValidationRows, best: ValidationRows) -> bool:
+        """Return whether an epoch of a lower score than the best so far is as good, for all that the rows can tell.
+
+        The later one of two that are level is taken, since it is trained further. By default none is.
+
+        Args:
+            rows: As the later epoch predicts them.
+            best: The same, as the best epoch before it predicts them.
+        """
+        return False
