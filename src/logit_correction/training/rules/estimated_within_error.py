@@ -10,9 +10,9 @@ from logit_correction.training.rules.estimated_group_balanced import EstimatedGr
 class EstimatedWithinError(EstimatedGroupBalanced):
     """The mean accuracy over estimated groups by the one-standard-error rule (Breiman et al., 1984).
 
-    Few validation rows conflict with a shortcut, so the best of many epochs is the best by chance as well. The latest is
-    taken that is not worse by more than one standard error of the difference. Both predict the same rows: only those
-    count in which one is right and the other wrong.
+    Few validation rows conflict with a shortcut, so the best of many epochs is the best by chance as well. The latest
+    one is taken that is not worse by more than one standard error of the difference. Both predict the same rows: only
+    those count in which one is right and the other wrong.
     """
 
     def is_level(self, rows: ValidationRows, best: ValidationRows) -> bool:
