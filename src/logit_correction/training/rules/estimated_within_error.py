@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from logit_correction.functional import group_count, group_mean
-from logit_correction.training.rules.base import ValidationRows
-from logit_correction.training.rules.estimated_group_balanced import EstimatedGroupBalanced
+from typing import ClassVar
+
+from logit_correction.functional import group_balanced_accuracy, group_count, group_mean
+from logit_correction.training.rules.base import SelectionRule, ValidationRows
 
 
-class EstimatedWithinError(EstimatedGroupBalanced):
+class EstimatedWithinError(SelectionRule):
     """The mean accuracy over estimated groups by the one-standard-error rule (Breiman et al., 1984).
 
     Few validation rows conflict with a shortcut, so the best of many epochs is the best by chance as well. The latest
     one is taken that is not worse by more than one standard error of the difference. Both predict the same rows: only
     those count in which one is right and the other wrong.
     """
+
+    needs_estimate: ClassVar[bool] = True
+
+    def score(self, rows: ValidationRows) -> float | None:
+        """Return the group-balanced accuracy over estimated groups."""
+        groups = rows.estimated_groups
+        return None if groups is None else float(group_balanced_accuracy(rows.prediction, rows.label, groups))
 
     def is_level(self, rows: ValidationRows, best: ValidationRows) -> bool:
         """Return whether the difference of the scores is at most its standard error."""
