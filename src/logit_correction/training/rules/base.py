@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from logit_correction.functional import group_membership
+from logit_correction.functional import group_balanced_accuracy, group_membership
 
 if TYPE_CHECKING:  # with it comes pandas, which the help of a command can do without
     from logit_correction.evaluation.estimated import EstimatedAttributes
@@ -47,6 +47,12 @@ class ValidationRows:
             return None
         attribute = torch.from_numpy(self.estimate.attribute)
         return group_membership(self.label, attribute, self.num_labels, len(self.estimate.names), sparse=True)
+
+    @property
+    def estimated_group_balanced(self) -> float | None:
+        """The mean of the accuracies of the estimated groups that have rows; None where nothing is estimated."""
+        groups = self.estimated_groups
+        return None if groups is None else float(group_balanced_accuracy(self.prediction, self.label, groups))
 
 
 class SelectionRule(ABC):

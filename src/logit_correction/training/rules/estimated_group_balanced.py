@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from logit_correction.functional import group_balanced_accuracy
 from logit_correction.training.rules.base import SelectionRule, ValidationRows
 
 
@@ -15,5 +14,4 @@ class EstimatedGroupBalanced(SelectionRule):
 
     def score(self, rows: ValidationRows) -> float | None:
         """Return the group-balanced accuracy over estimated groups."""
-        groups = rows.estimated_groups
-        return None if groups is None else float(group_balanced_accuracy(rows.prediction, rows.label, groups))
+        return rows.estimated_group_balanced

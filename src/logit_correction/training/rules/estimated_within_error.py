@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from logit_correction.functional import group_balanced_accuracy, group_count, group_mean
+from logit_correction.functional import group_count, group_mean
 from logit_correction.training.rules.base import SelectionRule, ValidationRows
 
 
@@ -20,8 +20,7 @@ class EstimatedWithinError(SelectionRule):
 
     def score(self, rows: ValidationRows) -> float | None:
         """Return the group-balanced accuracy over estimated groups."""
-        groups = rows.estimated_groups
-        return None if groups is None else float(group_balanced_accuracy(rows.prediction, rows.label, groups))
+        return rows.estimated_group_balanced
 
     def is_level(self, rows: ValidationRows, best: ValidationRows) -> bool:
         """Return whether the difference of the scores is at most its standard error."""
