@@ -115,9 +115,10 @@ def two_processes() -> Callable[[str, Path], None]:
     def run(program: str, folder: Path) -> None:
         environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
         with ExitStack() as stack:
-            workers = [Forked(program, str(folder), str(rank), environment=environment) for rank in range(2)]
-            for worker in workers:
-                stack.enter_context(worker)
+            workers = [
+                stack.enter_context(Forked(program, str(folder), str(rank), environment=environment))
+                for rank in range(2)
+            ]
             for worker in workers:
                 assert worker.wait(timeout=120) == 0, worker.told
 

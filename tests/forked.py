@@ -96,20 +96,22 @@ class Forked:
         self._folder.cleanup()
 
 
-def launch(stack: ExitStack, program: Sequence[str] | str, *arguments: str, **environment: str) -> list[Forked]:
+def launch(
+    stack: ExitStack, program: Sequence[str] | str, *arguments: str, environment: Mapping[str, str] | None = None
+) -> list[Forked]:
     """Start a program as two processes that know of each other, as a launcher such as torchrun starts them.
 
     Args:
         stack: Ends them.
         program: As for ``Forked``.
         arguments: As for ``Forked``.
-        environment: Beside that of this process.
+        environment: As for ``Forked``; what they need to meet is added.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
-    both = [{**os.environ, **environment, **meeting, "LOCAL_RANK": str(rank)} for rank in range(2)]
+    both = [{**(environment or os.environ), **meeting, "LOCAL_RANK": str(rank)} for rank in range(2)]
     return [stack.enter_context(Forked(program, *arguments, environment=one)) for one in both]
 
 

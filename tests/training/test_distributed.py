@@ -202,7 +202,7 @@ def both(folder: Path) -> Path:
     for out, _ in given:
         out.mkdir()
     with ExitStack() as stack:
-        processes = launch(stack, PROGRAM, json.dumps(given, default=str), **surroundings(folder))
+        processes = launch(stack, PROGRAM, json.dumps(given, default=str), environment=surroundings(folder))
         for process in processes:
             assert process.wait(timeout=280) == 0, "\n".join(one.told for one in processes)
     return folder
