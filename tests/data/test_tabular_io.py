@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from logit_correction.data import tabular_io
 from logit_correction.data.problems import Problems
-from logit_correction.data.row_names import ChosenNames, row_names
+from logit_correction.data.row_names import LazyNames, row_names
 from logit_correction.data.tabular_io import files_within, read_frame
 from logit_correction.errors import InputError
 
@@ -82,6 +82,6 @@ def test_a_regular_csv_is_read_by_arrow_and_an_irregular_one_by_pandas(tmp_path:
 
 def test_names_of_chosen_rows_are_those_of_a_list() -> None:
     names, rows = row_names(Path("a.csv"), 9), np.asarray([4, 0, 7])
-    chosen = ChosenNames(names, rows)
+    chosen = LazyNames(names.__getitem__, rows)
     assert list(chosen) == [names[4], names[0], names[7]] and len(chosen) == 3
     assert list(chosen[1:]) == ["row 2", "row 9"] and chosen[-1] == "row 9"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import overload
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.image_io import Fit, faults_of, format_resizing, read_image
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.records import Records, build_table
+from logit_correction.data.row_names import LazyNames
 from logit_correction.data.shards import read_index, shard_files
 from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import StreamedImages
@@ -86,7 +87,7 @@ class ImageShards(DataSource):
         place = f"{files[0]}" if len(files) == 1 else f"{len(files):,} shards from {files[0]} on"
         raw = Records(
             place=place,
-            names=SampleNames(files, shard, frame["name"]),
+            names=LazyNames(partial(_sample_name, files, shard, frame["name"].array), range(len(frame))),
             label=texts_of(frame, self.label),
             split=[splits[one] for one in shard.tolist()] if len(self.shards) > 1 else None,
             attributes={name: texts_of(frame, name) for name in self.attributes},
@@ -117,23 +118,11 @@ class ImageShards(DataSource):
         return read_index(file, self.label, self.attributes, (self.size, self.size))
 
 
-class SampleNames(Sequence[str]):
-    """``train-000.tar/NAME``: what samples are called, made when it is asked for."""
-
-    def __init__(self, files: Sequence[Path], shard: NDArray[np.int32], names: pd.Series) -> None:
-        self.files, self.shard, self.names = files, shard, names.array
-
-    def __len__(self) -> int:
-        return len(self.shard)
-
-    @overload
-    def __getitem__(self, row: int) -> str: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[str]: ...
-    def __getitem__(self, row: int | slice) -> str | list[str]:
-        if isinstance(row, slice):
-            return [self[one] for one in range(*row.indices(len(self)))]
-        return f"{self.files[self.shard[row]].name}/{self.names[row]}"
+def _sample_name(
+    files: Sequence[Path], shard: NDArray[np.int32], names: pd.api.extensions.ExtensionArray, row: int
+) -> str:
+    """Return what a sample is called, ``train-000.tar/NAME``."""
+    return f"{files[shard[row]].name}/{names[row]}"
 
 
 class ShardedImages(StreamedImages):

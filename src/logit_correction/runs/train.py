@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logit_correction.config import RunConfig, TrainingConfig
-from logit_correction.data.row_names import ChosenNames
+from logit_correction.data.row_names import LazyNames
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
@@ -201,7 +201,7 @@ def _rows_of(table: DataTable, split: str) -> TrainingRows:
     return TrainingRows(
         label=table.label[rows],
         view_inputs=table.view_inputs(split),
-        names=None if names is None else ChosenNames(names, rows.numpy()),
+        names=None if names is None else LazyNames(names.__getitem__, rows.numpy()),
         numbers=rows,
     )
 
