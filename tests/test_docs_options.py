@@ -67,28 +67,23 @@ def is_there(option: str, own: set[str]) -> bool:
     return False
 
 
-def current_text(page: Path) -> str:
-    """A page without what is told of former defaults, whose options are those of its commit."""
-    return page.read_text().partition("\n## Measured with former defaults")[0]
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_option_that_a_page_names_is_there(page: Path) -> None:
     own = own_options()
-    named = {word.replace("-", "_") for word in OPTION.findall(SCRIPT.sub("", current_text(page)))}
+    named = {word.replace("-", "_") for word in OPTION.findall(SCRIPT.sub("", page.read_text()))}
     assert {option for option in named if not is_there(option, own)} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_option_of_a_script_is_there(page: Path) -> None:
-    for script, words in SCRIPT.findall(current_text(page)):
+    for script, words in SCRIPT.findall(page.read_text()):
         text = (ROOT / "benchmarks" / script).read_text()
         assert [option for option in OPTION.findall(words) if f'"--{option}"' not in text] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_defaults_of_training_are_those_of_the_program(page: Path) -> None:
-    text = current_text(page)
+    text = page.read_text()
     wrong = {}
     for name, value in re.findall(r"`--(\w+)` \((\d[\d.e-]*)\)", text):
         if name in TRAINING and float(value) != TRAINING[name]:
