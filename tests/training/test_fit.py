@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from logit_correction.methods.erm import ERM
 from logit_correction.networks.mlp import MLP
 from logit_correction.seeds import derive_seed
 from logit_correction.training import checkpoint
-from logit_correction.types import Batch, InputError, Step, TrainingError
+from logit_correction.types import Batch, InputError, Stage, Step, TrainingError
 
 
 class TwoNetworks(Algorithm):
@@ -105,6 +106,27 @@ def test_rows_of_figures(make_table, trainer) -> None:
     for row in (rows[2], rows[5]):
         assert row.keys() == {"step", "stage", "epoch", "valid_average", "valid_worst_class"}
     assert fit.progress.total_steps == 6 and fit.progress.epoch == 2
+
+
+class LooksForLong(ERM):
+    """Takes a while before its second stage, as a search for a shortcut does."""
+
+    num_stages = 2
+
+    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
+        time.sleep(0.3 * stage)
+        return Stage(epochs=1)
+
+
+def test_seconds_count_the_work_between_stages_and_what_went_before_a_resume(make_table, trainer) -> None:
+    table = make_table()
+    fit = trainer.fit(table, LooksForLong)
+    started = time.monotonic()
+    trainer.run_until(fit, 4)  # in the second stage
+    assert 0.3 <= fit.progress.seconds <= time.monotonic() - started
+    again = trainer.fit(table, LooksForLong)
+    again.run(resume=True)
+    assert fit.progress.seconds < again.progress.seconds <= time.monotonic() - started
 
 
 def test_a_row_is_the_mean_of_its_steps(make_table, trainer) -> None:

@@ -32,7 +32,7 @@ class Progress:
         total_steps: Steps done in the whole run.
         plan: What the method asked for in this stage; None before it begins.
         best: What each selection rule holds.
-        seconds: Training time so far.
+        seconds: Training time so far, the work between stages (a search for a shortcut, say) and validation included.
         warnings: What the user should know.
     """
 

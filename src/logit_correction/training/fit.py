@@ -56,7 +56,7 @@ class Fit(Evaluation):
             prepare(self.algorithm, self.config, self.fabric.device)
         self._layers = LayerRandomness(self.config.seed, self.fabric.global_rank, self.fabric.device)
         self._cuda = [self.fabric.device] if self.fabric.device.type == "cuda" else []
-        self._saved_at = time.monotonic()
+        self._saved_at = self._started = time.monotonic()
 
     def run(self, resume: bool = False) -> None:
         """Train to the end.
@@ -76,13 +76,19 @@ class Fit(Evaluation):
             self.algorithm.stage = self.progress.stage
             self.record.load(parts["record"])
             optimizer_state = parts["optimizer"]
+        self._started = time.monotonic() - self.progress.seconds
         with torch.random.fork_rng(devices=self._cuda), stop_requests() as request:
             while self.progress.stage < self.algorithm.num_stages:
                 self._run_stage(request, optimizer_state)
                 optimizer_state = None
                 if self.progress.stage + 1 == self.algorithm.num_stages:
-                    return
+                    break
                 self._begin_stage(self.progress.stage + 1, self._outputs())
+        self._count_seconds()
+
+    def _count_seconds(self) -> None:
+        """Count what went by, the work between stages and validation included."""
+        self.progress.seconds = time.monotonic() - self._started
 
     def _outputs(self) -> Tensor:
         """Return what the method collects of all training rows for its next stage."""
@@ -99,12 +105,14 @@ class Fit(Evaluation):
             TrainingError: The loss was not finite.
         """
         last = self.algorithm.num_stages - 1
+        self._started = time.monotonic() - self.progress.seconds
         with torch.random.fork_rng(devices=self._cuda), stop_requests() as request:
             while self.progress.stage < last:
                 self._run_stage(request, None)
                 self._begin_stage(self.progress.stage + 1, self._outputs())
             if self.progress.plan is None:
                 self._begin_stage(0, None)
+        self._count_seconds()
 
     def _begin_stage(self, stage: int, outputs: Tensor | None) -> None:
         self.progress.plan = gathered(self.algorithm, self.algorithm.begin_stage)(stage, outputs)
@@ -154,7 +162,6 @@ class Fit(Evaluation):
         request: StopRequest,
     ) -> None:
         progress, config, steps = self.progress, self.config, len(loader)
-        started, before = time.monotonic(), progress.seconds
         for batch in loader.epoch(progress.epoch, progress.step):
             set_learning_rates(optimizer.param_groups, progress.epoch * steps + progress.step, epochs * steps, config)
             with self.fabric.autocast():
@@ -167,7 +174,6 @@ class Fit(Evaluation):
             optimizer.step()
             self.record.add(step.loss, step.logs)
             progress.step, progress.total_steps = progress.step + 1, progress.total_steps + 1
-            progress.seconds = before + time.monotonic() - started
             if progress.total_steps % config.log_every == 0:
                 self._flush(progress.epoch * steps + progress.step, optimizer)
                 self._save_if_due(optimizer, request)
@@ -221,6 +227,7 @@ class Fit(Evaluation):
         self.record.check(self.progress.total_steps)
         checkpoint.check_finite(self.algorithm.parameters(), self.progress.total_steps)
         first = self.fabric.is_global_zero
+        self._count_seconds()
         if self.checkpoint_path is not None and (first or is_sharded(self.algorithm)):
             content = checkpoint.content(
                 self.progress,
