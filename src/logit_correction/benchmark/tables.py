@@ -188,8 +188,8 @@ def _caption(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> str:
     least, most = int(count.min()), int(count.max())
     seeds = f"{most}" if least == most else f"{least} to {most}"
     over = f"mean (standard deviation) over {seeds} seeds" if most > 1 else "one seed"
-    weights = RULES.get(rule, ("", "those it chose"))[1]
-    caption = f"{_figures(benchmark)}, {over}. Selection rule: {rule}, the weights are {weights}."
+    epoch = RULES.get(rule, ("", "the epoch that it chose"))[1]
+    caption = f"{_figures(benchmark)}, {over}. Selection rule: {rule}, the weights are those of {epoch}."
     columns = f" Columns: {benchmark.column_title}." if benchmark.column_title else ""
     information = " Group information: the splits whose attributes training or selection read."
     paper = " Beside: the figures of the paper." if benchmark.paper else ""

@@ -5,7 +5,10 @@ from __future__ import annotations
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
 METHODS: dict[str, tuple[str, str]] = {
     "ERM": ("logit_correction.methods.erm.ERM", "empirical risk minimization: plain cross-entropy"),
-    "LC": ("logit_correction.methods.lc.LC", "logit correction with Group MixUp (Liu et al. 2023)"),
+    "LC": (
+        "logit_correction.methods.lc.LC",
+        "logit correction (Liu et al. 2023) for the shortcut that it finds, if any",
+    ),
     "GroupDRO": (
         "logit_correction.methods.group_dro.GroupDRO",
         "worst group's loss, with training attributes (Sagawa et al. 2020)",
