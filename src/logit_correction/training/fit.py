@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,14 +78,20 @@ class Fit(Evaluation):
             self.algorithm.stage = self.progress.stage
             self.record.load(parts["record"])
             optimizer_state = parts["optimizer"]
-        self._started = time.monotonic() - self.progress.seconds
-        with torch.random.fork_rng(devices=self._cuda), stop_requests() as request:
+        with self._training() as request:
             while self.progress.stage < self.algorithm.num_stages:
                 self._run_stage(request, optimizer_state)
                 optimizer_state = None
                 if self.progress.stage + 1 == self.algorithm.num_stages:
-                    break
+                    return
                 self._begin_stage(self.progress.stage + 1, self._outputs())
+
+    @contextmanager
+    def _training(self) -> Iterator[StopRequest]:
+        """Leave torch's own randomness as it was, listen to requests to stop, and count the time."""
+        self._started = time.monotonic() - self.progress.seconds
+        with torch.random.fork_rng(devices=self._cuda), stop_requests() as request:
+            yield request
         self._count_seconds()
 
     def _count_seconds(self) -> None:
@@ -105,14 +113,12 @@ class Fit(Evaluation):
             TrainingError: The loss was not finite.
         """
         last = self.algorithm.num_stages - 1
-        self._started = time.monotonic() - self.progress.seconds
-        with torch.random.fork_rng(devices=self._cuda), stop_requests() as request:
+        with self._training() as request:
             while self.progress.stage < last:
                 self._run_stage(request, None)
                 self._begin_stage(self.progress.stage + 1, self._outputs())
             if self.progress.plan is None:
                 self._begin_stage(0, None)
-        self._count_seconds()
 
     def _begin_stage(self, stage: int, outputs: Tensor | None) -> None:
         self.progress.plan = gathered(self.algorithm, self.algorithm.begin_stage)(stage, outputs)
