@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from logit_correction import correlation as module
 from logit_correction.correlation import Correlation
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 KINDS = {
     "one-to-one": [[0], [1], [2]],

@@ -13,17 +13,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from logit_correction.correlation import Correlation
-from logit_correction.errors import InputError, TrainingError
+from logit_correction.errors import InputError
 
 __all__ = [
     "Batch",
     "DataInfo",
-    "InputError",
     "Inputs",
     "NetworkFactory",
     "Stage",
     "Step",
-    "TrainingError",
     "TrainingRows",
     "ViewInputs",
 ]

@@ -15,7 +15,7 @@ from logit_correction.attributes.attribute_clusters import AttributeClusters, We
 from logit_correction.attributes.clusters import Clusters
 from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.correlation import Correlation
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 ONE_TO_MANY = Correlation.from_table([[0, 1], [2], [3]])
 MANY_TO_MANY = Correlation.from_table([[0, 2], [1], [0, 2], [3]])

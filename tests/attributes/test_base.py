@@ -11,10 +11,11 @@ from torch import Tensor
 
 from logit_correction.attributes.base import AttributeEstimator, Estimate
 from logit_correction.correlation import Correlation
+from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.mlp import MLP
 from logit_correction.randomness import StepRandomness
-from logit_correction.types import Batch, DataInfo, InputError, TrainingRows
+from logit_correction.types import Batch, DataInfo, TrainingRows
 
 INFO = DataInfo(num_labels=2, num_rows=6, input_shape=(4,))
 LABEL, ATTRIBUTE = torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([0, 1, -1, 1, 1, 0])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.attributes.biased import hidden_logits, hide
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 
 def test_all_channels_of_a_pixel_are_hidden_together() -> None:

@@ -15,10 +15,11 @@ from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.heads import relabeled
 from logit_correction.attributes.view_heads import likely_attribute
 from logit_correction.correlation import Correlation
+from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.mlp import MLP
 from logit_correction.randomness import StepRandomness
-from logit_correction.types import Batch, DataInfo, InputError, Stage, TrainingRows
+from logit_correction.types import Batch, DataInfo, Stage, TrainingRows
 from logit_correction.views.base import ViewInputs
 
 INFO = DataInfo(num_labels=3, num_rows=40, input_shape=(6,))

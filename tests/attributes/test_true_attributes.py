@@ -9,9 +9,10 @@ import torch
 
 from logit_correction.attributes.true_attributes import TrueAttributes
 from logit_correction.correlation import Correlation
+from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.mlp import MLP
-from logit_correction.types import DataInfo, InputError, TrainingRows
+from logit_correction.types import DataInfo, TrainingRows
 
 
 def test_the_attributes_are_those_of_the_rows(table, prepared, all_rows) -> None:

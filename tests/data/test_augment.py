@@ -15,7 +15,7 @@ from logit_correction.data.augment import (
     mixed_seeds,
     named_augmentation,
 )
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 IMAGES = torch.randint(0, 256, (16, 3, 12, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
 

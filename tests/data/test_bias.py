@@ -16,7 +16,7 @@ from logit_correction.data.bias import (
     named_correlation,
     valid_ratio,
 )
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 KINDS = ("one-to-one", "many-to-one", "one-to-many", "many-to-many")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from logit_correction.data.cache import cache_folder, digest, made_once
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 
 def test_the_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

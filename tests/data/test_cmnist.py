@@ -15,7 +15,7 @@ from torch import Tensor
 from logit_correction.data.bias import named_correlation
 from logit_correction.data.cmnist import ColoredMNIST
 from logit_correction.data.table import DataTable
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 ROOT = os.environ.get("LOGIT_CORRECTION_DATA")
 FILES = {

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from logit_correction.data.colors import COLORS, JITTER, check_severity, color_names, jittered_colors
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 
 @pytest.mark.parametrize("severity", [1, 2, 3, 4, 5])

@@ -10,7 +10,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from logit_correction.data.digits import Digits
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 
 def test_sizes_and_names() -> None:

@@ -10,7 +10,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from logit_correction.data.features import Columns, learn_columns, note_bad_features, to_vectors
 from logit_correction.data.problems import Problems
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 FRAME = pd.DataFrame(
     {

@@ -14,7 +14,7 @@ from PIL import Image
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, from_arrays, from_table, load, train
 from logit_correction.data.from_arrays import Arrays
 from logit_correction.data.table_file import Table
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 
 @pytest.fixture(autouse=True)

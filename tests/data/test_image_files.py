@@ -19,7 +19,7 @@ from logit_correction.data.image_io import read_image, read_images
 from logit_correction.data.memory import memory_limit_bytes
 from logit_correction.data.problems import Problems
 from logit_correction.data.stores import ArrayStore, StreamedStore, location_of
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from PIL import Image
 
 from logit_correction.data.image_folder import ImageFolder
 from logit_correction.data.stores import StreamedStore
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 
 @pytest.fixture(autouse=True)

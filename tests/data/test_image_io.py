@@ -12,7 +12,7 @@ from PIL import Image
 from logit_correction.data.cmnist import ColoredMNIST
 from logit_correction.data.digits import Digits
 from logit_correction.data.image_io import read_images
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 
 def write_image(path: Path, height: int = 6, width: int = 4, seed: int = 0) -> np.ndarray:

@@ -21,7 +21,7 @@ from logit_correction.data.celeba import CelebA
 from logit_correction.data.civilcomments import IDENTITIES, CivilComments
 from logit_correction.data.table import DataTable
 from logit_correction.data.waterbirds import Waterbirds
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 SOURCES = {"waterbirds": Waterbirds, "celeba": CelebA, "bffhq": BiasedFFHQ}
 

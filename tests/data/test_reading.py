@@ -18,7 +18,7 @@ from logit_correction.data.reading import choose_workers, place_seeds
 from logit_correction.data.stores import ArrayStore, StreamedStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.text import TokenStore
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 ROWS = 22
 

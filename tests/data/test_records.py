@@ -12,7 +12,7 @@ from logit_correction.data.records import Records, build_table, coded, combined
 from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 
 def good(count: int) -> torch.Tensor:

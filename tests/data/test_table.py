@@ -12,7 +12,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.data.scoring import Scoring
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import UNKNOWN, DataSource, DataTable
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from PIL import Image
 
 from logit_correction.data.table_file import Table
 from logit_correction.data.text import hashed_words
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 ROWS = 30
 FRAME = pd.DataFrame(

@@ -11,7 +11,7 @@ import torch
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from logit_correction.data.text import LENGTH, MOST_WORDS, TokenStore, hashed_words, tokenize
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 TEXTS = ["A good film, good indeed.", "bad", "", "Das Ende war gut; all's well!", "good bad good bad bad"]
 

@@ -23,8 +23,8 @@ from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.table_file import Table
 from logit_correction.data.waterbirds import Waterbirds
+from logit_correction.errors import InputError
 from logit_correction.runs.encode import EncodedStore
-from logit_correction.types import InputError
 from logit_correction.views.base import ViewInputs
 
 ROWS = 40

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
+from logit_correction.errors import InputError
 from logit_correction.evaluation import Predictions
-from logit_correction.types import InputError
 
 
 def made(rows: int = 6, dtype: Any = np.float32, **changes: Any) -> Predictions:

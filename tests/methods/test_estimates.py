@@ -15,11 +15,12 @@ from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
 from logit_correction.methods import METHODS as KNOWN
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.mlp import MLP
 from logit_correction.registry import resolve
-from logit_correction.types import DataInfo, InputError, TrainingRows
+from logit_correction.types import DataInfo, TrainingRows
 
 SEVERAL = Correlation.from_table([[0, 1], [2], [3, 4]])
 

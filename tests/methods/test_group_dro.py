@@ -10,8 +10,9 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
 from logit_correction.methods.group_dro import GroupDRO
-from logit_correction.types import Batch, InputError
+from logit_correction.types import Batch
 
 
 @pytest.fixture

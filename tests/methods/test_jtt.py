@@ -12,12 +12,13 @@ from torch import Tensor
 
 from logit_correction.config import TrainingConfig
 from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError, TrainingError
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.jtt import JTT
 from logit_correction.networks.mlp import MLP
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
-from logit_correction.types import Batch, InputError, Stage, Step, TrainingError
+from logit_correction.types import Batch, Stage, Step
 
 
 class Watched(JTT):

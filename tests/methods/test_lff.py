@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
 from logit_correction.methods.difficulty import RelativeDifficulty
-from logit_correction.types import InputError
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.true_attributes import TrueAttributes
 from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
 from logit_correction.functional import (
     draw_weight,
     group_mixup,
@@ -22,7 +23,7 @@ from logit_correction.functional import (
 from logit_correction.methods.lc import LC
 from logit_correction.methods.mixing import GroupMixUp, IndependentMixUp
 from logit_correction.randomness import StepRandomness
-from logit_correction.types import Batch, DataInfo, InputError, TrainingRows
+from logit_correction.types import Batch, DataInfo, TrainingRows
 
 CPU = torch.device("cpu")
 

@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from logit_correction.errors import InputError
 from logit_correction.methods.lc import LC
 from logit_correction.methods.mixing import GroupMixUp, IndependentMixUp, Mixing
 from logit_correction.methods.staged_lc import StagedLC
-from logit_correction.types import Batch, DataInfo, InputError, TrainingRows
+from logit_correction.types import Batch, DataInfo, TrainingRows
 
 INFO = DataInfo(num_labels=2, num_rows=6, input_shape=(4,), tokens=True)
 

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from logit_correction.attributes.online import Online
+from logit_correction.errors import InputError
 from logit_correction.functional import mix
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
@@ -22,7 +23,7 @@ from logit_correction.networks.mlp import MLP
 from logit_correction.networks.resnet import ResNet50
 from logit_correction.networks.resnet20 import ResNet20
 from logit_correction.registry import resolve
-from logit_correction.types import Batch, DataInfo, InputError, Inputs, TrainingRows
+from logit_correction.types import Batch, DataInfo, Inputs, TrainingRows
 
 SMALL = DataInfo(num_labels=4, num_rows=12, input_shape=(3, 8, 8))
 GREY = DataInfo(num_labels=2, num_rows=12, input_shape=(1, 12, 10), num_attributes=5)

@@ -11,12 +11,13 @@ import pytest
 import torch
 from torch import nn
 
+from logit_correction.errors import InputError
 from logit_correction.networks.base import frozen_statistics, without_pretrained_weights
 from logit_correction.networks.resnet import ResNet18
 from logit_correction.networks.standardize import Standardize
 from logit_correction.networks.text_classifier import TextClassifier
 from logit_correction.networks.timm_network import Timm
-from logit_correction.types import DataInfo, InputError
+from logit_correction.types import DataInfo
 
 INFO = DataInfo(num_labels=3, num_rows=5, input_shape=(3, 32, 32))
 TEXTS = DataInfo(num_labels=3, num_rows=5, input_shape=(6,), tokens=True)

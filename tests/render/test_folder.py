@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from logit_correction.errors import InputError
 from logit_correction.render.comparison import compare, describe
 from logit_correction.render.folder import RunFolder
-from logit_correction.types import InputError
 
 Make = Callable[..., Path]
 

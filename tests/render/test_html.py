@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from logit_correction.errors import InputError
 from logit_correction.render import html
 from logit_correction.render.html import render_page, write_page
-from logit_correction.types import InputError
 
 Make = Callable[..., Path]
 

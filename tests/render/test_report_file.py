@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from logit_correction.errors import InputError
 from logit_correction.render.html import render_page
 from logit_correction.render.report_file import REPORT, fault_of, read_report_file
-from logit_correction.types import InputError
 
 Make = Callable[..., Path]
 

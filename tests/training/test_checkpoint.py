@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import torch
 
+from logit_correction.errors import InputError
 from logit_correction.training import checkpoint
 from logit_correction.training.checkpoint import FORMAT, Progress
 from logit_correction.training.selection import Selected
-from logit_correction.types import InputError, Stage
+from logit_correction.types import Stage
 
 
 def progress() -> Progress:

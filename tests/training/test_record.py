@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import torch
 
+from logit_correction.errors import TrainingError
 from logit_correction.training.record import Record
-from logit_correction.types import TrainingError
 
 
 def add(record: Record, loss: float, **logs: float) -> None:

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.mlp import MLP
 from logit_correction.training import checkpoint
-from logit_correction.types import Batch, DataInfo, InputError, NetworkFactory, Stage, Step
+from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 
 LC_OPTIONS: list[dict[str, Any]] = [
     {},

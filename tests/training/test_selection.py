@@ -125,14 +125,8 @@ def test_a_rule_takes_the_latest_of_the_best_epochs() -> None:
     scores = {"valid_average": [0.5, 0.7, 0.7, 0.6], "valid_worst_class": [0.2, 0.1, 0.3, 0.3]}
     for epoch in range(4):
         state = {"weight": torch.tensor([float(epoch)])}
-        update_best(
-            best,
-            ["last", *scores],
-            {rule: values[epoch] for rule, values in scores.items()},
-            ROWS,
-            epoch + 1,
-            state,
-        )
+        now = {rule: values[epoch] for rule, values in scores.items()}
+        update_best(best, scored(list(scores)), now, ROWS, epoch + 1, state)
     assert {rule: (one.epoch, one.score) for rule, one in best.items()} == {
         "valid_average": (3, 0.7),
         "valid_worst_class": (4, 0.3),
@@ -167,7 +161,7 @@ def test_the_latest_level_epoch_is_taken_and_what_is_better_counts_from_then_on(
     for epoch, number in enumerate(second, start=1):
         right = (20, 20, 20, 20) if epoch == 1 else (40, number, 20, 39)
         rows = rows_right(*right)
-        update_best(best, [name], {name: rule_of(name).score(rows)}, rows, epoch, {"epoch": epoch})
+        update_best(best, {name: rule_of(name)}, {name: rule_of(name).score(rows)}, rows, epoch, {"epoch": epoch})
         taken.append((best[name].epoch, best[name].state["epoch"]))
     assert taken == [(1, 1), (2, 2), (3, 3), (3, 3), (5, 5), (6, 6)]
     assert best[name].score == rule_of(name).score(rows_right(40, 31, 20, 39))
@@ -176,7 +170,8 @@ def test_the_latest_level_epoch_is_taken_and_what_is_better_counts_from_then_on(
 def test_weights_that_are_held_do_not_change_with_training() -> None:
     best: dict[str, Selected] = {}
     weight = torch.nn.Parameter(torch.zeros(2))
-    update_best(best, ["valid_average"], {"valid_average": 0.5}, ROWS, 1, {"weight": weight, "extra": {"count": 3}})
+    state = {"weight": weight, "extra": {"count": 3}}
+    update_best(best, scored(["valid_average"]), {"valid_average": 0.5}, ROWS, 1, state)
     with torch.no_grad():
         weight += 1
     held = best["valid_average"].state
@@ -184,23 +179,17 @@ def test_weights_that_are_held_do_not_change_with_training() -> None:
     assert clone_state({"a": weight})["a"].data_ptr() != weight.data_ptr()
 
 
-def test_last_holds_nothing() -> None:
+def test_without_rules_or_validation_rows_nothing_is_held() -> None:
     best: dict[str, Selected] = {}
-    update_best(best, ["last"], {"valid_average": 1.0}, ROWS, 1, {})
-    update_best(best, ["last", "valid_average"], {}, None, 1, {})  # no validation rows
+    update_best(best, {}, {"valid_average": 1.0}, ROWS, 1, {})
+    update_best(best, scored(["valid_average"]), {}, None, 1, {})
     assert best == {}
 
 
 def test_a_rule_without_a_score_leaves_the_last_weights() -> None:
     best: dict[str, Selected] = {}
-    update_best(
-        best,
-        ["valid_view_agreement", "valid_average"],
-        {"valid_view_agreement": None, "valid_average": 0.0},
-        ROWS,
-        1,
-        {},
-    )
+    rules = {name: rule_of(name) for name in ("valid_view_agreement", "valid_average")}
+    update_best(best, rules, {"valid_view_agreement": None, "valid_average": 0.0}, ROWS, 1, {})
     assert list(best) == ["valid_average"]
 
 

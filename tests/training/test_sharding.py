@@ -11,10 +11,11 @@ from torch.distributed import HashStore, destroy_process_group, init_process_gro
 
 from logit_correction import ERM, MLP, DataInfo
 from logit_correction.config import TrainingConfig
+from logit_correction.errors import InputError, TrainingError
 from logit_correction.networks.resnet import ResNet18
 from logit_correction.training import sharding
 from logit_correction.training.checkpoint import check_finite
-from logit_correction.types import Batch, InputError, TrainingError
+from logit_correction.types import Batch
 
 INFO = DataInfo(num_labels=2, num_rows=4, input_shape=(3, 8, 8))
 BATCH = Batch(torch.rand(4, 3, 8, 8), torch.tensor([0, 1, 1, 0]), torch.arange(4))

@@ -14,10 +14,11 @@ from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.correlation import Correlation
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import UNKNOWN, DataSource, DataTable
+from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
-from logit_correction.types import Batch, DataInfo, InputError, Step, TrainingRows
+from logit_correction.types import Batch, DataInfo, Step, TrainingRows
 from logit_correction.views.base import View, ViewInputs
 
 #: Names that do harm wherever they are shown without care.

@@ -11,10 +11,9 @@ from torch.nn.functional import normalize
 from logit_correction.attributes.clustering import find_clusters
 from logit_correction.correlation import Correlation
 from logit_correction.distributed import sum_over_processes
-from logit_correction.errors import check_range
+from logit_correction.errors import InputError, check_range
 from logit_correction.functional import cell_sums
 from logit_correction.seeds import derive_seed
-from logit_correction.types import InputError
 
 Weights: TypeAlias = Literal["seo", "size", "none"]
 

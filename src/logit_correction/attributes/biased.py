@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from logit_correction.errors import InputError
 from logit_correction.networks.base import frozen_statistics, has_running_statistics
-from logit_correction.types import InputError, Inputs
+from logit_correction.types import Inputs
 
 
 def ramped_q(q: float, epoch: float, length: float) -> float:

@@ -12,9 +12,10 @@ from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.attribute_clusters import AttributeClusters, Weights
 from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate
 from logit_correction.correlation import Correlation
+from logit_correction.errors import InputError
 from logit_correction.randomness import StepRandomness
 from logit_correction.registry import component
-from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step, TrainingRows
+from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
 
 
 class Clusters(AttributeEstimator):

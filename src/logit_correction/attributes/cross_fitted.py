@@ -13,9 +13,9 @@ from logit_correction.attributes.heads import HeadTraining
 from logit_correction.attributes.kept_heads import Head, KeptHeads, answers
 from logit_correction.attributes.view_heads import HeadsOnViews, features_of, held_out_by_heads, likely_attribute
 from logit_correction.correlation import Correlation
-from logit_correction.errors import check_range
+from logit_correction.errors import InputError, check_range
 from logit_correction.functional import GceForm
-from logit_correction.types import DataInfo, InputError, NetworkFactory, TrainingRows
+from logit_correction.types import DataInfo, NetworkFactory, TrainingRows
 from logit_correction.views.base import ViewInputs
 from logit_correction.views.choose import find_views
 

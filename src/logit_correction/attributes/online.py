@@ -13,11 +13,11 @@ from logit_correction.attributes.base import AttributeEstimator, Builder, Estima
 from logit_correction.attributes.biased import hide, ramped_q
 from logit_correction.attributes.kept_heads import answers
 from logit_correction.correlation import Correlation
-from logit_correction.errors import check_range
+from logit_correction.errors import InputError, check_range
 from logit_correction.functional import GceForm, generalize
 from logit_correction.networks.base import Network, feature_size, frozen_statistics
 from logit_correction.randomness import StepRandomness
-from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Stage, Step
+from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
 from logit_correction.views.base import ViewInputs
 
 #: Stages of the biased network: beside the robust one, or before it.

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from logit_correction.attributes.base import UNKNOWN, AttributeEstimator
 from logit_correction.correlation import Correlation
-from logit_correction.types import DataInfo, InputError, TrainingRows
+from logit_correction.errors import InputError
+from logit_correction.types import DataInfo, TrainingRows
 
 
 class TrueAttributes(AttributeEstimator):

@@ -91,9 +91,9 @@ def begin(parent: Connection) -> None:
 
 def perform(job: Job) -> Outcome:
     """Train the run in this process."""
+    from logit_correction.errors import InputError
     from logit_correction.runs.folder import make
     from logit_correction.runs.lock import FolderHeld, acquire, check_free
-    from logit_correction.types import InputError
 
     several = job.config.training.devices * job.config.training.nodes > 1  # processes, which lock the folder themselves
     try:
@@ -114,10 +114,10 @@ def perform(job: Job) -> Outcome:
 
 
 def _train(job: Job) -> State:
+    from logit_correction.errors import InputError, TrainingError
     from logit_correction.runs.train import train
     from logit_correction.training.display import Lines
     from logit_correction.training.interrupt import Interrupted
-    from logit_correction.types import InputError, TrainingError
 
     try:
         train(job.config, job.folder, resume=True, display=Lines())

@@ -12,7 +12,7 @@ from logit_correction.data.augment import AugmentationName
 from logit_correction.data.conflict_folders import read_conflict_folders
 from logit_correction.data.published import PublishedImages
 from logit_correction.data.table import DataTable
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 #: Training rows that follow the shortcut and that conflict with it, for each published ratio.
 TRAIN_COUNTS = {"0.5pct": (19_104, 96)}

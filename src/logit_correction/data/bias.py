@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 
 def named_correlation(kind: str | Sequence[Sequence[int]], num_labels: int) -> Correlation:

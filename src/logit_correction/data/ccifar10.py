@@ -19,9 +19,9 @@ from logit_correction.data.corruptions import FAMILIES, RECIPE, check_name, chec
 from logit_correction.data.image_files import image_store
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataSource, DataTable
+from logit_correction.errors import InputError
 from logit_correction.seeds import make_generator
 from logit_correction.threads import available_cores
-from logit_correction.types import InputError
 
 
 class CorruptedCIFAR10(DataSource):

@@ -19,8 +19,7 @@ from logit_correction.data.published import PublishedImages
 from logit_correction.data.row_names import row_names
 from logit_correction.data.table import DataTable
 from logit_correction.data.tabular_io import files_within, read_frame
-from logit_correction.errors import did_you_mean
-from logit_correction.types import InputError
+from logit_correction.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,8 +12,8 @@ from logit_correction.data.glyphs import mnist_present, read_mnist
 from logit_correction.data.published import data_folder
 from logit_correction.data.stores import ColoredStore
 from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
 from logit_correction.seeds import make_generator
-from logit_correction.types import InputError
 
 NUM_TRAIN = 55_000
 

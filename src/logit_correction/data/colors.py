@@ -7,7 +7,7 @@ from torch import Tensor
 
 from logit_correction.data import bias
 from logit_correction.data.table import DataSource
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 #: Mean colours of the attribute values: those of the published Colored MNIST benchmark, so that figures compare,
 #: and an eleventh for one-to-many correlations.

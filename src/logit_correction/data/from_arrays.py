@@ -22,7 +22,7 @@ from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.data.tabular_io import as_text
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 #: Features of which each is a column that can be looked at alone; of more, one says little.
 MOST_COLUMNS = 256

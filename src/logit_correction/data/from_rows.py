@@ -13,7 +13,7 @@ from logit_correction.config import ComponentConfig
 from logit_correction.data.from_arrays import from_arrays
 from logit_correction.data.from_table import from_table
 from logit_correction.data.tabular_io import are_texts
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 
 def from_rows(

@@ -19,8 +19,8 @@ from logit_correction.data.image_io import Fit, check_whole, fault_of, faults_of
 from logit_correction.data.memory import memory_limit_bytes
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.stores import ArrayStore, InputStore, StreamedStore
+from logit_correction.errors import InputError
 from logit_correction.files import disk_of, plain, write_text
-from logit_correction.types import InputError
 
 #: Changes whenever an image would come out otherwise, so that what was kept before is not taken.
 VERSION = 3

@@ -13,8 +13,9 @@ from logit_correction.data.memory import fits_device
 from logit_correction.data.reading import BatchReader, choose_workers, place_seeds
 from logit_correction.data.stores import ArrayStore, InputStore, StreamedImages, holds_bytes, row_bytes
 from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
 from logit_correction.seeds import derive_seed, make_generator
-from logit_correction.types import Batch, InputError, Inputs
+from logit_correction.types import Batch, Inputs
 
 #: Most rows and most bytes of inputs of one batch of evaluation.
 EVALUATION_ROWS, EVALUATION_BYTES = 1000, 64 * 2**20

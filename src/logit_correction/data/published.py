@@ -19,7 +19,7 @@ from logit_correction.data.image_files import image_store
 from logit_correction.data.problems import Problems
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import SPLITS, DataSource, DataTable
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd

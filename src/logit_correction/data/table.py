@@ -20,7 +20,8 @@ from logit_correction.data.problems import check_finite
 from logit_correction.data.scoring import Scoring
 from logit_correction.data.stores import ArrayStore, InputStore, as_views_see, holds_tokens
 from logit_correction.data.text import WordStore
-from logit_correction.types import DataInfo, InputError, ViewInputs
+from logit_correction.errors import InputError
+from logit_correction.types import DataInfo, ViewInputs
 
 #: The attribute of a row where nobody has recorded it.
 UNKNOWN = -1

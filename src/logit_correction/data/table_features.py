@@ -15,7 +15,7 @@ from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.table_inputs import InputColumns
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from logit_correction.errors import InputError
 from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.evaluation.quality import probabilities
 from logit_correction.files import plain, replacing
-from logit_correction.types import InputError
 
 Array: TypeAlias = NDArray[Any]
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from logit_correction.data.features import Column
 from logit_correction.data.text import LENGTH, MOST_WORDS, TOKENS, WordStore
+from logit_correction.errors import InputError
 from logit_correction.runs.trained import TrainedRun
-from logit_correction.types import InputError
 
 #: Numbers of images: bytes as files have them, or floats in [0, 1].
 ImageType = Literal["uint8", "float32"]

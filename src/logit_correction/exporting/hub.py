@@ -6,10 +6,10 @@ import re
 import shlex
 from pathlib import Path
 
+from logit_correction.errors import InputError
 from logit_correction.exporting.base import Exported, Format
 from logit_correction.exporting.card import PLACE, model_card
 from logit_correction.exporting.weights import write_weights
-from logit_correction.types import InputError
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 

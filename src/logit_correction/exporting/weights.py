@@ -9,12 +9,12 @@ import numpy as np
 import torch
 
 from logit_correction.data.text import load_tokenizer
+from logit_correction.errors import InputError
 from logit_correction.exporting.base import Exported
 from logit_correction.exporting.network import Predicting
 from logit_correction.exporting.settings import TEXT_ENCODER, TEXT_MODEL, TOKENIZER, write_settings
 from logit_correction.files import checksum_of_file
 from logit_correction.runs.exported import CHECKSUM, ENCODER, NETWORK, WEIGHTS, ExportedRun
-from logit_correction.types import InputError
 
 
 def write_weights(exported: Exported, folder: Path) -> None:

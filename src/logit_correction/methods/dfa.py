@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.errors import check_range
+from logit_correction.errors import InputError, check_range
 from logit_correction.functional import generalize
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.difficulty import RelativeDifficulty
 from logit_correction.networks.base import Network
-from logit_correction.types import Batch, DataInfo, InputError, Inputs, NetworkFactory, Step, TrainingRows
+from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Step, TrainingRows
 
 
 class Disentangled(nn.Module):

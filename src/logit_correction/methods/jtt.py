@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from logit_correction.errors import check_range
+from logit_correction.errors import TrainingError, check_range
 from logit_correction.methods.base import Algorithm
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingError
+from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
 
 
 class JTT(Algorithm):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.correlation import Correlation
-from logit_correction.errors import check_range
+from logit_correction.errors import InputError, check_range
 from logit_correction.functional import (
     MixupForm,
     draw_weight,
@@ -23,7 +23,7 @@ from logit_correction.functional import (
 from logit_correction.functional.prior import LEAST_LOG, shifted
 from logit_correction.group_prior import GroupPrior
 from logit_correction.networks.base import check_mixing_place, mixing_place
-from logit_correction.types import Batch, DataInfo, InputError
+from logit_correction.types import Batch, DataInfo
 
 #: Name -> dotted path and one line.
 MIXING: dict[str, tuple[str, str]] = {

@@ -10,7 +10,8 @@ from typing import cast
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from logit_correction.types import DataInfo, InputError, Inputs
+from logit_correction.errors import InputError
+from logit_correction.types import DataInfo, Inputs
 
 
 class Network(nn.Module):

@@ -8,8 +8,9 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
+from logit_correction.errors import InputError
 from logit_correction.networks.base import Network, refuse_tokens
-from logit_correction.types import DataInfo, InputError
+from logit_correction.types import DataInfo
 
 
 class MLP(Network):

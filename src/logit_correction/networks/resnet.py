@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Literal, cast
 import torch
 from torch import Tensor, nn
 
+from logit_correction.errors import InputError
 from logit_correction.files import checksum_of_file
 from logit_correction.networks.base import Network, check_images, weights_follow
 from logit_correction.networks.standardize import Standardize, standardized_channels
-from logit_correction.types import DataInfo, InputError
+from logit_correction.types import DataInfo
 
 #: Images of at most so many pixels a side get the stem for small images.
 SMALL = 64

@@ -7,9 +7,10 @@ from typing import cast
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from logit_correction.errors import InputError
 from logit_correction.networks.base import Network, check_images
 from logit_correction.networks.standardize import Standardize, standardized_channels
-from logit_correction.types import DataInfo, InputError
+from logit_correction.types import DataInfo
 
 
 class ResNet20(Network):

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import torch
 
+from logit_correction.errors import InputError
 from logit_correction.files import plain
 from logit_correction.functional.groups import wilson_interval
 from logit_correction.render.estimated import flat_figures, sides
 from logit_correction.render.report_file import FIX, read_report_file
-from logit_correction.types import InputError
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
 _NOT_THE_METHOD = {"also_select", "deterministic", "device", "devices", "log_every", "nodes"}

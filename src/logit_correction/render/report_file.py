@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from logit_correction.errors import InputError
 from logit_correction.files import plain
-from logit_correction.types import InputError
 
 #: What to do about a damaged file of a run.
 FIX = "put a copy of it back, or train again into a new folder"

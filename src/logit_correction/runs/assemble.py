@@ -12,12 +12,13 @@ import torch
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data.table import SPLITS, DataSource, DataTable
 from logit_correction.distributed import delay_kill
+from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.networks import factory
 from logit_correction.runs.parts import checked
 from logit_correction.training.selection import reads_attributes
 from logit_correction.training.sharding import shard
-from logit_correction.types import DataInfo, InputError, NetworkFactory
+from logit_correction.types import DataInfo, NetworkFactory
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

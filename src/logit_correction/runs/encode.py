@@ -17,11 +17,12 @@ from logit_correction.data.cache import cache_folder, digest, verified_array
 from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.stores import ArrayStore, InputStore, holds_bytes
 from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
 from logit_correction.networks.base import Network
 from logit_correction.runs.assemble import network_factory
 from logit_correction.seeds import derive_seed
 from logit_correction.training.display import Display
-from logit_correction.types import DataInfo, InputError, Inputs
+from logit_correction.types import DataInfo, Inputs
 
 #: Features that take more bytes are kept in half precision.
 FULL_PRECISION_BYTES = 4 * 2**30

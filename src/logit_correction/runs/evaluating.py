@@ -13,6 +13,7 @@ from torch import Tensor
 
 from logit_correction.data.table import DataTable
 from logit_correction.data.tabular_io import read_frame
+from logit_correction.errors import InputError
 from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.evaluation.predict import collect
 from logit_correction.evaluation.predictions import Predictions
@@ -23,7 +24,6 @@ from logit_correction.runs.new_files import labelled_images
 from logit_correction.runs.new_rows import Names, NewInputs, Part, labelled
 from logit_correction.training.estimates import estimate_rows, estimate_split
 from logit_correction.training.evaluation import evaluation_loader
-from logit_correction.types import InputError
 
 if TYPE_CHECKING:
     from logit_correction.runs.trained import TrainedRun

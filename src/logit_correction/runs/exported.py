@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.config import RunConfig
+from logit_correction.errors import InputError
 from logit_correction.extras import needed
 from logit_correction.files import checksum_of_file, is_within
 from logit_correction.methods.base import Algorithm
@@ -24,7 +25,6 @@ from logit_correction.runs.encode import Encoder
 from logit_correction.runs.new_rows import Names, NewInputs
 from logit_correction.runs.parts import complete_parts
 from logit_correction.runs.trained import TrainedRun
-from logit_correction.types import InputError
 
 #: The files of an exported folder that can be loaded.
 CONFIG, WEIGHTS = "config.json", "model.safetensors"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.extras import needed
-from logit_correction.types import InputError
 
 if TYPE_CHECKING:
     from fairlearn.metrics import MetricFrame

@@ -7,9 +7,10 @@ from typing import cast
 
 from torch import nn
 
+from logit_correction.errors import InputError
 from logit_correction.networks.base import Network
 from logit_correction.registry import trusts_names
-from logit_correction.types import DataInfo, InputError
+from logit_correction.types import DataInfo
 
 
 class FromRun(Network):

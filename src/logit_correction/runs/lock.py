@@ -15,7 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, SoftFileLock, Timeout, lock_descriptor
 
-from logit_correction.types import InputError
+from logit_correction.errors import InputError
 
 #: Name of the lock's file.
 LOCK = ".lock"

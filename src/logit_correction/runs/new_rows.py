@@ -17,9 +17,10 @@ from logit_correction.data.image_io import UnreadableImages
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource
 from logit_correction.data.tabular_io import as_text
+from logit_correction.errors import InputError
 from logit_correction.evaluation.estimated import EstimatedAttributes, figures_of
 from logit_correction.evaluation.predictions import Predictions
-from logit_correction.types import DataInfo, InputError
+from logit_correction.types import DataInfo
 
 #: What a run predicts: names of files or texts, arrays, or a data frame.
 NewInputs: TypeAlias = Tensor | NDArray[Any] | Sequence[Path | str] | Mapping[str, Any]

@@ -20,9 +20,9 @@ import pandas as pd
 from logit_correction.data.image_io import UnreadableImages
 from logit_correction.data.problems import BadRows
 from logit_correction.data.stores import InputStore
+from logit_correction.errors import InputError
 from logit_correction.runs.chunks import Chunk
 from logit_correction.runs.new_rows import store_of
-from logit_correction.types import InputError
 
 if TYPE_CHECKING:
     from logit_correction.runs.trained import TrainedRun

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from logit_correction.config import RunConfig
 from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
 from logit_correction.data.table import DataSource
+from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.registry import UntrustedCode, known_names_only
@@ -30,7 +31,7 @@ from logit_correction.runs.fairness import Metrics, metric_frame
 from logit_correction.runs.new_rows import Names, NewInputs, Part, parts_of
 from logit_correction.runs.parts import complete_parts
 from logit_correction.training import checkpoint
-from logit_correction.types import DataInfo, InputError
+from logit_correction.types import DataInfo
 from logit_correction.views.base import ViewInputs
 
 

@@ -9,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from logit_correction.errors import InputError
 from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.evaluation.shift import GroupShift
 from logit_correction.methods.base import Algorithm
 from logit_correction.training.estimates import estimate_rows
-from logit_correction.types import InputError
 from logit_correction.views.base import ViewInputs
 
 if TYPE_CHECKING:

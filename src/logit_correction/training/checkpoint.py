@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from logit_correction.errors import InputError, TrainingError
 from logit_correction.files import plain, replacing
 from logit_correction.training.selection import Selected
 from logit_correction.training.sharding import count_not_finite
-from logit_correction.types import InputError, Stage, TrainingError
+from logit_correction.types import Stage
 
 FORMAT = 1
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.loading import BatchLoader
+from logit_correction.errors import InputError
 from logit_correction.seeds import derive_seed
 from logit_correction.training import checkpoint
 from logit_correction.training.checkpoint import Progress
@@ -25,7 +26,6 @@ from logit_correction.training.record import Record
 from logit_correction.training.selection import update_best
 from logit_correction.training.sharding import gathered, is_sharded, load_optimizer, whole
 from logit_correction.training.watch import watched
-from logit_correction.types import InputError
 
 
 @dataclass
@@ -211,7 +211,8 @@ class Fit(Evaluation):
         self.record.append(row)
         # A model of an early stage is not yet what the method makes, so only the last stage's are offered.
         if progress.stage + 1 == self.algorithm.num_stages:
-            update_best(progress.best, self.rules, scores, rows, progress.epoch, self.algorithm.state_dict())
+            rules = {name: rule for name, rule in self.scored.items() if name in self.rules}
+            update_best(progress.best, rules, scores, rows, progress.epoch, self.algorithm.state_dict())
 
     def _save_if_due(self, optimizer: torch.optim.Optimizer, request: StopRequest, force: bool = False) -> None:
         due = force or request.asked or time.monotonic() - self._saved_at >= self.checkpoint_seconds

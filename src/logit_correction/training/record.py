@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from logit_correction.errors import TrainingError
 from logit_correction.files import replacing
-from logit_correction.types import TrainingError
 
 Row = dict[str, float | int]
 

@@ -113,7 +113,7 @@ def clone_state(state: dict[str, object]) -> dict[str, object]:
 
 def update_best(
     best: dict[str, Selected],
-    rules: Sequence[str],
+    rules: Mapping[str, SelectionRule],
     scores: Mapping[str, float | None],
     rows: ValidationRows | None,
     epoch: int,
@@ -126,21 +126,21 @@ def update_best(
 
     Args:
         best: What each rule holds; changed in place.
-        rules: Names.
+        rules: Name -> a rule of the run that is scored.
         scores: Name -> the score of this epoch.
         rows: The validation rows as this epoch predicts them; None where there are none, and so no scores.
         epoch: Counted from 1.
         state: The present weights, which are copied.
     """
-    known = {rule: score for rule in rules if (score := scores.get(rule)) is not None}
+    known = {name: score for name in rules if (score := scores.get(name)) is not None}
     if rows is None or not known:
         return
     kept: dict[str, object] | None = None
-    for rule, score in known.items():
-        held, prediction = best.get(rule), rows.prediction
+    for name, score in known.items():
+        held, prediction = best.get(name), rows.prediction
         if held is not None and score < held.score:
-            if not rule_of(rule).is_level(rows, replace(rows, prediction=held.prediction)):
+            if not rules[name].is_level(rows, replace(rows, prediction=held.prediction)):
                 continue
             score, prediction = held.score, held.prediction
         kept = kept or clone_state(state)
-        best[rule] = Selected(score, epoch, kept, prediction)
+        best[name] = Selected(score, epoch, kept, prediction)

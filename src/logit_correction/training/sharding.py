@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from logit_correction.config import TrainingConfig
 from logit_correction.distributed import sum_over_processes
+from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
-from logit_correction.types import InputError
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from logit_correction.config import Watch
 from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
 from logit_correction.functional import (
     group_balanced_accuracy,
     group_margin,
@@ -18,7 +19,6 @@ from logit_correction.functional import (
     margin,
     worst_group_accuracy,
 )
-from logit_correction.types import InputError
 
 
 def check_watch(watch: Sequence[Watch], table: DataTable) -> None:
