@@ -164,6 +164,17 @@ def test_one_sign_alone_is_no_shortcut(change: dict[str, float], verdict: str) -
     assert found.verdict == verdict and found.views == []
 
 
+def test_where_one_label_has_most_rows_the_reason_is_what_the_view_settles() -> None:
+    found = conclude([replace(CLEAR, information=0.123)], 4, num_rows=20)
+    assert found.verdict == "none found" and "colour settles 12 % of it" in found.sentence
+    assert "predicts the label as the network does: colour" in conclude([replace(CLEAR, ratio=0.9)], 4).sentence
+
+
+def test_a_handful_of_rows_tells_nothing() -> None:
+    found = conclude([replace(CLEAR, ratio=0.9)], 4, num_rows=19)
+    assert (found.verdict, found.sentence) == ("cannot tell", "19 rows are too few to tell a shortcut by")
+
+
 def test_a_simple_summary_goes_before_rich_statistics_and_one_view_before_several() -> None:
     rich = replace(CLEAR, view="texture", breadth=2, accuracy=0.95, ratio=1.0)
     several = replace(CLEAR, view="places:1,1 + places:1,4", breadth=0, accuracy=0.94)

@@ -90,7 +90,9 @@ class Evidence:
         }
 
 
-def conclude(signs: list[Signs], num_labels: int, thresholds: Thresholds = Thresholds()) -> Evidence:
+def conclude(
+    signs: list[Signs], num_labels: int, thresholds: Thresholds = Thresholds(), num_rows: int | None = None
+) -> Evidence:
     """Draw the conclusion from what all views tell.
 
     A view counts as a shortcut if it leaves little of the label open, alone predicts the label about as well as the
@@ -101,6 +103,7 @@ def conclude(signs: list[Signs], num_labels: int, thresholds: Thresholds = Thres
         signs: What each view tells; views that see everything are no evidence.
         num_labels: L.
         thresholds: Where the signs count.
+        num_rows: Rows that were looked at, where known.
     """
     narrow = [one for one in signs if one.breadth < EVERYTHING]
     there = [one for one in narrow if one.ratio >= thresholds.ratio and one.information >= thresholds.information]
@@ -128,8 +131,17 @@ def conclude(signs: list[Signs], num_labels: int, thresholds: Thresholds = Thres
         return Evidence(verdict, [], signs, f"{_alone(chosen)}, but {_follows(chosen)}")
     if not narrow:
         return Evidence("cannot tell", [], signs, "there is no view of these inputs to look through")
+    if num_rows is not None and num_rows < thresholds.least_rows:
+        return Evidence("cannot tell", [], signs, f"{num_rows} rows are too few to tell a shortcut by")
     best = max(narrow, key=lambda one: one.ratio)
-    return Evidence("none found", [], signs, f"no narrow view predicts the label as the network does: {_alone(best)}")
+    reason = f"no narrow view predicts the label as the network does: {_alone(best)}"
+    if best.ratio >= thresholds.ratio:  # both may be right about most rows where one label has most
+        best = max((one for one in narrow if one.ratio >= thresholds.ratio), key=lambda one: one.information)
+        settled = (
+            f"{phrase(best.views)} settles {percent(max(best.information, 0))} of it (share of the label's entropy)"
+        )
+        reason = f"no narrow view tells much of the label: {settled}, and a shortcut more than half"
+    return Evidence("none found", [], signs, reason)
 
 
 def format_sign(one: Signs) -> str:

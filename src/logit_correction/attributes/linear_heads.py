@@ -51,16 +51,19 @@ def _fold_logistic(
     """Return class probabilities (n, L) of held-out rows by logistic regression on the others, and its layer."""
     from sklearn.linear_model import LogisticRegression
 
+    there = label[~held_out].unique()  # sorted, as the head has them
+    layer = torch.zeros(num_labels, features.shape[1]), torch.full((num_labels,), -torch.inf)
+    found = torch.zeros(int(held_out.sum()), num_labels)
+    if len(there) == 1:  # of a label with a single row, none is left to learn from
+        found[:, there], layer[1][there] = 1.0, 0.0
+        return found, layer
     # The richer the features, the stronger the shrinkage: a head that learns rows by heart tells nothing.
     head = LogisticRegression(C=1.0 if features.shape[1] <= RICH else 0.03, max_iter=300, tol=1e-3)
     head.fit(features[~held_out].numpy(), label[~held_out].numpy())
-    found = torch.zeros(int(held_out.sum()), num_labels)
-    there = torch.from_numpy(head.classes_)
     found[:, there] = torch.from_numpy(head.predict_proba(features[held_out].numpy())).float()
     weight, bias = torch.from_numpy(head.coef_).float(), torch.from_numpy(head.intercept_).float()
     if len(there) == 2:  # one row of weights: those of the second label against the first
         weight, bias = torch.cat([torch.zeros_like(weight), weight]), torch.cat([torch.zeros_like(bias), bias])
-    layer = torch.zeros(num_labels, features.shape[1]), torch.full((num_labels,), -torch.inf)
     layer[0][there], layer[1][there] = weight, bias
     return found, layer
 

@@ -151,7 +151,7 @@ class Search:
         return Evidence("shortcut", sign.views, self.signs, f"a person said so; {format_sign(sign)}")
 
     def _conclusion(self) -> Evidence:
-        return conclude(self.signs, self.num_labels, self.thresholds)
+        return conclude(self.signs, self.num_labels, self.thresholds, len(self.judged.rows))
 
 
 def looked_at(num_rows: int, most: int, folds: int, generator: torch.Generator) -> Tensor:
