@@ -51,6 +51,30 @@ def test_a_folder_and_a_table_may_be_named_by_their_place(command: Any, tmp_path
     assert "label" in missing.error()
 
 
+def test_what_is_worth_knowing_of_the_data_is_told(command: Any, tmp_path: Path) -> None:
+    """A table as people have it: missing values, dates, names of customers, a row that repeats another."""
+    generator = np.random.default_rng(0)
+    rows = [
+        f"{'yn'[i % 2]},{'' if i % 7 == 0 else generator.normal():.4},2024-0{1 + i % 9}-11,<b>customer</b> {i}"
+        for i in range(150)
+    ]
+    (tmp_path / "rows.csv").write_text("\n".join(["label,score,day,who", *rows, rows[3]]) + "\n")
+    words = ["--data", str(tmp_path / "rows.csv"), "--data.label", "label", "--data.features", "*", *SHORT]
+    done = command("audit", *words, "--data.on_bad_rows", "skip", "--out", str(tmp_path / "out"))
+    assert done.status == 0, done.err
+    found = json.loads((tmp_path / "out" / "audit.json").read_text())
+    assert "missing" in {one["view"] for one in found["evidence"]["signs"]}
+    assert found["data"]["input_shape"] == [3]  # the score, whether it is missing, and the day
+    page = (tmp_path / "out" / "report.html").read_text()
+    for told in (
+        "1 bad row was left out",
+        "since few rows share a text: 'who'",
+        "'score' in 22 of 151 rows",
+    ):
+        assert sum(told in warning for warning in found["data"]["warnings"]) == 1
+        assert told in done.out and told.replace("'", "&#39;") in page
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -170,7 +170,7 @@ def test_damaged_data_end_with_one_message_and_leave_nothing(
         frame.loc[3, "review"] = " "
     frame["length"] = frame["review"].str.len().astype(float)
     if kind == "nan":
-        frame.loc[3, "length"] = np.nan
+        frame.loc[3, "length"] = np.inf
     if kind == "few":
         frame.loc[3, "verdict"] = "new"
     frame.to_csv(reviews, index=False)
@@ -184,7 +184,7 @@ def test_damaged_data_end_with_one_message_and_leave_nothing(
         "repeated": "row 5: repeats row 3",
         "label": "row 5: has no label",
         "text": "row 5: the text (column 'review') is empty",
-        "nan": "row 5: column 'length' is empty",
+        "nan": "row 5: column 'length' holds 'inf', which is no finite number",
         "few": "labels with too few rows to split (rows per label: new 1)",
         "column": "no column 'reviews' (did you mean review?)",
     }[kind]

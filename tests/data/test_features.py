@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from logit_correction.data.features import Columns, learn_columns, note_bad_features, to_vectors
+from logit_correction.data.features import Columns, gaps_of, learn_columns, note_bad_features, to_vectors
 from logit_correction.data.problems import Problems
 from logit_correction.errors import InputError
 
@@ -41,14 +42,77 @@ def test_a_column_that_never_changes_is_zero() -> None:
 
 def test_a_few_wrong_values_do_not_make_a_column_one_of_names() -> None:
     values = pd.Series([str(i) for i in range(19)] + ["unknown"])
-    columns = Columns(pd.DataFrame({"x": values, "gaps": [1.0, np.nan] * 10, "names": ["a", "1"] * 10}))
-    assert columns.is_numeric("x") and columns.is_numeric("gaps") and not columns.is_numeric("names")
-    frame = pd.DataFrame({"x": values, "name": ["a", ""] + ["b"] * 18, "y": [1.0, 2.0, np.inf, np.nan] + [0.0] * 16})
+    days = pd.Series([f"2024-02-{i:02}" for i in range(1, 19)] + ["2024-02-30", "31.1.2024"])
+    frame = pd.DataFrame(
+        {
+            "x": values,
+            "y": [1.0, 2.0, np.inf, np.nan] + [0.0] * 16,
+            "gaps": ["1", "", " NA ", "?"] * 5,
+            "day": days,
+            "name": ["a", ""] + ["b"] * 18,
+            "mixed": ["a", "1"] * 10,
+            "empty": [""] * 20,
+        }
+    )
+    columns = Columns(frame)
+    kinds = dict.fromkeys(("x", "y", "gaps"), "numbers") | {"day": "dates"}
+    assert {name: columns.kind(name) for name in frame} == kinds | dict.fromkeys(("name", "mixed", "empty"), "names")
     problems = Problems("f.csv", [f"row {i}" for i in range(20)])
-    note_bad_features(Columns(frame), ["x", "name", "y"], problems)
+    note_bad_features(columns, list(frame), problems)
     assert str(problems) == (
-        "row 1: column 'name' is empty; row 2: column 'y' holds 'inf', which is no finite number; "
-        "row 3: column 'y' is empty; row 19: column 'x' holds 'unknown', which is no finite number"
+        "row 2: column 'y' holds 'inf', which is no finite number; "
+        "row 18: column 'day' holds '2024-02-30', which is no date, such as 2024-05-31; "
+        "row 19: column 'x' holds 'unknown', which is no finite number"
+    )
+    assert gaps_of(columns, list(frame)) == {"y": 1, "gaps": 15, "name": 1, "empty": 20}
+
+
+def test_missing_values_are_those_of_scikit_learn() -> None:
+    frame = pd.DataFrame({"age": ["30", "", "50", "nan", "60", "70"], "sex": ["f", "", "m", "f", "", "m"]})
+    train = torch.tensor([0, 1, 2])
+    learnt = learn_columns(Columns(frame), ["age", "sex"], train)
+    numbers = pd.to_numeric(frame[["age"]].stack(), errors="coerce").unstack().to_numpy()
+    filled = SimpleImputer(add_indicator=True).fit(numbers[:3]).transform(numbers)
+    filled[:, 0] = (filled[:, 0] - 40) / 10
+    hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(frame[["sex"]].iloc[:3])
+    np.testing.assert_allclose(
+        to_vectors(Columns(frame), learnt), np.column_stack([filled, hot.transform(frame[["sex"]])]), rtol=1e-6
+    )
+    problems = Problems("new.csv", [f"row {i}" for i in range(6)])
+    to_vectors(Columns(frame), learnt, problems)
+    assert not len(problems)
+
+
+def test_a_gap_is_a_fault_where_training_rows_had_none() -> None:
+    learnt = learn_columns(Columns(FRAME), ["age"], TRAIN)
+    problems = Problems("new.csv", ["row 2", "row 3"])
+    vectors = to_vectors(Columns(pd.DataFrame({"age": ["", "40"]})), learnt, problems)
+    assert str(problems) == "row 2: column 'age' is empty" and vectors.tolist() == [[0.0], [0.0]]
+
+
+def test_a_column_whose_training_rows_are_all_missing() -> None:
+    learnt = learn_columns(Columns(pd.DataFrame({"x": ["", "", "5"]})), ["x"], torch.tensor([0, 1]))
+    assert to_vectors(Columns(pd.DataFrame({"x": ["", "7"]})), learnt).tolist() == [[0, 1], [7, 0]]
+
+
+@pytest.mark.parametrize("zone", ["", "Z", "+02:00"])
+def test_dates_count_as_days_however_they_are_held(zone: str) -> None:
+    times = ["1970-01-02T12:00:00", "2024-02-29T00:00:00", "1969-12-31T06:00:00"]
+    days = [1.5, 19782.0, -0.75]
+    hours = 2 if zone == "+02:00" else 0
+    texts = [time + zone for time in times]
+    held = pd.to_datetime(pd.Series(texts))
+    frame = pd.DataFrame({"text": [*texts, ""], "time": [*held, None]})
+    for name in frame:
+        columns = Columns(frame)
+        assert columns.kind(name) == "dates" and np.isnan(columns.numbers(name)).all()
+        np.testing.assert_allclose(columns.days(name), [*(np.array(days) - hours / 24), np.nan])
+    learnt = learn_columns(Columns(frame), ["text"], torch.tensor([0, 1]))
+    problems = Problems("new.csv", ["row 0", "row 1"])
+    to_vectors(Columns(pd.DataFrame({"text": ["2024", "now"]})), learnt, problems)
+    assert str(problems) == (
+        "row 0: column 'text' holds '2024', which is no date, such as 2024-05-31; "
+        "row 1: column 'text' holds 'now', which is no date, such as 2024-05-31"
     )
 
 

@@ -105,7 +105,7 @@ def test_augmentation_is_handed_to_the_table(layouts: ModuleType, tmp_path: Path
 class TestCounts:
     def test_other_counts_than_the_published_are_told(self, layouts: ModuleType, tmp_path: Path) -> None:
         layouts.waterbirds(tmp_path)
-        (note,) = Waterbirds(root=str(tmp_path), size=8).build().notes
+        (note,) = Waterbirds(root=str(tmp_path), size=8).build().attribute_notes
         assert "train has 16, 2 | 2, 12, published are 3,498, 184 | 56, 1,057" in note
 
     def test_the_published_counts_are_not_told(
@@ -118,9 +118,10 @@ class TestCounts:
         monkeypatch.setattr(celeba, "COUNTS", counts | {"valid": 10})
         monkeypatch.setattr(bffhq, "TRAIN_COUNTS", {"0.5pct": (28, 4)})
         for source in SOURCES.values():
-            assert source(root=str(tmp_path), size=8).build().notes == ()
+            table = source(root=str(tmp_path), size=8).build()
+            assert table.notes == table.attribute_notes == ()
         counts["test"][1][1] += 1
-        (note,) = Waterbirds(root=str(tmp_path), size=8).build().notes
+        (note,) = Waterbirds(root=str(tmp_path), size=8).build().attribute_notes
         assert note.endswith("label by label): test has 5, 4 | 4, 5, published are 5, 4 | 4, 6")
 
     def test_published_counts_add_up(self) -> None:

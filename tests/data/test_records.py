@@ -129,8 +129,10 @@ def test_test_rows_of_unknown_attribute_are_noted() -> None:
     split: list[str | None] = ["train"] * 6 + ["valid"] * 2 + ["test"] * 4
     place: list[str | None] = [None] * 8 + ["here", "there", None, "here"]
     noted = make(LABELS, split=split, attributes={"place": place})
-    assert noted.notes == ("1 of 4 test rows have no attribute: they count in the average and in no group",)
-    assert make(LABELS, split=split, attributes={"place": [None] * 12}).notes == ()
+    assert noted.notes == () and noted.attribute_notes == (
+        "1 of 4 test rows have no attribute: they count in the average and in no group",
+    )
+    assert make(LABELS, split=split, attributes={"place": [None] * 12}).attribute_notes == ()
 
 
 def test_a_column_of_many_values_is_no_attribute() -> None:

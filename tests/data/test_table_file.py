@@ -163,11 +163,32 @@ def test_every_bad_row_is_named(file: Path) -> None:
 
 
 def test_features_that_are_no_numbers(file: Path) -> None:
-    changed = bad(file, age=(4, "old"), place=(5, ""))
-    with pytest.raises(InputError, match=r"row 6: column 'age' holds 'old', which is no finite number; row 7: column"):
+    changed = bad(file, age=(4, "old"))
+    with pytest.raises(InputError, match=r"row 6: column 'age' holds 'old', which is no finite number; fix"):
         source(changed, features=["age", "place"]).build()
     table = source(changed, features=["age", "place"], on_bad_rows="skip").build().check()
     assert [column["name"] for column in table.preparation["columns"]] == ["age", "place"]
+
+
+def test_missing_values_and_texts_that_are_no_categories_are_told(file: Path, tmp_path: Path) -> None:
+    frame = FRAME.astype({"age": object}).assign(code=[f"p{i}" for i in range(ROWS)])
+    frame.loc[[4, 9], "age"], frame.loc[[5], "place"] = [None, "NA"], ""
+    frame = pd.concat([frame] * 6, ignore_index=True).assign(code=lambda rows: [f"p{i}" for i in rows.index])
+    frame.to_csv(file, index=False)
+    star = source(file, features="*", attribute=["writer", "text", "part"], keep_duplicates=True)
+    table = star.build().check()
+    notes = [note for note in table.notes if "columns" in note]
+    assert [column["name"] for column in table.preparation["columns"]] == ["age", "place"]
+    assert notes == [
+        "columns that are no features, since few rows share a text: 'code' (180 different texts)",
+        "columns with missing values: 'age' in 12 of 180 rows; 'place' in 6 of 180 rows; a number or date that is "
+        "missing counts as the mean of the training rows, and an input of its own says that it is missing",
+    ]
+    with pytest.raises(InputError, match=r"column 'code' holds .* different texts"):
+        source(file, features=["age", "code"], keep_duplicates=True).build()
+    frame.head(30).drop(columns=["mood", "code"]).to_csv(tmp_path / "new.csv", index=False)
+    new = star.read_table(tmp_path / "new.csv")[2].fetch(torch.arange(30))
+    assert torch.equal(new, table.inputs.fetch(torch.arange(30))) and new[:, 1].nonzero().flatten().tolist() == [4, 9]
 
 
 @pytest.mark.parametrize("kind", [{"text": "text"}, {"features": ["age"]}])

@@ -26,6 +26,7 @@ from logit_correction.data.waterbirds import Waterbirds
 from logit_correction.errors import InputError
 from logit_correction.runs.encode import EncodedStore
 from logit_correction.views.base import ViewInputs
+from logit_correction.views.missing import Missing
 
 ROWS = 40
 BAD = 7
@@ -51,7 +52,7 @@ def file(tmp_path: Path) -> Path:
             "part": [("train", "train", "train", "dev", "test")[i // 2 % 5] for i in range(ROWS)],
         }
     )
-    frame.loc[BAD, ["text", "image", "age", "place"]] = ""
+    frame.loc[BAD, ["text", "image", "age"]] = ["", "", "old"]
     frame.to_csv(tmp_path / "rows.csv", index=False)
     for i in range(ROWS):
         Image.new("RGB", (4, 4), (i, i, i)).save(tmp_path / f"{i}.png")
@@ -66,10 +67,10 @@ def look(table: DataTable, split: str) -> ViewInputs:
     fetched, expected = seen.inputs(some), table.inputs.fetch(rows[some])
     assert isinstance(fetched, torch.Tensor) and isinstance(expected, torch.Tensor)
     assert torch.equal(fetched, expected)
-    images, images = seen.images(some), table.inputs.images(rows[some])
-    assert (images is None) == (images is None)
-    if images is not None and images is not None:
-        assert images.dtype == torch.uint8 and torch.equal(images, images)
+    images, stored = seen.images(some), table.inputs.images(rows[some])
+    assert (images is None) == (stored is None)
+    if images is not None and stored is not None:
+        assert images.dtype == torch.uint8 and torch.equal(images, stored)
     assert seen.position is None or seen.position.tolist() == rows.tolist()
     return seen
 
@@ -116,11 +117,12 @@ def test_an_attribute_that_is_also_a_feature_is_not_looked_at(file: Path) -> Non
 
 def test_gaps_and_infinite_numbers_are_missing(file: Path) -> None:
     frame = pd.read_csv(file, dtype=str, keep_default_na=False)
-    frame.loc[[1, 2, 3], "age"] = ["", "inf", "old"]
+    frame.loc[[1, 2, 3], "age"], frame.loc[4, "place"] = ["", "inf", "old"], ""
     frame.to_csv(file, index=False)
     table = Table(str(file), "mood", features=["age", "place"], on_bad_rows="skip").build()
     assert np.flatnonzero(np.isnan(table.columns["age"])).tolist() == [1, 2, 3, BAD]
-    assert np.flatnonzero(table.columns["place"] == "").tolist() == [BAD]
+    assert np.flatnonzero(table.columns["place"] == "").tolist() == [4]
+    assert {view.name for view in Missing.views_of(table.view_inputs("train"))} == {"missing"}
 
 
 @pytest.mark.parametrize("listed", [False, True])

@@ -36,18 +36,22 @@ class Case:
 
 
 def people(rows: int, seed: int) -> pd.DataFrame:
-    """A large number, a small one, and two columns of names."""
+    """A large number, a small one, a date, and two columns of names; some values are missing."""
     draw = np.random.default_rng(seed)
     answer = draw.integers(0, 2, rows)
-    return pd.DataFrame(
+    frame = pd.DataFrame(
         {
             "answer": np.array(["no", "yes"])[answer],
             "time": 1.7e9 + 1000 * draw.normal(size=rows) + 500 * answer,
             "form": np.array(["old", "new", "other"])[draw.integers(0, 3, rows)],
             "age": 40 + 10 * draw.normal(size=rows),
             "city": np.array(["Rome", "Oslo"])[draw.integers(0, 2, rows)],
+            "joined": np.datetime64("2024-01-01") + draw.integers(0, 500, rows),
         }
     )
+    frame.loc[draw.random(rows) < 0.2, "age"] = np.nan
+    frame.loc[draw.random(rows) < 0.2, "city"] = None
+    return frame
 
 
 def reviews(rows: int, seed: int) -> pd.DataFrame:
@@ -83,8 +87,10 @@ def case_of(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> CaseOf
             rows.loc[0, "city"] = "Paris"  # which training has not seen
             learnt = run.report["data"]["preparation"]["columns"]
             codes = {one["name"]: {v: k for k, v in enumerate(one.get("categories", []))} for one in learnt}
-            coded = [rows[c].map(lambda v, c=c: codes[c].get(v, -1)) if codes[c] else rows[c] for c in codes]
-            return Case(run, rows, {"columns": np.stack(coded, axis=1).astype(np.float64)})
+            coded = rows.assign(joined=(rows["joined"] - pd.Timestamp(0)) / pd.Timedelta(days=1))
+            for name in ("form", "city"):
+                coded[name] = rows[name].fillna("").map(lambda value, known=codes[name]: known.get(value, -1))
+            return Case(run, rows, {"columns": coded[list(codes)].to_numpy(dtype=np.float64)})
         if name in ("tokens", "words"):
             reviews(60, 0).to_csv(folder / f"{name}.csv", index=False)
             data = {"name": "Table", "file": str(folder / f"{name}.csv"), "label": "verdict", "text": "review"}

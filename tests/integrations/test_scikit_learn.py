@@ -116,10 +116,10 @@ def test_texts_alone_and_beside_other_columns() -> None:
 
 def test_bad_cells_are_named(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
     frame, y = planted
-    bad = frame.head(4).copy()
-    bad.loc[2, "site"] = None
-    with pytest.raises(InputError, match="row 2: column 'site' is empty"):
-        LogitCorrectionClassifier(**QUICK).fit(bad, y[:4])
+    bad = frame.head(20).copy()
+    bad.loc[2, "age"] = np.inf
+    with pytest.raises(InputError, match="row 2: column 'age' holds 'inf', which is no finite number"):
+        LogitCorrectionClassifier(**QUICK).fit(bad, y[:20])
     with pytest.raises(InputError, match="row 1 has no label"):
         LogitCorrectionClassifier(**QUICK).fit(frame.head(3), ["ill", None, "well"])
     with pytest.raises(ValueError, match="feature names"):

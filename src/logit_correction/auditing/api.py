@@ -184,9 +184,11 @@ def _summary(searched: Searched, frame: pd.DataFrame, said: bool) -> dict[str, A
         "examined": run_of(searched),
         "data": {  # no counts of groups: they would read attributes
             "name": searched.config.data.name,
+            "source": table.metadata.get("source"),
             "options": searched.config.data.options,
             "rows": {split: len(rows) for split, rows in table.split.items()},
             "label_names": names,
+            "warnings": list(table.notes),
             "input_shape": list(table.inputs.input_shape),
         },
         "network": {"name": searched.config.network.name, "options": searched.config.network.options},

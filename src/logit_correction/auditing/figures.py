@@ -208,7 +208,7 @@ def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     names, short = phrase(views), phrase(views, False)
     verb = "is" if len(views) == 1 else "are"
-    what = f"{names[0].upper()}{names[1:]} {verb} nearly enough to tell the label"
+    what = f"By {names} alone the label can nearly be told"  # names are options: their letters stay as they are
     return {"views": views, "text": f"{what}. {verb.capitalize()} {short} a reason for the label, or an accident?"}
 
 

@@ -44,8 +44,9 @@ def render_page(found: Mapping[str, Any], folder: Path) -> str:
     """
     evidence = found["evidence"]
     views = phrase([str(name) for name in found["views"]])
+    source = found["data"].get("source") or found["data"]["name"]
     return template(_TEMPLATE).render(
-        title=f"Audit of {found['data']['name']}",
+        title=f"Audit of {source}",
         headline=headline(found),
         sentence=sentence_of(evidence),
         found=found,
@@ -57,6 +58,7 @@ def render_page(found: Mapping[str, Any], folder: Path) -> str:
         label_lines=label_lines(found["labels"]),
         commands=_commands(found, folder),
         rows=found["data"]["rows"]["train"],
+        what=source,
     )
 
 

@@ -136,5 +136,7 @@ def _show(found: dict[str, Any], options: Namespace) -> int:
         console.print(Text(found["question"]["text"]), soft_wrap=True)
     if found["would_change"]:
         console.print(Text(found["would_change"]), soft_wrap=True)
+    for warning in found["data"].get("warnings", []):  # older audits have none
+        console.print(f"warning: {warning}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     console.print(f"page: {options.out / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
     return status

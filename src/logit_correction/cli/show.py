@@ -43,7 +43,7 @@ def announce(config: RunConfig, table: DataTable) -> None:
     console.print(what, soft_wrap=True)
     if (place := location_of(table.inputs)) is not None:
         console.print(Text(f"inputs {place}"), soft_wrap=True)
-    for note in table.notes:
+    for note in (*table.notes, *table.attribute_notes):
         console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
     if table.scoring is not None:
         own = f"judged on {len(table.scoring.names)} groups of the data's own, not on those below"
@@ -77,7 +77,7 @@ def show_run(folder: Path) -> None:
     console.print(to_console(comparison_table([report])))
     show_evidence(report, console)
     for warning in report["warnings"]:
-        console.print(f"warning: {warning}", style="yellow", highlight=False, markup=False)
+        console.print(f"warning: {warning}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     console.print(f"page: {folder / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
 
 

@@ -84,4 +84,4 @@ class BiasedFFHQ(PublishedImages):
             f"these are not the published files of BiasedFFHQ, {self.pct}: train has {counts[0]:,} aligned and "
             f"{counts[1]:,} conflicting images, published are {expected[0]:,} and {expected[1]:,}"
         )
-        return replace(table, notes=(note,))
+        return replace(table, attribute_notes=(note,))

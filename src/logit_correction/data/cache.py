@@ -26,6 +26,11 @@ def cache_folder() -> Path:
     return Path(named).expanduser() if named else Path.home() / ".cache" / "logit_correction"
 
 
+def tables_folder() -> Path:
+    """Return the folder for tables from Python, where nobody names another."""
+    return cache_folder() / "tables"
+
+
 def digest(parts: Iterable[str | bytes | int]) -> str:
     """Return a name of 32 hexadecimal digits for these parts, in this order.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.config import ComponentConfig
-from logit_correction.data.cache import cache_folder, digest, made_once
+from logit_correction.data.cache import digest, made_once, tables_folder
 from logit_correction.errors import InputError, reason_of
 
 
@@ -42,7 +42,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     except (ArrowException, ValueError, TypeError, OverflowError) as error:
         reason = reason_of(error)
         raise InputError(f"the table cannot be saved ({reason}): give each column values of one kind") from error
-    target = (cache_folder() / "tables" if folder is None else Path(folder)) / f"{digest([content])}.parquet"
+    target = (tables_folder() if folder is None else Path(folder)) / f"{digest([content])}.parquet"
     made_once(target, lambda file: file.write_bytes(content))
     if "path" in options:
         options.setdefault("root", str(Path.cwd()))

@@ -115,6 +115,8 @@ def with_count_note(table: DataTable, name: str, published: Mapping[str, Counts]
     per_group = any(not isinstance(expected, int) for expected in published.values())
     kind = "rows per group (label by label)" if per_group else "rows"
     note = f"these are not the published files of {name}, {kind}: {'; '.join(differing)}"
+    if per_group:
+        return replace(table, attribute_notes=(*table.attribute_notes, note))
     return replace(table, notes=(*table.notes, note))
 
 

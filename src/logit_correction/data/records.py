@@ -108,7 +108,6 @@ def build_table(
             f"{raw.place}: attribute {', '.join(raw.attributes)} has {len(attribute_names):,} different values, more "
             f"than {MOST_ATTRIBUTES:,}: name columns of few values"
         )
-    notes += tuple(_partly_known(attribute, split) if raw.attributes else ())
     return DataTable(
         inputs=store,
         label=label.clamp(min=0),
@@ -118,6 +117,7 @@ def build_table(
         attribute_names=attribute_names,
         metadata=raw.metadata | {"split": how},
         notes=(*notes, *raw.notes, *_thin(label, split, label_names)),
+        attribute_notes=tuple(_partly_known(attribute, split) if raw.attributes else ()),
         augment=augment,
         row_names=raw.row_names,
     )

@@ -43,7 +43,8 @@ class DataTable:
         correlation: Category-level correlation, where the source knows it.
         metadata: What a reader of a result must know of the data (sizes, seeds, jitter, scaling, source).
         scoring: Groups to judge on, where they are not label x attribute.
-        notes: What a user should be told of the data, such as counts that differ from the published ones.
+        notes: What a user should be told of the data, told without a look at attributes.
+        attribute_notes: What attributes tell beside, such as groups of other sizes than the published ones.
         augment: Changes the images of training batches; evaluation sees them as they are.
         row_names: M names for people: a file, the beginning of a text; None where rows are only numbered.
         preparation: What the training rows determine and new inputs need (means, vocabularies), as plain values;
@@ -66,6 +67,7 @@ class DataTable:
     metadata: dict[str, object] = field(default_factory=dict)
     scoring: Scoring | None = None
     notes: tuple[str, ...] = ()
+    attribute_notes: tuple[str, ...] = ()
     augment: Augmentation | None = None
     row_names: Sequence[str] | None = None
     preparation: dict[str, Any] = field(default_factory=dict)

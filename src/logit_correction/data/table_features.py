@@ -1,4 +1,4 @@
-"""Columns of numbers and names of a table, as vectors for a network."""
+"""Columns of numbers, dates and names of a table, as vectors for a network."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from logit_correction.data import features
-from logit_correction.data.problems import OnBadRows, Problems
+from logit_correction.data.problems import OnBadRows, Problems, format_faults
+from logit_correction.data.row_names import row_names
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
-from logit_correction.data.table_inputs import InputColumns
+from logit_correction.data.table_inputs import FIX, InputColumns
 from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Features(InputColumns):
-    """Columns of numbers, standardised by the training rows, and of names, each turned into a 0 or 1 of its own."""
+    """Columns of numbers and dates, standardised by the training rows, and of names, each a 0 or 1 of its own."""
 
     def __init__(self, names: list[str], others: list[str]) -> None:
-        """Choose the columns; * stands for all but ``others``."""
+        """Choose the columns; * stands for all but ``others`` and those of too many different texts."""
         self.names, self.others = names, others
         self.learnt: list[features.Column] = []
         self._last: features.Columns | None = None
@@ -34,18 +35,42 @@ class Features(InputColumns):
         """Return the columns."""
         if self.learnt:
             return [column["name"] for column in self.learnt]
-        if self.names == ["*"]:
-            return [name for name in frame.columns if name not in self.others]
-        return self.names
+        if self.names != ["*"]:
+            return self.names
+        left_out = self._left_out(frame)
+        return [name for name in frame.columns if name not in self.others and name not in left_out]
+
+    def _left_out(self, frame: pd.DataFrame) -> dict[str, int]:
+        """Return how many different texts each column holds that * leaves out, since they are hardly categories."""
+        read = self._converted(frame)
+        names = [name for name in frame.columns if name not in self.others and read.kind(name) == "names"]
+        number = {name: len(set(read.texts(name))) for name in names}
+        return {name: one for name, one in number.items() if one > features.MOST_CATEGORIES}
+
+    def notes(self, frame: pd.DataFrame) -> list[str]:
+        """Return which columns are left out, and which have gaps."""
+        notes = []
+        left_out = self._left_out(frame) if self.names == ["*"] else {}
+        if left_out:
+            listed = format_faults([f"{name!r} ({number:,} different texts)" for name, number in left_out.items()])
+            notes.append(f"columns that are no features, since few rows share a text: {listed}")
+        gaps = features.gaps_of(self._converted(frame), self.columns(frame))
+        if gaps:
+            listed = format_faults([f"{name!r} in {number:,} of {len(frame):,} rows" for name, number in gaps.items()])
+            notes.append(
+                f"columns with missing values: {listed}; a number or date that is missing counts as the mean of the "
+                "training rows, and an input of its own says that it is missing"
+            )
+        return notes
 
     def keys(self, frame: pd.DataFrame, without: str | None) -> Iterable[Hashable]:
         """Return keys of the rows in which numbers stand for how they are written: that is thirty times as fast."""
         read = self._converted(frame)
-        numeric = [name for name in self.columns(frame) if name != without and read.is_numeric(name)]
+        numeric = [name for name in self.columns(frame) if name != without and read.kind(name) == "numbers"]
         return super().keys(frame.assign(**{name: read.numbers(name) for name in numeric}), without)
 
     def note_faults(self, frame: pd.DataFrame, problems: Problems) -> None:
-        """Note gaps and what is no number."""
+        """Note what is no number or no date in a column of such."""
         features.note_bad_features(self._converted(frame), self.columns(frame), problems)
 
     def store(self, frame: pd.DataFrame, problems: Problems, on_bad_rows: OnBadRows) -> InputStore:
@@ -84,8 +109,13 @@ class Features(InputColumns):
         return self._last
 
     def scaled(self, values: Tensor) -> Tensor:
-        """Standardise numbers; categories have none."""
-        if any("categories" in column for column in self.learnt):
-            raise InputError("some features are names: give the new rows as a data frame or a file")
-        mean, deviation = (torch.tensor([column[key] for column in self.learnt]) for key in ("mean", "std"))
-        return (values - mean) / deviation
+        """Standardise numbers; names and dates are none."""
+        import pandas as pd
+
+        if any("categories" in column or column.get("date") for column in self.learnt):
+            raise InputError("some features are names or dates: give the new rows as a data frame or a file")
+        frame = pd.DataFrame(values.numpy(), columns=[column["name"] for column in self.learnt])
+        problems = Problems("the new rows", row_names(None, len(frame)))
+        vectors = features.to_vectors(features.Columns(frame), self.learnt, problems)
+        problems.raise_if_any("error", hint=FIX)
+        return vectors

@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from logit_correction.data.augment import AugmentationName, named_augmentation
+from logit_correction.data.cache import tables_folder
 from logit_correction.data.image_io import Fit
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.records import build_table, records_of_frame
@@ -62,8 +63,9 @@ class Table(DataSource):
             label: Column of labels, names or numbers.
             text: Column of texts.
             path: Column of image files.
-            features: Columns of features, or * for all that have no other part. Numbers are standardised by the
-                training rows; a column of names becomes one number, 0 or 1, for each name.
+            features: Columns of features, or * for all that have no other part, but for texts that are no categories.
+                Numbers, and dates such as 2024-05-31, are standardised by the training rows; a column of names becomes
+                one number, 0 or 1, for each name. Values may be missing.
             split: Column that says train, valid or test; splits that it does not give are drawn, label by label.
             attribute: Columns of attributes, where you have them; several make one attribute of their combinations. An
                 empty cell is unknown.
@@ -87,7 +89,7 @@ class Table(DataSource):
             what = " and ".join(given) if given else "none"
             raise InputError(
                 "give one of --data.text (a column of texts), --data.path (of image files) and --data.features "
-                f"(columns of numbers, or *); given: {what}"
+                f"(columns of numbers, dates and names, or *); given: {what}"
             )
         if tokenizer is not None and text is None:
             raise InputError("--data.tokenizer is for texts: give --data.text, or leave it out")
@@ -114,7 +116,9 @@ class Table(DataSource):
         place, names = str(self.file), row_names(self.file, len(frame))
         raw = records_of_frame(frame, place, names, self.label, self.split, self.attributes)
         check_columns(frame, place, self.inputs.columns(frame))
-        raw.metadata = {"source": f"the rows of {self.file.name}", **self.inputs.metadata()}
+        raw.notes += self.inputs.notes(frame)
+        source = "rows given in Python" if self.file.parent == tables_folder() else f"the rows of {self.file.name}"
+        raw.metadata = {"source": source, **self.inputs.metadata()}
         raw.row_names = self.inputs.format_rows(frame, names)
         if not self.keep_duplicates:
             raw.keys = self.inputs.keys(frame, without=self.split)

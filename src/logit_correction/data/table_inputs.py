@@ -43,6 +43,10 @@ class InputColumns(ABC):
     def note_faults(self, frame: pd.DataFrame, problems: Problems) -> None:
         """Note what is wrong with rows and can be seen without long work."""
 
+    def notes(self, frame: pd.DataFrame) -> list[str]:
+        """Return what a user should be told of the columns."""
+        return []
+
     @abstractmethod
     def store(self, frame: pd.DataFrame, problems: Problems, on_bad_rows: OnBadRows) -> InputStore:
         """Make the inputs of all rows; those of bad rows may be anything finite."""

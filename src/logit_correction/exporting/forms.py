@@ -75,7 +75,8 @@ class FromColumns(nn.Module):
     """Columns (n, C) as they were written -> standardised numbers, and a 0 or 1 for each name, (n, F).
 
     A name is given by its place among the column's names, and anything else, such as -1, is a name that training did
-    not know. Numbers are taken in double precision, for a large one would lose digits before its mean is taken off.
+    not know; a date by the days since 1970; a missing number by NaN, where training rows missed some. Numbers are taken
+    in double precision, for a large one would lose digits before its mean is taken off.
 
     >>> columns = [{"name": "age", "mean": 40.0, "std": 10.0}, {"name": "form", "categories": ["new", "old"]}]
     >>> FromColumns(columns)(torch.tensor([[50.0, 1.0], [40.0, -1.0]], dtype=torch.float64))
@@ -88,27 +89,33 @@ class FromColumns(nn.Module):
     std: Tensor
     code: Tensor
     is_name: Tensor
+    is_gap: Tensor
+    may_miss: Tensor
 
     def __init__(self, columns: Sequence[Column]) -> None:
         """Keep what training found out of each column."""
         super().__init__()
-        rows: list[tuple[int, float, float, float, bool]] = []
+        inputs: list[dict[str, Any]] = []
+        plain = {"mean": 0.0, "std": 1.0, "code": 0.0, "is_name": False, "is_gap": False, "may_miss": False}
         for place, column in enumerate(columns):
+            own = {"place": place} | plain
             if "categories" in column:
-                rows += [(place, 0.0, 1.0, float(code), True) for code in range(len(column["categories"]))]
+                inputs += [own | {"is_name": True, "code": float(code)} for code in range(len(column["categories"]))]
             else:
-                rows.append((place, float(column["mean"]), float(column["std"]), 0.0, False))
-        parts = [list(part) for part in zip(*rows, strict=True)]
-        self.register_buffer("place", torch.tensor(parts[0], dtype=torch.long))
-        for name, values in zip(("mean", "std", "code"), parts[1:4], strict=True):
-            self.register_buffer(name, torch.tensor(values, dtype=torch.float64))
-        self.register_buffer("is_name", torch.tensor(parts[4], dtype=torch.bool))
+                may_miss = bool(column.get("gaps"))
+                inputs.append(own | {"mean": column["mean"], "std": column["std"], "may_miss": may_miss})
+                inputs += [own | {"is_gap": True}] if may_miss else []
+        dtypes = {"place": torch.long} | dict.fromkeys(("mean", "std", "code"), torch.float64)
+        for name in ("place", *plain):
+            self.register_buffer(name, torch.tensor([one[name] for one in inputs], dtype=dtypes.get(name, torch.bool)))
 
     def forward(self, columns: Tensor) -> Tensor:
         """Return (n, F) float32."""
         values = columns.index_select(1, self.place)
-        numbers = (values - self.mean) / self.std
-        return torch.where(self.is_name, (values == self.code).double(), numbers).float()
+        missing = values.isnan()
+        numbers = torch.where(missing & self.may_miss, 0.0, (values - self.mean) / self.std)
+        flags = torch.where(self.is_gap, missing.double(), (values == self.code).double())  # ONNX chooses among numbers
+        return torch.where(self.is_name | self.is_gap, flags, numbers).float()
 
 
 class Scaled(nn.Module):

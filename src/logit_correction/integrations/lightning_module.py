@@ -96,7 +96,7 @@ class LightningMethod(EvaluatedModule):
     @property
     def warnings(self) -> list[str]:
         """What the user should know of the training."""
-        return [*self.table.notes, *self.progress.warnings]
+        return [*self.table.notes, *self.table.attribute_notes, *self.progress.warnings]
 
     @property
     def plan(self) -> Stage:

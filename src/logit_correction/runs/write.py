@@ -61,6 +61,7 @@ def _evaluate(fit: Fit) -> tuple[dict[str, Any], Predictions, Predictions]:
     minority = describe_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
     warnings = [
         *table.notes,
+        *table.attribute_notes,
         *fit.progress.warnings,
         *warn_of_minority(minority, table.info.num_rows, algorithm.attributes),
         *unanswered(fit),
