@@ -125,6 +125,7 @@ def test_margins_begin_where_there_is_a_ratio(monkeypatch: pytest.MonkeyPatch) -
     axes = lines_drawn(monkeypatch, benchmark("margins"))[0]
     line = next(line for line in axes.lines if line.get_label() == "ERM, mixed")
     np.testing.assert_allclose(line.get_xydata(), [[2, 1], [3, 1]])
+    assert axes.get_yscale() == "log"
     (axes,) = lines_drawn(monkeypatch, benchmark({"kind": "margins", "over": "end"}))
     assert sorted(bar.get_width() for bar in axes.patches) == [0, 0, 1, 1, 2, 2]
 

@@ -136,15 +136,14 @@ class _Plots:
 
     def over_training(self, kind: str, value: str) -> Iterator[Drawing]:
         """Draw a figure for each column: a line a row over the epochs, a band of one standard deviation around it."""
-        if value not in self.history:
-            return
-        for column in self.columns:
-            of_column = self.history[self.history["column"] == column]
-            if of_column[value].isna().all():
-                continue
-            title = _TITLES.get(value) or f"{value[5:].replace('_', '-').capitalize()} test accuracy, %"
-            summary = (1 if value in _TITLES else 100) * _summary(of_column, value, ["row", "epoch"])
-            paint = partial(self._curves, summary, 1.0 if value in _TITLES else None)
+        known = self.history.dropna(subset=[value]) if value in self.history else self.history[:0]
+        for column in [one for one in self.columns if one in set(known.get("column", ()))]:
+            of_column = known[known["column"] == column]
+            is_ratio, name = value in _TITLES, value.removeprefix("test_").replace("_", "-").capitalize()
+            drawn = np.log(of_column[value].where(of_column[value] > 0)) if is_ratio else 100 * of_column[value]
+            summary = _summary(of_column.assign(**{value: drawn}), value, ["row", "epoch"])
+            paint = partial(self._curves, summary, is_ratio)
+            title = _TITLES.get(value, f"{name} test accuracy, %")
             yield self._draw(kind, title, _HEIGHT, paint, column if len(self.columns) > 1 else None)
 
     def at_the_end(self, kind: str, value: str) -> Iterator[Drawing]:
@@ -199,18 +198,20 @@ class _Plots:
         axes.grid(axis="y")
         axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), handlelength=2.2)
 
-    def _curves(self, summary: pd.DataFrame, even: float | None, axes: Axes) -> None:
-        """Paint a line a row over the epochs, a band of one standard deviation around it, and a line at ``even``."""
+    def _curves(self, summary: pd.DataFrame, is_ratio: bool, axes: Axes) -> None:
+        """Paint a line a row over the epochs, a band of one standard deviation around it; of ratios, by logarithms."""
         for order, row in enumerate(self.rows):
             if row not in summary.index.get_level_values("row"):
                 continue
             line = summary.loc[row]
             epoch, mean, spread = line.index.to_numpy(float), line["mean"].to_numpy(), line["std"].to_numpy()
             dash, color = _DASHES[order % len(_DASHES)], self.colors[row]
-            axes.fill_between(epoch, mean - spread, mean + spread, color=color, alpha=0.16, linewidth=0)
-            axes.plot(epoch, mean, dash, color=color, linewidth=1.6, label=style.shorten(row, 34))
-        if even is not None:
-            axes.axhline(even, color=style.MUTED, linewidth=0.8, linestyle=":")
+            low, middle, high = (np.exp(v) if is_ratio else v for v in (mean - spread, mean, mean + spread))
+            axes.fill_between(epoch, low, high, color=color, alpha=0.16, linewidth=0)
+            axes.plot(epoch, middle, dash, color=color, linewidth=1.6, label=style.shorten(row, 34))
+        if is_ratio:
+            style.make_logarithmic(axes)
+            axes.axhline(1.0, color=style.MUTED, linewidth=0.8, linestyle=":")
         axes.set_xlabel("epoch")
         axes.grid(axis="y")
         axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), handlelength=2.2)

@@ -129,3 +129,13 @@ def shorten(name: object, length: int = 22) -> str:
     """Return a name on one line, of at most ``length`` characters."""
     text = " ".join(str(name).split())
     return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def make_logarithmic(axes: Axes) -> None:
+    """Let the y axis be logarithmic, with numbers as people write them: 1, 2, 5, 10."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter("{x:g}")
