@@ -67,6 +67,15 @@ def test_a_few_wrong_values_do_not_make_a_column_one_of_names() -> None:
     assert gaps_of(columns, list(frame)) == {"y": 1, "gaps": 15, "name": 1, "empty": 20}
 
 
+@pytest.mark.parametrize("dtype", ["bool", "boolean", "object", "str"])
+def test_true_and_false_are_names_however_they_are_held(dtype: str) -> None:
+    held = Columns(pd.DataFrame({"flag": pd.Series([True, False, True]).astype(dtype)}))
+    learnt = learn_columns(held, ["flag"], TRAIN)
+    assert learnt == [{"name": "flag", "categories": ["False", "True"]}]
+    written = Columns(pd.DataFrame({"flag": ["True", "False", "True"]}))
+    assert to_vectors(held, learnt).tolist() == to_vectors(written, learnt).tolist() == [[0, 1], [1, 0], [0, 1]]
+
+
 def test_missing_values_are_those_of_scikit_learn() -> None:
     frame = pd.DataFrame({"age": ["30", "", "50", "nan", "60", "70"], "sex": ["f", "", "m", "f", "", "m"]})
     train = torch.tensor([0, 1, 2])

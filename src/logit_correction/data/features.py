@@ -80,6 +80,11 @@ class Columns:
 
     def kind(self, name: str) -> Kind:
         """Return what a column holds, but for gaps and for a few rows at most."""
+        import pandas as pd
+
+        held = self.frame[name]
+        if held.dtype.kind in "bO" and pd.api.types.infer_dtype(held, skipna=True) == "boolean":
+            return "names"  # True and False, as they are in a CSV
         for kind, read in (("numbers", self.numbers), ("dates", self.days)):
             values = read(name)
             found = int(np.isfinite(values).sum())

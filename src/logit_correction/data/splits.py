@@ -19,6 +19,9 @@ ALIASES = {
     **dict.fromkeys(("test", "testing", "2"), "test"),
 }
 
+#: Labels that a message names.
+MOST_NAMED = 10
+
 
 @dataclass(frozen=True)
 class Splitting:
@@ -102,12 +105,16 @@ def _drawn(
 ) -> dict[str, Tensor]:
     """Part ``rows`` label by label; each part with a share has at least one row of every label."""
     least = sum(share > 0 for share in shares.values()) + 1
-    counts = {name: int((label[rows] == y).sum()) for y, name in enumerate(label_names)}
-    few = [f"{name} {count}" for name, count in counts.items() if 0 < count < least]
+    counts = torch.bincount(label[rows], minlength=len(label_names)).tolist()
+    few = [f"{name} {count}" for name, count in zip(label_names, counts, strict=True) if 0 < count < least]
     if few:
+        named = ", ".join(few[:MOST_NAMED]) + (f" and {len(few) - MOST_NAMED:,} more" if len(few) > MOST_NAMED else "")
+        hint = "add rows, drop the label, or give a split"
+        if 2 * len(few) > len(rows):
+            hint = f"with {len(few):,} such labels among {len(rows):,} rows, is it the column of labels?"
         raise InputError(
-            f"labels with too few rows to split (rows per label: {', '.join(few)}): each needs at least {least}, one a "
-            "split; add rows, drop the label, or give a split"
+            f"labels with too few rows to split (rows per label: {named}): each needs at least {least}, one a split; "
+            f"{hint}"
         )
     parts: dict[str, list[Tensor]] = {name: [] for name in ("train", *shares)}
     for y, name in enumerate(label_names):
@@ -115,7 +122,7 @@ def _drawn(
         # A generator of its own for each label: more rows of one label leave the split of the others as it was.
         own = own[torch.randperm(len(own), generator=make_generator(seed, "split", str(name)))]
         for part, share in shares.items():
-            count = min(max(1, round(share * counts[name])), len(own) - 1) if share and len(own) else 0
+            count = min(max(1, round(share * counts[y])), len(own) - 1) if share and len(own) else 0
             parts[part].append(own[:count])
             own = own[count:]
         parts["train"].append(own)
