@@ -208,7 +208,15 @@ def test_damaged_data_end_with_one_message_and_leave_nothing(
 def test_options_that_are_missing(command: Any, tmp_path: Path) -> None:
     words = ("--method", "LC", "--out", tmp_path / "run")
     assert command("train", "--data", "ImageFolder", *words).error().startswith("--data.root is missing")
-    assert command("train", "--data", "Table", *words).error().startswith("--data.file, --data.label are missing")
+    assert command("train", "--data", "Table", *words).error().startswith("--data.file is missing")
+    several = command("train", "--data", "Table", "--data.features", "age", "the height", *words).error()
+    assert several == (
+        "the height stands alone behind --data.features age: several values are written --data.features "
+        "'[age, the height]'"
+    )
+    for place in ("gone.csv", "gone/", "./gone"):
+        assert f"--data {place} does not exist: give a folder" in command("train", "--data", place, *words).error()
+    assert "cannot be imported" in command("train", "--data", "gone.Source", *words).error()
     given = ("--data.file", tmp_path / "x.csv", "--data.label", "y")
     assert "give one of --data.text" in command("train", "--data", "Table", *given, *words).error()
     message = command("train", "--data", "Table", *given, "--data.text", "t", "--workers", "-2", *words).error()

@@ -244,8 +244,16 @@ def test_files_that_are_no_tables(file: Path, tmp_path: Path) -> None:
 
 
 def test_options_that_do_not_go_together(file: Path) -> None:
-    with pytest.raises(InputError, match="given: none"):
-        source(file)
+    FRAME.to_parquet(file.with_suffix(".parquet"))
+    for suffix in (".csv", ".parquet"):
+        with pytest.raises(InputError, match=rf"given: none; .*rows\{suffix} has the columns text, mood, age"):
+            source(file.with_suffix(suffix))
+        with pytest.raises(InputError, match=rf"data.label is missing: .*; .*rows\{suffix} has the columns text, mood"):
+            Table(str(file.with_suffix(suffix)), text="text")
+    for broken in (b"", b"PAR1"):
+        file.with_name("broken.parquet").write_bytes(broken)
+        with pytest.raises(InputError, match=r"given: none$"):
+            source(file.with_name("broken.parquet"))
     with pytest.raises(InputError, match="given: text and path"):
         source(file, text="text", path="text")
     with pytest.raises(InputError, match=r"--data\.tokenizer is for texts"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -59,20 +60,24 @@ def read_words(
     {'method': {'name': 'LC', 'prior': {'name': 'Moving', 'momentum': '0.5'}}, 'batch_size': '8'}
     """
     found: dict[str, Any] = {}
-    words = list(reversed(arguments))
+    words, before = list(reversed(arguments)), ("", "")
     while words:
         head, equals, value = words.pop().partition("=")
         if not head.startswith("--"):
+            if before[1]:
+                several = f"several values are written {before[0]} '[{before[1]}, {head}]'"
+                raise InputError(f"{head} stands alone behind {' '.join(before)}: {several}")
             raise InputError(f"there is no option {head}{equals}{value}{where}")
         option = option_of(head)
         name = ALIASES.get(option, option[2:])
         if name in flags:
             if equals:
                 raise InputError(f"--{name} takes no value")
-            found[name] = True
+            found[name], before = True, ("", "")
             continue
         if not equals and words and not words[-1].startswith("--"):
             value = words.pop()
+        before = (head, value)
         if not value:
             raise InputError(f"--{name.removesuffix('.name')} needs a value")
         _put(found, name.split("."), None if value == "null" else value, name in repeated or name.endswith("+"))
@@ -81,6 +86,9 @@ def read_words(
 
 def with_source_of_place(words: dict[str, Any]) -> dict[str, Any]:
     """Return the options with a folder or a file that is named as data as the source that reads it.
+
+    Raises:
+        InputError: If what is named can only be a place, and nothing is there.
 
     >>> with_source_of_place({"data": {"name": "..", "size": "64"}})
     {'data': {'name': 'ImageFolder', 'root': '..', 'size': '64'}}
@@ -91,8 +99,17 @@ def with_source_of_place(words: dict[str, Any]) -> dict[str, Any]:
     given = data if isinstance(data, dict) else {"name": data}
     place = given.get("name")
     known = {name.lower() for name in SOURCES}
-    if not isinstance(place, str) or place.lower() in known or not Path(place).exists():
+    if not isinstance(place, str) or place.lower() in known:
         return words
+    if not Path(place).exists():
+        from logit_correction.data.tabular_io import is_table  # which reads torch: not for names that are known
+
+        if os.sep not in place and not is_table(Path(place)):
+            return words
+        raise InputError(
+            f"--data {place} does not exist: give a folder of images, a CSV or Parquet file, or the name of a data "
+            "source; `logit-correction list` shows them"
+        )
     source = {"name": "ImageFolder", "root": place} if Path(place).is_dir() else {"name": "Table", "file": place}
     return words | {"data": {**source, **{name: value for name, value in given.items() if name != "name"}}}
 

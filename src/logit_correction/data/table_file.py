@@ -20,7 +20,7 @@ from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.data.table_features import Features
 from logit_correction.data.table_inputs import FIX, ImageFiles, InputColumns, Texts
-from logit_correction.data.tabular_io import check_columns, read_frame
+from logit_correction.data.tabular_io import check_columns, read_frame, tell_columns
 from logit_correction.data.text import TextForm
 from logit_correction.errors import InputError, check_range
 
@@ -36,7 +36,7 @@ class Table(DataSource):
     def __init__(
         self,
         file: str,
-        label: str,
+        label: str | None = None,
         text: str | None = None,
         path: str | None = None,
         features: str | list[str] | None = None,
@@ -60,7 +60,7 @@ class Table(DataSource):
 
         Args:
             file: CSV (commas, semicolons or tabs) or Parquet.
-            label: Column of labels, names or numbers.
+            label: Column of labels, names or numbers; it must be named.
             text: Column of texts.
             path: Column of image files.
             features: Columns of features, or * for all that have no other part, but for texts that are no categories.
@@ -84,12 +84,14 @@ class Table(DataSource):
             keep_duplicates: Take rows that repeat others; by default they are bad rows.
             memory_limit: GiB of images that may stay in memory; see ImageFolder.
         """
+        if label is None:
+            raise InputError(f"--data.label is missing: name the column of labels{tell_columns(Path(file))}")
         given = [name for name, value in (("text", text), ("path", path), ("features", features)) if value]
         if len(given) != 1:
             what = " and ".join(given) if given else "none"
             raise InputError(
                 "give one of --data.text (a column of texts), --data.path (of image files) and --data.features "
-                f"(columns of numbers, dates and names, or *); given: {what}"
+                f"(columns of numbers, dates and names, or * for all others); given: {what}{tell_columns(Path(file))}"
             )
         if tokenizer is not None and text is None:
             raise InputError("--data.tokenizer is for texts: give --data.text, or leave it out")

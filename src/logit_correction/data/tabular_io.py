@@ -106,6 +106,22 @@ def _by_arrow(file: Path, header: list[str], sep: str, columns: Sequence[str] | 
     return (table if columns is None else table.select(list(columns))).to_pandas()
 
 
+def tell_columns(file: Path) -> str:
+    """Return the end of a message, which columns a table has; nothing if that cannot be read."""
+    import pyarrow as pa
+    from pyarrow.parquet import read_schema
+
+    try:
+        names = read_schema(file).names if file.suffix.lower() in PARQUET else read_frame(file, nrows=1).columns
+    except (InputError, OSError, pa.ArrowException):
+        return ""
+    return f"; {file} has the columns {_few([str(name) for name in names])}"
+
+
+def _few(columns: Sequence[str]) -> str:
+    return ", ".join(columns[:20]) + (f" and {len(columns) - 20} more" if len(columns) > 20 else "")
+
+
 def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str], fix: str = "") -> None:
     """Return if a table has these columns, each once and of single values; ``fix`` says what to do if not.
 
@@ -115,8 +131,7 @@ def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str], fix: s
     columns = list(frame.columns)
     missing = [f"{name!r}{did_you_mean(name, columns)}" for name in dict.fromkeys(wanted) if name not in columns]
     if missing:
-        few = ", ".join(columns[:20]) + (f" and {len(columns) - 20} more" if len(columns) > 20 else "")
-        raise InputError(f"{place} has no column {', '.join(missing)}: it has {few}{fix and ': ' + fix}")
+        raise InputError(f"{place} has no column {', '.join(missing)}: it has {_few(columns)}{fix and ': ' + fix}")
     twice = sorted({name for name in wanted if columns.count(name) > 1})
     if twice:
         raise InputError(f"{place} has more than one column {', '.join(twice)}: rename all but one")
