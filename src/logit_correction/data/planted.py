@@ -14,6 +14,7 @@ from torch import Tensor
 from logit_correction.correlation import Correlation
 from logit_correction.data import bias, colors, features, glyphs, published
 from logit_correction.data.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
+from logit_correction.data.columns import Columns
 from logit_correction.data.planted_sets import SETS, checked_labels, image_marks, mark_names, people, reviews
 from logit_correction.data.planted_sets.rows import Rows, draw_rows, drawn_labels, even_marks
 from logit_correction.data.stores import ArrayStore, ColoredStore, InputStore
@@ -200,7 +201,7 @@ class Planted(DataSource):
         import pandas as pd
 
         frame = pd.DataFrame(columns)
-        written = features.Columns(frame)
+        written = Columns(frame)
         learnt = features.learn_columns(written, list(frame.columns), split["train"])
         store = ArrayStore(features.to_vectors(written, learnt))
         table = self._table(store, label, attribute, split, source)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.data import features
+from logit_correction.data.columns import Columns
 from logit_correction.data.problems import OnBadRows, Problems, format_faults
 from logit_correction.data.row_names import row_names
 from logit_correction.data.stores import ArrayStore, InputStore
@@ -29,7 +30,7 @@ class Features(InputColumns):
         """Choose the columns; * stands for all but ``others`` and those of too many different texts."""
         self.names, self.others = names, others
         self.learnt: list[features.Column] = []
-        self._last: features.Columns | None = None
+        self._last: Columns | None = None
 
     def columns(self, frame: pd.DataFrame) -> list[str]:
         """Return the columns."""
@@ -44,7 +45,7 @@ class Features(InputColumns):
         """Return how many different texts each column holds that * leaves out, since they are hardly categories."""
         read = self._converted(frame)
         names = [name for name in frame.columns if name not in self.others and read.kind(name) == "names"]
-        number = {name: len(set(read.texts(name))) for name in names}
+        number = {name: len(read.different(name)[0]) for name in names}
         return {name: one for name, one in number.items() if one > features.MOST_CATEGORIES}
 
     def notes(self, frame: pd.DataFrame) -> list[str]:
@@ -102,10 +103,10 @@ class Features(InputColumns):
         """Standardise new rows as those of training were."""
         return ArrayStore(features.to_vectors(self._converted(frame), self.learnt, problems))
 
-    def _converted(self, frame: pd.DataFrame) -> features.Columns:
+    def _converted(self, frame: pd.DataFrame) -> Columns:
         """Return the columns of a frame; those of the last one are kept, since it is asked for several times."""
         if self._last is None or self._last.frame is not frame:
-            self._last = features.Columns(frame)
+            self._last = Columns(frame)
         return self._last
 
     def scaled(self, values: Tensor) -> Tensor:
@@ -116,6 +117,6 @@ class Features(InputColumns):
             raise InputError("some features are names or dates: give the new rows as a data frame or a file")
         frame = pd.DataFrame(values.numpy(), columns=[column["name"] for column in self.learnt])
         problems = Problems("the new rows", row_names(None, len(frame)))
-        vectors = features.to_vectors(features.Columns(frame), self.learnt, problems)
+        vectors = features.to_vectors(Columns(frame), self.learnt, problems)
         problems.raise_if_any("error", hint=FIX)
         return vectors

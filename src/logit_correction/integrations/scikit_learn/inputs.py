@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from logit_correction.data import features
 from logit_correction.data.channels import Channels, channels_first
+from logit_correction.data.columns import Columns
 from logit_correction.data.from_arrays import columns_of
 from logit_correction.data.problems import Problems
 from logit_correction.data.row_names import row_names
@@ -132,7 +133,7 @@ class Form:
             columns = dict(zip(self.names, columns.values(), strict=False))  # of very many there are no columns to see
         return Rows(ArrayStore(torch.from_numpy(scaled.astype(np.float32))), {"columns": columns})
 
-    def _read_columns(self, columns: features.Columns) -> Rows:
+    def _read_columns(self, columns: Columns) -> Rows:
         problems = _problems(columns)
         looks: dict[str, Any] = {"columns": features.plain_columns(columns, self.columns)}
         parts: list[InputStore] = []
@@ -208,7 +209,7 @@ def checked_images(X: Any, channels: Channels | None) -> NDArray[Any]:
     return images
 
 
-def checked_columns(X: Any) -> features.Columns:
+def checked_columns(X: Any) -> Columns:
     """Return the columns of a data frame, which have texts for names.
 
     Raises:
@@ -220,8 +221,8 @@ def checked_columns(X: Any) -> features.Columns:
         raise InputError(f"two columns have the name {twice[0]!r}: rename one")
     if not len(frame):
         raise InputError("the data frame has 0 rows: give at least one of each label")
-    return features.Columns(frame)
+    return Columns(frame)
 
 
-def _problems(columns: features.Columns) -> Problems:
+def _problems(columns: Columns) -> Problems:
     return Problems("the rows", row_names(None, len(columns)))
