@@ -36,6 +36,7 @@ class Columns:
         self._numbers: dict[str, NDArray[np.float64]] = {}
         self._days: dict[str, NDArray[np.float64]] = {}
         self._texts: dict[str, NDArray[np.object_]] = {}
+        self._kinds: dict[str, Kind] = {}
         self._different: dict[str, tuple[NDArray[np.intp], NDArray[np.object_]]] = {}
 
     def __len__(self) -> int:
@@ -94,6 +95,11 @@ class Columns:
 
     def kind(self, name: str) -> Kind:
         """Return what a column holds, but for gaps and for a few rows at most."""
+        if name not in self._kinds:
+            self._kinds[name] = self._kind(name)
+        return self._kinds[name]
+
+    def _kind(self, name: str) -> Kind:
         import pandas as pd
 
         held = self.frame[name]
