@@ -114,6 +114,18 @@ def test_texts_alone_and_beside_other_columns() -> None:
         LogitCorrectionClassifier(text="reviev").fit(frame, y)
 
 
+def test_values_of_a_data_frame_may_be_missing(planted: tuple) -> None:
+    frame, y = planted[0][["blood", "age"]].head(200), planted[1][:200]
+    holes = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.2)
+    found = LogitCorrectionClassifier(**QUICK).fit(holes, y)
+    assert "missing" in {sign["view"] for sign in found.evidence_["signs"]}
+    assert found.predict(frame).shape == found.predict(holes).shape == (200,)
+    with pytest.raises(ValueError, match="NaN"):
+        LogitCorrectionClassifier(**QUICK).fit(frame, y).predict(holes)
+    with pytest.raises(ValueError, match="NaN"):
+        LogitCorrectionClassifier(**QUICK).fit(holes.to_numpy(), y)
+
+
 def test_bad_cells_are_named(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
     frame, y = planted
     bad = frame.head(20).copy()

@@ -175,7 +175,9 @@ def kind_of(X: Any, reading: Reading) -> Kind:
             hint = did_you_mean(reading.text, map(str, X.columns))
             raise InputError(f"the rows have no column {reading.text!r}{hint}: give text= another one, or leave it out")
         plain = all(getattr(dtype, "kind", "O") in "uif" and isinstance(dtype, np.dtype) for dtype in X.dtypes)
-        return "numbers" if plain and reading.text is None else "columns"
+        if plain and reading.text is None and not X.isna().to_numpy().any():
+            return "numbers"
+        return "columns"  # which may have missing values
     if reading.text is not None:
         raise InputError(f"text={reading.text!r} names a column, but the rows are no data frame: leave it out")
     if getattr(X, "ndim", 0) == 4:
