@@ -136,8 +136,16 @@ def test_new_rows_are_checked_against_what_was_learnt() -> None:
 
 def test_too_many_names_are_refused() -> None:
     frame = pd.DataFrame({"id": [f"user {i}" for i in range(101)]})
-    with pytest.raises(InputError, match=r"column 'id' holds 101 different texts"):
+    with pytest.raises(InputError, match=r"column 'id' holds 101 different texts in 101 rows, which are hardly"):
         learn_columns(Columns(frame), ["id"], torch.arange(101))
+
+
+def test_of_many_names_the_commonest_are_told_apart() -> None:
+    cities = [f"city {i:03}" for i in range(150) for _ in range(20 if i % 3 else 5)]  # a hundred are common
+    columns = Columns(pd.DataFrame({"city": cities}))
+    learnt = learn_columns(columns, ["city"], torch.arange(len(cities)))
+    assert learnt[0]["categories"] == [f"city {i:03}" for i in range(150) if i % 3]
+    assert to_vectors(columns, learnt).sum(1).tolist() == [float(int(city[-3:]) % 3 > 0) for city in cities]
 
 
 @pytest.mark.parametrize("dtype", [str, object])

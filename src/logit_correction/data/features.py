@@ -16,8 +16,11 @@ from logit_correction.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Most different names of a column; more are hardly categories.
+#: Names of a column that are told apart, the commonest.
 MOST_CATEGORIES = 100
+
+#: Rows that share a name, in the mean, in a column of more names than that; with fewer they are hardly categories.
+FEWEST_ROWS = 10
 
 #: What a column was found to be: its name, and its categories, or mean and std of its numbers; ``date`` if these are
 #: days, and ``gaps`` if training rows had no value. Among categories the empty text stands for no value.
@@ -41,19 +44,31 @@ def learn_columns(columns: Columns, names: Sequence[str], train: Tensor) -> list
 def _learn(columns: Columns, name: str, train: NDArray[np.int64]) -> Column:
     kind = columns.kind(name)
     if kind == "names":
-        categories = sorted(set(columns.texts(name)[train]))
-        if len(categories) > MOST_CATEGORIES:
+        texts, place = columns.different(name)
+        count = np.bincount(place[train], minlength=len(texts))
+        different = int((count > 0).sum())
+        if hardly_categories(different, len(train)):
             raise InputError(
-                f"column {name!r} holds {len(categories):,} different texts, more than {MOST_CATEGORIES}: leave it out "
-                "of the features, or give it as --data.text"
+                f"column {name!r} holds {different:,} different texts in {len(train):,} rows, which are hardly "
+                "categories: leave it out of the features, or give it as --data.text"
             )
-        return {"name": name, "categories": categories}
+        commonest = np.lexsort((texts.astype(str), -count))[: min(different, MOST_CATEGORIES)]
+        return {"name": name, "categories": sorted(texts[commonest].tolist())}
     column: Column = {"name": name} | ({"date": True} if kind == "dates" else {})
     values = columns.values(name, kind)[train]
     present = values[np.isfinite(values)]
     deviation = float(present.std()) if len(present) else 0.0
     column |= {"mean": float(present.mean()) if len(present) else 0.0, "std": deviation if deviation > 0 else 1.0}
     return column | ({"gaps": True} if len(present) < len(values) else {})
+
+
+def hardly_categories(different: int, rows: int) -> bool:
+    """Return whether so many different texts in so many rows are hardly categories.
+
+    >>> hardly_categories(100, 120), hardly_categories(150, 1400), hardly_categories(150, 1500)
+    (False, True, False)
+    """
+    return different > MOST_CATEGORIES and different * FEWEST_ROWS > rows
 
 
 def note_bad_features(columns: Columns, names: Sequence[str], problems: Problems) -> None:

@@ -43,18 +43,29 @@ class Features(InputColumns):
 
     def _left_out(self, frame: pd.DataFrame) -> dict[str, int]:
         """Return how many different texts each column holds that * leaves out, since they are hardly categories."""
+        numbers = self._numbers_of_names(frame, [name for name in frame.columns if name not in self.others])
+        return {name: number for name, number in numbers.items() if features.hardly_categories(number, len(frame))}
+
+    def _numbers_of_names(self, frame: pd.DataFrame, columns: list[str]) -> dict[str, int]:
+        """Return how many different names each column of names holds."""
         read = self._converted(frame)
-        names = [name for name in frame.columns if name not in self.others and read.kind(name) == "names"]
-        number = {name: len(read.different(name)[0]) for name in names}
-        return {name: one for name, one in number.items() if one > features.MOST_CATEGORIES}
+        return {name: len(read.different(name)[0]) for name in columns if read.kind(name) == "names"}
 
     def notes(self, frame: pd.DataFrame) -> list[str]:
-        """Return which columns are left out, and which have gaps."""
+        """Return which columns are left out, hold more names than are told apart, or have gaps."""
         notes = []
         left_out = self._left_out(frame) if self.names == ["*"] else {}
         if left_out:
             listed = format_faults([f"{name!r} ({number:,} different texts)" for name, number in left_out.items()])
             notes.append(f"columns that are no features, since few rows share a text: {listed}")
+        most = features.MOST_CATEGORIES
+        numbers = self._numbers_of_names(frame, self.columns(frame))
+        many = [f"{name!r} ({number:,})" for name, number in numbers.items() if number > most]
+        if many:
+            notes.append(
+                f"columns of more names than {most}, of which the commonest {most} are told apart: "
+                f"{format_faults(many)}"
+            )
         gaps = features.gaps_of(self._converted(frame), self.columns(frame))
         if gaps:
             listed = format_faults([f"{name!r} in {number:,} of {len(frame):,} rows" for name, number in gaps.items()])
