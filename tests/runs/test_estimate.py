@@ -33,6 +33,18 @@ def found(table: tuple[pd.DataFrame, np.ndarray]) -> AttributeEstimates:
     return estimate_attributes(*table, shortcut=["column:site"], threads=1)
 
 
+@pytest.mark.slow
+def test_a_shortcut_that_is_spread_over_many_names_is_found() -> None:
+    rng = np.random.default_rng(1)
+    site = rng.integers(0, 120, 4_000)
+    label = np.where(rng.random(4_000) < 0.95, site % 2, 1 - site % 2)
+    honest = rng.normal(size=(4_000, 4)) + 0.5 * label[:, None]
+    rows = pd.DataFrame(honest, columns=list("abcd")).assign(site=[f"site {number}" for number in site])
+    found = estimate_attributes(rows, label, device="cpu", threads=1)
+    assert found.verdict == "shortcut" and found.evidence["view"] == "column:site"
+    assert (found.attribute == site % 2).mean() > 0.99
+
+
 def test_all_rows_given_are_told_of_in_their_order(table: tuple, found: AttributeEstimates) -> None:
     frame, label = table
     assert found.label_names == ("ill", "well") and found.verdict == "shortcut" and found.corrects

@@ -12,15 +12,16 @@ from torch import Tensor
 from logit_correction.data.columns import Columns, Kind, texts_of_values
 from logit_correction.data.problems import Problems
 from logit_correction.errors import InputError
+from logit_correction.views.columns import NAMES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Names of a column that are told apart, the commonest.
-MOST_CATEGORIES = 100
+#: Numbers, of all rows together, that the names of a column may become: half a GiB.
+MOST_NUMBERS = 2**27
 
-#: Rows that share a name, in the mean, in a column of more names than that; with fewer they are hardly categories.
-FEWEST_ROWS = 10
+#: Rows that share a name, in the mean, in a column of more than ``MANY`` names; with fewer they are hardly categories.
+FEWEST_ROWS, MANY = 10, 100
 
 #: What a column was found to be: its name, and its categories, or mean and std of its numbers; ``date`` if these are
 #: days, and ``gaps`` if training rows had no value. Among categories the empty text stands for no value.
@@ -52,7 +53,7 @@ def _learn(columns: Columns, name: str, train: NDArray[np.int64]) -> Column:
                 f"column {name!r} holds {different:,} different texts in {len(train):,} rows, which are hardly "
                 "categories: leave it out of the features, or give it as --data.text"
             )
-        commonest = np.lexsort((texts.astype(str), -count))[: min(different, MOST_CATEGORIES)]
+        commonest = np.lexsort((texts.astype(str), -count))[: min(different, told_apart(len(columns)))]
         return {"name": name, "categories": sorted(texts[commonest].tolist())}
     column: Column = {"name": name} | ({"date": True} if kind == "dates" else {})
     values = columns.values(name, kind)[train]
@@ -68,7 +69,16 @@ def hardly_categories(different: int, rows: int) -> bool:
     >>> hardly_categories(100, 120), hardly_categories(150, 1400), hardly_categories(150, 1500)
     (False, True, False)
     """
-    return different > MOST_CATEGORIES and different * FEWEST_ROWS > rows
+    return different > MANY and different * FEWEST_ROWS > rows
+
+
+def told_apart(rows: int) -> int:
+    """Return how many names of a column are told apart, the commonest: as many as by its view, where memory allows.
+
+    >>> told_apart(20_000), told_apart(500_000), told_apart(10_000_000)
+    (1000, 268, 100)
+    """
+    return min(NAMES, max(MANY, MOST_NUMBERS // rows))
 
 
 def note_bad_features(columns: Columns, names: Sequence[str], problems: Problems) -> None:

@@ -58,7 +58,7 @@ class Features(InputColumns):
         if left_out:
             listed = format_faults([f"{name!r} ({number:,} different texts)" for name, number in left_out.items()])
             notes.append(f"columns that are no features, since few rows share a text: {listed}")
-        most = features.MOST_CATEGORIES
+        most = features.told_apart(len(frame))
         numbers = self._numbers_of_names(frame, self.columns(frame))
         many = [f"{name!r} ({number:,})" for name, number in numbers.items() if number > most]
         if many:

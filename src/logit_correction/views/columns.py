@@ -18,8 +18,8 @@ BINS = 16
 #: column holds more.
 VALUES, SHARE = 32, 0.01
 
-#: Names with a feature of their own; the others share one.
-NAMES = 50
+#: Names with a feature of their own, here and in what networks see; the others share one.
+NAMES = 1000
 
 #: Points of the distribution of the training rows by which a number is ranked.
 POINTS = 1001
