@@ -119,7 +119,7 @@ def test_names() -> None:
 
 
 def test_the_commonest_names_have_a_flag_and_others_share_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("logit_correction.views.columns.NAMES", 50)
+    monkeypatch.setattr("logit_correction.views.columns.MOST_NAMES", 50)
     names = [f"n{i:02}" for i in range(60) for _ in range(2 + (i >= 55))]
     found = features(names)
     assert found.shape == (len(names), 52)

@@ -12,13 +12,10 @@ from torch import Tensor
 from logit_correction.data.columns import Columns, Kind, texts_of_values
 from logit_correction.data.problems import Problems
 from logit_correction.errors import InputError
-from logit_correction.views.columns import NAMES
+from logit_correction.views.columns import told_apart
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-#: Numbers, of all rows together, that the names of a column may become: half a GiB.
-MOST_NUMBERS = 2**27
 
 #: Rows that share a name, in the mean, in a column of more than ``MANY`` names; with fewer they are hardly categories.
 FEWEST_ROWS, MANY = 10, 100
@@ -70,15 +67,6 @@ def hardly_categories(different: int, rows: int) -> bool:
     (False, True, False)
     """
     return different > MANY and different * FEWEST_ROWS > rows
-
-
-def told_apart(rows: int) -> int:
-    """Return how many names of a column are told apart, the commonest: as many as by its view, where memory allows.
-
-    >>> told_apart(20_000), told_apart(500_000), told_apart(10_000_000)
-    (1000, 268, 100)
-    """
-    return min(NAMES, max(MANY, MOST_NUMBERS // rows))
 
 
 def note_bad_features(columns: Columns, names: Sequence[str], problems: Problems) -> None:

@@ -18,6 +18,7 @@ from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.table_inputs import FIX, InputColumns
 from logit_correction.errors import InputError
+from logit_correction.views.columns import told_apart
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +59,7 @@ class Features(InputColumns):
         if left_out:
             listed = format_faults([f"{name!r} ({number:,} different texts)" for name, number in left_out.items()])
             notes.append(f"columns that are no features, since few rows share a text: {listed}")
-        most = features.told_apart(len(frame))
+        most = told_apart(len(frame))
         numbers = self._numbers_of_names(frame, self.columns(frame))
         many = [f"{name!r} ({number:,})" for name, number in numbers.items() if number > most]
         if many:

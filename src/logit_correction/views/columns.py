@@ -18,8 +18,8 @@ BINS = 16
 #: column holds more.
 VALUES, SHARE = 32, 0.01
 
-#: Names with a feature of their own, here and in what networks see; the others share one.
-NAMES = 1000
+#: Most and fewest names with a feature of their own, and how many numbers these may be of all rows: half a GiB.
+MOST_NAMES, FEWEST_NAMES, MOST_NUMBERS = 1000, 100, 2**27
 
 #: Points of the distribution of the training rows by which a number is ranked.
 POINTS = 1001
@@ -56,7 +56,7 @@ class Columns(View):
         """Learn the names of a column of names; median, spread, bins and common values of one of numbers."""
         values = inputs.columns[self.column]
         if not is_numeric(values):
-            self._names = _common_names(values)
+            self._names = _common_names(values)[: told_apart(inputs.num_rows)]
             return
         present = _numbers(values)
         present = present[np.isfinite(present)]
@@ -119,6 +119,15 @@ class Columns(View):
         return np.concatenate([missing[:, None], other[:, None], flags], axis=1, dtype=np.float32)
 
 
+def told_apart(rows: int) -> int:
+    """Return how many names of a column are told apart, the commonest, here and by networks; the others share one.
+
+    >>> told_apart(20_000), told_apart(500_000), told_apart(10_000_000)
+    (1000, 268, 100)
+    """
+    return min(MOST_NAMES, max(FEWEST_NAMES, MOST_NUMBERS // max(rows, 1)))
+
+
 def is_numeric(values: NDArray[Any]) -> bool:
     """Return whether a column holds numbers rather than names."""
     return values.dtype.kind in "biuf"
@@ -147,7 +156,7 @@ def _varies(values: NDArray[Any]) -> bool:
 def _common_names(values: NDArray[Any]) -> list[str]:
     """Return the commonest names, of equally common ones those first in the alphabet."""
     names, count = np.unique(values[values != ""].astype(str), return_counts=True)
-    return [str(name) for name in names[np.argsort(-count, kind="stable")[:NAMES]]]
+    return [str(name) for name in names[np.argsort(-count, kind="stable")]]
 
 
 def _flags(place: NDArray[Any], none: NDArray[np.bool_], count: int) -> NDArray[np.float32]:
