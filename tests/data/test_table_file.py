@@ -188,7 +188,17 @@ def test_missing_values_and_texts_that_are_no_categories_are_told(file: Path, tm
         source(file, features=["age", "code"], keep_duplicates=True).build()
     frame.head(30).drop(columns=["mood", "code"]).to_csv(tmp_path / "new.csv", index=False)
     new = star.read_table(tmp_path / "new.csv")[2].fetch(torch.arange(30))
+    numbers = source(file, features=["age"], keep_duplicates=True)
+    numbers.build()
+    with pytest.raises(InputError, match="may be missing: give the new rows as a data frame"):
+        numbers.as_store(torch.zeros(2, 2))
     assert torch.equal(new, table.inputs.fetch(torch.arange(30))) and new[:, 1].nonzero().flatten().tolist() == [4, 9]
+
+
+def test_what_a_star_takes_is_not_refused_for_the_training_rows_alone(file: Path) -> None:
+    cities = [f"city {i % 119}" for i in range(1_200)]  # ten rows share one, of training about seven
+    pd.DataFrame({"city": cities, "age": range(1_200), "mood": ["glad", "sad"] * 600}).to_csv(file, index=False)
+    assert source(file, features="*").build().info.input_shape == (120,)
 
 
 @pytest.mark.parametrize("kind", [{"text": "text"}, {"features": ["age"]}])

@@ -37,7 +37,7 @@ class Columns:
         self._days: dict[str, NDArray[np.float64]] = {}
         self._texts: dict[str, NDArray[np.object_]] = {}
         self._kinds: dict[str, Kind] = {}
-        self._different: dict[str, tuple[NDArray[np.intp], NDArray[np.object_]]] = {}
+        self._different: dict[str, tuple[NDArray[np.object_], NDArray[np.intp]]] = {}
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -72,9 +72,9 @@ class Columns:
         import pandas as pd
 
         if name not in self._different:
-            self._different[name] = pd.factorize(self.texts(name))
-        place, texts = self._different[name]
-        return texts, place
+            place, texts = pd.factorize(self.texts(name))
+            self._different[name] = texts, place
+        return self._different[name]
 
     def values(self, name: str, kind: Kind) -> NDArray[np.float64]:
         """Return a column of such a kind as numbers or days (M,)."""
@@ -90,7 +90,8 @@ class Columns:
         gaps = ~np.isfinite(self.values(name, kind))
         rows = np.flatnonzero(gaps)
         if len(rows):
-            gaps[rows] = pd.Series(self.texts(name)[rows], dtype=object).str.lower().isin(GAPS)
+            texts = texts_of_values(self.frame[name].iloc[rows])  # of these rows alone: most columns have few
+            gaps[rows] = pd.Series(texts, dtype=object).str.lower().isin(GAPS)
         return gaps
 
     def kind(self, name: str) -> Kind:

@@ -12,13 +12,13 @@ from torch import Tensor
 from logit_correction.data.columns import Columns, Kind, texts_of_values
 from logit_correction.data.problems import Problems
 from logit_correction.errors import InputError
-from logit_correction.views.columns import told_apart
+from logit_correction.views.columns import FEWEST_NAMES, told_apart
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Rows that share a name, in the mean, in a column of more than ``MANY`` names; with fewer they are hardly categories.
-FEWEST_ROWS, MANY = 10, 100
+#: Rows that share a name, in the mean; with fewer, more than ``FEWEST_NAMES`` names are hardly categories.
+FEWEST_ROWS = 10
 
 #: What a column was found to be: its name, and its categories, or mean and std of its numbers; ``date`` if these are
 #: days, and ``gaps`` if training rows had no value. Among categories the empty text stands for no value.
@@ -44,13 +44,12 @@ def _learn(columns: Columns, name: str, train: NDArray[np.int64]) -> Column:
     if kind == "names":
         texts, place = columns.different(name)
         count = np.bincount(place[train], minlength=len(texts))
-        different = int((count > 0).sum())
-        if hardly_categories(different, len(train)):
+        if hardly_categories(len(texts), len(columns)):  # by all rows, as * asks before there are training rows
             raise InputError(
-                f"column {name!r} holds {different:,} different texts in {len(train):,} rows, which are hardly "
+                f"column {name!r} holds {len(texts):,} different texts in {len(columns):,} rows, which are hardly "
                 "categories: leave it out of the features, or give it as --data.text"
             )
-        commonest = np.lexsort((texts.astype(str), -count))[: min(different, told_apart(len(columns)))]
+        commonest = np.lexsort((texts.astype(str), -count))[: min(int((count > 0).sum()), told_apart(len(columns)))]
         return {"name": name, "categories": sorted(texts[commonest].tolist())}
     column: Column = {"name": name} | ({"date": True} if kind == "dates" else {})
     values = columns.values(name, kind)[train]
@@ -66,7 +65,7 @@ def hardly_categories(different: int, rows: int) -> bool:
     >>> hardly_categories(100, 120), hardly_categories(150, 1400), hardly_categories(150, 1500)
     (False, True, False)
     """
-    return different > MANY and different * FEWEST_ROWS > rows
+    return different > FEWEST_NAMES and different * FEWEST_ROWS > rows
 
 
 def note_bad_features(columns: Columns, names: Sequence[str], problems: Problems) -> None:

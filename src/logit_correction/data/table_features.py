@@ -13,10 +13,9 @@ from torch import Tensor
 from logit_correction.data import features
 from logit_correction.data.columns import Columns
 from logit_correction.data.problems import OnBadRows, Problems, format_faults
-from logit_correction.data.row_names import row_names
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
-from logit_correction.data.table_inputs import FIX, InputColumns
+from logit_correction.data.table_inputs import InputColumns
 from logit_correction.errors import InputError
 from logit_correction.views.columns import told_apart
 
@@ -59,15 +58,15 @@ class Features(InputColumns):
         if left_out:
             listed = format_faults([f"{name!r} ({number:,} different texts)" for name, number in left_out.items()])
             notes.append(f"columns that are no features, since few rows share a text: {listed}")
-        most = told_apart(len(frame))
-        numbers = self._numbers_of_names(frame, self.columns(frame))
+        most, columns = told_apart(len(frame)), self.columns(frame)
+        numbers = self._numbers_of_names(frame, columns)
         many = [f"{name!r} ({number:,})" for name, number in numbers.items() if number > most]
         if many:
             notes.append(
                 f"columns of more names than {most}, of which the commonest {most} are told apart: "
                 f"{format_faults(many)}"
             )
-        gaps = features.gaps_of(self._converted(frame), self.columns(frame))
+        gaps = features.gaps_of(self._converted(frame), columns)
         if gaps:
             listed = format_faults([f"{name!r} in {number:,} of {len(frame):,} rows" for name, number in gaps.items()])
             notes.append(
@@ -122,13 +121,9 @@ class Features(InputColumns):
         return self._last
 
     def scaled(self, values: Tensor) -> Tensor:
-        """Standardise numbers; names and dates are none."""
-        import pandas as pd
-
-        if any("categories" in column or column.get("date") for column in self.learnt):
-            raise InputError("some features are names or dates: give the new rows as a data frame or a file")
-        frame = pd.DataFrame(values.numpy(), columns=[column["name"] for column in self.learnt])
-        problems = Problems("the new rows", row_names(None, len(frame)))
-        vectors = features.to_vectors(Columns(frame), self.learnt, problems)
-        problems.raise_if_any("error", hint=FIX)
-        return vectors
+        """Standardise numbers; names, dates and what may be missing are none."""
+        if any("categories" in column or column.get("date") or column.get("gaps") for column in self.learnt):
+            what = "some features are names or dates, or may be missing"
+            raise InputError(f"{what}: give the new rows as a data frame or a file")
+        mean, deviation = (torch.tensor([column[key] for column in self.learnt]) for key in ("mean", "std"))
+        return (values - mean) / deviation
