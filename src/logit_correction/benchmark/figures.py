@@ -136,14 +136,14 @@ class _Plots:
 
     def over_training(self, kind: str, value: str) -> Iterator[Drawing]:
         """Draw a figure for each column: a line a row over the epochs, a band of one standard deviation around it."""
-        known = self.history.dropna(subset=[value]) if value in self.history else self.history[:0]
-        for column in [one for one in self.columns if one in set(known.get("column", ()))]:
-            of_column = known[known["column"] == column]
-            is_ratio, name = value in _TITLES, value.removeprefix("test_").replace("_", "-").capitalize()
-            drawn = np.log(of_column[value].where(of_column[value] > 0)) if is_ratio else 100 * of_column[value]
-            summary = _summary(of_column.assign(**{value: drawn}), value, ["row", "epoch"])
-            paint = partial(self._curves, summary, is_ratio)
-            title = _TITLES.get(value, f"{name} test accuracy, %")
+        if value not in self.history:
+            return
+        is_ratio, known = value in _TITLES, self.history.dropna(subset=[value])
+        title = _TITLES.get(value) or f"{value[5:].replace('_', '-').capitalize()} test accuracy, %"
+        drawn = np.log(known[value].where(known[value] > 0)) if is_ratio else 100 * known[value]
+        summary = _summary(known.assign(**{value: drawn}), value, ["column", "row", "epoch"])
+        for column in [one for one in self.columns if one in summary.index.get_level_values("column")]:
+            paint = partial(self._curves, summary.loc[(column,), :], is_ratio)
             yield self._draw(kind, title, _HEIGHT, paint, column if len(self.columns) > 1 else None)
 
     def at_the_end(self, kind: str, value: str) -> Iterator[Drawing]:

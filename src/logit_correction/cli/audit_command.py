@@ -108,7 +108,7 @@ def _show(found: dict[str, Any], options: Namespace) -> int:
     from rich.text import Text
 
     from logit_correction.auditing.page import headline, label_lines
-    from logit_correction.cli.show import percent, print_json
+    from logit_correction.cli.show import percent, print_json, show_warnings
     from logit_correction.render.evidence import sentence_of
 
     status = FOUND if options.fail_on == found["verdict"] else 0
@@ -136,7 +136,6 @@ def _show(found: dict[str, Any], options: Namespace) -> int:
         console.print(Text(found["question"]["text"]), soft_wrap=True)
     if found["would_change"]:
         console.print(Text(found["would_change"]), soft_wrap=True)
-    for warning in found["data"].get("warnings", []):  # older audits have none
-        console.print(f"warning: {warning}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+    show_warnings(found["data"].get("warnings", []), console)  # older audits have none
     console.print(f"page: {options.out / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
     return status

@@ -76,9 +76,14 @@ def show_run(folder: Path) -> None:
     console = Console()
     console.print(to_console(comparison_table([report])))
     show_evidence(report, console)
-    for warning in report["warnings"]:
-        console.print(f"warning: {warning}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+    show_warnings(report["warnings"], console)
     console.print(f"page: {folder / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
+
+
+def show_warnings(warnings: Sequence[str], console: Console) -> None:
+    """Print what a user should know."""
+    for warning in warnings:
+        console.print(f"warning: {warning}", style="yellow", highlight=False, markup=False, soft_wrap=True)
 
 
 def show_evidence(report: dict[str, Any], console: Console, of_seed: str = "") -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.errors import InputError, check_range
+from logit_correction.errors import InputError, check_range, format_first
 from logit_correction.seeds import make_generator
 
 #: What people call the splits; the numbers are those of the published metadata files.
@@ -108,12 +108,12 @@ def _drawn(
     counts = torch.bincount(label[rows], minlength=len(label_names)).tolist()
     few = [f"{name} {count}" for name, count in zip(label_names, counts, strict=True) if 0 < count < least]
     if few:
-        named = ", ".join(few[:MOST_NAMED]) + (f" and {len(few) - MOST_NAMED:,} more" if len(few) > MOST_NAMED else "")
         hint = "add rows, drop the label, or give a split"
         if 2 * len(few) > len(rows):
             hint = f"with {len(few):,} such labels among {len(rows):,} rows, is it the column of labels?"
         raise InputError(
-            f"labels with too few rows to split (rows per label: {named}): each needs at least {least}, one a split; "
+            f"labels with too few rows to split (rows per label: {format_first(few, MOST_NAMED)}): "
+            f"each needs at least {least}, one a split; "
             f"{hint}"
         )
     parts: dict[str, list[Tensor]] = {name: [] for name in ("train", *shares)}

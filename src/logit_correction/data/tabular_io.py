@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from logit_correction.data.problems import Problems
-from logit_correction.errors import InputError, did_you_mean
+from logit_correction.errors import InputError, did_you_mean, format_first
 from logit_correction.files import is_within
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 PARQUET = (".parquet", ".pq")
 SUFFIXES = (".csv", ".tsv", *PARQUET)
+
+#: Columns that a message names.
+MOST_NAMED = 20
 
 #: Columns of a table that may hold the names of files, the first that is there.
 FILE_COLUMNS = ("path", "file", "filename", "file_name", "image", "img_filename", "image_id")
@@ -115,11 +118,7 @@ def tell_columns(file: Path) -> str:
         names = read_schema(file).names if file.suffix.lower() in PARQUET else read_frame(file, nrows=1).columns
     except (InputError, OSError, pa.ArrowException):
         return ""
-    return f"; {file} has the columns {_few([str(name) for name in names])}"
-
-
-def _few(columns: Sequence[str]) -> str:
-    return ", ".join(columns[:20]) + (f" and {len(columns) - 20} more" if len(columns) > 20 else "")
+    return f"; {file} has the columns {format_first([str(name) for name in names], MOST_NAMED)}"
 
 
 def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str], fix: str = "") -> None:
@@ -131,7 +130,8 @@ def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str], fix: s
     columns = list(frame.columns)
     missing = [f"{name!r}{did_you_mean(name, columns)}" for name in dict.fromkeys(wanted) if name not in columns]
     if missing:
-        raise InputError(f"{place} has no column {', '.join(missing)}: it has {_few(columns)}{fix and ': ' + fix}")
+        has = format_first(columns, MOST_NAMED)
+        raise InputError(f"{place} has no column {', '.join(missing)}: it has {has}{fix and ': ' + fix}")
     twice = sorted({name for name in wanted if columns.count(name) > 1})
     if twice:
         raise InputError(f"{place} has more than one column {', '.join(twice)}: rename all but one")
