@@ -26,7 +26,8 @@ _PUBLIC = {
     "TrainingConfig": "logit_correction.config",
     "ComponentConfig": "logit_correction.config",
     "load_preset": "logit_correction.presets",
-    "InputError": "logit_correction.types",
+    "InputError": "logit_correction.errors",
+    "InputWarning": "logit_correction.errors",
     # the loss and its parts, for loops of your own
     "LogitCorrectedLoss": "logit_correction.losses",
     "GroupPrior": "logit_correction.group_prior",

@@ -25,6 +25,19 @@ class MissingPackage(InputError, ImportError):
     """A package of an extra is not installed; the message names the command that installs it."""
 
 
+class InputWarning(UserWarning):
+    """What a user gave can be used, though not all of it; the command line prints the message alone.
+
+    It is what ``warnings`` knows of, so that a program can leave it out or take it for an error.
+
+    >>> import warnings
+    >>> from logit_correction import InputWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", InputWarning)
+    ...     warnings.warn("column 'town' holds names that the model was not trained to tell apart", InputWarning)
+    """
+
+
 class TrainingError(RuntimeError):
     """Training itself failed, for example through a loss that is not finite (exit status 1)."""
 

@@ -116,8 +116,10 @@ def test_features_are_predicted_on_their_scale_without_the_training_file(command
     assert command("train", *data, "--method", "ERM", *QUICK, "--out", run).status == 0
     (tmp_path / "rows.parquet").unlink()
     (tmp_path / "new.csv").write_text("town;height\nb;195\na;165\nelsewhere;192\n")
-    shown = pd.read_csv(io.StringIO(command("predict", run, tmp_path / "new.csv").out))
-    assert shown["label"].tolist() == [1, 0, 1]
+    outcome = command("predict", run, tmp_path / "new.csv")
+    assert pd.read_csv(io.StringIO(outcome.out))["label"].tolist() == [1, 0, 1]
+    told = "warning: column 'town' holds names that the model was not trained to tell apart, such as 'elsewhere', in 1"
+    assert outcome.err.count(told) == 1 and "UserWarning" not in outcome.err
     assert load(run).predict(pd.DataFrame({"town": ["a"], "height": [190.0]})).tolist() == ["1"]
     (tmp_path / "new.csv").write_text("town;height\nb;tall\na;\n")
     assert "row 2: column 'height' holds 'tall'" in command("predict", run, tmp_path / "new.csv").error()

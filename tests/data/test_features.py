@@ -10,7 +10,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from logit_correction.data.columns import Columns
-from logit_correction.data.features import gaps_of, learn_columns, note_bad_features, to_vectors
+from logit_correction.data.features import gaps_of, learn_columns, note_bad_features, to_vectors, unknown_names
 from logit_correction.data.problems import Problems
 from logit_correction.errors import InputError
 
@@ -132,6 +132,13 @@ def test_new_rows_are_checked_against_what_was_learnt() -> None:
     vectors = to_vectors(Columns(pd.DataFrame({"age": ["old", "40"], "sex": ["m", ""]})), columns, problems)
     assert str(problems) == "row 2: column 'age' holds 'old', which is no finite number"
     assert torch.isfinite(vectors).all() and vectors[1].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_names_that_no_training_row_had() -> None:
+    learnt = learn_columns(Columns(FRAME), ["age", "sex"], TRAIN)
+    new = pd.DataFrame({"age": ["1", "2", "3", "4"], "sex": ["m", "d", "", " f"]})
+    assert unknown_names(Columns(new), learnt) == {"sex": ["d", ""]}
+    assert unknown_names(Columns(FRAME.iloc[:4]), learnt) == {}
 
 
 def test_too_many_names_are_refused() -> None:

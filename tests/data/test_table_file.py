@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from PIL import Image
 
 from logit_correction.data.table_file import Table
 from logit_correction.data.text import hashed_words
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, InputWarning
 
 ROWS = 30
 FRAME = pd.DataFrame(
@@ -232,6 +233,17 @@ def test_new_rows_are_checked(file: Path, tmp_path: Path) -> None:
         texts.read_table(tmp_path / "new.csv")
     with pytest.raises(InputError, match="takes texts, not image files"):
         texts.read_new([tmp_path / "a.png"])
+
+
+def test_unknown_names_of_new_rows_are_told_of_once(file: Path) -> None:
+    table = source(file, features=["age", "place"])
+    table.build()
+    new = pd.DataFrame({"age": [20, 30], "place": ["sea", "moon"]})
+    with pytest.warns(InputWarning, match=r"column 'place' holds names .*, such as 'moon', in 1 of 2 new rows"):
+        table.read_values(new)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table.read_values(new)
 
 
 def test_files_that_are_no_tables(file: Path, tmp_path: Path) -> None:

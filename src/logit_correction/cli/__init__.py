@@ -7,10 +7,11 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from typing import Any
 
 from logit_correction import __version__
-from logit_correction.errors import InputError, TrainingError, did_you_mean
+from logit_correction.errors import InputError, InputWarning, TrainingError, did_you_mean
 from logit_correction.files import NoRoom
 
 #: Command -> one line.
@@ -77,7 +78,9 @@ def main(argv: list[str] | None = None) -> int:
             print(script(" ".join(rest), COMMANDS))
             return 0
         module = importlib.import_module(f"logit_correction.cli.{command}_command")
-        status = int(module.main(rest))
+        with warnings.catch_warnings():
+            _show_plainly()
+            status = int(module.main(rest))
         sys.stdout.flush()
         return status
     except BaseException as error:
@@ -87,6 +90,19 @@ def main(argv: list[str] | None = None) -> int:
     finally:
         if handler is not None:
             signal.signal(signal.SIGTERM, handler)
+
+
+def _show_plainly() -> None:
+    """Let warnings of the input be shown without the place in the program that they come from."""
+    show = warnings.showwarning
+
+    def show_plainly(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, InputWarning):
+            print(f"warning: {message}", file=sys.stderr)
+        else:
+            show(message, category, *where, **more)
+
+    warnings.showwarning = show_plainly
 
 
 def _term_as_interrupt() -> Any:

@@ -112,6 +112,21 @@ def to_vectors(columns: Columns, learnt: Sequence[Column], problems: Problems | 
     return torch.from_numpy(vectors)
 
 
+def unknown_names(columns: Columns, learnt: Sequence[Column]) -> dict[str, list[str]]:
+    """Return what the columns of names hold in rows with none of the categories, for those that have such rows.
+
+    Returns:
+        Column -> the text of each such row, empty where there is no value.
+    """
+    found = {}
+    for column in learnt:
+        if "categories" in column:
+            texts, place = columns.different(str(column["name"]))
+            unknown = ~np.isin(texts.astype(str), np.asarray(column["categories"], dtype=str))
+            found[str(column["name"])] = texts[place[unknown[place]]].tolist()
+    return {name: texts for name, texts in found.items() if texts}
+
+
 def plain_columns(columns: Columns, learnt: Sequence[Column]) -> dict[str, NDArray[Any]]:
     """Return the columns as they were before they became vectors, name -> (M,).
 

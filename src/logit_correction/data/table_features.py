@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from logit_correction.data.problems import OnBadRows, Problems, format_faults
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.table_inputs import InputColumns
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, InputWarning
 from logit_correction.views.columns import told_apart
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Features(InputColumns):
         self.names, self.others = names, others
         self.learnt: list[features.Column] = []
         self._last: Columns | None = None
+        self._told: set[str] = set()
 
     def columns(self, frame: pd.DataFrame) -> list[str]:
         """Return the columns."""
@@ -112,7 +114,19 @@ class Features(InputColumns):
 
     def new(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> InputStore:
         """Standardise new rows as those of training were."""
-        return ArrayStore(features.to_vectors(self._converted(frame), self.learnt, problems))
+        store = ArrayStore(features.to_vectors(self._converted(frame), self.learnt, problems))
+        unknown = features.unknown_names(self._converted(frame), self.learnt)
+        for name, texts in unknown.items():
+            if name not in self._told:  # once: rows may come one by one
+                self._told.add(name)
+                example = next((repr(text) for text in texts if text), "no name at all")
+                warnings.warn(
+                    f"column {name!r} holds names that the model was not trained to tell apart, such as {example}, in "
+                    f"{len(texts):,} of {len(frame):,} new rows: there it counts as none of the names",
+                    InputWarning,
+                    stacklevel=2,
+                )
+        return store
 
     def _converted(self, frame: pd.DataFrame) -> Columns:
         """Return the columns of a frame; those of the last one are kept, since it is asked for several times."""
