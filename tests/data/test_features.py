@@ -77,6 +77,18 @@ def test_true_and_false_are_names_however_they_are_held(dtype: str) -> None:
     assert to_vectors(held, learnt).tolist() == to_vectors(written, learnt).tolist() == [[0, 1], [1, 0], [0, 1]]
 
 
+@pytest.mark.parametrize("dtype", ["int64", "float64", "Int64", "str", "category"])
+def test_numbers_that_stand_for_names(dtype: str) -> None:
+    sites = pd.DataFrame({"site": pd.Series([3, 12, 3, 7]).astype(dtype)})
+    columns = Columns(sites) if dtype == "category" else Columns(sites, ["site"])
+    learnt = learn_columns(columns, ["site"], torch.arange(3))
+    assert learnt == [{"name": "site", "categories": ["12", "3"]}]
+    # New rows need not hold them in the same way: one gap makes floats of whole numbers.
+    for new in ([12, 7, 3], [12.0, float("nan"), 3.0], ["12", "", "3"]):
+        vectors = to_vectors(Columns(pd.DataFrame({"site": new})), learnt)
+        assert vectors.tolist() == [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
+
+
 def test_missing_values_are_those_of_scikit_learn() -> None:
     frame = pd.DataFrame({"age": ["30", "", "50", "nan", "60", "70"], "sex": ["f", "", "m", "f", "", "m"]})
     train = torch.tensor([0, 1, 2])

@@ -235,6 +235,18 @@ def test_new_rows_are_checked(file: Path, tmp_path: Path) -> None:
         texts.read_new([tmp_path / "a.png"])
 
 
+def test_numbers_may_stand_for_names(file: Path) -> None:
+    table = source(file, features="*", categorical="age", split="part").build().check()
+    (age,) = (column for column in table.preparation["columns"] if column["name"] == "age")
+    assert age["categories"] == sorted({str(FRAME["age"][row]) for row in table.split["train"].tolist()})
+    with pytest.raises(InputError, match=r"--data\.categorical age is none of the features: add it to --data\.feat"):
+        source(file, features="place", categorical="age")
+    with pytest.raises(InputError, match=r"no column 'site'"):
+        source(file, features="*", categorical=["site"]).build()
+    with pytest.raises(InputError, match=r"--data\.categorical is for features"):
+        source(file, text="text", categorical="age")
+
+
 def test_unknown_names_of_new_rows_are_told_of_once(file: Path) -> None:
     table = source(file, features=["age", "place"])
     table.build()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -31,8 +32,9 @@ class Columns:
     ([40.0, nan], [2.0, nan])
     """
 
-    def __init__(self, frame: pd.DataFrame) -> None:
-        self.frame = frame
+    def __init__(self, frame: pd.DataFrame, categorical: Collection[str] = ()) -> None:
+        """Take a frame, and the names of columns whose numbers or dates stand for names."""
+        self.frame, self.categorical = frame, categorical
         self._numbers: dict[str, NDArray[np.float64]] = {}
         self._days: dict[str, NDArray[np.float64]] = {}
         self._texts: dict[str, NDArray[np.object_]] = {}
@@ -104,6 +106,8 @@ class Columns:
         import pandas as pd
 
         held = self.frame[name]
+        if name in self.categorical or isinstance(held.dtype, pd.CategoricalDtype):
+            return "names"
         if held.dtype.kind in "bO" and pd.api.types.infer_dtype(held, skipna=True) == "boolean":
             return "names"  # True and False, as they are in a CSV
         kinds: tuple[Kind, ...] = ("numbers", "dates")
@@ -115,8 +119,13 @@ class Columns:
 
 
 def texts_of_values(values: pd.Series) -> NDArray[np.object_]:
-    """Return values as texts (M,) without blanks around them, empty where there is nothing."""
+    """Return values as texts (M,) without blanks around them, empty where there is nothing.
+
+    Whole numbers have no point: pandas makes 3.0 of 3 where other rows have gaps.
+    """
     texts = values.astype(object).where(values.notna(), "").astype(str).str.strip()
+    if values.dtype.kind == "f":
+        texts = texts.str.removesuffix(".0")
     return texts.to_numpy(dtype=object)
 
 

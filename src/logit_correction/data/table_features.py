@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,9 +27,18 @@ if TYPE_CHECKING:
 class Features(InputColumns):
     """Columns of numbers and dates, standardised by the training rows, and of names, each a 0 or 1 of its own."""
 
-    def __init__(self, names: list[str], others: list[str]) -> None:
-        """Choose the columns; * stands for all but ``others`` and those of too many different texts."""
-        self.names, self.others = names, others
+    def __init__(self, names: list[str], others: list[str], categorical: Sequence[str] = ()) -> None:
+        """Choose the columns, and those whose numbers stand for names.
+
+        * stands for all but ``others`` and those of too many different texts.
+
+        Raises:
+            InputError: A column of the latter is none of the former.
+        """
+        self.names, self.others, self.categorical = names, others, categorical
+        for name in categorical:
+            if name in others or (names != ["*"] and name not in names):
+                raise InputError(f"--data.categorical {name} is none of the features: add it to --data.features")
         self.learnt: list[features.Column] = []
         self._last: Columns | None = None
         self._told: set[str] = set()
@@ -131,7 +140,7 @@ class Features(InputColumns):
     def _converted(self, frame: pd.DataFrame) -> Columns:
         """Return the columns of a frame; those of the last one are kept, since it is asked for several times."""
         if self._last is None or self._last.frame is not frame:
-            self._last = Columns(frame)
+            self._last = Columns(frame, self.categorical)
         return self._last
 
     def scaled(self, values: Tensor) -> Tensor:

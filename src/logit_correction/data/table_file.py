@@ -40,6 +40,7 @@ class Table(DataSource):
         text: str | None = None,
         path: str | None = None,
         features: str | list[str] | None = None,
+        categorical: str | list[str] | None = None,
         split: str | None = None,
         attribute: str | list[str] | None = None,
         tokenizer: str | None = None,
@@ -66,6 +67,7 @@ class Table(DataSource):
             features: Columns of features, or * for all that have no other part, but for texts that are no categories.
                 Numbers, and dates such as 2024-05-31, are standardised by the training rows; a column of names becomes
                 one number, 0 or 1, for each name. Values may be missing.
+            categorical: Those features whose numbers stand for names, such as 3 for the third hospital.
             split: Column that says train, valid or test; splits that it does not give are drawn, label by label.
             attribute: Columns of attributes, where you have them; several make one attribute of their combinations. An
                 empty cell is unknown.
@@ -93,12 +95,14 @@ class Table(DataSource):
                 "give one of --data.text (a column of texts), --data.path (of image files) and --data.features "
                 f"(columns of numbers, dates and names, or * for all others); given: {what}{tell_columns(Path(file))}"
             )
+        if categorical and not features:
+            raise InputError("--data.categorical is for features: give --data.features, or leave it out")
         if tokenizer is not None and text is None:
             raise InputError("--data.tokenizer is for texts: give --data.text, or leave it out")
         check_range("--data.size", size, 1)
         form = TextForm(tokenizer, max_tokens, num_words)
         self.file, self.label, self.split = Path(file).expanduser(), label, split
-        self.attributes = [attribute] if isinstance(attribute, str) else attribute or []
+        self.attributes = _listed(attribute)
         self.splitting, self.on_bad_rows = Splitting(valid_fraction, test_fraction, seed), on_bad_rows
         self.keep_duplicates, self.augment = keep_duplicates, named_augmentation(augment, size) if path else None
         self.inputs: InputColumns
@@ -110,14 +114,14 @@ class Table(DataSource):
             self.image_size, self.fit = (size, size), fit
         else:
             own = [label, *self.attributes, *([split] if split else [])]
-            self.inputs = Features([features] if isinstance(features, str) else features or [], own)
+            self.inputs = Features(_listed(features), own, _listed(categorical))
 
     def build(self) -> DataTable:
         """Read the file, check its rows, and make the inputs."""
         frame = read_frame(self.file)
         place, names = str(self.file), row_names(self.file, len(frame))
         raw = records_of_frame(frame, place, names, self.label, self.split, self.attributes)
-        check_columns(frame, place, self.inputs.columns(frame))
+        check_columns(frame, place, [*self.inputs.columns(frame), *self.inputs.categorical])
         raw.notes += self.inputs.notes(frame)
         source = "rows given in Python" if self.file.parent == tables_folder() else f"the rows of {self.file.name}"
         raw.metadata = {"source": source, **self.inputs.metadata()}
@@ -198,3 +202,8 @@ class Table(DataSource):
     def as_store(self, values: Tensor) -> InputStore:
         """Return new inputs in the form that the networks take; numbers are standardised as in training."""
         return super().as_store(self.inputs.scaled(values))
+
+
+def _listed(names: str | list[str] | None) -> list[str]:
+    """Return the names of columns, of which one may stand alone."""
+    return [names] if isinstance(names, str) else names or []

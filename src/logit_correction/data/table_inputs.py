@@ -35,6 +35,9 @@ class InputColumns(ABC):
 
     column = ""
 
+    #: Columns that are to be taken for names, whatever they hold.
+    categorical: Sequence[str] = ()
+
     def columns(self, frame: pd.DataFrame) -> list[str]:
         """Return the names of the columns; they may not be there."""
         return [self.column]
