@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.methods.difficulty import RelativeDifficulty
+from logit_correction.networks.base import Network
 
 
 @pytest.fixture
@@ -115,6 +117,26 @@ def test_hidden_pixels_change_what_the_biased_network_learns_and_not_how_rows_ar
     assert not torch.equal(steps[0].logs["loss_biased"], steps[1].logs["loss_biased"])
     steps[1].loss.backward()
     assert all(p.grad is not None for p in hidden.biased_network.parameters())
+
+
+def test_hidden_pixels_leave_the_running_statistics_to_whole_inputs(table, build, batches) -> None:
+    class Normalised(Network):
+        def __init__(self) -> None:
+            super().__init__()
+            values = math.prod(table.info.input_shape)
+            self.features = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(values))
+            self.head = torch.nn.Linear(values, table.info.num_labels)
+
+    def statistics(dropout: float) -> dict[str, Tensor]:
+        algorithm = build("LfF", table, network=Normalised, biased_input_dropout=dropout)
+        algorithm(next(batches(algorithm, table)), 0.0)
+        state = algorithm.biased_network.state_dict()
+        return {name: value for name, value in state.items() if "running" in name}
+
+    plain, hidden = statistics(0.0), statistics(0.5)
+    assert len(plain) == 2
+    for name, value in plain.items():
+        torch.testing.assert_close(hidden[name], value)
 
 
 def test_the_biased_network_may_have_a_learning_rate_of_its_own(table, build) -> None:

@@ -14,7 +14,7 @@ from logit_correction.data.planted import Planted
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.views.base import View, ViewInputs
-from logit_correction.views.choose import available_views, can_look
+from logit_correction.views.choose import available_views
 from logit_correction.views.kept import state_of, view_of
 
 
@@ -44,7 +44,7 @@ def test_every_view_looks_at_new_rows_as_before(name: str) -> None:
     for view in views:
         view.fit(train)
         again = view_of(read_again(state_of(view)))
-        assert type(again) is type(view) and again.name == view.name and can_look(again, new)
+        assert type(again) is type(view) and again.name == view.name and again.can_look(new)
         assert torch.equal(again.features(new), view.features(new)), view.name
 
 
@@ -74,7 +74,11 @@ def test_what_is_no_plain_value_is_not_kept() -> None:
     assert state_of(Odd()) is None
 
 
-def test_a_view_cannot_look_at_rows_without_what_it_looks_at() -> None:
-    data = table("column").view_inputs("train")
-    column = available_views(data, ["column"])[0]
-    assert can_look(column, data) and not can_look(column, replace(data, columns={}))
+@pytest.mark.parametrize("name", ["column", "plain-table", "plain-texts", "plain-digits"])
+def test_a_view_cannot_look_at_rows_without_what_it_looks_at(name: str) -> None:
+    data = table(name).view_inputs("train")
+    bare = replace(data, columns={}, texts=None, files=None, images=lambda rows: None)
+    for view in available_views(data):
+        view.fit(data)
+        assert view.can_look(data)
+        assert view.can_look(bare) == (view.name == "inputs"), view.name

@@ -15,7 +15,6 @@ from logit_correction.correlation import Correlation
 from logit_correction.seeds import derive_seed
 from logit_correction.types import TrainingRows
 from logit_correction.views.base import View, ViewInputs
-from logit_correction.views.choose import can_look
 
 
 class HeadsOnViews(AttributeEstimator):
@@ -33,7 +32,7 @@ class HeadsOnViews(AttributeEstimator):
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
         """Return what the heads say of rows (n,), by the same odds as of training rows; None where they cannot look."""
-        if self.kept is None or not all(can_look(view, rows) for view in self.kept.views):
+        if self.kept is None or not all(view.can_look(rows) for view in self.kept.views):
             return None
         posterior = self.correlation.posterior(self.kept.probability(rows))
         return likely_attribute(posterior, label, self.correlation, self.kept.odds)

@@ -11,6 +11,7 @@ from logit_correction.errors import check_range
 from logit_correction.functional import generalize
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.difficulty import RelativeDifficulty
+from logit_correction.networks.base import frozen_statistics
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 
 
@@ -93,7 +94,8 @@ class LfF(Algorithm):
             loss = cross_entropy(self.biased_network(batch.inputs), batch.label, reduction="none")
             return loss, loss
         shown = hide(batch.inputs, self.biased_input_dropout, self.randomness.next(batch.label.device))
-        learned = cross_entropy(self.biased_network(shown), batch.label, reduction="none")
+        with frozen_statistics(self.biased_network):  # they are those of whole inputs, each counted once
+            learned = cross_entropy(self.biased_network(shown), batch.label, reduction="none")
         with torch.no_grad():
             return learned, cross_entropy(self.biased_network(batch.inputs), batch.label, reduction="none")
 

@@ -57,6 +57,10 @@ class View(ABC):
     def views_of(cls, inputs: ViewInputs) -> list[View]:
         """Return the views of this kind that these inputs permit, not yet fitted; none where these lack something."""
 
+    def can_look(self, inputs: ViewInputs) -> bool:
+        """Return whether the fitted view finds in new rows what it looks at."""
+        return True
+
     def fit(self, inputs: ViewInputs) -> None:  # noqa: B027  (most views learn nothing)
         """Learn what the view needs of the training inputs, such as filters or a vocabulary; deterministic."""
 

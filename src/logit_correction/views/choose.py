@@ -48,18 +48,6 @@ def find_views(names: Sequence[str], inputs: ViewInputs) -> list[View]:
     return list({view.name: view for view in views}.values())
 
 
-def can_look(view: View, inputs: ViewInputs) -> bool:
-    """Return whether a fitted view finds in new rows what it looks at; of views of a user's own nobody knows."""
-    there = {
-        "images": inputs.image_shape is not None,
-        "texts": inputs.texts is not None,
-        "a table of features": view.name.partition(":")[2] in inputs.columns,
-        "a table of features with missing values": bool(inputs.columns),
-        "the files that the rows were read from": inputs.files is not None,
-    }
-    return there.get(view.needs, True)
-
-
 def _named(name: str, inputs: ViewInputs) -> list[View]:
     """Return the views that one name stands for."""
     family, _, member = name.partition(":")

@@ -52,6 +52,10 @@ class Columns(View):
         """Return one view for each column that is not the same in all rows."""
         return [cls(name) for name, values in inputs.columns.items() if _varies(values)]
 
+    def can_look(self, inputs: ViewInputs) -> bool:
+        """Return whether there are values of the column."""
+        return self.column in inputs.columns
+
     def fit(self, inputs: ViewInputs) -> None:
         """Learn the names of a column of names; median, spread, bins and common values of one of numbers."""
         values = inputs.columns[self.column]

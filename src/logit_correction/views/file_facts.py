@@ -52,6 +52,10 @@ class FileFacts(View):
         """Return the view where the files are known."""
         return [] if inputs.files is None else [cls()]
 
+    def can_look(self, inputs: ViewInputs) -> bool:
+        """Return whether there are files."""
+        return inputs.files is not None
+
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return the facts of all rows, (N, 75); what cannot be read is 0."""
         files = [Path(file) for file in inputs.files or ()]

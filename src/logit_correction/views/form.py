@@ -44,6 +44,10 @@ class Form(View):
         """Return the view if there are texts."""
         return [] if inputs.texts is None else [cls()]
 
+    def can_look(self, inputs: ViewInputs) -> bool:
+        """Return whether there are texts."""
+        return inputs.texts is not None
+
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return the form of each text.
 

@@ -110,6 +110,10 @@ class ImageView(View):
             self.breadth = EVERYTHING
         return self
 
+    def can_look(self, inputs: ViewInputs) -> bool:
+        """Return whether there are images."""
+        return inputs.image_shape is not None
+
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return the features of all rows, (N, F)."""
         return torch.cat([self.look(images) for images in image_parts(inputs)])

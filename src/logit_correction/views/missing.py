@@ -26,6 +26,10 @@ class Missing(View):
         """Return the view if any value is missing."""
         return [cls()] if any(is_missing(values).any() for values in inputs.columns.values()) else []
 
+    def can_look(self, inputs: ViewInputs) -> bool:
+        """Return whether there are columns of features."""
+        return bool(inputs.columns)
+
     def fit(self, inputs: ViewInputs) -> None:
         """Learn in which columns values are missing."""
         self._columns = [name for name, values in inputs.columns.items() if is_missing(values).any()]

@@ -36,6 +36,7 @@ class Places(View):
 
     sentence = "one cell of a grid of 4 x 4 over the image"
     breadth = 0
+    needs = "images"
     together = 4  # the corners; nine of the sixteen cells told ten handwritten digits apart
 
     def __init__(self, row: int, column: int, shared: _Shared | None = None) -> None:
@@ -64,6 +65,10 @@ class Places(View):
             for cell in cells:
                 cell.breadth = EVERYTHING
         return cells
+
+    def can_look(self, inputs: ViewInputs) -> bool:
+        """Return whether there are images."""
+        return inputs.image_shape is not None
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_shared": None}  # a copy or a cell read back from a file is alone

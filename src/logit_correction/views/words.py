@@ -43,6 +43,10 @@ class TermView(View):
         """Return the view if there are texts."""
         return [] if inputs.texts is None else [cls()]
 
+    def can_look(self, inputs: ViewInputs) -> bool:
+        """Return whether there are texts."""
+        return inputs.texts is not None
+
     @abstractmethod
     def vectorizer(self, **options: Any) -> CountVectorizer:
         """Return what finds the terms of texts, with further options."""
