@@ -18,6 +18,12 @@ PARTS = ("data", "method", "network", "biased_network", "encoder")
 #: A name for each part, for messages.
 EXAMPLES = {"data": "Digits", "method": "LC", "network": "MLP", "biased_network": "MLP", "encoder": "ResNet18"}
 
+#: Training options that say how a run goes on its machine, and by which nothing changes that comes out of it.
+PLACE_OF_TRAINING = ("threads", "workers", "log_every", "logger")
+
+#: Options of a data source that say where its files are.
+PLACE_OF_DATA = ("root", "download")
+
 Optimizer = Literal["adam", "adamw", "sgd"]
 Schedule = Literal["cosine", "step", "none"]
 Watch = Literal["test", "train_margins"]
@@ -65,7 +71,6 @@ class TrainingConfig:
         log_every: Steps between two lines of metrics.csv.
         logger: Where figures and groups go beside metrics.csv: csv, tensorboard, wandb, mlflow, or the dotted path of
             a class of your own; may be repeated.
-        tensorboard: The same as the logger tensorboard.
         watch: What to follow in metrics.csv after each epoch though nothing is chosen by it: test, the accuracy on the
             test split; train_margins, the margins of majority and minority groups in training.
 
@@ -99,7 +104,6 @@ class TrainingConfig:
     workers: int = -1
     log_every: int = 50
     logger: list[str] = field(default_factory=list)
-    tensorboard: bool = False
     watch: list[Watch] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -108,7 +112,7 @@ class TrainingConfig:
         if isinstance(given, str):
             given = [given]
         if isinstance(given, list):
-            self.logger = [name for one in given for name in _names(one)]
+            self.logger = list(dict.fromkeys(name for one in given for name in _names(one)))
 
 
 @dataclass(eq=False)

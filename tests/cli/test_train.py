@@ -352,7 +352,7 @@ def test_a_biased_network_of_its_own(command: Any, tmp_path: Path) -> None:
 
 def test_tensorboard_events_lie_in_the_run_folder(command: Any, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    words = ("--method", "ERM", "--epochs", "1", "--tensorboard", "true", "--out", tmp_path / "run")
+    words = ("--method", "ERM", "--epochs", "1", "--logger", "tensorboard", "--out", tmp_path / "run")
     assert command("train", *POINTS, *words).status == 0
     assert list((tmp_path / "run" / "tensorboard").glob("events.out.tfevents.*"))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from logit_correction.render.evidence import advice, answer, sentence_of, source_of
+from logit_correction.render.evidence import advice, answer, sentence_of
 from logit_correction.render.html import render_page
 
 Make = Callable[..., Path]
@@ -40,7 +40,7 @@ NONE = evidence("none found", [], signs("colour", 0.7), sentence="no narrow view
 
 def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: Make, tmp_path: Path) -> None:
     minority = {"count": 76, "recall": None, "precision": None, "examples": []}
-    source = "heads on colour, cross-fitted: colour is right"
+    source = "heads on colour, cross-fitted"
     page = render_page(
         [birds(tmp_path / "run", "LC", evidence=SHORTCUT, attributes=source, estimated_minority=minority)]
     ).replace("\u00a0", " ")
@@ -126,12 +126,6 @@ def test_several_views_are_all_named() -> None:
     assert told is not None
     assert told.option == "--legitimate places:1,1 --legitimate 'column:my scanner'"
     assert told.say == "if places:1,1 and column:my scanner are no accident, say so"
-
-
-def test_where_the_attributes_come_from_is_told_without_the_evidence() -> None:
-    assert source_of({"attributes": "heads on colour: colour is right", "evidence": SHORTCUT}) == "heads on colour"
-    assert source_of({"attributes": "a biased network"}) == "a biased network"
-    assert source_of({}) is None
 
 
 def test_the_commonest_pairs_are_listed_and_whether_they_may_be_mislabelled(birds: Make, tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_tensorboard_has_figures_and_groups(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    run = trained(tmp_path / "run", tensorboard=True)
+    run = trained(tmp_path / "run", "tensorboard")
     events = EventAccumulator(str(run / "tensorboard")).Reload()
     assert {"loss", "test/worst_group", "valid_average"} <= set(events.Tags()["scalars"])
     (text,) = events.Tensors("groups/text_summary")

@@ -246,5 +246,5 @@ class Auto(HeadsOnViews):
         if self.evidence is None:
             return "a search for a shortcut by views"
         if self.abstained:
-            return f"nowhere: {self.evidence['sentence']}"
-        return f"heads on {', '.join(self.evidence['views'])}, cross-fitted: {self.evidence['sentence']}"
+            return "nowhere, for no shortcut was found"
+        return f"heads on {', '.join(self.evidence['views'])}, cross-fitted"

@@ -245,7 +245,3 @@ class AttributeEstimator(nn.Module, ABC):
     @abstractmethod
     def describe(self) -> str:
         """Say in one plain sentence where the attributes come from."""
-
-    def source(self) -> str:
-        """Return ``describe`` without the evidence, which is told elsewhere."""
-        return self.describe().removesuffix(f": {(self.evidence or {}).get('sentence')}")

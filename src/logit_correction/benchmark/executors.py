@@ -25,6 +25,10 @@ _GRACE_SECONDS = 30.0
 #: One thread a run, so that as many runs as there are processors fit.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
+#: How the names of variables begin that a Ray worker gets too: where the data and the cache are, how much memory there
+#: is, and where this package may lie.
+_PASSED_ON = ("LOGIT_CORRECTION_", "PYTHONPATH")
+
 
 class Executor(ABC):
     """Trains runs; asked from ``slots`` threads at a time."""
@@ -173,8 +177,8 @@ class RayExecutor(Executor):
         self._ray: Any = needed("ray", "--executor ray", "ray", ", or leave --executor out")
         address = os.environ.get("RAY_ADDRESS") or "local"
         here = {"num_cpus": jobs} if address == "local" and jobs else {}
-        passed_on = {name: os.environ[name] for name in ("PYTHONPATH", "LOGIT_CORRECTION_DATA") if name in os.environ}
-        runtime = {"env_vars": {**passed_on, **ENVIRONMENT}}
+        own = {name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)}
+        runtime = {"env_vars": {**own, **ENVIRONMENT}}
         try:
             self._ray.init(address, log_to_driver=False, include_dashboard=False, runtime_env=runtime, **here)
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:

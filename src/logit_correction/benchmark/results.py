@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logit_correction.benchmark.grid import Benchmark, Cell
+from logit_correction.config import PLACE_OF_DATA, PLACE_OF_TRAINING
 from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
     from logit_correction.config import RunConfig
 
-#: Options that say where and how fast a run goes and differ between machines, not what comes out of it.
-OF_THE_PLACE = ("data.root", "data.download", "threads", "workers", "log_every", "logger", "tensorboard")
+#: Options that may differ between machines, since nothing that comes out of a run does by them.
+_OF_THE_PLACE = (*(f"data.{name}" for name in PLACE_OF_DATA), *PLACE_OF_TRAINING)
 
 #: Columns of the results that tell of the machine and the time, not of what came out.
 OF_THE_MACHINE = ("train_seconds", "version", "commit", "machine")
@@ -84,7 +85,7 @@ def _refusal(folder: Path, config: RunConfig) -> str | None:
     from logit_correction.runs.folder import difference
 
     try:
-        changed = difference(folder, config, ignore=OF_THE_PLACE)
+        changed = difference(folder, config, ignore=_OF_THE_PLACE)
     except InputError as error:
         changed = str(error)
     return None if changed is None else f"not counted: {changed}"

@@ -27,7 +27,6 @@ OTHERS = {
     "threads": "torch.set_num_threads(...)",
     "log_every": "Trainer(log_every_n_steps=...)",
     "logger": "Trainer(logger=...)",
-    "tensorboard": "Trainer(logger=...)",
     "selection": "ModelCheckpoint(monitor=..., mode='max') and rules=[...]",
     "also_select": "rules=[...]",
     "watch": "trainer.test(...)",

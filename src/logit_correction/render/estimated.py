@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from logit_correction.config import PLACE_OF_DATA
 from logit_correction.evaluation.estimated import FIGURES, evaluate_by_estimate
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.functional.groups import wilson_interval
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
 #: What stands for the attribute of the two groups of a label.
 AGREES, CONFLICTS = "agrees", "conflicts"
-
-#: Options of a data source that change the place of the files and nothing of the rows.
-_OF_THE_PLACE = ("root", "download")
 
 
 def names_attributes(test: Mapping[str, Any]) -> bool:
@@ -91,7 +89,7 @@ def _judged(run: RunFolder, own: Predictions, known: Sequence[tuple[RunFolder, P
 def _data(run: RunFolder) -> tuple[str, dict[str, Any]]:
     data = run.report["data"]
     options = data.get("options") or {}
-    return data["name"], {name: value for name, value in options.items() if name not in _OF_THE_PLACE}
+    return data["name"], {name: value for name, value in options.items() if name not in PLACE_OF_DATA}
 
 
 def _same(one: Predictions, other: Predictions) -> bool:

@@ -82,14 +82,6 @@ def advice(evidence: Mapping[str, Any]) -> Advice | None:
     return Advice(f"corrected by {views_of(evidence)}", f"if {are} no accident, say so", options)
 
 
-def source_of(report: Mapping[str, Any]) -> str | None:
-    """Return where the attributes of a run come from, without the evidence, which is told elsewhere."""
-    text, sentence = report.get("attributes"), (report.get("evidence") or {}).get("sentence")
-    if not isinstance(text, str):
-        return None
-    return text.removesuffix(f": {sentence}") if sentence else text
-
-
 def block(name: str, report: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what the page shows of one run's evidence; None where nobody looked.
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from logit_correction.config import PLACE_OF_DATA, PLACE_OF_TRAINING
 from logit_correction.errors import InputError
 from logit_correction.files import plain
 from logit_correction.functional.groups import wilson_interval
@@ -19,11 +20,11 @@ from logit_correction.render.estimated import flat_figures, sides
 from logit_correction.render.report_file import FIX, read_report_file
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
-_NOT_THE_METHOD = {"also_select", "deterministic", "device", "devices", "log_every", "nodes"}
-_NOT_THE_METHOD |= {"logger", "selection", "strategy", "tensorboard", "threads", "watch"}
+_NOT_THE_METHOD = {*PLACE_OF_TRAINING, "also_select", "deterministic", "device", "devices", "nodes", "selection"}
+_NOT_THE_METHOD |= {"strategy", "watch"}
 
 #: Options of a data source that change the draw or the place of the files, not what the data is.
-_NOT_THE_TASK = {"seed", "root", "download"}
+_NOT_THE_TASK = {"seed", *PLACE_OF_DATA}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pandas as pd
 from logit_correction.render.comparison import Comparison
 from logit_correction.render.conclusion import conclude
 from logit_correction.render.estimated import flat_figures
-from logit_correction.render.evidence import block, found_shortcut, source_of, views_of
+from logit_correction.render.evidence import block, found_shortcut, views_of
 from logit_correction.render.folder import Series
 from logit_correction.render.formatting import format_name, format_percent, is_missing
 from logit_correction.render.image_uris import checked_uri, image_width
@@ -243,7 +243,7 @@ def _minority(series: Series) -> dict[str, Any] | None:
         "known": known,
         "like_label": all(example["estimated_attribute"] in like_labels for example in examples),
         "abstained": found_shortcut(evidence) is False,
-        "source": source_of(report),
+        "source": report.get("attributes"),
         "views": views_of(evidence) if evidence and found_shortcut(evidence) else None,
         "attributed": bool(values),
         "texts": texts,

@@ -29,18 +29,13 @@ _FIGURES = (
 _COLUMNS = ["label", "attribute", "count", "accuracy", "low", "high"]
 
 
-def chosen(config: TrainingConfig) -> list[str]:
-    """Return the names of a run's loggers; ``tensorboard`` has an option of its own as well."""
-    return list(dict.fromkeys([*config.logger, *(["tensorboard"] if config.tensorboard else [])]))
-
-
 def check_loggers(config: TrainingConfig) -> None:
     """Return if all loggers are there, and what they need is installed.
 
     Raises:
         InputError: Otherwise; names the command that installs it.
     """
-    for name in chosen(config):
+    for name in config.logger:
         kind = _kind(name)
         for package in kind.packages:
             needed(package, f"--logger {name}", kind.extra, ", or leave it out")
@@ -70,7 +65,7 @@ class Loggers:
     """The loggers of a run.
 
     Args:
-        names: What ``chosen`` returned.
+        names: Those of the loggers.
         folder: Of the run.
         say: Told of a logger that fails.
 

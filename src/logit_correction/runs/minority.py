@@ -49,7 +49,7 @@ def warn_of_minority(
     count = described["count"]
     if 0 < count <= num_rows / 2:
         return []
-    where = "" if estimator is None else f" (attributes: {estimator.source()})"
+    where = "" if estimator is None else f" (attributes: {estimator.describe()})"
     if count == 0:
         nothing = f"no training row is taken for bias-conflicting{where}, so nothing was corrected: "
         return [nothing + _what_to_do(estimator, too_many=False)]

@@ -19,7 +19,6 @@ from logit_correction.runs.assemble import build_algorithm, build_fabric, build_
 from logit_correction.runs.defaults import fitted
 from logit_correction.runs.encode import encode_table
 from logit_correction.runs.loggers import Loggers, check_loggers
-from logit_correction.runs.loggers import chosen as chosen_loggers
 from logit_correction.runs.networks import check_fits
 from logit_correction.runs.parts import complete, complete_parts
 from logit_correction.runs.write import write_run
@@ -161,7 +160,7 @@ def _train_into(
     fabric = build_fabric(config.training)
     fabric.barrier()  # each process has found the folder free before the first one writes into it
     display = display if display is not None and fabric.is_global_zero else Display()
-    loggers = Loggers(chosen_loggers(config.training) if fabric.is_global_zero else (), out, display.say)
+    loggers = Loggers(config.training.logger if fabric.is_global_zero else (), out, display.say)
     if fabric.is_global_zero:
         if not (out / files.CONFIG).is_file():
             files.write_text(out / files.CONFIG, config.to_yaml())

@@ -44,7 +44,7 @@ def estimate_rows(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> Esti
     if found is None:
         return None
     names = attribute_names_of(algorithm)
-    return EstimatedAttributes(found.cpu().numpy(), names, estimator.correlation.to_table(), estimator.source())
+    return EstimatedAttributes(found.cpu().numpy(), names, estimator.correlation.to_table(), estimator.describe())
 
 
 def _in_precision(fetch: Callable[[Tensor], Inputs], dtype: torch.dtype | None) -> Callable[[Tensor], Inputs]:
