@@ -76,7 +76,7 @@ def test_recipes_have_the_published_numbers() -> None:
     found = {}
     for name in PUBLISHED:
         training = config_of(*name.split("-")).training
-        found[name] = training.learning_rate, training.weight_decay, training.batch_size, training.epochs
+        found[name] = training.learning_rate, training.weight_decay or 0, training.batch_size, training.epochs
     assert found == PUBLISHED
     lc = {data: complete(config_of(data, "lc")).method.options for data in DATA}
     assert {data: lc[data]["attributes"]["q"] for data in DATA} == {data: 0.7 for data in DATA} | {"waterbirds": 0.8}

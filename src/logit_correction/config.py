@@ -38,10 +38,11 @@ class TrainingConfig:
         epochs: Passes over the training rows in each stage that does not say otherwise; None takes 15, more for few
             rows: about 1,500 steps, and at most 100.
         batch_size: Rows of one step, over all devices together; None takes 256, for fewer than 20,000 rows 128, 64 or
-            32.
+            32, from 500,000 on 1,024.
         optimizer: adam, adamw, or sgd.
         learning_rate: Learning rate at the start.
-        weight_decay: Weight decay of the optimizer.
+        weight_decay: Weight decay of the optimizer; None takes 0.001 for rows of numbers, such as a table's, which a
+            network soon knows by heart, and 0 elsewhere.
         decay_norm_and_bias: Let biases and the weights of normalisation decay too, as torch does; language models are
             trained without.
         sgd_momentum: Momentum of sgd.
@@ -82,7 +83,7 @@ class TrainingConfig:
     batch_size: int | None = None
     optimizer: Optimizer = "adam"
     learning_rate: float = 2e-3
-    weight_decay: float = 0.0
+    weight_decay: float | None = None
     decay_norm_and_bias: bool = True
     sgd_momentum: float = 0.9
     schedule: Schedule = "cosine"

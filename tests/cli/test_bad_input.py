@@ -207,7 +207,7 @@ def test_train_refuses(words: tuple[str, ...], expected: tuple[str, ...], comman
         ("data: Digits\nmethod: ERM\nepochz: 3\n", ("epochz", "did you mean epochs?")),
         ("data: {name: Digits, severty: 3}\nmethod: ERM\n", ("data.severty", "data.severity")),
         ("data: Digits\nmethod: ERM\nepochs: many\n", ("--epochs", "many", "whole number")),
-        ("data: Digits\nmethod: ERM\nweight_decay: null\n", ("--weight_decay", "no value")),
+        ("data: Digits\nmethod: ERM\ngradient_clip: null\n", ("--gradient_clip", "no value")),
         ("data: {minority_ratio: 0.1}\nmethod: ERM\n", ("data", "name")),
         ("data: [Digits]\nmethod: ERM\n", ("data", "name")),
         ("data: Digits\nmethod: {name: LC, strength: [1]}\n", ("--method.strength", "number")),

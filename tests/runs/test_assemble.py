@@ -81,7 +81,7 @@ def test_config_from_a_mapping_refuses(flat: dict[str, Any], expected: str) -> N
         ({"epochs": "many"}, "--epochs is 'many', but must be a whole number"),
         ({"epochs": 0}, "--epochs is 0, but must be at least 1"),
         ({"batch_size": 0}, "--batch_size is 0, but must be at least 1"),
-        ({"weight_decay": None}, "--weight_decay has no value"),
+        ({"gradient_clip": None}, "--gradient_clip has no value"),
         ({"learning_rate": float("nan")}, "--learning_rate"),
         ({"weight_decay": -1.0}, "--weight_decay is -1.0, but must not be negative"),
         ({"gradient_clip": float("inf")}, "--gradient_clip"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, train
 from logit_correction.data.planted import Planted
 from logit_correction.errors import InputError
-from logit_correction.runs.defaults import fitted, usual_batch, usual_epochs, usual_network
+from logit_correction.runs.defaults import fitted, usual_batch, usual_decay, usual_epochs, usual_network
 from logit_correction.types import DataInfo
 
 
@@ -54,12 +54,22 @@ def test_what_was_chosen_stays_and_what_was_not_is_told() -> None:
         ComponentConfig("Digits"),
         ComponentConfig("ERM"),
         ComponentConfig("Linear"),
-        training=TrainingConfig(epochs=2, batch_size=7),
+        training=TrainingConfig(epochs=2, batch_size=7, weight_decay=0.0),
     )
     assert fitted(given_config, info) == (given_config, [])
     config, told = fitted(RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM")), info)
     assert (config.network.name, config.training.batch_size, config.training.epochs) == ("MLP", 32, 100)
-    assert len(told) == 3 and "1,000 steps" in told[2]
+    assert config.training.weight_decay == 1e-3
+    assert len(told) == 4 and told[1] == "weight decay 0.001" and "1,000 steps" in told[3]
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "decay"),
+    [((12,), {}, 1e-3), ((64,), {"tokens": True}, 0), ((64,), {"words": True}, 0), ((3, 8, 8), {}, 0)],
+)
+def test_rows_of_numbers_alone_take_weight_decay(shape: tuple[int, ...], kind: dict[str, bool], decay: float) -> None:
+    assert usual_decay(DataInfo(num_labels=2, num_rows=9, input_shape=shape, **kind)) == decay
+    assert usual_decay(DataInfo(num_labels=2, num_rows=9, input_shape=shape, **kind), encoded=True) == 0
 
 
 def test_a_run_writes_what_was_chosen_and_goes_on_with_it(tmp_path: Path) -> None:

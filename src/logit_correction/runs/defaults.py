@@ -1,4 +1,4 @@
-"""What a run takes where nobody chose: the network by the kind and size of inputs, batch and epochs by the rows."""
+"""What a run takes where nobody chose: network and weight decay by the kind of inputs, batch and epochs by the rows."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ LEAST_EPOCHS, MOST_EPOCHS = 15, 100
 #: Rows from which on a batch has so many rows.
 BATCHES = ((500_000, 1024), (20_000, 256), (8_000, 128), (4_000, 64), (0, 32))
 
+#: Weight decay where rows are numbers: without it an MLP knows a few thousand rows by heart, the minority's first, and
+#: then no correction is left to be learned from. ``docs/results.md`` has what was measured.
+DECAY_OF_NUMBERS = 1e-3
+
 #: Images of a shorter side are vectors to a network, and of one as long as the second they want a deep one.
 SMALL_SIDE, LARGE_SIDE = 16, 64
 
@@ -25,7 +29,7 @@ def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
     """Return the config with all that it leaves to the data filled in, and what to tell a user of it.
 
     Args:
-        config: With an empty name for a network that nobody chose, and None for the batch size and the epochs.
+        config: With an empty name for a network that nobody chose, and None for weight decay, batch size and epochs.
         info: Sizes of the data, behind an encoder those of its features.
     """
     told = []
@@ -34,6 +38,10 @@ def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
         config = replace(config, network=ComponentConfig(name))
         told.append(f"network {name}, for {why}")
     training, rows = config.training, info.num_rows
+    decay = training.weight_decay
+    if decay is None:
+        decay = usual_decay(info, config.encoder is not None)
+        told += [f"weight decay {decay:g}"] if decay else []
     size = training.batch_size
     if size is None:
         size = usual_batch(rows, training.devices * training.nodes)
@@ -42,7 +50,7 @@ def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
     if epochs is None:
         epochs = usual_epochs(rows, size)
         told.append(f"{epochs} epochs, {epochs * math.ceil(rows / size):,} steps, for {rows:,} rows")
-    training = replace(training, batch_size=size, epochs=epochs)
+    training = replace(training, weight_decay=decay, batch_size=size, epochs=epochs)
     return replace(config, training=training), told
 
 
@@ -67,6 +75,18 @@ def usual_network(info: DataInfo, encoded: bool = False) -> tuple[str, str]:
     if min(height, width) < SMALL_SIDE:
         return "MLP", images
     return ("ConvNet" if min(height, width) < LARGE_SIDE else "ResNet18"), images
+
+
+def usual_decay(info: DataInfo, encoded: bool = False) -> float:
+    """Return the weight decay for inputs of a kind.
+
+    >>> usual_decay(DataInfo(num_labels=2, num_rows=9, input_shape=(12,)))
+    0.001
+    >>> usual_decay(DataInfo(num_labels=2, num_rows=9, input_shape=(3, 32, 32)))
+    0.0
+    """
+    numbers = len(info.input_shape) == 1 and not (info.tokens or info.words or encoded)
+    return DECAY_OF_NUMBERS if numbers else 0.0
 
 
 def usual_batch(num_rows: int, processes: int = 1) -> int:

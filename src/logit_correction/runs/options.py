@@ -154,7 +154,7 @@ def check_training(config: TrainingConfig) -> TrainingConfig:
         if getattr(config, name) is not None:
             check_range(f"--{name}", getattr(config, name), 1)
     for name in ("weight_decay", "gradient_clip", "seed", "threads"):
-        if not 0 <= getattr(config, name) < float("inf"):
+        if getattr(config, name) is not None and not 0 <= getattr(config, name) < float("inf"):
             raise InputError(f"--{name} is {getattr(config, name)}, but must not be negative")
     for name in ("threads", "workers", "devices", "nodes"):
         if getattr(config, name) > MOST_PROCESSES:

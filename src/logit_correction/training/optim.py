@@ -19,18 +19,17 @@ def make_optimizer(groups: list[dict[str, Any]], config: TrainingConfig, learnin
         config: Optimiser, weight decay, schedule.
         learning_rate: Of a group whose ``learning_rate_scale`` is 1.
     """
-    prepared = []
-    if config.weight_decay and not config.decay_norm_and_bias:
+    prepared: list[dict[str, Any]] = []
+    decay = config.weight_decay or 0.0
+    if decay and not config.decay_norm_and_bias:
         groups = [part for group in groups for part in _by_decay(group)]
     for group in groups:
         start = learning_rate * group.get("learning_rate_scale", 1.0)
         prepared.append({"schedule": config.schedule, **group, "lr": start, "start": start})
     if config.optimizer == "sgd":
-        return torch.optim.SGD(
-            prepared, lr=learning_rate, momentum=config.sgd_momentum, weight_decay=config.weight_decay
-        )
+        return torch.optim.SGD(prepared, lr=learning_rate, momentum=config.sgd_momentum, weight_decay=decay)
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    return kind(prepared, lr=learning_rate, weight_decay=config.weight_decay, fused=True)
+    return kind(prepared, lr=learning_rate, weight_decay=decay, fused=True)
 
 
 def _by_decay(group: dict[str, Any]) -> list[dict[str, Any]]:
