@@ -55,7 +55,6 @@ class Given(AttributeEstimator):
             raise InputError("Given needs a file, or a column of the data: give --method.attributes.file FILE")
         self.file, self.column = None if file is None else Path(file).expanduser(), column
         self.names: list[str] = []
-        self._row: np.ndarray | None = None
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         """Read the file, so that what is wrong with it is told before any work."""

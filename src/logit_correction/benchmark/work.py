@@ -146,9 +146,9 @@ def _train_apart(job: Job) -> State:
         status = child.wait()
     finally:
         _kill_apart()
+        given.unlink()
         if main:
             signal.signal(signal.SIGTERM, before)
-    given.unlink()
     return "done" if status == 0 else "stopped" if status == 130 else "failed"
 
 

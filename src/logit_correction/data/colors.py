@@ -88,7 +88,6 @@ class ColoredDigits(DataSource):
             "minority ratio": self.minority_ratio,
             "colour jitter (standard deviation)": JITTER[self.severity - 1],
             "correlation": self.correlation.kind,
-            "shortcut": "spread over the image",
             "validation": self.valid,
             "data seed": self.seed,
             **more,

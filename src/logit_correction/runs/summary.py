@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def evaluate(
     return figures_of(predictions_of(table, split, logits, estimate), table.correlation, train_counts)
 
 
-def labels_read(algorithm: Algorithm, table: DataTable, rules: list[Any]) -> dict[str, list[str]]:
+def labels_read(algorithm: Algorithm, table: DataTable, rules: Sequence[str]) -> dict[str, list[str]]:
     """Return which labels of which split training, selection and the test read."""
     both = ["label", "attribute"]
     test_known = table.scoring is not None or bool((table.attribute[table.split["test"]] != UNKNOWN).any())
@@ -140,7 +141,7 @@ def describe_prior(algorithm: Algorithm, table: DataTable) -> dict[str, Any] | N
     }
 
 
-def selection_of(rule: Any, epoch: int) -> dict[str, Any]:
+def selection_of(rule: str, epoch: int) -> dict[str, Any]:
     """Describe a selection rule."""
     read = list(rule_of(rule).reads)
     return {"rule": rule, "epoch": epoch, "split": "valid" if read else None, "labels_read": read}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from logit_correction.training.estimates import estimate_split
 from logit_correction.training.rules.base import ValidationRows
 from logit_correction.training.selection import rules_of, scored, validation_groups
 from logit_correction.training.sharding import gathered
+from logit_correction.types import Batch
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -74,12 +76,12 @@ class Evaluation:
             self._valid_estimate = (estimate,)
         return estimate
 
-    def predict(self, split: str, predict: Any = None) -> Tensor:
+    def predict(self, split: str, predict: Callable[[Batch], Tensor] | None = None) -> Tensor:
         """Return the logits (n, L) of all rows of ``split`` in evaluation mode, on the CPU."""
         predict = predict or (lambda batch: self.algorithm.predict(batch.inputs))
         return self.collect(split, lambda batch: {"logits": predict(batch).float()})["logits"]
 
-    def collect(self, split: str, function: Any) -> dict[str, Tensor]:
+    def collect(self, split: str, function: Callable[[Batch], dict[str, Tensor]]) -> dict[str, Tensor]:
         """Apply ``function`` to every batch of ``split`` in evaluation mode."""
         loader = self.valid if split == "valid" else self.loader(split)
         with evaluating(self.algorithm), self.fabric.autocast():

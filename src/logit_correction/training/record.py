@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -18,14 +18,21 @@ from logit_correction.files import replacing
 Row = dict[str, float | int]
 
 
+class MetricsLogger(Protocol):
+    """Where figures go while a run trains."""
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
+        """Take the figures of a step."""
+
+
 class Record:
     """Collects a step's logs on the device and turns them into rows now and then.
 
     Reading a figure from a GPU makes the host wait, so the steps between two rows are read together.
     """
 
-    def __init__(self, loggers: Sequence[Any] = ()) -> None:
-        """Start empty; ``loggers`` are called with each row of figures and its step."""
+    def __init__(self, loggers: Sequence[MetricsLogger] = ()) -> None:
+        """Start empty; ``loggers`` take each row of figures with its step."""
         self.rows: list[Row] = []
         self.loggers = loggers
         self._pending: list[dict[str, Tensor]] = []

@@ -11,7 +11,8 @@ from logit_correction.views.images import ImageView
 class Border(ImageView):
     """Mean and standard deviation of each channel in a frame, in the centre, and the difference of the two.
 
-    The frame is an eighth of the shorter side wide, and one pixel at least: 18 numbers of a colour image.
+    The frame is an eighth of the shorter side wide, and one pixel at least. With the same of its outer half these are
+    24 numbers of a colour image.
     """
 
     name = "border"
