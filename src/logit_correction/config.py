@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import yaml
 
-from logit_correction.errors import InputError, did_you_mean, reason_of
-from logit_correction.files import plain
+from logit_correction.errors import InputError, did_you_mean
+from logit_correction.files import read_yaml
 from logit_correction.presets import with_preset
 
 #: What a run is put together from, each a class with options of its own.
@@ -236,20 +236,3 @@ def named_parts(flat: dict[str, Any]) -> dict[str, Any]:
                 f"`{part}: {{name: {EXAMPLES[part]}, ...}}`"
             )
     return named
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML file of options.
-
-    Raises:
-        InputError: Names the file, if it cannot be read or holds no options.
-    """
-    try:
-        content = yaml.safe_load(plain(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: it cannot be read ({error.strerror})") from error
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: it is not YAML: {reason_of(error)}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: it must hold options such as `method: LC`, one a line")
-    return content

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, reason_of
 
 
 class NoRoom(OSError):
@@ -136,3 +136,22 @@ def writable(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(f"--out {folder} cannot be written ({error.strerror}): give another folder") from error
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a YAML file of options.
+
+    Raises:
+        InputError: Names the file, if it cannot be read or holds no options.
+    """
+    import yaml
+
+    try:
+        content = yaml.safe_load(plain(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: it cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise InputError(f"{path}: it is not YAML: {reason_of(error)}") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: it must hold options such as `method: LC`, one a line")
+    return content

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from logit_correction.cli.arguments import Parser
@@ -20,41 +21,42 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--out", type=Path, default=Path("quickstart"), help="folder to write (default: quickstart)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the data and of training (default: 0)")
     options = parser.parse_args(arguments)
-    from rich.console import Console
-
-    from logit_correction.cli.show import announce
-    from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
     from logit_correction.render.html import write_page
-    from logit_correction.render.tables import comparison_table, reports_of, to_console
     from logit_correction.runs.folder import PAGE
-    from logit_correction.runs.train import train
-    from logit_correction.training.display import choose_display
     from logit_correction.training.interrupt import Interrupted
 
-    training = TrainingConfig(
-        epochs=EPOCHS,
-        learning_rate=LEARNING_RATE,
-        batch_size=BATCH_SIZE,
-        seed=options.seed,
-        device="cpu",
-        threads=1,
-        log_every=19,
-    )
-    folders = []
-    for method in ("ERM", "LC"):
-        config = RunConfig(
-            ComponentConfig("Digits", {"seed": options.seed}), ComponentConfig(method), training=training
-        )
-        show = announce if method == "ERM" else None
-        try:
-            folders.append(train(config, options.out / method, resume=True, display=choose_display(), announce=show))
-        except Interrupted:
-            again = f"logit-correction quickstart --out {shlex.quote(str(options.out))} --seed {options.seed}"
-            print(f"stopped; the same command goes on: {again}", file=sys.stderr)
-            return 130
+    try:
+        folders = [_train(method, options.out, options.seed) for method in ("ERM", "LC")]
+    except Interrupted:
+        again = f"logit-correction quickstart --out {shlex.quote(str(options.out))} --seed {options.seed}"
+        print(f"stopped; the same command goes on: {again}", file=sys.stderr)
+        return 130
     page = options.out / PAGE
     write_page(folders, page)
+    _show(folders, page)
+    return 0
+
+
+def _train(method: str, out: Path, seed: int) -> Path:
+    """Train one method, or go on with it, and return the folder of the run."""
+    from logit_correction.cli.show import announce
+    from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
+    from logit_correction.runs.train import train
+    from logit_correction.training.display import choose_display
+
+    training = TrainingConfig(EPOCHS, BATCH_SIZE, learning_rate=LEARNING_RATE, seed=seed, device="cpu", threads=1)
+    training.log_every = 19
+    config = RunConfig(ComponentConfig("Digits", {"seed": seed}), ComponentConfig(method), training=training)
+    show = announce if method == "ERM" else None
+    return train(config, out / method, resume=True, display=choose_display(), announce=show)
+
+
+def _show(folders: Sequence[Path], page: Path) -> None:
+    """Print the table of both, and where the page is."""
+    from rich.console import Console
+
+    from logit_correction.render.tables import comparison_table, reports_of, to_console
+
     console = Console()
     console.print(to_console(comparison_table(reports_of(folders))))
     console.print(f"page: {page}", highlight=False, markup=False, soft_wrap=True)
-    return 0

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from logit_correction.cli.words import HABITS, read_words, with_source_of_place
-from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig, read_yaml
+from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.errors import InputError, check_range, did_you_mean, no_effect
+from logit_correction.files import read_yaml
 from logit_correction.presets import merge, with_preset
 
 USAGE = """logit-correction train --data NAME [--data.x ...] --method NAME [--method.x ...]
