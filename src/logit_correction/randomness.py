@@ -5,10 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from logit_correction.seeds import derive_seed
-
-#: 2^64 over the golden ratio: steps of it spread evenly, and an odd one comes to every seed before it repeats.
-_SEED_STEP = 0x9E3779B97F4A7C15
+from logit_correction.distributed import rank
+from logit_correction.seeds import derive_seed, step_seed
 
 
 class StepRandomness(nn.Module):
@@ -26,13 +24,10 @@ class StepRandomness(nn.Module):
     def next(self, device: torch.device) -> torch.Generator:
         """Return the generator of the next step on ``device``."""
         if self._first is None:
-            distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-            rank = torch.distributed.get_rank() if distributed else 0
-            self._first = derive_seed(self.seed, "step", rank)
+            self._first = derive_seed(self.seed, "step", rank())
         if device not in self._generators:
             self._generators[device] = torch.Generator(device=device)
-        # One multiplication: to derive each step's seed anew would take 2 % of a step of a small network.
-        seed = (self._first + self.count * _SEED_STEP) % 2**64
+        seed = step_seed(self._first, self.count)
         self.count += 1
         return self._generators[device].manual_seed(seed)
 

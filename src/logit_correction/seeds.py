@@ -7,6 +7,9 @@ import zlib
 import numpy as np
 import torch
 
+#: 2^64 over the golden ratio: multiples of it spread evenly, and as it is odd, all seeds come before one repeats.
+GOLDEN = 0x9E3779B97F4A7C15
+
 
 def derive_seed(*parts: int | str) -> int:
     """Mix integers and names into one 63-bit seed.
@@ -21,6 +24,15 @@ def derive_seed(*parts: int | str) -> int:
     """
     numbers = [zlib.crc32(part.encode()) if isinstance(part, str) else int(part) for part in parts]
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+
+
+def step_seed(first: int, step: int) -> int:
+    """Return the seed of a step by one multiplication: to derive each would take 2 % of a step of a small network.
+
+    >>> step_seed(5, 0), step_seed(5, 1) == step_seed(5, 2)
+    (5, False)
+    """
+    return (first + step * GOLDEN) % 2**64
 
 
 def make_generator(*parts: int | str) -> torch.Generator:

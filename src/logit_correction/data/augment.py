@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.errors import InputError
+from logit_correction.seeds import GOLDEN
 
 AugmentationName = Literal["none", "crop-flip", "resized-crop-flip"]
 
@@ -141,15 +142,11 @@ def mixed_seeds(seeds: Tensor | int, *parts: Tensor | int) -> Tensor:
     state = seeds if isinstance(seeds, Tensor) else torch.tensor(seeds)
     for part in (*parts, 0):
         # Products of tensors keep the last 64 bits, as products of numbers are made to.
-        state = state + ((part + 1) * _GOLDEN if isinstance(part, Tensor) else _signed(_GOLDEN * (part + 1)))
+        state = state + ((part + 1) * _signed(GOLDEN) if isinstance(part, Tensor) else _signed(GOLDEN * (part + 1)))
         state = (state ^ _shifted(state, 30)) * _signed(0xBF58476D1CE4E5B9)
         state = (state ^ _shifted(state, 27)) * _signed(0x94D049BB133111EB)
         state = state ^ _shifted(state, 31)
     return _shifted(state, 1)
-
-
-#: 2^64 over the golden ratio, as a signed number.
-_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
 def _shifted(value: Tensor, places: int) -> Tensor:

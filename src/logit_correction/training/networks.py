@@ -6,10 +6,7 @@ import torch
 
 from logit_correction.config import TrainingConfig
 from logit_correction.methods.base import Algorithm
-from logit_correction.seeds import derive_seed
-
-#: 2^64 over the golden ratio, as for the steps of a method.
-_SEED_STEP = 0x9E3779B97F4A7C15
+from logit_correction.seeds import derive_seed, step_seed
 
 
 def prepare(algorithm: Algorithm, config: TrainingConfig, device: torch.device) -> None:
@@ -41,7 +38,7 @@ class LayerRandomness:
 
     def seed(self, step: int) -> None:
         """Seed the generators for step number ``step`` of the run."""
-        seed = (self.first + step * _SEED_STEP) % 2**64
+        seed = step_seed(self.first, step)
         torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every backend, sixty times as long
         if self.on_cuda:
             torch.cuda.manual_seed(seed)
