@@ -41,6 +41,14 @@ def test_a_column_that_never_changes_is_zero() -> None:
     assert to_vectors(Columns(FRAME), columns).flatten().tolist() == [0.0] * 5
 
 
+def test_rounding_does_not_make_a_column_change() -> None:
+    flat = np.full(90, 0.1)
+    assert flat.std() > 0
+    columns = learn_columns(Columns(pd.DataFrame({"flat": flat})), ["flat"], torch.arange(90))
+    new = to_vectors(Columns(pd.DataFrame({"flat": [0.1, 0.2]})), columns)
+    np.testing.assert_allclose(new.flatten(), [0, 0.1], atol=1e-6)
+
+
 def test_a_few_wrong_values_do_not_make_a_column_one_of_names() -> None:
     values = pd.Series([str(i) for i in range(19)] + ["unknown"])
     days = pd.Series([f"2024-02-{i:02}" for i in range(1, 19)] + ["2024-02-30", "31.1.2024"])

@@ -126,6 +126,13 @@ def test_values_of_a_data_frame_may_be_missing(planted: tuple) -> None:
         LogitCorrectionClassifier(**QUICK).fit(holes.to_numpy(), y)
 
 
+def test_a_column_that_never_changes_decides_nothing_in_new_rows(planted: tuple) -> None:
+    frame, y = planted[0][["blood", "age"]].head(90).assign(flat=0.1), planted[1][:90]
+    fitted = LogitCorrectionClassifier(**QUICK).fit(frame, y)
+    probability = fitted.predict_proba(frame.assign(flat=0.2))
+    assert probability.min() > 0 and np.abs(probability - fitted.predict_proba(frame)).max() < 0.3
+
+
 def test_bad_cells_are_named(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
     frame, y = planted
     bad = frame.head(20).copy()

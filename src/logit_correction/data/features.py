@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: Rows that share a name, in the mean; with fewer, more than ``FEWEST_NAMES`` names are hardly categories.
 FEWEST_ROWS = 10
 
+#: Relative to the mean, a standard deviation that may come of rounding alone.
+ROUNDING = 10 * np.finfo(np.float64).eps
+
 #: What a column was found to be: its name, and its categories, or mean and std of its numbers; ``date`` if these are
 #: days, and ``gaps`` if training rows had no value. Among categories the empty text stands for no value.
 Column = dict[str, Any]
@@ -54,9 +57,23 @@ def _learn(columns: Columns, name: str, train: NDArray[np.int64]) -> Column:
     column: Column = {"name": name} | ({"date": True} if kind == "dates" else {})
     values = columns.values(name, kind)[train]
     present = values[np.isfinite(values)]
-    deviation = float(present.std()) if len(present) else 0.0
-    column |= {"mean": float(present.mean()) if len(present) else 0.0, "std": deviation if deviation > 0 else 1.0}
+    mean, std = mean_and_std(present) if len(present) else (0.0, 1.0)
+    column |= {"mean": float(mean), "std": float(std)}
     return column | ({"gaps": True} if len(present) < len(values) else {})
+
+
+def mean_and_std(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and standard deviation of numbers (n, ...) over the n; a deviation is 1 where numbers are all equal.
+
+    Rounding alone makes numbers deviate from their mean, so that what is no larger than it counts as none.
+
+    >>> mean, std = mean_and_std(np.full((90, 1), 0.1))
+    >>> float(np.full((90, 1), 0.1).std()) > 0, float(std[0])
+    (True, 1.0)
+    """
+    mean, std = values.mean(axis=0), values.std(axis=0)
+    varies = std > ROUNDING * np.abs(mean)  # false where either is no number
+    return mean, np.where(varies & (values.max(axis=0) > values.min(axis=0)), std, 1.0)
 
 
 def hardly_categories(different: int, rows: int) -> bool:

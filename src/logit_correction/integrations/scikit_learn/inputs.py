@@ -101,9 +101,8 @@ class Form:
         """
         if kind == "numbers":
             with np.errstate(over="ignore", invalid="ignore"):  # numbers near the largest float: such a column is 0
-                std = X[train].std(axis=0)
-            scale = {"mean": X[train].mean(axis=0), "std": np.where(std > 0, std, 1.0)}
-            return cls(kind, reading, names=[] if names is None else [str(name) for name in names], **scale)
+                mean, std = features.mean_and_std(X[train])
+            return cls(kind, reading, mean=mean, std=std, names=[] if names is None else [str(name) for name in names])
         if kind == "images":
             return cls(kind, reading, shape=X.shape[1:])
         if kind == "texts":
