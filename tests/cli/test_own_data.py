@@ -98,6 +98,11 @@ def test_a_csv_of_texts(command: Any, reviews: Path, tmp_path: Path) -> None:
     assert model.predict(["a lovely neighbour", "broken"]).tolist() == ["praise", "complaint"]
     assert model.predict(pd.DataFrame({"review": ["broken"]})).tolist() == ["complaint"]
     np.testing.assert_allclose(model.predict_proba(["a lovely neighbour"])[0, 1], shown.iloc[0, 3], rtol=1e-3)
+    (tmp_path / "new.txt").write_text("id,review\n7,a lovely neighbour\n\n8,the parcel came broken\n")
+    gaps = pd.read_csv(io.StringIO(command("predict", run, tmp_path / "new.txt").out))
+    assert gaps["row"].tolist() == [2, 4] and gaps["label"].tolist() == ["praise", "complaint"]
+    (tmp_path / "new.txt").write_text("review\nlovely\n\nbroken\n")
+    assert "row 3: the text (column 'review') is empty" in command("predict", run, tmp_path / "new.txt").error()
     (tmp_path / "some.png").write_bytes(b"")
     several = pd.read_csv(io.StringIO(command("predict", run, new, new).out))
     assert several["row"].tolist() == [f"{new}:{row}" for row in (2, 3, 2, 3)]

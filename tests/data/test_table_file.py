@@ -262,9 +262,11 @@ def test_files_that_are_no_tables(file: Path, tmp_path: Path) -> None:
     for name, content, message in (
         ("a.csv", b"", "cannot be read as a table"),
         ("b.csv", b"text,mood\n", "has no rows"),
-        ("c.csv", b"\xff\xfe\x00\x01", "cannot be read as a table"),
+        ("c.csv", b"text,mood\na,\xe9\n", 'cannot be read as a table .*: save it as UTF-8 .in Excel: "CSV UTF-8".'),
         ("d.parquet", b"PAR1", "cannot be read as a table"),
-        ("e.csv", b"text,mood\na,b\nc,d,e,f\n", "cannot be read as a table"),
+        ("e.csv", b"text,mood\na,b\nc,d,e,f\n", "row 3 has 4 cells, but there are 2 columns.: put texts that"),
+        ("g.json", b"{}", "no CSV or Parquet file: save the table as CSV"),
+        ("h.xlsx", b"PK", "no CSV or Parquet file: save the table as CSV"),
         ("f.csv", b"text,mood,mood \na,b,c\n", "more than one column mood"),
     ):
         (tmp_path / name).write_bytes(content)

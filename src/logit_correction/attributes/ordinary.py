@@ -91,7 +91,7 @@ class PredictionsFile(RowFile):
         super().__init__(file)
         frame, names = self.frame, self.names
         if None in names:
-            where = row_names(self.file, len(names))[names.index(None)]
+            where = row_names(frame.index)[names.index(None)]
             raise InputError(f"{self.file}: {where}: column {self.key!r} is empty: name each row once")
         prefix = next((one for one in PREFIXES if f"{one}{label_names[0]}" in frame.columns), PREFIXES[0])
         columns = [f"{prefix}{label}" for label in label_names]

@@ -90,7 +90,7 @@ class CelebA(PublishedImages):
         suffix = self._suffix()
         attributes = folder / f"list_attr_celeba.{suffix}"
         frame = _read_attributes(attributes, ["image_id", self.label, self.attribute])
-        problems = Problems(str(attributes), row_names(attributes, len(frame), 2 if suffix == "txt" else 1))
+        problems = Problems(str(attributes), row_names(frame.index))
         meaning = {"-1": 0, "1": 1}
         label, attribute = (published.codes(frame[name], meaning, problems) for name in (self.label, self.attribute))
         names = frame["image_id"].tolist()
@@ -169,7 +169,7 @@ def _partition(path: Path, image_id: pd.Series[str]) -> Tensor:
     columns = ["image_id", "partition"]
     text = path.suffix == ".txt"
     frame = read_frame(path, columns, _AGAIN, **({"names": columns, **_BLANKS} if text else {}))
-    problems = Problems(str(path), row_names(path, len(frame), 0 if text else 1))
+    problems = Problems(str(path), row_names(frame.index))
     split = published.codes(frame["partition"], {"0": 0, "1": 1, "2": 2}, problems)
     for row in np.flatnonzero(frame["image_id"].duplicated().to_numpy()).tolist():
         problems.add(row, f"{frame['image_id'].iloc[row]} is named twice")

@@ -79,7 +79,7 @@ class CivilComments(DataSource):
         folder = self._folder()
         columns = [_TEXT, "split", "toxicity", *IDENTITIES, "identity_any"]
         frame = read_frame(folder / _FILE, columns, "get it again")
-        problems = Problems(str(folder / _FILE), row_names(folder / _FILE, len(frame)))
+        problems = Problems(str(folder / _FILE), row_names(frame.index))
         split = published.codes(frame["split"], {"train": 0, "val": 1, "test": 2}, problems)
         label = _present(frame["toxicity"], problems, required=True).long()
         mentioned = torch.stack([_present(frame[name], problems) for name in IDENTITIES], dim=1)
@@ -113,7 +113,7 @@ class CivilComments(DataSource):
         """
         frame = read_frame(file)
         check_columns(frame, str(file), [_TEXT])
-        names = [name.removeprefix("row ") for name in row_names(file, len(frame))]
+        names = [str(number) for number in frame.index]
         return "row", names, self.read_values(frame[_TEXT].fillna("").astype(str).tolist())
 
     def read_values(self, values: Any) -> InputStore:

@@ -8,6 +8,7 @@ from typing import Any
 
 from logit_correction.config import ComponentConfig
 from logit_correction.data.cache import digest, made_once, tables_folder
+from logit_correction.data.tabular_io import check_unique
 from logit_correction.errors import InputError, reason_of
 
 
@@ -21,7 +22,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
         **options: Those of ``Table``: ``text``, ``path`` or ``features``, ``split``, ``attribute``, and so on.
 
     Raises:
-        InputError: If it is no table, has no rows, or a column holds values of several kinds.
+        InputError: If it is no table, has no rows or two columns of one name, or values of a column differ in kind.
 
     >>> import tempfile
     >>> from logit_correction import from_table
@@ -33,6 +34,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     from pyarrow import ArrowException
 
     frame, has_splits = _frame_of(rows)
+    check_unique([str(name) for name in frame.columns], "the table")
     if label not in frame.columns:
         raise InputError(f"the table has no column {label!r}: it has {', '.join(map(str, frame.columns))}")
     if has_splits:

@@ -96,7 +96,7 @@ class ImageFolder(DataSource):
         column = file_column(frame, metadata)
         split = self.split or ("split" if "split" in frame.columns else None)
         attributes = self.attributes or (["attribute"] if "attribute" in frame.columns else [])
-        names = row_names(metadata, len(frame))
+        names = row_names(frame.index)
         raw = records_of_frame(frame, str(metadata), names, self.label, split, attributes)
         problems, files = Problems(str(metadata), names), texts_of(frame, column)
         paths = files_within(self.root, files, problems, column)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logit_correction.data.tabular_io import PARQUET
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class LazyNames(Sequence[str]):
@@ -35,11 +35,10 @@ class LazyNames(Sequence[str]):
         return LazyNames(self.name, self.rows[row]) if isinstance(row, slice) else self.name(int(self.rows[row]))
 
 
-def row_names(file: Path | None, count: int, header: int = 1) -> LazyNames:
-    """Return what messages call the rows: in a CSV as a spreadsheet numbers them, behind ``header`` rows.
+def row_names(numbers: range | pd.Index) -> LazyNames:
+    """Return what messages call the rows of such numbers; ``read_frame`` gives those of a file as its index.
 
-    >>> list(row_names(Path("a.csv"), 2)), list(row_names(Path("a.parquet"), 2))
-    (['row 2', 'row 3'], ['row 0', 'row 1'])
+    >>> list(row_names(range(2)))
+    ['row 0', 'row 1']
     """
-    first = header + 1 if file is not None and file.suffix.lower() not in PARQUET else 0
-    return LazyNames("row {}".format, range(first, first + count))
+    return LazyNames("row {}".format, numbers if isinstance(numbers, range) else numbers.to_numpy())

@@ -60,7 +60,7 @@ class Table(DataSource):
         """Name the columns. Of ``text``, ``path`` and ``features`` give one.
 
         Args:
-            file: CSV (commas, semicolons or tabs) or Parquet.
+            file: CSV (commas, semicolons, tabs or |) or Parquet.
             label: Column of labels, names or numbers; it must be named.
             text: Column of texts.
             path: Column of image files.
@@ -119,7 +119,7 @@ class Table(DataSource):
     def build(self) -> DataTable:
         """Read the file, check its rows, and make the inputs."""
         frame = read_frame(self.file)
-        place, names = str(self.file), row_names(self.file, len(frame))
+        place, names = str(self.file), row_names(frame.index)
         raw = records_of_frame(frame, place, names, self.label, self.split, self.attributes)
         check_columns(frame, place, [*self.inputs.columns(frame), *self.inputs.categorical])
         raw.notes += self.inputs.notes(frame)
@@ -159,7 +159,7 @@ class Table(DataSource):
         store = self._new(frame, file)
         if isinstance(self.inputs, ImageFiles):
             return "path", list(self.inputs.format_rows(frame, [])), store
-        return "row", [name.removeprefix("row ") for name in row_names(file, len(frame))], store
+        return "row", [str(number) for number in frame.index], store
 
     def read_values(self, values: Any) -> InputStore:
         """Take new rows from Python: a data frame or a mapping of columns, or a list of texts.
@@ -185,7 +185,7 @@ class Table(DataSource):
     def _new(self, frame: pd.DataFrame, file: Path | None) -> InputStore:
         place = "the new rows" if file is None else str(file)
         check_columns(frame, place, self.inputs.columns(frame))
-        problems = Problems(place, row_names(file, len(frame)))
+        problems = Problems(place, row_names(range(len(frame)) if file is None else frame.index))
         store = self.inputs.new(frame, problems, None if file is None else file.parent)
         problems.raise_if_any("error", hint=FIX)
         return store

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-import mmap
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from logit_correction.data import csv_files
 from logit_correction.data.problems import Problems
 from logit_correction.errors import InputError, did_you_mean, format_first
 from logit_correction.files import is_within
@@ -28,113 +29,123 @@ MOST_NAMED = 20
 FILE_COLUMNS = ("path", "file", "filename", "file_name", "image", "img_filename", "image_id")
 
 
+#: What is no table that is read here, though it is opened as one elsewhere.
+OTHERS = (".xlsx", ".xls", ".ods", ".json", ".jsonl")
+
+
 def is_table(path: Path) -> bool:
-    """Return whether a file is a table by its name."""
-    return path.suffix.lower() in SUFFIXES
+    """Return whether a file is a table by its name; a CSV may be packed by gzip."""
+    return path.name.lower().removesuffix(".gz").endswith(SUFFIXES)
 
 
-def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = "fix it", **layout: Any) -> pd.DataFrame:
-    """Read a CSV (separated by commas, semicolons or tabs, as its first line shows) or a Parquet file.
+def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = "", **layout: Any) -> pd.DataFrame:
+    """Read a CSV (separated by commas, semicolons, tabs or |, as its first line shows) or a Parquet file.
 
     Everything in a CSV is read as text: a label 007 stays 007, and "NA" is a text and not a gap.
 
     Args:
         file: The file.
         columns: Read these alone; by default all.
-        fix: What to do with a file that cannot be read.
-        **layout: Of a CSV of another layout, as ``pandas.read_csv`` takes it.
+        fix: What to do with a file that cannot be read; by default what mends the fault.
+        **layout: Of a CSV of another layout, as ``pandas.read_csv`` takes it; of no effect on Parquet.
+
+    Returns:
+        Its index numbers the rows: in a CSV as a spreadsheet does, its first line being row 1, else from 0.
 
     Raises:
-        InputError: If the file is missing, damaged or empty, or has not these columns.
+        InputError: If the file is missing, damaged or empty, has not these columns, or two columns of one name.
     """
     if not file.is_file():
         what = "is a folder" if file.is_dir() else "does not exist"
         raise InputError(f"{file} {what}: give a CSV or Parquet file")
+    if file.suffix.lower() in OTHERS:
+        raise InputError(f'{file} is no CSV or Parquet file: save the table as CSV (in Excel: "CSV UTF-8")')
+
+    def check(names: Sequence[str]) -> None:
+        check_unique(names, str(file))
+        if columns is not None:
+            check_names(names, str(file), columns, fix)
+
     try:
-        frame = _parse(file, columns, fix, layout)
+        if file.suffix.lower() in PARQUET:
+            frame = _read_parquet(file, columns, check)
+        else:
+            frame = csv_files.read_csv(file, columns, fix, check, layout)
     except InputError:
         raise
     except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
         reason = " ".join(str(error).rpartition("error: ")[2].split())
-        raise InputError(f"{file} cannot be read as a table ({reason}): {fix}") from error
+        decoding = isinstance(error, UnicodeError)
+        usual = 'save it as UTF-8 (in Excel: "CSV UTF-8"), or unpack it' if decoding else "fix it"
+        raise csv_files.unreadable(file, reason, fix or usual) from error
     if not len(frame):
         raise InputError(f"{file} has no rows")
-    frame.columns = [str(name).strip() for name in frame.columns]
     return frame
 
 
-def _parse(file: Path, columns: Sequence[str] | None, fix: str, layout: dict[str, Any]) -> pd.DataFrame:
+def _read_parquet(file: Path, columns: Sequence[str] | None, check: Callable[[Sequence[str]], None]) -> pd.DataFrame:
     import pandas as pd
+    from pyarrow.parquet import read_schema
 
-    if file.suffix.lower() in PARQUET:
-        return pd.read_parquet(file)
-    if "sep" not in layout:
-        with file.open(encoding="utf-8-sig", newline="") as opened:
-            layout = layout | {"sep": max(",;\t", key=opened.readline().count)}
-    plain = layout.keys() == {"sep"}
-    layout = layout | {"dtype": str, "keep_default_na": False, "encoding": "utf-8-sig", "index_col": False}
-    if plain or columns is not None:
-        header = pd.read_csv(file, nrows=0, **layout)
-        if columns is not None:
-            check_columns(header, str(file), columns, fix)
-            layout["usecols"] = list(columns)
-        read = _by_arrow(file, list(header.columns), layout["sep"], columns) if plain else None
-        if read is not None:
-            return read
-    return pd.read_csv(file, **layout).fillna("")  # a line may end too early
-
-
-def _by_arrow(file: Path, header: list[str], sep: str, columns: Sequence[str] | None) -> pd.DataFrame | None:
-    """Read a CSV in a third of the time that pandas takes, and half of the memory; None where it is not so regular.
-
-    What has quotes, lines of too few values, a single column, or columns of one name or none is left to pandas.
-    """
-    import pyarrow as pa
-    from pyarrow import csv
-
-    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        if len(header) < 2 or content.find(b'"') >= 0 or content.find(b"\0") >= 0:
-            return None
-    types = dict.fromkeys(header, pa.string())
-    try:
-        table = csv.read_csv(
-            file,
-            parse_options=csv.ParseOptions(delimiter=sep, quote_char=False),
-            convert_options=csv.ConvertOptions(column_types=types, strings_can_be_null=False),
-        )
-    except pa.ArrowException:
-        return None
-    if table.column_names != header:
-        return None
-    return (table if columns is None else table.select(list(columns))).to_pandas()
+    held = list(read_schema(file).empty_table().to_pandas().columns)  # without those of an index
+    names = [str(name).strip() for name in held]
+    check(names)
+    chosen = names if columns is None else [name for name in names if name in columns]
+    frame = pd.read_parquet(file, columns=[held[names.index(name)] for name in chosen]).reset_index(drop=True)
+    frame.columns = chosen
+    return frame
 
 
 def tell_columns(file: Path) -> str:
     """Return the end of a message, which columns a table has; nothing if that cannot be read."""
-    import pyarrow as pa
     from pyarrow.parquet import read_schema
 
     try:
-        names = read_schema(file).names if file.suffix.lower() in PARQUET else read_frame(file, nrows=1).columns
-    except (InputError, OSError, pa.ArrowException):
+        names = read_schema(file).names if file.suffix.lower() in PARQUET else csv_files.column_names(file)
+    except (ValueError, OSError):
         return ""
     return f"; {file} has the columns {format_first([str(name) for name in names], MOST_NAMED)}"
 
 
-def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str], fix: str = "") -> None:
-    """Return if a table has these columns, each once and of single values; ``fix`` says what to do if not.
+def check_unique(names: Sequence[str], place: str) -> None:
+    """Return if no two columns have one name.
+
+    Raises:
+        InputError: Names those that have.
+    """
+    twice = sorted({name for name, number in Counter(names).items() if number > 1})
+    if twice:
+        raise InputError(f"{place} has more than one column {', '.join(twice)}: rename all but one")
+
+
+def check_names(names: Sequence[str], place: str, wanted: Sequence[str], fix: str = "") -> None:
+    """Return if the names of a table's columns are among them; ``fix`` says what to do if not.
+
+    Raises:
+        InputError: Names the columns that are missing and those that are there.
+    """
+    missing = [f"{name!r}{_hint(name, names)}" for name in dict.fromkeys(wanted) if name not in names]
+    if missing:
+        has = format_first(names, MOST_NAMED)
+        raise InputError(f"{place} has no column {', '.join(missing)}: it has {has}{fix and ': ' + fix}")
+
+
+def _hint(name: str, names: Sequence[str]) -> str:
+    several = [part.strip() for part in name.split(",")]
+    if len(several) > 1 and set(several) <= set(names):
+        return f" (several columns are written '[{', '.join(several)}]')"
+    return did_you_mean(name, names)
+
+
+def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str]) -> None:
+    """Return if a table has these columns, each once and of single values.
 
     Raises:
         InputError: Names the columns that are missing and those that are there, or that hold lists or mappings.
     """
     columns = list(frame.columns)
-    missing = [f"{name!r}{did_you_mean(name, columns)}" for name in dict.fromkeys(wanted) if name not in columns]
-    if missing:
-        has = format_first(columns, MOST_NAMED)
-        raise InputError(f"{place} has no column {', '.join(missing)}: it has {has}{fix and ': ' + fix}")
-    twice = sorted({name for name in wanted if columns.count(name) > 1})
-    if twice:
-        raise InputError(f"{place} has more than one column {', '.join(twice)}: rename all but one")
+    check_names(columns, place, wanted)
+    check_unique([name for name in columns if name in set(wanted)], place)
     nested = nested_columns(frame[list(dict.fromkeys(wanted))])
     if nested:
         raise InputError(

@@ -48,7 +48,7 @@ class Waterbirds(PublishedImages):
         """Read ``metadata.csv`` and the images that it names."""
         folder = self._folder()
         frame = read_frame(folder / "metadata.csv", _COLUMNS, "get it again")
-        problems = Problems(str(folder / "metadata.csv"), row_names(folder / "metadata.csv", len(frame)))
+        problems = Problems(str(folder / "metadata.csv"), row_names(frame.index))
         two = {"0": 0, "1": 1}
         label, place = (published.codes(frame[name], two, problems) for name in ("y", "place"))
         split = published.codes(frame["split"], {"0": 0, "1": 1, "2": 2}, problems)

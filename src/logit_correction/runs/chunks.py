@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from logit_correction.data.image_io import SUFFIXES
 from logit_correction.data.stores import InputStore
 from logit_correction.data.tabular_io import is_table, read_frame
 from logit_correction.runs.new_files import image_files
@@ -40,7 +41,7 @@ def chunks_of_files(run: TrainedRun, inputs: Sequence[Path]) -> Iterator[Chunk]:
     Raises:
         InputError: If something is missing or bad. Images that cannot be read are told of at the end, all at once.
     """
-    for tables, group in groupby(inputs, lambda path: run.source.reads_tables and is_table(path)):
+    for tables, group in groupby(inputs, partial(_is_table, run)):
         if not tables:
             for store, looks in run.parts(image_files(list(group))):
                 yield Chunk("path", [str(file) for file in looks["files"]], store, partial(dict, looks))
@@ -50,6 +51,13 @@ def chunks_of_files(run: TrainedRun, inputs: Sequence[Path]) -> Iterator[Chunk]:
             if len(inputs) > 1 and header == "row":
                 names = [f"{file}:{name}" for name in names]
             yield Chunk(header, names, store, partial(_looks_of, run, file))
+
+
+def _is_table(run: TrainedRun, path: Path) -> bool:
+    """Return whether a run reads an input as a table: by its name, or since it takes no images and this is none."""
+    if not run.source.reads_tables or is_table(path):
+        return run.source.reads_tables
+    return run.source.image_size is None and path.is_file() and path.suffix.lower() not in SUFFIXES
 
 
 def _looks_of(run: TrainedRun, file: Path) -> dict[str, Any]:

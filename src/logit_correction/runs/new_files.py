@@ -44,7 +44,7 @@ def listed_files(table: Path) -> tuple[pd.DataFrame, list[Path]]:
     """
     frame = read_frame(table)
     column = file_column(frame, table)
-    problems = Problems(str(table), row_names(table, len(frame)))
+    problems = Problems(str(table), row_names(frame.index))
     files = files_within(table.parent, texts_of(frame, column), problems, column)
     problems.raise_if_any("error", hint="name files in the folder of the table")
     return frame, files

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import numpy as np
 import pandas as pd
 
+from logit_correction.data.csv_files import separator_of
 from logit_correction.data.image_io import UnreadableImages
 from logit_correction.data.problems import BadRows
 from logit_correction.data.stores import InputStore
@@ -139,7 +140,7 @@ def _rows_of_lines(first: str, lines: Iterator[str], images: bool, tables: bool)
         named = ((number, line.strip("\r\n")) for number, line in enumerate(lines, 1))
         yield from (Record(number, name) for number, name in named if name)
     elif tables:
-        yield from _csv_rows(lines, max(",;\t", key=first.count))
+        yield from _csv_rows(lines, separator_of(first))
     else:
         yield Record(1, None, "this run takes a list of numbers a line, such as [0.5, 1, 2]")
 

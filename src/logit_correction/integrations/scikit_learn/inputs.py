@@ -226,4 +226,4 @@ def checked_columns(X: Any) -> Columns:
 
 
 def _problems(columns: Columns) -> Problems:
-    return Problems("the rows", row_names(None, len(columns)))
+    return Problems("the rows", row_names(range(len(columns))))
