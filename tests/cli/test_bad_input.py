@@ -77,6 +77,10 @@ REFUSED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "step factor 0": ((*DIGITS, "--step_factor", "0", "--out", "x"), ("--step_factor is 0.0", "positive")),
     "seed -1": ((*DIGITS, "--seed", "-1", "--out", "x"), ("--seed is -1", "negative")),
     "unknown rule": ((*DIGITS, "--selection", "test", "--out", "x"), ("--selection", "test", "valid_average")),
+    "given twice": (
+        (*DIGITS, "--data.features", "a", "--data.features", "b"),
+        ("--data.features is given twice, as a and b", "--data.features '[a, b]'"),
+    ),
     "unknown device": ((*DIGITS, "--device", "tpu", "--out", "x"), ("--device", "tpu", "auto, cpu, cuda")),
     "uneven share": (
         (*DIGITS, "--devices", "2", "--device", "cpu", "--batch_size", "15", "--out", "x"),

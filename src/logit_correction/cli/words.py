@@ -54,7 +54,7 @@ def read_words(
         where: What ends the sentence about a word that is no option: where the options are.
 
     Raises:
-        InputError: If a word is no option, or an option has no value.
+        InputError: If a word is no option, an option has no value, or one of the data is given twice.
 
     >>> read_words(["--method=LC", "--method.prior", "Moving", "--method.prior.momentum", "0.5", "--batch-size", "8"])
     {'method': {'name': 'LC', 'prior': {'name': 'Moving', 'momentum': '0.5'}}, 'batch_size': '8'}
@@ -123,7 +123,13 @@ def _put(options: dict[str, Any], path: list[str], value: str | None, several: b
         options = options[name]
     if several:
         options[last] = [*options.get(last, []), value]
-    elif isinstance(options.get(last), dict) and value is not None:
-        options[last]["name"] = value
-    else:
-        options[last] = value
+        return
+    if isinstance(options.get(last), dict) and value is not None:
+        options, last = options[last], "name"
+    if outer == ["data"] and options.get(last, value) != value:  # of other options the last one counts
+        option, before = f"--{'.'.join(path)}", options[last]
+        raise InputError(
+            f"{option} is given twice, as {before} and {value}: give it once; several values are written "
+            f"{option} '[{before}, {value}]'"
+        )
+    options[last] = value
