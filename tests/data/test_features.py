@@ -146,6 +146,30 @@ def test_dates_count_as_days_however_they_are_held(zone: str) -> None:
     )
 
 
+def test_spans_of_time_count_as_days() -> None:
+    columns = Columns(pd.DataFrame({"stay": pd.to_timedelta(["36h", None, "-6h"])}))
+    assert columns.kind("stay") == "numbers" and columns.gaps("stay", "numbers").tolist() == [False, True, False]
+    np.testing.assert_allclose(columns.numbers("stay"), [1.5, np.nan, -0.25])
+    assert learn_columns(columns, ["stay"], TRAIN) == [{"name": "stay", "mean": 0.625, "std": 0.875, "gaps": True}]
+
+
+@pytest.mark.parametrize(
+    ("texts", "example"),
+    [
+        (["0,126", "12", "", "-3,5"], "0,126"),
+        (["1,037", "12", "1,234,567.5"], "1,037"),
+        (["37 %", "4.5%"], "37 %"),
+        (["1 037", "12"], "1 037"),
+        (["a,1", "2,5"], None),
+        (["2.5", "3"], None),
+        (["31.12.2024", "1.2.3"], None),
+    ],
+)
+def test_numbers_that_are_written_otherwise(texts: list[str], example: str | None) -> None:
+    assert Columns(pd.DataFrame({"x": texts})).written_number("x") == example
+    assert Columns(pd.DataFrame({"x": texts}), ["x"]).written_number("x") is None
+
+
 def test_new_rows_are_checked_against_what_was_learnt() -> None:
     columns = learn_columns(Columns(FRAME), ["age", "sex"], TRAIN)
     problems = Problems("new.csv", ["row 2", "row 3"])

@@ -137,6 +137,8 @@ def test_a_data_frame() -> None:
     assert choice == from_table(FRAME.to_dict("list"), label="kind", text="words")
     with pytest.raises(InputError, match="no column 'sort': it has words, kind, size"):
         from_table(FRAME, label="sort", text="words")
+    with pytest.raises(InputError, match="the table has more than one column words: rename all but one"):
+        from_table(pd.concat([FRAME, FRAME["words"]], axis=1), label="kind", text="words")
     with pytest.raises(InputError, match="int is no table"):
         from_table(3, label="kind")
 

@@ -258,6 +258,42 @@ def test_unknown_names_of_new_rows_are_told_of_once(file: Path) -> None:
         table.read_values(new)
 
 
+@pytest.mark.parametrize("features", ["*", "size"])
+def test_numbers_that_are_written_otherwise_are_told_of(features: str, file: Path) -> None:
+    frame = FRAME[["mood", "age"]].assign(size=[f"0,{126 + i}" for i in range(ROWS)])
+    frame.to_csv(file, index=False)
+    told = (
+        "columns that look like numbers, but are read as names: 'size' (such as '0,126'); write plain numbers, such as "
+    )
+    assert told + "0.126 or 1037.5" in source(file, features=features).build().notes
+    pd.concat([frame.assign(size=[f"{k},{i}" for i in range(ROWS)]) for k in range(6)]).to_csv(file, index=False)
+    if features == "*":
+        assert any("(such as '0,0')" in note for note in source(file, features="*", keep_duplicates=True).build().notes)
+        return
+    with pytest.raises(InputError, match=r"180 different texts .* write '0,0' as a plain number, such as 1037\.5"):
+        source(file, features="size").build()
+
+
+@pytest.mark.parametrize("inputs", [{"features": ["age", "mood"]}, {"text": "mood"}, {"path": "mood"}])
+def test_the_label_is_no_input(inputs: dict[str, Any], file: Path) -> None:
+    with pytest.raises(InputError, match=f"'mood' would be its own input: leave it out of --data.{next(iter(inputs))}"):
+        source(file, **inputs)
+
+
+def test_a_first_column_that_only_numbers_the_rows_is_left_out(file: Path) -> None:
+    FRAME.drop(columns="text").sort_values("mood").to_csv(file)
+    told = "the first column, without a name, numbers the rows and is not used (Unnamed: 0)"
+    table = source(file, features="*", keep_duplicates=True).build()
+    assert told in table.notes and "Unnamed: 0" not in [column["name"] for column in table.preparation["columns"]]
+    named = source(file, features=["age", "Unnamed: 0"], keep_duplicates=True).build()
+    assert told not in named.notes and named.info.input_shape == (2,)
+    pd.concat([FRAME, FRAME[3:4]], ignore_index=True).to_csv(file)
+    with pytest.raises(InputError, match="row 32: repeats row 5"):
+        source(file, text="text").build()
+    FRAME[["age", "mood"]].assign(age=FRAME["age"] % 5).rename(columns={"age": ""}).to_csv(file, index=False)
+    assert source(file, features="*", keep_duplicates=True).build().info.input_shape == (1,)
+
+
 def test_files_that_are_no_tables(file: Path, tmp_path: Path) -> None:
     for name, content, message in (
         ("a.csv", b"", "cannot be read as a table"),

@@ -17,7 +17,18 @@ SHARE_OF_NUMBERS = 0.9
 #: What stands for no value in a column of numbers or dates, in small letters; among names only the empty text does.
 GAPS = ("", "?", "na", "n/a", "nan", "nat", "none", "null")
 
-#: What a column holds. A date is the number of days since 1970.
+#: A number as people write it: with a decimal comma or point, separators of thousands, a per cent sign.
+WRITTEN_NUMBER = r"[-+]?(\d+([.,]\d+)?|\d{1,3}([.,' \u00a0\u202f]\d{3})+([.,]\d+)?)\s?%?"
+
+#: So many different texts are looked at to tell whether a column's names are such numbers.
+LOOKED_AT = 1000
+
+SECONDS_OF_A_DAY = 86_400
+
+#: What a column without a name is called if it is a CSV's first.
+UNNAMED = "Unnamed: 0"
+
+#: What a column holds. A date is the number of days since 1970, a span of time one of days.
 Kind = Literal["numbers", "dates", "names"]
 
 
@@ -96,6 +107,18 @@ class Columns:
             gaps[rows] = pd.Series(texts, dtype=object).str.lower().isin(GAPS)
         return gaps
 
+    def written_number(self, name: str) -> str | None:
+        """Return an example where a column's names look like numbers of another form, such as 0,126; else None."""
+        import pandas as pd
+
+        if self.kind(name) != "names" or name in self.categorical:
+            return None
+        texts = pd.Series(self.different(name)[0][:LOOKED_AT], dtype=object)
+        texts = texts[~texts.str.lower().isin(GAPS)]
+        alike = texts.str.fullmatch(WRITTEN_NUMBER).astype(bool)
+        other = texts[alike & pd.to_numeric(texts, errors="coerce").isna()]
+        return str(other.iloc[0]) if len(other) and alike.mean() >= SHARE_OF_NUMBERS else None
+
     def kind(self, name: str) -> Kind:
         """Return what a column holds, but for gaps and for a few rows at most."""
         if name not in self._kinds:
@@ -129,6 +152,15 @@ def texts_of_values(values: pd.Series) -> NDArray[np.object_]:
     return texts.to_numpy(dtype=object)
 
 
+def unnamed_row_numbers(frame: pd.DataFrame) -> str | None:
+    """Return the first column if it has no name and numbers the rows, as ``DataFrame.to_csv`` writes the index."""
+    if not len(frame.columns) or frame.columns[0] != UNNAMED:
+        return None
+    numbers = Columns(frame).numbers(UNNAMED)
+    whole = bool(np.isfinite(numbers).all()) and bool((numbers == np.floor(numbers)).all())
+    return UNNAMED if whole and len(np.unique(numbers)) == len(numbers) else None
+
+
 def _numbers(values: pd.Series) -> NDArray[np.float64]:
     import pandas as pd
     import pyarrow as pa
@@ -136,6 +168,8 @@ def _numbers(values: pd.Series) -> NDArray[np.float64]:
 
     if values.dtype.kind == "M":  # dates, of which pandas would make nanoseconds
         return np.full(len(values), np.nan)
+    if values.dtype.kind == "m":
+        return (values.dt.total_seconds() / SECONDS_OF_A_DAY).to_numpy(dtype=np.float64, na_value=np.nan)
     if values.dtype.kind not in "biuf":
         try:  # reads a column of nothing but numbers thirty times as fast as pandas does
             return np.asarray(pc.cast(pc.utf8_trim_whitespace(pa.array(values, pa.string())), pa.float64()), np.float64)

@@ -48,9 +48,11 @@ def _learn(columns: Columns, name: str, train: NDArray[np.int64]) -> Column:
         texts, place = columns.different(name)
         count = np.bincount(place[train], minlength=len(texts))
         if hardly_categories(len(texts), len(columns)):  # by all rows, as * asks before there are training rows
+            written = columns.written_number(name)
             raise InputError(
                 f"column {name!r} holds {len(texts):,} different texts in {len(columns):,} rows, which are hardly "
-                "categories: leave it out of the features, or give it as --data.text"
+                "categories: leave it out of the features, or "
+                + (f"write {written!r} as a plain number, such as 1037.5" if written else "give it as --data.text")
             )
         commonest = np.lexsort((texts.astype(str), -count))[: min(int((count > 0).sum()), told_apart(len(columns)))]
         return {"name": name, "categories": sorted(texts[commonest].tolist())}

@@ -63,13 +63,20 @@ class Features(InputColumns):
         return {name: len(read.different(name)[0]) for name in columns if read.kind(name) == "names"}
 
     def notes(self, frame: pd.DataFrame) -> list[str]:
-        """Return which columns are left out, hold more names than are told apart, or have gaps."""
+        """Return which columns are left out, look like numbers, hold more names than are told apart, or have gaps."""
         notes = []
         left_out = self._left_out(frame) if self.names == ["*"] else {}
         if left_out:
             listed = format_faults([f"{name!r} ({number:,} different texts)" for name, number in left_out.items()])
             notes.append(f"columns that are no features, since few rows share a text: {listed}")
         most, columns = told_apart(len(frame)), self.columns(frame)
+        examples = {name: self._converted(frame).written_number(name) for name in [*columns, *left_out]}
+        written = [f"{name!r} (such as {example!r})" for name, example in examples.items() if example]
+        if written:
+            notes.append(
+                f"columns that look like numbers, but are read as names: {format_faults(written)}; write plain "
+                "numbers, such as 0.126 or 1037.5"
+            )
         numbers = self._numbers_of_names(frame, columns)
         many = [f"{name!r} ({number:,})" for name, number in numbers.items() if number > most]
         if many:

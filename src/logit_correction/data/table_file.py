@@ -11,6 +11,7 @@ from torch import Tensor
 
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import tables_folder
+from logit_correction.data.columns import unnamed_row_numbers
 from logit_correction.data.image_io import Fit
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.records import build_table, records_of_frame
@@ -100,9 +101,12 @@ class Table(DataSource):
         if tokenizer is not None and text is None:
             raise InputError("--data.tokenizer is for texts: give --data.text, or leave it out")
         check_range("--data.size", size, 1)
+        if label in (text, path, *_listed(features)):
+            raise InputError(f"the label {label!r} would be its own input: leave it out of --data.{given[0]}")
         form = TextForm(tokenizer, max_tokens, num_words)
         self.file, self.label, self.split = Path(file).expanduser(), label, split
         self.attributes = _listed(attribute)
+        self.named = {label, split, text, path, *self.attributes, *_listed(features), *_listed(categorical)}
         self.splitting, self.on_bad_rows = Splitting(valid_fraction, test_fraction, seed), on_bad_rows
         self.keep_duplicates, self.augment = keep_duplicates, named_augmentation(augment, size) if path else None
         self.inputs: InputColumns
@@ -119,6 +123,9 @@ class Table(DataSource):
     def build(self) -> DataTable:
         """Read the file, check its rows, and make the inputs."""
         frame = read_frame(self.file)
+        numbering = unnamed_row_numbers(frame)
+        if numbering is not None and numbering not in self.named:  # would tell labels that stand in order
+            frame = frame.drop(columns=numbering)
         place, names = str(self.file), row_names(frame.index)
         raw = records_of_frame(frame, place, names, self.label, self.split, self.attributes)
         check_columns(frame, place, [*self.inputs.columns(frame), *self.inputs.categorical])
@@ -128,6 +135,8 @@ class Table(DataSource):
         raw.row_names = self.inputs.format_rows(frame, names)
         if not self.keep_duplicates:
             raw.keys = self.inputs.keys(frame, without=self.split)
+        if numbering is not None and numbering not in frame.columns:
+            raw.notes.append(f"the first column, without a name, numbers the rows and is not used ({numbering})")
         if self.split is None and "split" in frame.columns:
             raw.notes.append("the column 'split' is not used: give --data.split split to use it")
         problems = Problems(place, names)
