@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logit_correction.auditing.budget import Population, allocation, drawn, group_accuracies, sheet
+from logit_correction.auditing.labels import read_labels
 from logit_correction.errors import InputError
 
 
@@ -18,7 +21,7 @@ def population(count: int = 1500, seed: int = 0, informed: bool = True) -> tuple
     right = generator.random(count) < np.where(conflicts, 0.35, 0.95)
     noise = generator.normal(0, 0.15, count)
     score = np.clip(np.where(conflicts, 0.85, 0.05) + noise, 0.001, 0.999) if informed else np.full(count, 0.5)
-    return Population.made(np.arange(count), label, right, score), conflicts
+    return Population.made(np.arange(count), label, right, score, 3), conflicts
 
 
 @given(budget=st.integers(20, 400), seed=st.integers(0, 5))
@@ -39,8 +42,7 @@ def test_who_looks_at_every_row_knows_every_accuracy() -> None:
     for group in found["groups"]:
         own = (conflicts == group["conflicting"]) & (True if group["label"] is None else rows.label == group["label"])
         assert group["rows"] == pytest.approx(own.sum())
-        if group["label"] is None:  # of one label what is said of a stratum is shared by its labels
-            assert group["accuracy"] == pytest.approx(rows.right[own].mean())
+        assert group["accuracy"] == pytest.approx(rows.right[own].mean())
         assert group["low"] == pytest.approx(rows.right[own].mean()) == pytest.approx(group["high"])
 
 
@@ -61,6 +63,52 @@ def test_the_weights_make_the_estimate_unbiased_and_the_interval_covers() -> Non
     assert np.mean(widths) < 0.35
 
 
+def blind_population(count: int = 2000) -> tuple[Population, np.ndarray]:
+    """Rows of which only label 1 conflicts, in two of five, with one score for all."""
+    generator = np.random.default_rng(0)
+    label = generator.integers(0, 2, count)
+    conflicts = (label == 1) & (generator.random(count) < 0.4)
+    right = generator.random(count) < np.where(conflicts, 0.3, 0.95)
+    return Population.made(np.arange(count), label, right, np.full(count, 0.2), 2), conflicts
+
+
+def test_the_figures_of_a_label_are_of_its_own_rows() -> None:
+    rows, conflicts = blind_population()
+    own = rows.label == 1
+    agreeing, conflicting = group_accuracies(rows, np.arange(2000), conflicts)["groups"][2:4]
+    assert conflicting["label"] == 0 and conflicting["rows"] == 0 and conflicting["accuracy"] is None
+    assert agreeing["accuracy"] == pytest.approx(rows.right[~own].mean())
+    covered = dict.fromkeys([(0, False), (1, False), (1, True)], 0)
+    given_rows, generator, estimates = allocation(rows, 200), np.random.default_rng(1), []
+    for turn in range(100):
+        places = drawn(rows, given_rows, generator)
+        for group in group_accuracies(rows, places, conflicts[places], turn)["groups"]:
+            key = (group["label"], group["conflicting"])
+            if key in covered:
+                truth = rows.right[(rows.label == key[0]) & (conflicts == key[1])].mean()
+                covered[key] += group["low"] <= truth <= group["high"]
+            if key == (1, True):
+                estimates.append(group["accuracy"])
+    assert min(covered.values()) >= 80
+    assert abs(np.mean(estimates) - rows.right[conflicts].mean()) < 0.03
+
+
+def test_of_a_stratum_without_an_answer_estimate_and_interval_say_what_the_audit_believes() -> None:
+    score = np.repeat([0.5, 0.001], [100, 1900])
+    right = np.concatenate([np.arange(100) % 2 == 0, np.ones(1900, dtype=bool)])
+    rows = Population.made(np.arange(2000), np.zeros(2000, dtype=np.int64), right, score, 1)
+    conflicting = group_accuracies(rows, np.arange(40), np.ones(40, dtype=bool))["groups"][1]
+    assert conflicting["rows"] == pytest.approx(100 + 1900 * 0.001)
+    assert conflicting["low"] <= conflicting["accuracy"] <= conflicting["high"]
+    surer = Population.made(rows.row, rows.label, right, np.where(score < 0.1, 0.019, score), 1)
+    doubtful = Population.made(rows.row, rows.label, right, np.where(score < 0.1, 0.4, score), 1)
+    high = [
+        group_accuracies(one, np.arange(40), np.ones(40, dtype=bool))["groups"][1]["high"]
+        for one in (rows, surer, doubtful)
+    ]
+    assert high[0] == high[1] < high[2] - 0.01  # what is believed to be rare may still be a little less so
+
+
 def frame(rows: Population) -> pd.DataFrame:
     names = np.asarray(["a", "b", "c"], dtype=object)
     other = names[(rows.label + 1) % 3]
@@ -73,6 +121,30 @@ def frame(rows: Population) -> pd.DataFrame:
             "network_label": np.where(rows.right, names[rows.label], other),
         }
     )
+
+
+def test_a_classifier_that_was_asked_about_fewer_rows_is_judged_by_those_of_the_sheet_among_them(
+    tmp_path: Path,
+) -> None:
+    names = ["a", "b", "c"]
+    rows, conflicts = population(900)
+    judged = (np.arange(900) % 3 == 0) & (rows.label != 2)  # LC judged one row of three, and none of label c
+    audited = frame(rows)
+    audited["fixed_label"] = audited["label"].where(judged, None)
+    answers = sheet(audited, names, 120, seed=0)
+    wrong = conflicts[answers["row"]]
+    looks = np.asarray(names, dtype=object)[(rows.label[answers["row"]] + wrong) % 3]
+    answers.assign(attribute=looks).to_csv(tmp_path / "sheet.csv", index=False)
+    found = read_labels(audited, tmp_path / "sheet.csv", names, seed=0)
+    assert found["network"]["looked_at"] == 120
+    assert found["fixed"]["looked_at"] == judged[answers["row"]].sum() > 0
+    assert found["fixed"]["groups"][1]["accuracy"] == 1.0
+    sides = [[(one["label"], one["conflicting"]) for one in found[who]["groups"]] for who in ("network", "fixed")]
+    assert sides[0] == sides[1]  # the page puts them side by side
+    # Where LC judged none of the rows that were answered, nothing is said of it.
+    few = answers.assign(attribute=looks)[~judged[answers["row"]]]
+    few.to_csv(tmp_path / "sheet.csv", index=False)
+    assert "fixed" not in read_labels(audited, tmp_path / "sheet.csv", names, seed=0)
 
 
 def test_a_sheet_names_rows_once_and_leaves_the_answer_open() -> None:

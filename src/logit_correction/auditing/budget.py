@@ -19,8 +19,8 @@ CUTS = (0.02, 0.1, 0.5, 0.9)
 #: Draws from the posterior of the shares.
 DRAWS = 4000
 
-#: Parameters of the prior of a stratum's share, Beta(PRIOR, PRIOR): little, so that the answers decide.
-PRIOR = 0.1
+#: What the audit believes of a share counts as no closer to 0 and 1 than this: it may be wrong.
+LEAST_SHARE = 0.05
 
 #: Variance that a stratum's answers count as having at least: what the audit believes of it may be wrong.
 LEAST_VARIANCE = 0.02
@@ -39,6 +39,7 @@ class Population:
         right: (n,) whether the classifier is right.
         score: (n,) how likely a row conflicts.
         stratum: (n,) right or wrong by score, numbered.
+        num_labels: L; some may have no row here.
     """
 
     row: NDArray[np.int64]
@@ -46,6 +47,7 @@ class Population:
     right: NDArray[np.bool_]
     score: NDArray[np.float64]
     stratum: NDArray[np.int64]
+    num_labels: int
 
     @classmethod
     def of(cls, frame: pd.DataFrame, label_names: Sequence[str], who: str = "network") -> Population:
@@ -61,7 +63,7 @@ class Population:
         right = (asked[f"{who}_label"] == asked["label"]).to_numpy(dtype=bool)
         known = asked["score"].astype(float)
         score = np.asarray(known.fillna(0.5), dtype=np.float64)
-        return cls.made(asked["row"].to_numpy(dtype=np.int64), label, right, score)
+        return cls.made(asked["row"].to_numpy(dtype=np.int64), label, right, score, len(label_names))
 
     @classmethod
     def made(
@@ -70,11 +72,13 @@ class Population:
         label: NDArray[np.int64],
         right: NDArray[np.bool_],
         score: NDArray[np.float64],
+        num_labels: int,
     ) -> Population:
         """Return a population with its strata."""
         part = np.searchsorted(CUTS, score, side="right")
         stratum = right * (len(CUTS) + 1) + part
-        return cls(row, label, right, score, np.unique(stratum, return_inverse=True)[1].astype(np.int64))
+        numbered = np.unique(stratum, return_inverse=True)[1].astype(np.int64)
+        return cls(row, label, right, score, numbered, num_labels)
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -138,9 +142,10 @@ def group_accuracies(
     """Return the accuracy on agreeing and on conflicting rows, of all labels and of each, with intervals of 90 %.
 
     The classifier's answer is known for every row and only who conflicts is not, so what is estimated is the share of
-    conflicting rows of each stratum. The estimate weights each row by rows over answers of its stratum
-    (Horvitz-Thompson); the interval comes from the posterior of these shares, with what the audit believed as the
-    weight of one row, and counts the rows that were looked at as known.
+    conflicting rows of each stratum, and for the figures of a label that of the label's own rows in each. The estimate
+    weights each row by rows over answers (Horvitz-Thompson); where there is no answer it is what the audit believed.
+    The interval comes from the posterior of these shares, with what the audit believed as the weight of one row, and
+    counts the rows that were looked at as known.
 
     Args:
         population: The rows.
@@ -151,34 +156,29 @@ def group_accuracies(
     Returns:
         ``groups``, those of all labels first (label None), and ``looked_at``, m.
     """
-    sizes, labels = population.sizes, np.unique(population.label).tolist()
     right = _of_stratum(population.right, population).astype(bool)
-    asked, found = _counts(population, places), _counts(population, places[conflicts])
-    believed = np.bincount(population.stratum, weights=population.score) / sizes
-    mean = np.where(asked > 0, found / asked.clip(1), believed)
-    generator = np.random.default_rng(seed)
-    share = generator.beta(found + PRIOR, asked - found + PRIOR, size=(DRAWS, len(sizes)))
-    rows, draws, of_label = {}, {}, {}
-    for label in labels:
-        own = population.label == label
-        of_label[label] = np.bincount(population.stratum[own], minlength=len(sizes))
-        mine = places[own[places]]
-        looked_at, conflicting = _counts(population, mine), _counts(population, mine[conflicts[own[places]]])
-        rows[label] = of_label[label] * mean
-        draws[label] = conflicting + generator.binomial(of_label[label] - looked_at, share)
-    groups = []
-    for label in (None, *labels):
-        chosen = labels if label is None else [label]
-        size = np.sum([of_label[one] for one in chosen], axis=0)
-        held, drawn_rows = (np.sum([part[one] for one in chosen], axis=0) for part in (rows, draws))
-        groups.append({"label": label, "conflicting": False, **_accuracy(size - held, size - drawn_rows, right)})
-        groups.append({"label": label, "conflicting": True, **_accuracy(held, drawn_rows, right)})
+    generator, groups = np.random.default_rng(seed), []
+    for label in (None, *range(population.num_labels)):
+        own = np.ones(len(population.row), dtype=bool) if label is None else population.label == label
+        size, believed = _counts(population, own), _counts(population, own, population.score)
+        mine = own[places]
+        asked, found = (_counts(population, places[chosen]) for chosen in (mine, mine & conflicts))
+        share = believed / size.clip(1)
+        rows = size * np.where(asked > 0, found / asked.clip(1), share)
+        prior = share.clip(LEAST_SHARE, 1 - LEAST_SHARE)
+        posterior = generator.beta(found + prior, asked - found + 1 - prior, size=(DRAWS, len(size)))
+        drawn_rows = found + generator.binomial(size - asked, posterior)
+        groups.append({"label": label, "conflicting": False, **_accuracy(size - rows, size - drawn_rows, right)})
+        groups.append({"label": label, "conflicting": True, **_accuracy(rows, drawn_rows, right)})
     return {"groups": groups, "looked_at": len(places)}
 
 
-def _counts(population: Population, places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many of the rows at these places are in each stratum."""
-    return np.bincount(population.stratum[places], minlength=len(population.sizes))
+def _counts(
+    population: Population, places: NDArray[np.int64] | NDArray[np.bool_], weight: NDArray[np.float64] | None = None
+) -> NDArray[Any]:
+    """Return how many of the rows at these places are in each stratum, or the sum of their weights (n,)."""
+    chosen = None if weight is None else weight[places]
+    return np.bincount(population.stratum[places], weights=chosen, minlength=len(population.sizes))
 
 
 def _accuracy(rows: NDArray[Any], drawn_rows: NDArray[Any], right: NDArray[np.bool_]) -> dict[str, Any]:

@@ -31,12 +31,37 @@ def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], see
         seed: Of the intervals.
 
     Returns:
-        For each classifier the accuracy on agreeing and on conflicting rows with intervals, whether these confirm a
-        shortcut, and a sentence.
+        For each classifier that judged some of the rows the accuracy on agreeing and on conflicting rows with
+        intervals, whether these confirm a shortcut, and a sentence.
 
     Raises:
         InputError: If the sheet tells of other rows, or too few rows are filled in.
     """
+    told = _told(file)
+    population = Population.of(frame, label_names)
+    places = _places(population, told["row"])
+    if (places < 0).any():
+        unknown = told["row"][places < 0].iloc[0]
+        raise InputError(f"{file}: row {unknown} is none that the audit asked about: give the sheet that it wrote")
+    conflicts = _conflicts(population, places, told["attribute"].to_numpy(dtype=object), label_names)
+    found: dict[str, Any] = {"file": str(file)}
+    for who in WHO:
+        if f"{who}_label" not in frame or not frame[f"{who}_label"].notna().any():
+            continue
+        population = Population.of(frame, label_names, who)
+        places = _places(population, told["row"])
+        judged = places >= 0  # of many rows LC judges a part
+        if not judged.any():
+            continue
+        figures = group_accuracies(population, places[judged], conflicts[judged], seed)
+        for group in figures["groups"]:
+            group["label"] = None if group["label"] is None else str(label_names[group["label"]])
+        found[who] = figures
+    return found | _conclusion(found["network"])
+
+
+def _told(file: Path) -> pd.DataFrame:
+    """Return the rows of a sheet that are filled in."""
     answers = read_frame(file)
     check_columns(answers, str(file), ("row", "attribute"))
     told = pd.DataFrame({"row": texts_of(answers, "row"), "attribute": texts_of(answers, "attribute")}).dropna()
@@ -45,27 +70,12 @@ def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], see
         raise InputError(f"{file}: row {told['row'][told['row'].duplicated()].iloc[0]} stands there more than once")
     if len(told) < 2:
         raise InputError(f"{file}: fill in the column attribute of at least two rows")
-    found: dict[str, Any] = {"file": str(file)}
-    for who in WHO:
-        if f"{who}_label" not in frame or not frame[f"{who}_label"].notna().any():
-            continue
-        population = Population.of(frame, label_names, who)
-        places = _places(population, told["row"], file)
-        conflicts = _conflicts(population, places, told["attribute"].to_numpy(dtype=object), label_names)
-        figures = group_accuracies(population, places, conflicts, seed)
-        for group in figures["groups"]:
-            group["label"] = None if group["label"] is None else str(label_names[group["label"]])
-        found[who] = figures
-    return found | _conclusion(found["network"])
+    return told
 
 
-def _places(population: Population, rows: pd.Series, file: Path) -> NDArray[np.int64]:
-    """Return where the rows of the sheet stand in the population."""
-    place = {str(row): i for i, row in enumerate(population.row.tolist())}
-    unknown = [row for row in rows if row not in place]
-    if unknown:
-        raise InputError(f"{file}: row {unknown[0]} is none that the audit asked about: give the sheet that it wrote")
-    return np.asarray([place[row] for row in rows], dtype=np.int64)
+def _places(population: Population, rows: pd.Series) -> NDArray[np.int64]:
+    """Return where the rows of the sheet stand in the population, -1 for rows that do not."""
+    return pd.Index(population.row.astype(str)).get_indexer(pd.Index(rows)).astype(np.int64)
 
 
 def _conflicts(
