@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import pandas as pd
+import pytest
 import torch
 
+from logit_correction.auditing.figures import groups
 from logit_correction.auditing.rows import may_be_mislabelled
 
 
@@ -25,3 +28,12 @@ def test_a_wrong_label_is_told_from_a_conflicting_row() -> None:
 def test_a_label_without_an_agreeing_row_marks_none() -> None:
     probability = torch.tensor([[1.0, 0.0], [0.9, 0.1]])
     assert not may_be_mislabelled(probability, torch.tensor([1, 1]), torch.tensor([0, 0])).any()
+
+
+def test_the_share_of_an_empty_or_full_cell_has_an_interval_too() -> None:
+    frame = pd.DataFrame({"split": "train", "label": ["a"] * 50 + ["b"] * 50, "attribute": ["a"] * 50 + ["b"] * 50})
+    cells = {(one["label"], one["attribute"]): one for one in groups(frame, ["a", "b"])}
+    full, empty = cells["a", "a"], cells["a", "b"]
+    assert (full["share"], full["share_high"], empty["share"], empty["share_low"]) == (1, 1, 0, 0)
+    # By Wilson an event that no row of 50 shows may be in one of twenty.
+    assert empty["share_high"] == pytest.approx(0.051, abs=0.001) == pytest.approx(1 - full["share_low"], abs=0.001)

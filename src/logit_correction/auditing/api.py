@@ -170,7 +170,7 @@ def _summary(searched: Searched, frame: pd.DataFrame, said: bool) -> dict[str, A
         "would_change": would_change,
         "question": None if said else figures.question(evidence),
         "labels": labels,
-        "groups": figures.groups(frame, names, searched.config.training.seed),
+        "groups": figures.groups(frame, names),
         "cost": cost,
         "shown": shown_rows(frame, table.texts),
         "contrasts": [] if searched.view is None else contrasts(table, frame, evidence["views"]),
