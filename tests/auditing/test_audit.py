@@ -177,6 +177,7 @@ def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:
     page = (tmp_path / "of-run" / "report.html").read_text()
     assert "leans on column:form_version" in page and "the examined classifier goes with" in page
     assert "ordinary classifier" not in found.summary["sentence"] + found.summary["cost"]["network"]["name"]
+    assert "ordinary classifier" not in page.lower()
     # The same classifier's answers as a file.
     table = Planted(set="column", rows=900).build()
     valid = table.split["valid"]

@@ -135,7 +135,7 @@ def test_a_classifier_that_was_asked_about_fewer_rows_is_judged_by_those_of_the_
     wrong = conflicts[answers["row"]]
     looks = np.asarray(names, dtype=object)[(rows.label[answers["row"]] + wrong) % 3]
     answers.assign(attribute=looks).to_csv(tmp_path / "sheet.csv", index=False)
-    found = read_labels(audited, tmp_path / "sheet.csv", names, seed=0)
+    found = read_labels(audited, tmp_path / "sheet.csv", names, 0, "ordinary classifier")
     assert found["network"]["looked_at"] == 120
     assert found["fixed"]["looked_at"] == judged[answers["row"]].sum() > 0
     assert found["fixed"]["groups"][1]["accuracy"] == 1.0
@@ -144,7 +144,7 @@ def test_a_classifier_that_was_asked_about_fewer_rows_is_judged_by_those_of_the_
     # Where LC judged none of the rows that were answered, nothing is said of it.
     few = answers.assign(attribute=looks)[~judged[answers["row"]]]
     few.to_csv(tmp_path / "sheet.csv", index=False)
-    assert "fixed" not in read_labels(audited, tmp_path / "sheet.csv", names, seed=0)
+    assert "fixed" not in read_labels(audited, tmp_path / "sheet.csv", names, 0, "ordinary classifier")
 
 
 def test_a_sheet_names_rows_once_and_leaves_the_answer_open() -> None:

@@ -14,8 +14,8 @@ Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
 #: Breadth of rich statistics, see ``View``.
 RICH = 2
 
-#: Who is asked, in sentences.
-ORDINARY = "the ordinary classifier"
+#: Who is asked, in sentences: a network that was trained for it, or a classifier that was given.
+ORDINARY, EXAMINED = "ordinary classifier", "examined classifier"
 
 #: Where ``Signs.told_apart`` lies if labels are wrong; no threshold that was chosen.
 CHANCE = 0.5
@@ -91,7 +91,11 @@ class Evidence:
 
 
 def conclude(
-    signs: list[Signs], num_labels: int, thresholds: Thresholds = Thresholds(), num_rows: int | None = None
+    signs: list[Signs],
+    num_labels: int,
+    thresholds: Thresholds = Thresholds(),
+    num_rows: int | None = None,
+    who: str = ORDINARY,
 ) -> Evidence:
     """Draw the conclusion from what all views tell.
 
@@ -104,6 +108,7 @@ def conclude(
         num_labels: L.
         thresholds: Where the signs count.
         num_rows: Rows that were looked at, where known.
+        who: What the classifier is called.
     """
     narrow = [one for one in signs if one.breadth < EVERYTHING]
     there = [one for one in narrow if one.ratio >= thresholds.ratio and one.information >= thresholds.information]
@@ -115,20 +120,20 @@ def conclude(
     if taken:
         # Simple summaries name a shortcut where they can, one view before several; then the one that fits most rows.
         chosen = max(taken, key=lambda one: (one.breadth < RICH, len(one.views) == 1, one.accuracy))
-        return Evidence("shortcut", chosen.views, signs, format_sign(chosen))
+        return Evidence("shortcut", chosen.views, signs, format_sign(chosen, who))
     if apart:
         chosen = max(apart, key=lambda one: one.accuracy)
         honest = f"with {num_labels} labels an honest difference of {chosen.short} looks the same: a person must say"
-        return Evidence("cannot tell", [], signs, f"{format_sign(chosen)}, but {honest}")
+        return Evidence("cannot tell", [], signs, f"{format_sign(chosen, who)}, but {honest}")
     if followed:
         chosen = max(followed, key=lambda one: one.accuracy)
         wrong = f"the network cannot tell these rows from true ones of what {chosen.short} says: labels may be wrong"
-        return Evidence("cannot tell", [], signs, f"{format_sign(chosen)}, but {wrong}")
+        return Evidence("cannot tell", [], signs, f"{format_sign(chosen, who)}, but {wrong}")
     if there:
         chosen = max(enough or there, key=lambda one: one.accuracy)
         doubtful = any(one.follows_low >= thresholds.follows for one in there)
         verdict: Verdict = "none found" if enough and not doubtful else "cannot tell"
-        return Evidence(verdict, [], signs, f"{_alone(chosen)}, but {_follows(chosen)}")
+        return Evidence(verdict, [], signs, f"{_alone(chosen)}, but {_follows(chosen, who)}")
     if not narrow:
         return Evidence("cannot tell", [], signs, "there is no view of these inputs to look through")
     if num_rows is not None and num_rows < thresholds.least_rows:
@@ -144,9 +149,9 @@ def conclude(
     return Evidence("none found", [], signs, reason)
 
 
-def format_sign(one: Signs) -> str:
-    """Return what a view tells, in one sentence."""
-    return f"{_alone(one)}; {_follows(one)}"
+def format_sign(one: Signs, who: str) -> str:
+    """Return what a view tells, and what a classifier of this name does, in one sentence."""
+    return f"{_alone(one)}; {_follows(one, who)}"
 
 
 def percent(share: float | None) -> str:
@@ -163,12 +168,12 @@ def _alone(one: Signs) -> str:
     return f"{phrase(one.views)} alone is right in {percent(one.accuracy)}, the whole network in {network}"
 
 
-def _follows(one: Signs) -> str:
+def _follows(one: Signs, who: str) -> str:
     view = one.short
     if not one.rows:
         return f"in no row is {view} sure of another label"
     with_view, with_label = percent(one.follows_view), percent(one.follows_label)
     return (
-        f"where {view} and label disagree, {ORDINARY} goes with {view} in {with_view} of "
+        f"where {view} and label disagree, the {who} goes with {view} in {with_view} of "
         f"{one.rows} rows and with the label in {with_label}"
     )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax
 
+from logit_correction.attributes.evidence import EXAMINED
 from logit_correction.attributes.folds import gather_members, take_rows
 from logit_correction.attributes.kept_heads import answers
 from logit_correction.attributes.row_file import RowFile
@@ -73,7 +74,7 @@ def held_out_by_run(network: nn.Module, rows: TrainingRows, device: torch.device
     assert rows.view_inputs is not None
     network.eval()
     places = torch.arange(len(rows.label))
-    return Judged("valid", places, answers(network, rows.view_inputs, device), torch.zeros_like(places))
+    return Judged("valid", places, answers(network, rows.view_inputs, device), torch.zeros_like(places), EXAMINED)
 
 
 class PredictionsFile(RowFile):
@@ -123,7 +124,7 @@ def held_out_in_file(file: PredictionsFile, rows: TrainingRows, most: int, folds
     places, found = file.of(rows)
     if len(places):
         fold = looked_at(len(places), most, folds, make_generator(seed, "looked at"))
-        return Judged("train", places[fold >= 0], found[fold >= 0], fold[fold >= 0])
+        return Judged("train", places[fold >= 0], found[fold >= 0], fold[fold >= 0], EXAMINED)
     assert rows.held_out is not None
     places, found = file.of(rows.held_out)
-    return Judged("valid", places, found, torch.zeros_like(places))
+    return Judged("valid", places, found, torch.zeros_like(places), EXAMINED)

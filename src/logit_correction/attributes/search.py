@@ -9,7 +9,7 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.evidence import RICH, Evidence, Thresholds, conclude, format_sign
+from logit_correction.attributes.evidence import ORDINARY, RICH, Evidence, Thresholds, conclude, format_sign
 from logit_correction.attributes.kept_heads import standardized
 from logit_correction.attributes.linear_heads import held_out_family, held_out_logistic, telling_members
 from logit_correction.attributes.signs import Signs, signs_of
@@ -88,12 +88,14 @@ class Judged:
         rows: (m,) long, counted within their split.
         network: (m, L) class probabilities.
         fold: (m,) long, 0 or more; a head predicts a fold that it did not learn from.
+        who: What the classifier is called.
     """
 
     split: str
     rows: Tensor
     network: Tensor
     fold: Tensor
+    who: str = ORDINARY
 
 
 class Search:
@@ -148,10 +150,10 @@ class Search:
         sign, seen = self._sample.look_together(list(views), self.thresholds.sure, self.report)
         self.seen[sign.view] = seen
         self.signs = [sign, *(one for one in self.signs if one.view != sign.view)]
-        return Evidence("shortcut", sign.views, self.signs, f"a person said so; {format_sign(sign)}")
+        return Evidence("shortcut", sign.views, self.signs, f"a person said so; {format_sign(sign, self.judged.who)}")
 
     def _conclusion(self) -> Evidence:
-        return conclude(self.signs, self.num_labels, self.thresholds, len(self.judged.rows))
+        return conclude(self.signs, self.num_labels, self.thresholds, len(self.judged.rows), self.judged.who)
 
 
 def looked_at(num_rows: int, most: int, folds: int, generator: torch.Generator) -> Tensor:

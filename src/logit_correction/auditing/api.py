@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from logit_correction.attributes.evidence import ORDINARY
 from logit_correction.auditing import figures
 from logit_correction.auditing.contrast import contrasts
 from logit_correction.auditing.folder import FIX, Audit, check_out, write_audit, write_sheet
@@ -25,9 +24,6 @@ from logit_correction.runs import folder as files
 from logit_correction.runs import lock, summary
 from logit_correction.runs.api import Part, config_of
 from logit_correction.training.display import Display, choose_display
-
-#: What a classifier that was given is called.
-EXAMINED = "the examined classifier"
 
 
 def audit(
@@ -144,34 +140,23 @@ def _with_fixed(frame: pd.DataFrame, table: DataTable, attribute: torch.Tensor, 
     return frame.assign(label_noise=noise)
 
 
-def _of_examined(sentence: str) -> str:
-    return sentence.replace(ORDINARY, EXAMINED)
-
-
 def _summary(searched: Searched, frame: pd.DataFrame, said: bool) -> dict[str, Any]:
     """Return the content of ``audit.json``; ``said``: a person said what the shortcut is, and is not asked again."""
-    table, evidence = searched.table, searched.estimator.evidence
-    assert evidence is not None
+    table, evidence, looked = searched.table, searched.estimator.evidence, searched.estimator.search
+    assert evidence is not None and looked is not None
     names = [str(name) for name in table.label_names]
     train = frame[frame["split"] == "train"]
-    labels = figures.by_label(frame, evidence["views"], names, evidence["verdict"])
-    cost, would_change = figures.cost(frame), "" if said else figures.would_change(evidence)
-    if run_of(searched) is not None:  # a classifier that was given need not be an ordinary one
-        evidence = evidence | {"sentence": _of_examined(evidence["sentence"])}
-        labels = [one | {"sentence": _of_examined(one["sentence"])} for one in labels]
-        would_change = _of_examined(would_change)
-        if "network" in cost:
-            cost["network"]["name"] = EXAMINED.removeprefix("the ")
+    who = looked.judged.who
     return {
         "verdict": evidence["verdict"],
         "views": evidence["views"],
         "sentence": evidence["sentence"],
         "leans": figures.leans(evidence),
-        "would_change": would_change,
+        "would_change": "" if said else figures.would_change(evidence, who),
         "question": None if said else figures.question(evidence),
-        "labels": labels,
+        "labels": figures.by_label(frame, evidence["views"], names, evidence["verdict"], who),
         "groups": figures.groups(frame, names),
-        "cost": cost,
+        "cost": figures.cost(frame, who),
         "shown": shown_rows(frame, table.texts),
         "contrasts": [] if searched.view is None else contrasts(table, frame, evidence["views"]),
         "evidence": evidence,
@@ -182,6 +167,7 @@ def _summary(searched: Searched, frame: pd.DataFrame, said: bool) -> dict[str, A
             "label_noise": int(train["label_noise"].eq(True).sum()) if "label_noise" in train else None,
         },
         "examined": run_of(searched),
+        "classifier": who,
         "data": {  # no counts of groups: they would read attributes
             "name": searched.config.data.name,
             "source": table.metadata.get("source"),

@@ -13,12 +13,12 @@ from logit_correction.attributes.signs import CONFIDENCE, views_in
 from logit_correction.functional import wilson_interval
 from logit_correction.views.base import EVERYTHING, phrase
 
-#: Who is judged: column of the rows -> name.
-WHO = {"network": "ordinary classifier", "fixed": "LC"}
+#: Who is judged, as the columns of the rows begin: the classifier, and LC.
+WHO = ("network", "fixed")
 
 
 def by_label(
-    frame: pd.DataFrame, views: Sequence[str], label_names: Sequence[str], verdict: str
+    frame: pd.DataFrame, views: Sequence[str], label_names: Sequence[str], verdict: str, who: str
 ) -> list[dict[str, Any]]:
     """Return for each label whether the classifier leans on the view: a verdict, figures and one plain sentence.
 
@@ -27,6 +27,7 @@ def by_label(
         views: The views of the shortcut; none where there is none.
         label_names: L names.
         verdict: That of the whole data set.
+        who: What the classifier is called.
     """
     thresholds, view = Thresholds(), phrase(views, False)
     found = []
@@ -48,7 +49,7 @@ def by_label(
             word = {True: "shortcut", False: "none found", None: "cannot tell"}[_follows(low, high)]
             share = with_view / len(sure)
             sentence = (
-                f"{name}: where {view} and label disagree, {ORDINARY} goes with {view} in "
+                f"{name}: where {view} and label disagree, the {who} goes with {view} in "
                 f"{percent(share)} of {_rows(len(sure))}"
             )
         found.append(
@@ -94,8 +95,8 @@ def accuracy(rows: pd.DataFrame, who: str) -> dict[str, Any]:
     return {"accuracy": value, "low": float(low), "high": float(high), "rows": len(asked)}
 
 
-def cost(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return the accuracy of each classifier on conflicting and on agreeing rows.
+def cost(frame: pd.DataFrame, classifier: str = ORDINARY) -> dict[str, Any]:
+    """Return the accuracy of each classifier, and what it is called, on conflicting and on agreeing rows.
 
     Which rows conflict is estimated, with a bias that no sampling interval knows of, so that of the conflicting rows
     holds three: over the rows that are taken for conflicting, over the clearest of them, of which the view is sure and
@@ -121,7 +122,7 @@ def cost(frame: pd.DataFrame) -> dict[str, Any]:
             half = (figure["high"] - figure["low"]) / 2
             intervals.append((max(0.0, true - half), min(1.0, true + half)))
         figure |= {"low": min(low for low, _ in intervals), "high": max(high for _, high in intervals)}
-        found[who] = {"name": WHO[who], "conflicting": figure, "agreeing": others}
+        found[who] = {"name": classifier if who == "network" else "LC", "conflicting": figure, "agreeing": others}
     return found
 
 
@@ -139,8 +140,8 @@ def _follows(low: float, high: float) -> bool | None:
     return True if low >= threshold else False if high < threshold else None
 
 
-def would_change(evidence: Mapping[str, Any]) -> str:
-    """Say what would change the verdict, in one sentence."""
+def would_change(evidence: Mapping[str, Any], who: str) -> str:
+    """Say what would change the verdict on a classifier of this name, in one sentence."""
     thresholds, verdict = Thresholds(), evidence["verdict"]
     if verdict == "shortcut":
         names = phrase(evidence["views"])
@@ -177,7 +178,7 @@ def would_change(evidence: Mapping[str, Any]) -> str:
         )
     if (best["follows_low"] or 0) < thresholds.follows:
         return (
-            f"It would be called a shortcut if {ORDINARY} went with {view} where it disagrees "
+            f"It would be called a shortcut if the {who} went with {view} where it disagrees "
             f"with the label: it does in {percent(best['follows_view'])} of {_rows(best['rows'])}."
         )
     return f"A person's word: --shortcut if {view} is an accident, --legitimate if it is a reason for the label."

@@ -119,7 +119,9 @@ def add_labels(folder: Path, file: Path) -> dict[str, Any]:
         InputError: If there is no audit, or the sheet is not the one that it wrote.
     """
     found, frame = read_audit(folder), read_rows(folder)
-    found["labelled"] = read_labels(frame, file, found["data"]["label_names"], found["training"]["seed"])
+    found["labelled"] = read_labels(
+        frame, file, found["data"]["label_names"], found["training"]["seed"], found["classifier"]
+    )
     write_audit(folder, found)
     return found
 

@@ -17,7 +17,7 @@ from logit_correction.data.tabular_io import check_columns, read_frame, texts_of
 from logit_correction.errors import InputError
 
 
-def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], seed: int) -> dict[str, Any]:
+def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], seed: int, who: str) -> dict[str, Any]:
     """Return what the answers of a person come to.
 
     Where all answers are names of labels, a row conflicts if it is told to look like another label than its own. Of
@@ -29,6 +29,7 @@ def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], see
         file: The sheet, its column ``attribute`` filled in; rows left empty are left out.
         label_names: L names.
         seed: Of the intervals.
+        who: What the classifier is called.
 
     Returns:
         For each classifier that judged some of the rows the accuracy on agreeing and on conflicting rows with
@@ -45,10 +46,10 @@ def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], see
         raise InputError(f"{file}: row {unknown} is none that the audit asked about: give the sheet that it wrote")
     conflicts = _conflicts(population, places, told["attribute"].to_numpy(dtype=object), label_names)
     found: dict[str, Any] = {"file": str(file)}
-    for who in WHO:
-        if f"{who}_label" not in frame or not frame[f"{who}_label"].notna().any():
+    for asked in WHO:
+        if f"{asked}_label" not in frame or not frame[f"{asked}_label"].notna().any():
             continue
-        population = Population.of(frame, label_names, who)
+        population = Population.of(frame, label_names, asked)
         places = _places(population, told["row"])
         judged = places >= 0  # of many rows LC judges a part
         if not judged.any():
@@ -56,8 +57,8 @@ def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], see
         figures = group_accuracies(population, places[judged], conflicts[judged], seed)
         for group in figures["groups"]:
             group["label"] = None if group["label"] is None else str(label_names[group["label"]])
-        found[who] = figures
-    return found | _conclusion(found["network"])
+        found[asked] = figures
+    return found | _conclusion(found["network"], who)
 
 
 def _told(file: Path) -> pd.DataFrame:
@@ -92,14 +93,14 @@ def _conflicts(
     return np.asarray(counts.idxmax(axis=1).loc[labels].to_numpy() != answers, dtype=bool)
 
 
-def _conclusion(figures: dict[str, Any]) -> dict[str, Any]:
+def _conclusion(figures: dict[str, Any], who: str) -> dict[str, Any]:
     """Say whether the answers confirm that the classifier fails where label and attribute disagree."""
     agreeing, conflicting = figures["groups"][:2]
     if conflicting["accuracy"] is None or agreeing["accuracy"] is None:
         return {"confirmed": None, "sentence": "no row that a person looked at conflicts: nothing can be said"}
     ends = f"{percent(conflicting['low'])} to {percent(conflicting['high'])}"
     sentence = (
-        f"by {figures['looked_at']} rows that a person looked at, an ordinary classifier is right in "
+        f"by {figures['looked_at']} rows that a person looked at, the {who} is right in "
         f"{percent(conflicting['accuracy'])} ({ends}) of the conflicting rows and in {percent(agreeing['accuracy'])} "
         "of the others"
     )
