@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from logit_correction.percent import NBSP
 from logit_correction.render.comparison import compare
 from logit_correction.render.conclusion import Conclusion, conclude
 from logit_correction.render.folder import RunFolder
-from logit_correction.render.formatting import NBSP
 
 Make = Callable[..., Path]
 

@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 from logit_correction.evaluation import Predictions
+from logit_correction.percent import NBSP
 from logit_correction.render.comparison import compare
 from logit_correction.render.conclusion import Conclusion, conclude
 from logit_correction.render.estimated import sides, with_estimates
 from logit_correction.render.folder import RunFolder
-from logit_correction.render.formatting import NBSP
 from logit_correction.render.html import render_page
 from logit_correction.render.tables import comparison_table, reports_of, to_console
 

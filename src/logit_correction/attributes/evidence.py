@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from logit_correction.attributes.signs import Signs
+from logit_correction.percent import format_percent
 from logit_correction.views.base import EVERYTHING, phrase
 
 Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
@@ -142,9 +143,8 @@ def conclude(
     reason = f"no narrow view predicts the label as the network does: {_alone(best)}"
     if best.ratio >= thresholds.ratio:  # both may be right about most rows where one label has most
         best = max((one for one in narrow if one.ratio >= thresholds.ratio), key=lambda one: one.information)
-        settled = (
-            f"{phrase(best.views)} settles {percent(max(best.information, 0))} of it (share of the label's entropy)"
-        )
+        share = format_percent(max(best.information, 0), unit=" %")
+        settled = f"{phrase(best.views)} settles {share} of it (share of the label's entropy)"
         reason = f"no narrow view tells much of the label: {settled}, and a shortcut more than half"
     return Evidence("none found", [], signs, reason)
 
@@ -154,25 +154,16 @@ def format_sign(one: Signs, who: str) -> str:
     return f"{_alone(one)}; {_follows(one, who)}"
 
 
-def percent(share: float | None) -> str:
-    """Return a share as per cent.
-
-    >>> percent(0.934)
-    '93 %'
-    """
-    return "n/a" if share is None else f"{share:.0%}".replace("%", " %")
-
-
 def _alone(one: Signs) -> str:
-    network = percent(one.network_accuracy)
-    return f"{phrase(one.views)} alone is right in {percent(one.accuracy)}, the whole network in {network}"
+    alone, network = (format_percent(value, unit=" %") for value in (one.accuracy, one.network_accuracy))
+    return f"{phrase(one.views)} alone is right in {alone}, the whole network in {network}"
 
 
 def _follows(one: Signs, who: str) -> str:
     view = one.short
     if not one.rows:
         return f"in no row is {view} sure of another label"
-    with_view, with_label = percent(one.follows_view), percent(one.follows_label)
+    with_view, with_label = (format_percent(value, unit=" %") for value in (one.follows_view, one.follows_label))
     return (
         f"where {view} and label disagree, the {who} goes with {view} in {with_view} of "
         f"{one.rows} rows and with the label in {with_label}"

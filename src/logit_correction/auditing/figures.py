@@ -8,9 +8,10 @@ from typing import Any
 import pandas as pd
 import torch
 
-from logit_correction.attributes.evidence import CHANCE, ORDINARY, RICH, Thresholds, percent
+from logit_correction.attributes.evidence import CHANCE, ORDINARY, RICH, Thresholds
 from logit_correction.attributes.signs import CONFIDENCE, views_in
 from logit_correction.functional import wilson_interval
+from logit_correction.percent import format_percent
 from logit_correction.views.base import EVERYTHING, phrase
 
 #: Who is judged, as the columns of the rows begin: the classifier, and LC.
@@ -50,7 +51,7 @@ def by_label(
             share = with_view / len(sure)
             sentence = (
                 f"{name}: where {view} and label disagree, the {who} goes with {view} in "
-                f"{percent(share)} of {_rows(len(sure))}"
+                f"{format_percent(share, unit=' %')} of {_rows(len(sure))}"
             )
         found.append(
             entry
@@ -158,7 +159,8 @@ def would_change(evidence: Mapping[str, Any], who: str) -> str:
     if (best["ratio"] or 0) < wanted:
         return (
             f"It would be called a shortcut if a narrow view alone were right nearly as often as the whole network: "
-            f"{view}, the nearest, reaches {percent(best['ratio'])} of it and would need {percent(wanted)}."
+            f"{view}, the nearest, reaches {format_percent(best['ratio'], unit=' %')} of it and would need "
+            f"{format_percent(wanted, unit=' %')}."
         )
     if best["rows"] < thresholds.least_rows:
         return (
@@ -169,7 +171,8 @@ def would_change(evidence: Mapping[str, Any], who: str) -> str:
     if (best["information"] or 0) < thresholds.information:
         return (
             f"It would be called a shortcut if {view} alone left less of the label open: it takes away "
-            f"{percent(best['information'])} of it, and a shortcut at least {percent(thresholds.information)}."
+            f"{format_percent(best['information'], unit=' %')} of it, and a shortcut at least "
+            f"{format_percent(thresholds.information, unit=' %')}."
         )
     if (best["follows_low"] or 0) >= thresholds.follows and (best["told_apart_low"] or 0) <= CHANCE:
         return (
@@ -179,7 +182,7 @@ def would_change(evidence: Mapping[str, Any], who: str) -> str:
     if (best["follows_low"] or 0) < thresholds.follows:
         return (
             f"It would be called a shortcut if the {who} went with {view} where it disagrees "
-            f"with the label: it does in {percent(best['follows_view'])} of {_rows(best['rows'])}."
+            f"with the label: it does in {format_percent(best['follows_view'], unit=' %')} of {_rows(best['rows'])}."
         )
     return f"A person's word: --shortcut if {view} is an accident, --legitimate if it is a reason for the label."
 

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from logit_correction.attributes.evidence import percent
 from logit_correction.auditing.budget import Population, group_accuracies
 from logit_correction.auditing.figures import WHO
 from logit_correction.data.tabular_io import check_columns, read_frame, texts_of
 from logit_correction.errors import InputError
+from logit_correction.percent import format_percent
 
 
 def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], seed: int, who: str) -> dict[str, Any]:
@@ -98,11 +98,11 @@ def _conclusion(figures: dict[str, Any], who: str) -> dict[str, Any]:
     agreeing, conflicting = figures["groups"][:2]
     if conflicting["accuracy"] is None or agreeing["accuracy"] is None:
         return {"confirmed": None, "sentence": "no row that a person looked at conflicts: nothing can be said"}
-    ends = f"{percent(conflicting['low'])} to {percent(conflicting['high'])}"
+    low, high = (format_percent(conflicting[end], unit=" %") for end in ("low", "high"))
+    there, elsewhere = (format_percent(group["accuracy"], unit=" %") for group in (conflicting, agreeing))
     sentence = (
-        f"by {figures['looked_at']} rows that a person looked at, the {who} is right in "
-        f"{percent(conflicting['accuracy'])} ({ends}) of the conflicting rows and in {percent(agreeing['accuracy'])} "
-        "of the others"
+        f"by {figures['looked_at']} rows that a person looked at, the {who} is right in {there} ({low} to {high}) of "
+        f"the conflicting rows and in {elsewhere} of the others"
     )
     confirmed = (
         True if conflicting["high"] < agreeing["low"] else False if conflicting["low"] >= agreeing["low"] else None

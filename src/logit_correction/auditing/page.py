@@ -9,6 +9,7 @@ from typing import Any
 
 from logit_correction.attributes.evidence import Thresholds
 from logit_correction.errors import format_list
+from logit_correction.percent import format_percent
 from logit_correction.render.evidence import block, sentence_of
 from logit_correction.render.html import template
 from logit_correction.render.image_uris import checked_uri
@@ -77,7 +78,8 @@ def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
     told = [one for one in labels if one.get("sure_rows", 0) >= Thresholds().few_rows]
     others = [str(one["label"]) for one in labels if one not in told]
     lines = [
-        f"{one['sentence']} ({100 * one['follows_low']:.0f} to {100 * one['follows_high']:.0f} %): {one['verdict']}"
+        f"{one['sentence']} ({format_percent(one['follows_low'], unit='')} to "
+        f"{format_percent(one['follows_high'], unit=' %')}): {one['verdict']}"
         for one in told
     ]
     if others and "sure_rows" in labels[0]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from logit_correction.cli.arguments import Parser
 from logit_correction.errors import InputError
+from logit_correction.percent import format_percent
 
 #: Exit status where --fail-on names the verdict.
 FOUND = 3
@@ -108,7 +109,7 @@ def _show(found: dict[str, Any], options: Namespace) -> int:
     from rich.text import Text
 
     from logit_correction.auditing.page import headline, label_lines
-    from logit_correction.cli.show import percent, print_json, show_warnings
+    from logit_correction.cli.show import print_json, show_warnings
     from logit_correction.render.evidence import sentence_of
 
     status = FOUND if options.fail_on == found["verdict"] else 0
@@ -123,10 +124,11 @@ def _show(found: dict[str, Any], options: Namespace) -> int:
         conflicting, agreeing = entry["conflicting"], entry["agreeing"]
         if not conflicting["rows"]:
             continue
+        low, high = (format_percent(conflicting[end], 1, "") for end in ("low", "high"))
+        there, elsewhere = (format_percent(group["accuracy"], 1, " %") for group in (conflicting, agreeing))
         console.print(
-            f"{entry['name']}: right in {percent(conflicting['accuracy'])} % of {conflicting['rows']:,} conflicting "
-            f"rows ({percent(conflicting['low'])} to {percent(conflicting['high'])}), "
-            f"{percent(agreeing['accuracy'])} % of the others",
+            f"{entry['name']}: right in {there} of {conflicting['rows']:,} conflicting rows ({low} to {high}), "
+            f"{elsewhere} of the others",
             highlight=False,
             soft_wrap=True,
         )

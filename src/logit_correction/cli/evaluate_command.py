@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logit_correction.cli.arguments import Parser, add_trust
-from logit_correction.cli.show import percent, plain_table, print_json
+from logit_correction.cli.show import plain_table, print_json
 from logit_correction.errors import InputError
+from logit_correction.percent import format_percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,7 +71,9 @@ def _show(figures: dict[str, Any], title: str, estimated: dict[str, Any] | None)
     _show_attributes(figures["by_attribute"], console)
     names = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority", "adjusted_average")
     shown = ", ".join(
-        f"{name.replace('_', '-')} {percent(figures[name])}" for name in names if figures.get(name) is not None
+        f"{name.replace('_', '-')} {format_percent(figures[name], 1, '')}"
+        for name in names
+        if figures.get(name) is not None
     )
     console.print(f"accuracy %: {shown}", highlight=False, soft_wrap=True)
 
@@ -84,7 +87,7 @@ def _show_attributes(rows: list[dict[str, Any]], console: Console) -> None:
     numbers = ("rows", "accuracy %", "AUROC %", "macro F1 %", "calibration error %")
     table = plain_table("by attribute, all labels together", ["attribute"], numbers)
     for row in rows:
-        shown = (percent(row[name]) for name in ("accuracy", "auroc", "f1", "ece"))
+        shown = (format_percent(row[name], 1, "") for name in ("accuracy", "auroc", "f1", "ece"))
         table.add_row(escape(row["attribute"]), f"{row['count']:,}", *shown)
     console.print(table)
 
@@ -102,11 +105,11 @@ def _show_estimated(estimated: dict[str, Any], console: Console) -> None:
             table.add_row(escape(side["label"]), side["attribute"], *_cells(side))
     console.print(table)
     words = {"minority": "conflicts", "majority": "agrees"}
-    shown = ", ".join(f"where it {word} {percent(estimated[name])}" for name, word in words.items())
+    shown = ", ".join(f"where it {word} {format_percent(estimated[name], 1, '')}" for name, word in words.items())
     console.print(f"accuracy %: {shown}; nobody named these attributes\n", highlight=False, soft_wrap=True)
 
 
 def _cells(group: dict[str, Any]) -> tuple[str, str, str]:
     """Return rows, accuracy and interval of a group as text."""
-    interval = "" if group["accuracy"] is None else f"{percent(group['low'])} - {percent(group['high'])}"
-    return f"{group['count']:,}", percent(group["accuracy"]), interval
+    accuracy, low, high = (format_percent(group[name], 1, "") for name in ("accuracy", "low", "high"))
+    return f"{group['count']:,}", accuracy, "" if group["accuracy"] is None else f"{low} - {high}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from logit_correction.cli.arguments import Parser, add_trust
 from logit_correction.cli.show import plain_table
 from logit_correction.errors import InputError
+from logit_correction.percent import format_percent
 
 if TYPE_CHECKING:
     from logit_correction.evaluation.shift import GroupShift
@@ -138,7 +139,7 @@ def _show(shift: GroupShift) -> None:
     cells = sorted(shift.cells(), key=lambda one: -abs(one["new_share"] - one["reference_share"]))
     for one in cells[:MOST_CELLS]:
         look = "cannot tell" if one["looks"] is None else one["looks"]
-        shares = (f"{100 * one[name]:.1f}" for name in ("reference_share", "new_share"))
+        shares = (format_percent(one[name], 1, "") for name in ("reference_share", "new_share"))
         style = "bold" if one["conflict"] else ""
         table.add_row(Text(one["predicted"], style=style), Text(look, style=style), *shares, f"{one['new_rows']:,}")
     console.print(table)

@@ -108,15 +108,6 @@ def print_json(content: dict[str, Any]) -> None:
     print()
 
 
-def percent(value: float | None) -> str:
-    """Return a fraction as per cent, n/a where there is none.
-
-    >>> percent(0.7125), percent(None)
-    ('71.2', 'n/a')
-    """
-    return "n/a" if value is None else f"{100 * value:.1f}"
-
-
 def lines_of(names: Sequence[tuple[str, str]]) -> str:
     """Return names and their descriptions, a line each."""
     width = max((len(name) for name, _ in names), default=0) + 2

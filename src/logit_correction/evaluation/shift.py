@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logit_correction.functional.groups import wilson_interval
+from logit_correction.percent import format_percent
 
 #: Tables that are drawn at random for the p value, and their seed.
 DRAWS, SEED = 9_999, 0
@@ -127,10 +128,10 @@ class GroupShift:
         before, now = self.conflict(self.reference), self.conflict(self.new)
         if now.value is None or before.value is None:
             return "The estimator can tell of none of the rows what they look like, so nothing can be compared."
-        low, high = now.interval
+        low, high = (format_percent(end, 1, "") for end in now.interval)
         shares = (
-            f"{100 * now.value:.1f} % of the new rows (95 % interval {100 * low:.1f} to {100 * high:.1f}) look like "
-            f"another label than the one predicted, and {100 * before.value:.1f} % of the {self.reference_name} do"
+            f"{format_percent(now.value, 1, ' %')} of the new rows (95 % interval {low} to {high}) look like another "
+            f"label than the one predicted, and {format_percent(before.value, 1, ' %')} of the {self.reference_name} do"
         )
         test = (
             f"total variation distance {self.distance:.3f}, by chance up to {self.distance_by_chance:.3f}; "

@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from logit_correction.errors import format_list
+from logit_correction.percent import format_percent
 from logit_correction.render.estimated import sides
 from logit_correction.render.evidence import answer, sentence_of
-from logit_correction.render.formatting import format_percent
 
 #: What stands for a repository that nobody has named.
 PLACE = "OWNER/NAME"

@@ -9,9 +9,10 @@ from itertools import pairwise
 
 from logit_correction.errors import format_list
 from logit_correction.functional.groups import wilson_interval
+from logit_correction.percent import NBSP, format_percent
 from logit_correction.render.comparison import Comparison
 from logit_correction.render.folder import Series
-from logit_correction.render.formatting import NBSP, format_percent, format_points
+from logit_correction.render.formatting import format_points
 
 #: The method that everything is measured against.
 BASELINE = "ERM"

@@ -9,7 +9,7 @@ from typing import Any
 
 from logit_correction.attributes.signs import views_in
 from logit_correction.errors import format_list
-from logit_correction.render.formatting import NBSP, format_percent, is_missing
+from logit_correction.percent import NBSP, format_percent, is_missing
 from logit_correction.render.style import shorten
 from logit_correction.views.base import EVERYTHING, phrase
 

@@ -2,31 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-#: Keeps a number and its unit on one line.
-NBSP = "\u00a0"
-
-
-def is_missing(value: Any) -> bool:
-    """Return whether a figure is absent: None or NaN."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def format_percent(fraction: float | None, digits: int = 0, unit: str = NBSP + "%") -> str:
-    """Return a fraction in per cent; nearly nothing and nearly everything are not rounded to 0 and 100.
-
-    >>> format_percent(0.7431).replace(NBSP, " "), format_percent(0.999, unit=""), format_percent(None)
-    ('74 %', '99.9', '–')
-    """
-    if fraction is None or is_missing(fraction):
-        return "–"
-    for places in range(digits, digits + 3):
-        text = f"{100 * fraction:.{places}f}"
-        if (float(text) in (0, 100)) == (fraction in (0, 1)):
-            return text + unit
-    return f"{100 * fraction:.{digits}f}{unit}"  # what no reader would tell from 0 or 100
+from logit_correction.percent import NBSP
 
 
 def format_points(difference: float) -> str:

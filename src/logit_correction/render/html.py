@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from logit_correction.errors import InputError
 from logit_correction.files import NoRoom, write_text
+from logit_correction.percent import format_percent
 from logit_correction.render import sections, style
 from logit_correction.render.comparison import compare, describe
 from logit_correction.render.folder import RunFolder
-from logit_correction.render.formatting import format_percent
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from logit_correction.percent import format_percent, is_missing
 from logit_correction.render.comparison import Comparison
 from logit_correction.render.conclusion import conclude
 from logit_correction.render.estimated import flat_figures
 from logit_correction.render.evidence import block, found_shortcut, views_of
 from logit_correction.render.folder import Series
-from logit_correction.render.formatting import format_name, format_percent, is_missing
+from logit_correction.render.formatting import format_name
 from logit_correction.render.image_uris import checked_uri, image_width
 from logit_correction.render.plots import curves, group_bars, group_heatmaps, label_shares, prior_heatmaps
 from logit_correction.render.quality import quality
 from logit_correction.render.settings import environment, labels_read, run_settings, train_counts
 from logit_correction.render.tables import describe_selection
 
-#: Up to so many groups are drawn as bars, more as a heat map.
-_MOST_BARS = 12
-_MOST_IMAGES = 24
+#: Up to so many groups are drawn as bars, more as a heat map; so many images are shown.
+_MOST_BARS, _MOST_IMAGES = 12, 24
 
 #: Pairs of entries of the test block whose distance tells of a shortcut, and what each of them means.
 _GAPS = (

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from logit_correction.errors import format_list
+from logit_correction.percent import format_percent
 from logit_correction.render.folder import RunFolder, Series
-from logit_correction.render.formatting import format_name, format_percent, format_value
+from logit_correction.render.formatting import format_name, format_value
 from logit_correction.render.tables import describe_selection
 
 

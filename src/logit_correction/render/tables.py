@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from logit_correction.errors import format_list
+from logit_correction.percent import format_percent, is_missing
 from logit_correction.render.estimated import flat_figures, with_estimates
 from logit_correction.render.evidence import answer, sentence_of
 from logit_correction.render.folder import RunFolder
-from logit_correction.render.formatting import format_name, format_percent, format_value, is_missing
+from logit_correction.render.formatting import format_name, format_value
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from logit_correction.percent import format_percent
 from logit_correction.render.estimated import flat_figures, names_attributes
-from logit_correction.render.formatting import NBSP, format_name, format_percent
+from logit_correction.render.formatting import format_name
 from logit_correction.render.html import save_page, template
 from logit_correction.render.tables import heading
 
@@ -80,7 +81,7 @@ def _figures(test: Mapping[str, Any]) -> list[str]:
 def _headline(given: Trial, best: Trial, rule: str) -> str:
     if best is given or best.score is None or given.score is None:
         return f"No trial is better than the options as given, by {format_name(rule)}."
-    gain = f"{100 * best.score:.1f} instead of {100 * given.score:.1f}{NBSP}%"
+    gain = f"{format_percent(best.score, 1, '')} instead of {format_percent(given.score, 1)}"
     return f"The best of the trials is {best.name}: by {format_name(rule)} {gain} with the options as given."
 
 
@@ -90,7 +91,7 @@ def _row(one: Trial, best: Trial, report: dict[str, Any] | None, figures: Sequen
         "name": one.name,
         "folder": one.folder.name,
         "best": one is best,
-        "score": "failed" if one.score is None else f"{100 * one.score:.1f}",
+        "score": "failed" if one.score is None else format_percent(one.score, 1, ""),
         "options": {name: f"{value:.3g}" for name, value in one.options.items()},
         "figures": [format_percent(test.get(name), 1, "") for name in figures],
     }
