@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
-import signal
 import sys
-import threading
 import warnings
 from typing import Any
 
 from logit_correction import __version__
+from logit_correction.cli.stopping import stoppable
 from logit_correction.errors import InputError, InputWarning, TrainingError, did_you_mean
 from logit_correction.files import NoRoom
 
@@ -70,26 +69,28 @@ def main(argv: list[str] | None = None) -> int:
         hint = did_you_mean(command, COMMANDS)
         print(f"error: there is no command {command!r}{hint}: take one of {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
-    handler = _term_as_interrupt()
     try:
-        if command == "--print_completion":
-            from logit_correction.cli.completion import script
-
-            print(script(" ".join(rest), COMMANDS))
-            return 0
-        module = importlib.import_module(f"logit_correction.cli.{command}_command")
-        with warnings.catch_warnings():
-            _show_plainly()
-            status = int(module.main(rest))
-        sys.stdout.flush()
-        return status
+        with stoppable():
+            return _run(command, rest)
     except BaseException as error:
         if debug or isinstance(error, SystemExit):
             raise
         return _report(error)
-    finally:
-        if handler is not None:
-            signal.signal(signal.SIGTERM, handler)
+
+
+def _run(command: str, rest: list[str]) -> int:
+    """Import a command, run it and return its exit status."""
+    if command == "--print_completion":
+        from logit_correction.cli.completion import script
+
+        print(script(" ".join(rest), COMMANDS))
+        return 0
+    module = importlib.import_module(f"logit_correction.cli.{command}_command")
+    with warnings.catch_warnings():
+        _show_plainly()
+        status = int(module.main(rest))
+    sys.stdout.flush()
+    return status
 
 
 def _show_plainly() -> None:
@@ -103,13 +104,6 @@ def _show_plainly() -> None:
             show(message, category, *where, **more)
 
     warnings.showwarning = show_plainly
-
-
-def _term_as_interrupt() -> Any:
-    """Let SIGTERM stop a command as Ctrl-C does; return the handler that was there, None outside the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        return None
-    return signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _report(error: BaseException) -> int:

@@ -1,4 +1,4 @@
-"""Stopping a command that has runs under way in other processes."""
+"""Stopping a command, and the runs that it has under way in other processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Let SIGTERM stop the runs as Ctrl-C does (in the main thread)."""
+    """Let SIGTERM stop what goes on as Ctrl-C does (in the main thread)."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

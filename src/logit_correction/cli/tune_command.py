@@ -6,7 +6,6 @@ import shlex
 import sys
 
 from logit_correction.cli.arguments import Parser
-from logit_correction.cli.stopping import stoppable
 from logit_correction.cli.train_arguments import parse
 from logit_correction.errors import InputError
 
@@ -48,15 +47,14 @@ def main(arguments: list[str]) -> int:
     from logit_correction.tuning.study import BEST, PAGE
 
     try:
-        with stoppable():
-            best = tune(
-                order.config,
-                order.out,
-                own.trials,
-                objective=own.objective,
-                jobs=own.jobs,
-                say=lambda text: print(text, file=sys.stderr, flush=True),
-            )
+        best = tune(
+            order.config,
+            order.out,
+            own.trials,
+            objective=own.objective,
+            jobs=own.jobs,
+            say=lambda text: print(text, file=sys.stderr, flush=True),
+        )
     except KeyboardInterrupt:
         again = shlex.join(["logit-correction", "tune", *arguments])
         print(f"stopped; the same command goes on: {again}", file=sys.stderr)
