@@ -101,8 +101,8 @@ def cost(frame: pd.DataFrame, classifier: str = ORDINARY) -> dict[str, Any]:
 
     Which rows conflict is estimated, with a bias that no sampling interval knows of, so that of the conflicting rows
     holds three: over the rows that are taken for conflicting, over the clearest of them, of which the view is sure and
-    the classifier is wrong most often, and over the former once those that agree after all are thought away. How
-    many these are tells ``view_p``; how often the classifier is right on them is between the two.
+    the classifier is wrong most often, and over the former corrected for the share that in truth agrees. How large
+    it is tells ``view_p``; how often the classifier is right on these rows is taken for the mean of the two accuracies.
     """
     found: dict[str, Any] = {}
     told = frame[frame["conflicting"].notna()]
