@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from logit_correction.attributes.online import Online
 from logit_correction.data.planted import Planted
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
+from logit_correction.training.checkpoint import load_state
 
 from .conftest import attached, prepared
 
@@ -121,10 +123,15 @@ def test_networks_tell_of_new_rows_too(table: DataTable) -> None:
         assert 0 < int((found != table.label[table.split["test"]]).sum()) < len(found)
 
 
-def test_older_checkpoints_have_no_heads_and_tell_of_no_new_row(table: DataTable) -> None:
+def test_a_state_without_heads_tells_of_no_new_row_and_one_without_the_entry_is_refused(
+    table: DataTable, tmp_path: Path
+) -> None:
     estimator = prepared(CrossFitted(view="column:form_version"), table)
     state = state_again(estimator)
-    del state["_extra_state"]["kept"]
+    state["_extra_state"]["kept"] = None
     again = attached(CrossFitted(view="column:form_version"), table)
     again.load_state_dict(state)
     assert again.estimate_new(table.label[table.split["test"]], table.view_inputs("test")) is None
+    del state["_extra_state"]["kept"]
+    with pytest.raises(InputError, match=r"last\.ckpt .*train again"):
+        load_state(tmp_path / "last.ckpt", again, state)

@@ -219,3 +219,15 @@ def test_the_same_seed_gives_the_same_audit(tmp_path: Path) -> None:
     for found in (once, again):
         found.summary.pop("seconds")
     assert json.dumps(once.summary) == json.dumps(again.summary)
+
+
+@pytest.mark.parametrize("entry", ["classifier", "data.warnings", "training.seed"])
+def test_a_summary_that_misses_an_entry_is_named(found: Audit, tmp_path: Path, entry: str) -> None:
+    folder = copy(found.path, tmp_path / "copy")
+    summary = json.loads((folder / "audit.json").read_text())
+    *above, last = entry.split(".")
+    del (summary[above[0]] if above else summary)[last]
+    (folder / "audit.json").unlink()
+    (folder / "audit.json").write_text(json.dumps(summary))
+    with pytest.raises(InputError, match=rf"audit\.json is damaged \({entry} is missing"):
+        Audit(folder)

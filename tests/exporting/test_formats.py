@@ -156,6 +156,7 @@ def test_a_damaged_folder_is_named(case_of: Any, tmp_path: Path) -> None:
     refused(r"model.safetensors is damaged \(its checksum is another\)")
     (folder / "model.safetensors").write_bytes(weights)
     for change, message in (
+        ({"weights_sha256": None}, "config.json: weights_sha256 is missing: export the run again"),
         ({"export_format": 9}, "config.json is of another version"),
         ({"run": settings["run"] | {"network": {"name": "MLP", "hidden": [3]}}}, "does not fit .*config.json"),
         ({"run": settings["run"] | {"network": {"name": "os.system"}}}, "names code of its own, os.system"),

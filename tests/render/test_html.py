@@ -205,6 +205,7 @@ def test_a_report_with_the_fixed_fields_alone_is_enough(tmp_path: Path) -> None:
                 {"label": "a", "attribute": "b", "count": 10, "accuracy": 0.7},
                 {"label": "a", "attribute": "c", "count": 0, "accuracy": None},
             ],
+            "by_attribute": [],
         },
         "labels_read": {"train": ["label"]},
         "environment": {},

@@ -104,7 +104,7 @@ class KeptHeads:
         """Return what ``state`` described.
 
         Args:
-            state: What ``state`` returned; None of older runs.
+            state: What ``state`` returned; None where no heads could be kept.
             own: Names of views that the run's options give; dotted paths among them may be imported.
 
         Raises:

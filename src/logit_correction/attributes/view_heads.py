@@ -42,9 +42,9 @@ class HeadsOnViews(AttributeEstimator):
         return {**super().get_extra_state(), "kept": None if self.kept is None else self.kept.state()}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Take over the heads too; older runs have none."""
+        """Take over the heads too, where there are any."""
         super().set_extra_state(state)
-        self.kept = KeptHeads.from_state(state.get("kept"), self.own_views)
+        self.kept = KeptHeads.from_state(state["kept"], self.own_views)
 
 
 def features_of(views: Sequence[View], rows: TrainingRows) -> tuple[Tensor, tuple[Tensor, Tensor], int | None]:

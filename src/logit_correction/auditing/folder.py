@@ -17,11 +17,21 @@ from logit_correction.auditing.rows import CSV, PARQUET, read_rows
 from logit_correction.errors import InputError
 from logit_correction.files import check_new, plain, replacing
 from logit_correction.render.html import save_page
+from logit_correction.render.report_file import fault_of
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock
 
 #: The files of an audit beside its rows.
 AUDIT, SHEET, FIX, PAGE = "audit.json", "sheet.csv", "fix.yaml", "report.html"
+
+#: What must stand in ``audit.json``.
+_SHAPE = {
+    **dict.fromkeys(("verdict", "sentence", "would_change", "classifier"), "text"),
+    **dict.fromkeys(("views", "labels", "groups", "contrasts", "shown"), "list"),
+    **dict.fromkeys(("cost", "evidence", "rows"), "mapping"),
+    "data": {"name": "text", "rows": {"train": "count"}, "label_names": ["text"], "warnings": ["text"]},
+    "training": {"seed": "count"},
+}
 
 
 class Audit:
@@ -138,6 +148,6 @@ def read_audit(folder: Path) -> dict[str, Any]:
         found = json.loads(plain(folder / AUDIT).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{folder / AUDIT} is damaged ({error}): run the audit again") from error
-    if not isinstance(found, dict) or "verdict" not in found:
-        raise InputError(f"{folder / AUDIT} is no summary of an audit: run the audit again")
+    if (fault := fault_of(found, _SHAPE)) is not None:
+        raise InputError(f"{folder / AUDIT} is damaged ({fault}): run the audit again")
     return found

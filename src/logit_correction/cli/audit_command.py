@@ -138,6 +138,6 @@ def _show(found: dict[str, Any], options: Namespace) -> int:
         console.print(Text(found["question"]["text"]), soft_wrap=True)
     if found["would_change"]:
         console.print(Text(found["would_change"]), soft_wrap=True)
-    show_warnings(found["data"].get("warnings", []), console)  # older audits have none
+    show_warnings(found["data"]["warnings"], console)
     console.print(f"page: {options.out / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
     return status

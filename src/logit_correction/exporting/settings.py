@@ -20,7 +20,8 @@ from logit_correction.runs.trained import TrainedRun
 TOKENIZER, TEXT_MODEL, TEXT_ENCODER = "tokenizer", "text_model", "text_encoder"
 
 #: Entries of a test block and of the evidence that are handed out: figures and sentences, no examples of rows.
-_TEST = ("groups", "average", "group_balanced", "worst_group", "worst_class", "minority", "majority", "estimated")
+_ACCURACIES = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority")
+_TEST = ("groups", "by_attribute", *_ACCURACIES, "estimated")
 _EVIDENCE = ("verdict", "sentence", "views")
 
 

@@ -16,10 +16,9 @@ def quality(series: Sequence[Series]) -> dict[str, Any] | None:
     """Return a table of every attribute value and series, figures as means over the runs.
 
     Returns:
-        None where no attribute is known, where series have other values than the first, and of runs of versions that
-        did not keep these figures.
+        None where no attribute is known, and where series have other values than the first.
     """
-    blocks = [[run.test.get("by_attribute") or [] for run in one.runs] for one in series]
+    blocks = [[run.test["by_attribute"] for run in one.runs] for one in series]
     names = [row["attribute"] for row in blocks[0][0]]
     if not names or any([row["attribute"] for row in found] != names for block in blocks for found in block):
         return None

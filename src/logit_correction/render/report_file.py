@@ -59,7 +59,7 @@ _GROUP = {
 }
 _ACCURACIES = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority", "adjusted_average")
 _ATTRIBUTE = {"attribute": "name", "count": "count", **dict.fromkeys(("accuracy", "auroc", "f1", "ece"), _SHARE)}
-_TEST = {"groups": [_GROUP], "by_attribute": Maybe([_ATTRIBUTE]), **dict.fromkeys(_ACCURACIES, _SHARE)}
+_TEST = {"groups": [_GROUP], "by_attribute": [_ATTRIBUTE], **dict.fromkeys(_ACCURACIES, _SHARE)}
 _SELECTION = {"rule": _TEXT, "epoch": _COUNT, "labels_read": Maybe(["text"])}
 _SIGN = {
     "view": _TEXT,

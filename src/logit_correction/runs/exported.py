@@ -29,7 +29,7 @@ from logit_correction.runs.trained import TrainedRun
 #: The files of an exported folder that can be loaded.
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
-#: The entry of ``config.json`` with the SHA-256 of the weights' file; folders of older versions have none.
+#: The entry of ``config.json`` with the SHA-256 of the weights' file.
 CHECKSUM = "weights_sha256"
 
 #: What ``config.json`` says that it is of, and in which form.
@@ -72,6 +72,8 @@ class ExportedRun(TrainedRun):
             )
         self._flat: dict[str, Any] = content["run"]
         self._checksum = content.get(CHECKSUM)
+        if not isinstance(self._checksum, str):  # else whoever leaves it out would switch the check off
+            raise InputError(f"{self.path / CONFIG}: {CHECKSUM} is missing: {_AGAIN}")
         report: dict[str, Any] = content["report"]
         return report
 
@@ -123,7 +125,7 @@ class ExportedRun(TrainedRun):
 
     @cached_property
     def _tensors(self) -> Mapping[str, Tensor]:
-        if self._checksum is not None and checksum_of_file(self.path / WEIGHTS) != self._checksum:
+        if checksum_of_file(self.path / WEIGHTS) != self._checksum:
             raise InputError(f"{self.path / WEIGHTS} is damaged (its checksum is another): {_AGAIN}")
         return read_tensors(self.path / WEIGHTS)
 

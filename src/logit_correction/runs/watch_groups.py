@@ -69,7 +69,7 @@ class GroupWatch:
         if reference is None:
             raise InputError(
                 f"--watch-groups: {run} keeps nothing to compare new rows with, for its estimator knows its training "
-                f"rows alone, or an older version trained it: {_WANTED}"
+                f"rows alone: {_WANTED}"
             )
         self._reference: dict[str, Any] = reference
         counts = np.asarray(reference["counts"], dtype=np.int64)
