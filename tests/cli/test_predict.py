@@ -122,6 +122,21 @@ def test_out_is_written_at_once_or_not_at_all(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.csv", "images"]
 
 
+def test_what_is_written_takes_the_place_of_no_input(
+    command: Any, finished: dict[str, Path], folder: Path, tmp_path: Path
+) -> None:
+    listing = folder / "list.csv"
+    listing.write_text("path\n01.png\n")
+    (tmp_path / "link.csv").symlink_to(listing)
+    for option in ("--out", "--watch-out"):
+        for name in (listing, tmp_path / "link.csv"):
+            message = command("predict", finished["LC"], folder / "02.png", listing, option, name).error()
+            assert f"{option} {name} is an input itself, which would be lost: give another file" in message
+    assert listing.read_text() == "path\n01.png\n"
+    message = command("predict", finished["LC"], listing, "--out", tmp_path / "a.parquet").error()
+    assert "a.parquet: CSV is written, not Parquet: give a .csv" in message and not (tmp_path / "a.parquet").exists()
+
+
 def test_other_sizes_and_kinds_of_images(command: Any, finished: dict[str, Path], tmp_path: Path) -> None:
     Image.new("L", (31, 17), 200).save(tmp_path / "grey.jpg")
     Image.new("RGBA", (8, 8), (10, 200, 30, 128)).save(tmp_path / "clear.PNG")

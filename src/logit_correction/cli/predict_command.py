@@ -34,13 +34,13 @@ def main(arguments: list[str]) -> int:
         raise InputError("- stands for standard input: give it alone")
     from logit_correction.runs.api import load
     from logit_correction.runs.chunks import chunks_of_files
-    from logit_correction.runs.folder import check_parent, write_json
+    from logit_correction.runs.folder import write_json
     from logit_correction.runs.stream import chunks_of_stream
     from logit_correction.runs.watch_groups import GroupWatch
 
-    for option, path in (("--out", options.out), ("--watch-out", options.watch_out)):
+    for option, path, form in (("--out", options.out, ".csv"), ("--watch-out", options.watch_out, ".json")):
         if path is not None:
-            check_parent(path, option)
+            _check_answers(path, option, form, options.inputs)
     model = load(options.run, trust_code=options.trust_code)
     watch = GroupWatch(model) if options.watch_groups or options.watch_out is not None else None
     # A descriptor of its own, for a thread may still wait on it when the program ends.
@@ -80,6 +80,23 @@ def _parser() -> Parser:
     )
     add_trust(parser)
     return parser
+
+
+def _check_answers(path: Path, option: str, form: str, inputs: list[Path]) -> None:
+    """Return if what is written at ``path`` takes the place of no input, and its name does not call it Parquet.
+
+    Raises:
+        InputError: Otherwise, or if its folder is missing or ``path`` is a folder.
+    """
+    from logit_correction.data.tabular_io import PARQUET
+    from logit_correction.runs.folder import check_parent
+
+    check_parent(path, option)
+    if path.suffix.lower() in PARQUET:
+        raise InputError(f"{option} {path}: {form[1:].upper()} is written, not Parquet: give a {form}")
+    there = [os.stat(0 if one == STREAM else one) for one in inputs if one == STREAM or one.exists()]
+    if path.exists() and any(os.path.samestat(path.stat(), one) for one in there):
+        raise InputError(f"{option} {path} is an input itself, which would be lost: give another file")
 
 
 def _answers(model: TrainedRun, chunks: Iterator[Chunk], watch: GroupWatch | None) -> Iterator[list[list[str]]]:
