@@ -40,7 +40,7 @@ def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
                 server.stdin.write(asked.to_json(orient="records", lines=True))
                 server.stdin.flush()
                 if first == 0:
-                    server.stdout.readline()  # row,label,probability_...
+                    server.stdout.readline()  # line,label,probability_...
                 answers += [server.stdout.readline().split(",")[1] for _ in range(len(asked))]
             server.stdin.close()  # the end of the rows
         print(json.loads(moved.read_text())["sentence"])

@@ -54,6 +54,20 @@ def test_rows_are_named_by_their_path(small, prepared, tmp_path) -> None:
     assert estimator.row_attribute.tolist() == [2, 1, 0, 0, 1, 2] and estimator.warnings() == []
 
 
+def test_rows_are_named_as_predict_names_them(small, prepared, attached, tmp_path) -> None:
+    lines = written(tmp_path / "lines.csv", line=[9, 5, 62], attribute=["a", "b", "c"])
+    assert prepared(Given(lines), small).row_attribute.tolist() == [0, 1, 2, -1, -1, -1]
+    names = ["x/img/007.png", "x/y/img/003.png", "z007.png"]
+    paths = written(tmp_path / "paths.csv", path=names, attribute=["a", "b", "c"])
+    assert prepared(Given(paths), small).row_attribute.tolist() == [0, 1, -1, -1, -1, -1]
+    first = written(tmp_path / "first.csv", line=[1, 2], attribute=["a", "b"])
+    with pytest.raises(InputError, match=r"first\.csv tells of line 1, but line 1 is the header"):
+        attached(Given(first), small)
+    unclear = written(tmp_path / "unclear.csv", path=["x/img/007.png", "y/img/007.png"], attribute=["a", "b"])
+    with pytest.raises(InputError, match=r"unclear\.csv: more than one path ends with img/007\.png"):
+        attached(Given(unclear), small)
+
+
 def test_of_posteriors_the_greatest_counts(small, prepared, tmp_path) -> None:
     file = written(
         tmp_path / "a.csv",
@@ -113,7 +127,7 @@ COLUMNS: dict[str, Any] = {"row": [7, 3], "attribute": ["a", "b"]}
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"file": ["x"], "attribute": ["a"]}, r"has no column row or path: name each row"),
+        ({"file": ["x"], "attribute": ["a"]}, r"has no column row, line or path: name each row"),
         (
             {"row": [7, 3], "atribute": ["a", "b"]},
             r"no column 'attribute' \(did you mean atribute\?\), and no columns p_",

@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from PIL import Image
 
 from logit_correction import load
+from logit_correction.attributes.ordinary import PredictionsFile
+from logit_correction.types import TrainingRows
 
 QUICK = ("--epochs", "8", "--batch_size", "16", "--threads", "1")
 
@@ -75,6 +78,10 @@ def test_a_folder_of_images(command: Any, photos: Path, tmp_path: Path) -> None:
         len(answers) == 90
         and np.mean([Path(p).parent.name == y for p, y in zip(answers["path"], answers["label"], strict=True)]) > 0.9
     )
+    table = load(run).source.build()
+    rows = TrainingRows(table.label, names=table.row_names, numbers=torch.arange(90))
+    place, found = PredictionsFile(tmp_path / "answers.csv", ("across", "down")).of(rows)  # as `audit` reads it
+    assert place.tolist() == list(range(90)) and bool((found.argmax(1) == table.label).float().mean() > 0.9)
     judged = command("evaluate", run)
     assert judged.status == 0 and "unknown" in judged.out and "worst-class" in judged.out and "nan" not in judged.out
     assert load(run).predict([photos / "across" / "00.png"]).tolist() == ["across"]
@@ -92,8 +99,8 @@ def test_a_csv_of_texts(command: Any, reviews: Path, tmp_path: Path) -> None:
     new = tmp_path / "new.csv"
     new.write_text("id,review\n7,a lovely neighbour\n8,the parcel came broken\n", encoding="utf-8-sig")
     shown = pd.read_csv(io.StringIO(command("predict", run, new).out))
-    assert shown.columns.tolist() == ["row", "label", "probability_complaint", "probability_praise"]
-    assert shown["row"].tolist() == [2, 3] and shown["label"].tolist() == ["praise", "complaint"]
+    assert shown.columns.tolist() == ["line", "label", "probability_complaint", "probability_praise"]
+    assert shown["line"].tolist() == [2, 3] and shown["label"].tolist() == ["praise", "complaint"]
     model = load(run)
     assert model.predict(["a lovely neighbour", "broken"]).tolist() == ["praise", "complaint"]
     assert model.predict(pd.DataFrame({"review": ["broken"]})).tolist() == ["complaint"]
@@ -105,7 +112,14 @@ def test_a_csv_of_texts(command: Any, reviews: Path, tmp_path: Path) -> None:
     assert "row 3: the text (column 'review') is empty" in command("predict", run, tmp_path / "new.txt").error()
     (tmp_path / "some.png").write_bytes(b"")
     several = pd.read_csv(io.StringIO(command("predict", run, new, new).out))
-    assert several["row"].tolist() == [f"{new}:{row}" for row in (2, 3, 2, 3)]
+    assert several["line"].tolist() == [f"{new}:{row}" for row in (2, 3, 2, 3)]
+    command("predict", run, reviews, "--out", tmp_path / "answers.csv")
+    texts = pd.read_csv(reviews)["review"].tolist()
+    place, found = PredictionsFile(tmp_path / "answers.csv", ("complaint", "praise")).of(  # as `audit` reads it
+        TrainingRows(torch.zeros(len(texts), dtype=torch.long))
+    )
+    assert place.tolist() == list(range(len(texts)))
+    np.testing.assert_allclose(found.numpy(), model.predict_proba(texts), atol=1e-5)
     assert "takes texts, not image files" in command("predict", run, tmp_path / "some.png").error()
 
 

@@ -136,7 +136,7 @@ def test_predict_reads_new_comments(root: Path, tmp_path: Path, command: Any) ->
     outcome = command("predict", run, tmp_path / "new.csv")
     assert outcome.status == 0, outcome.err
     lines = outcome.out.splitlines()
-    assert lines[0] == "row,label,probability_non-toxic,probability_toxic"
+    assert lines[0] == "line,label,probability_non-toxic,probability_toxic"
     assert [line.split(",")[0] for line in lines[1:]] == ["2", "3", "4"]
     (tmp_path / "other.csv").write_text("comment\nthanks\n")
     assert "no column 'comment_text'" in command("predict", run, tmp_path / "other.csv").error()

@@ -76,7 +76,7 @@ def test_rows_of_a_csv_and_json_lines_are_answered_as_those_of_a_file(
     semicolons = frame.to_csv(index=False, sep=";", lineterminator="\r\n").encode("utf-8-sig")
     assert piped(semicolons, run, "-").out == of_file
     of_lines = answers(piped(frame.to_json(orient="records", lines=True).encode() + b"\n\n", run, "-"))
-    assert of_lines["row"].tolist() == list(range(1, 1201))
+    assert of_lines["line"].tolist() == list(range(1, 1201))
     np.testing.assert_allclose(of_lines.iloc[:, 2:], pd.read_csv(io.StringIO(of_file)).iloc[:, 2:], atol=1e-5)
     assert piped(b"", run, "-").out == ""
 
@@ -155,7 +155,7 @@ def test_an_answer_comes_before_the_next_row(run: TrainedRun, python: list[str])
     with subprocess.Popen([*python, "predict", str(run), "-"], **pipe) as program:  # type: ignore[call-overload]
         program.stdin.write("form,age\nold,31.5\n")
         program.stdin.flush()
-        assert program.stdout.readline().startswith("row,label,")
+        assert program.stdout.readline().startswith("line,label,")
         assert program.stdout.readline().startswith("2,")
         program.stdin.write("new,40\n")
         program.stdin.flush()

@@ -53,7 +53,7 @@ def test_texts(file: Path) -> None:
     new = source(file, text="text")
     assert torch.equal(new.read_values(["text number 3 of joy"]).fetch(rows[:1]), table.inputs.fetch(rows[3:4]))
     kind, names, store = new.read_table(file)
-    assert (kind, names[:2]) == ("row", ["2", "3"]) and torch.equal(store.fetch(rows), table.inputs.fetch(rows))
+    assert (kind, names[:2]) == ("line", ["2", "3"]) and torch.equal(store.fetch(rows), table.inputs.fetch(rows))
 
 
 @pytest.mark.parametrize("kind", ["semicolon.csv", "tab.tsv", "quoted.csv", "file.parquet"])

@@ -28,8 +28,9 @@ class Given(AttributeEstimator):
     """Attributes from a file, or from a feature column of the data; rows without one stay unknown.
 
     The file, CSV or Parquet, has one row for each row of the data that it tells of, in any order. A column ``row``
-    holds the row's number in the whole data set (from 0, as predictions and reports have it), or a column ``path`` its
-    name. The attribute's name stands in a column ``attribute``, or its posterior in columns ``p_NAME``, one for each
+    holds the row's number in the whole data set (from 0, as the audit has it), a column ``line`` its number in a CSV as
+    a spreadsheet has it (from 2, as ``predict`` writes it), or a column ``path`` its name, with folders before it or
+    not. The attribute's name stands in a column ``attribute``, or its posterior in columns ``p_NAME``, one for each
     value; of those the greatest counts. An empty cell is unknown, and an unknown row is not corrected.
 
     A label's majority is its commonest value.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from logit_correction.data import published
 from logit_correction.data.problems import Problems
-from logit_correction.data.row_names import row_names
+from logit_correction.data.row_names import numbered, row_names
 from logit_correction.data.scoring import Scoring
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
@@ -113,8 +113,7 @@ class CivilComments(DataSource):
         """
         frame = read_frame(file)
         check_columns(frame, str(file), [_TEXT])
-        names = [str(number) for number in frame.index]
-        return "row", names, self.read_values(frame[_TEXT].fillna("").astype(str).tolist())
+        return *numbered(file, frame.index), self.read_values(frame[_TEXT].fillna("").astype(str).tolist())
 
     def read_values(self, values: Any) -> InputStore:
         """Take a list of comments, or a data frame with the column ``comment_text``.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+from logit_correction.data.tabular_io import PARQUET
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +36,21 @@ class LazyNames(Sequence[str]):
     def __getitem__(self, row: slice) -> LazyNames: ...
     def __getitem__(self, row: int | slice) -> str | LazyNames:
         return LazyNames(self.name, self.rows[row]) if isinstance(row, slice) else self.name(int(self.rows[row]))
+
+
+#: What a spreadsheet calls the first row behind the header.
+FIRST_LINE = 2
+
+
+def numbered(file: Path, numbers: Iterable[int]) -> tuple[str, list[str]]:
+    """Return the column that says which row of a file it is, and what stands in it; ``RowFile`` reads it.
+
+    A CSV has lines, as a spreadsheet numbers them, the header being line 1; rows of other files count from 0.
+
+    >>> numbered(Path("a.csv"), range(2, 4)), numbered(Path("a.parquet"), range(2))
+    (('line', ['2', '3']), ('row', ['0', '1']))
+    """
+    return "row" if file.suffix.lower() in PARQUET else "line", [str(number) for number in numbers]
 
 
 def row_names(numbers: range | pd.Index) -> LazyNames:

@@ -217,7 +217,7 @@ class DataSource(ABC):
         """Read new rows from a CSV or Parquet file.
 
         Returns:
-            What names a row (``row`` or ``path``), the name of each row, and the inputs.
+            What names a row (``line``, ``row`` or ``path``), the name of each row, and the inputs.
 
         Raises:
             InputError: If the source cannot read such files or the file does not fit.

@@ -15,7 +15,7 @@ from logit_correction.data.columns import unnamed_row_numbers
 from logit_correction.data.image_io import Fit
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.records import build_table, records_of_frame
-from logit_correction.data.row_names import row_names
+from logit_correction.data.row_names import numbered, row_names
 from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
@@ -159,7 +159,7 @@ class Table(DataSource):
         """Read new rows from a CSV or Parquet file with the columns of training; it needs no labels.
 
         Returns:
-            What names a row (``row`` or ``path``), the name of each row, and the inputs.
+            What names a row (``line``, ``row`` or ``path``), the name of each row, and the inputs.
 
         Raises:
             InputError: If a column is missing or rows are bad; names the first ten.
@@ -168,7 +168,7 @@ class Table(DataSource):
         store = self._new(frame, file)
         if isinstance(self.inputs, ImageFiles):
             return "path", list(self.inputs.format_rows(frame, [])), store
-        return "row", [str(number) for number in frame.index], store
+        return *numbered(file, frame.index), store
 
     def read_values(self, values: Any) -> InputStore:
         """Take new rows from Python: a data frame or a mapping of columns, or a list of texts.

@@ -23,7 +23,7 @@ class Chunk:
     """Some new rows.
 
     Attributes:
-        header: What names a row: ``path`` or ``row``.
+        header: What names a row: ``path``, ``line`` or ``row``.
         names: n names.
         store: The rows as the source reads them.
         looks: Returns in what other forms views may look at them; see ``DataSource.looks``.
@@ -48,7 +48,7 @@ def chunks_of_files(run: TrainedRun, inputs: Sequence[Path]) -> Iterator[Chunk]:
             continue
         for file in group:
             header, names, store = run.source.read_table(file)
-            if len(inputs) > 1 and header == "row":
+            if len(inputs) > 1 and header != "path":
                 names = [f"{file}:{name}" for name in names]
             yield Chunk(header, names, store, partial(_looks_of, run, file))
 

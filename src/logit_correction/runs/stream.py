@@ -96,7 +96,7 @@ def _chunk(run: TrainedRun, records: Sequence[Record], images: bool) -> Chunk:
         store = store_of(rows, run.source, run.inputs_info)
     else:
         store = run.source.read_values(rows)
-    return Chunk("row", [str(record.number) for record in records], store, lambda: run.source.looks(rows))
+    return Chunk("line", [str(record.number) for record in records], store, lambda: run.source.looks(rows))
 
 
 def _rows(values: Sequence[Any]) -> Any:
