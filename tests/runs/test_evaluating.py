@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from logit_correction import ComponentConfig, RunConfig, TrainingConfig, load, train
+from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, audit, load, train
 from logit_correction.evaluation import Predictions
 from logit_correction.runs.trained import TrainedRun
 
@@ -82,6 +82,26 @@ def test_splits_and_new_rows_are_judged_by_the_same_estimator(run: TrainedRun, t
     named = run.evaluate(tmp_path / "new.csv", attribute="form")
     assert {group["attribute"] for group in named["groups"]} == {"old", "new"}
     assert named["estimated"] == of_file["estimated"]
+
+
+def test_data_that_have_changed_are_not_taken_for_those_of_training(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    people(200, 0).to_csv(file, index=False)
+    data = ComponentConfig("Table", {"file": str(file), "label": "answer", "features": "*"})
+    run = fitted(tmp_path / "run", data, "", method="ERM")
+    figures = run.evaluate("valid")
+    people(210, 0).to_csv(file, index=False)
+    with pytest.raises(InputError, match=r"are not those that .*run was trained on.*`evaluate --on FILE`"):
+        run.evaluate("valid")
+    with pytest.raises(InputError, match=r"are not those that .*run was trained on.*`--predictions`"):
+        audit(data, tmp_path / "audit", run=run, epochs=1, threads=1)
+    assert not (tmp_path / "audit").exists()
+    report = json.loads((run / "report.json").read_text())
+    del report["data"]["fingerprint"]  # as older versions wrote it
+    (run / "report.json").write_text(json.dumps(report))
+    assert load(run.path).evaluate("valid")["average"] is not None
+    people(200, 0).to_csv(file, index=False)
+    assert run.evaluate("valid") == figures
 
 
 def test_a_run_that_estimates_nothing_has_no_estimated_groups(run: TrainedRun, tmp_path: Path) -> None:

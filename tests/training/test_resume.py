@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -99,6 +100,23 @@ def test_whatever_the_loop_is_asked_to_do(config: dict[str, Any], make_table, tr
         resumed = trainer.fit(table, "LC", **config)
         resumed.run(resume=True)
         assert_ended_alike(whole, resumed)
+
+
+def test_a_run_does_not_go_on_with_other_data(make_table, trainer) -> None:
+    table = make_table()
+    trainer.run_until(trainer.fit(table), 2)
+    other = replace(table, label=(table.label + 1) % len(table.label_names))
+    fewer = replace(table, split={**table.split, "test": table.split["test"][1:]})
+    for changed in (other, fewer):
+        fit = trainer.fit(changed)
+        with pytest.raises(InputError, match=r"the data are not those that the run in .*run was started with"):
+            fit.run(resume=True)
+        assert fit.progress.total_steps == 0
+    path = trainer.folder / "run" / "resume.pt"
+    kept = checkpoint.read(path)
+    kept.pop("data")  # as older versions wrote it
+    checkpoint.write(path, kept)
+    trainer.fit(other).run(resume=True)
 
 
 def test_a_run_can_be_interrupted_again_and_again(make_table, trainer, assert_ended_alike) -> None:

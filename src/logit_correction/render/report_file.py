@@ -88,6 +88,7 @@ REPORT: dict[str, Any] = {
         "correlation": Maybe([["count"]]),
         "input_shape": Maybe(["count"]),
         "tokens": Maybe("truth"),
+        "fingerprint": _TEXT,
     },
     "test": _TEST,
     "method_options": _OPTIONS,

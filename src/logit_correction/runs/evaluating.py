@@ -52,10 +52,15 @@ def predictions_of_split(run: TrainedRun, split: str) -> Predictions:
 
 
 def _predicted(run: TrainedRun, split: str) -> tuple[DataTable, str, Tensor, EstimatedAttributes | None]:
-    """Return the data of a run, the split, its logits (n, L), and what is estimated of its rows."""
+    """Return the data of a run, the split, its logits (n, L), and what is estimated of its rows.
+
+    Raises:
+        InputError: If there is no such split, or the data cannot be read or are other ones.
+    """
     if split not in SPLITS:
         raise InputError(f"{split!r} is no split: give test, valid or train, or new rows with their labels")
     table = run.source.build().check()
+    summary.check_same_data(run.report, table, run.path, "judge other rows by `evaluate --on FILE`")
     if run.config.encoder is not None:
         with run.names():
             table = encode_table(table, run.config, expected=run.report["encoder"])

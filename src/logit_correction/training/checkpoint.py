@@ -119,13 +119,22 @@ def read(path: Path) -> dict[str, Any]:
     return content
 
 
-def load(path: Path) -> tuple[Progress, dict[str, Any]]:
+def load(path: Path, data: str | None = None) -> tuple[Progress, dict[str, Any]]:
     """Read a checkpoint to resume from: the progress, and the other parts.
 
+    Args:
+        path: The file.
+        data: Fingerprint of the data to go on with; of older versions a checkpoint has none, and goes on with any.
+
     Raises:
-        InputError: The file is missing or damaged, or of another version.
+        InputError: The file is missing or damaged, of another version, or of other data.
     """
     content = read(path)
+    if data is not None and content.get("data", data) != data:
+        raise InputError(
+            f"the data are not those that the run in {path.parent} was started with: there are other rows, labels or "
+            "splits; put the former data back, or train into a new folder"
+        )
     try:
         return progress_of(content.pop("progress")), content
     except (KeyError, TypeError, AttributeError) as error:

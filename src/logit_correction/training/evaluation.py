@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from logit_correction.config import TrainingConfig
+from logit_correction.data.fingerprint import fingerprint
 from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.table import DataTable
 from logit_correction.evaluation.estimated import EstimatedAttributes
@@ -55,6 +57,11 @@ class Evaluation:
         self.scored, self.valid_groups = scored(self.rules), validation_groups(self.table, self.rules)
         self.valid = self.loader("valid")
         self._valid_estimate: tuple[EstimatedAttributes | None] | None = None  # None: nobody has asked yet
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Which data these are; see ``data.fingerprint``."""
+        return fingerprint(self.table)
 
     def loader(self, split: str, **options: Any) -> BatchLoader:
         """Return a loader of all rows of ``split`` in order, for evaluation: without attributes."""

@@ -67,13 +67,13 @@ class Fit(Evaluation):
             resume: Go on from the checkpoint.
 
         Raises:
-            InputError: The checkpoint cannot be gone on from.
+            InputError: The checkpoint cannot be gone on from, or is of other data.
             Interrupted: Somebody asked to stop; a checkpoint was written.
             TrainingError: The loss was not finite; the last checkpoint stays.
         """
         optimizer_state = None
         if resume and self.checkpoint_path is not None:
-            self.progress, parts = checkpoint.load(self.checkpoint_path)
+            self.progress, parts = checkpoint.load(self.checkpoint_path, self.fingerprint)
             checkpoint.load_state(self.checkpoint_path, self.algorithm, parts["algorithm"])
             self.algorithm.stage = self.progress.stage
             self.record.load(parts["record"])
@@ -238,6 +238,7 @@ class Fit(Evaluation):
         if self.checkpoint_path is not None and (first or is_sharded(self.algorithm)):
             content = checkpoint.content(
                 self.progress,
+                data=self.fingerprint,
                 algorithm=self.algorithm.state_dict(),
                 optimizer=optimizer.state_dict(),
                 record=self.record.state(),
