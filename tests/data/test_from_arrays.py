@@ -75,6 +75,19 @@ def test_images_with_channels_last_are_the_same_data() -> None:
         from_arrays(images, label, channels="last")
 
 
+def test_images_are_bytes_or_lie_between_0_and_1() -> None:
+    images = np.random.default_rng(0).integers(0, 255, (24, 3, 6, 4))
+    label = np.arange(24) % 2
+    with pytest.raises(InputError, match="images are of type int64, but must be unsigned bytes or floats"):
+        from_arrays(images, label)
+    broken = images.astype(np.float32)
+    broken[0, 0, 0, 0] = np.nan
+    for scaled in (images.astype(np.float32), broken):
+        with pytest.raises(InputError, match=r"images lie between 0 and 254, but must be"):
+            from_arrays(scaled, label)
+    assert from_arrays(images / 255, label) == from_arrays((images / 255).astype(np.float32), label)
+
+
 def test_images(tmp_path: Path) -> None:
     images = np.zeros((24, 3, 6, 4), np.uint8)
     images[1::2] = 200

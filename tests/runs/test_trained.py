@@ -106,6 +106,9 @@ def test_values_that_are_no_images_are_refused(model: TrainedRun, images: np.nda
         model.predict_proba(torch.from_numpy(broken))
     with pytest.raises(InputError, match="unsigned bytes or floats"):
         model.predict_proba(images.astype(np.int64))  # 0..255 or 0..1? nobody can tell
+    for scaled in (images.astype(np.float32), torch.from_numpy(images).half(), images / 255 - 0.5):
+        with pytest.raises(InputError, match=r"images lie between .* unsigned bytes or floats in \[0, 1\]: scale them"):
+            model.predict_proba(scaled)
     with pytest.raises(InputError, match="give a list"):
         model.predict("picture.png")
 

@@ -1,4 +1,4 @@
-"""Images whose channels come first, whatever the order that a person keeps them in."""
+"""Images as people hold them in Python: the order of their channels, and the values of their pixels."""
 
 from __future__ import annotations
 
@@ -50,3 +50,29 @@ def channels_first(images: NDArray[Any], channels: Channels | None = None) -> ND
             f"channels), with 1 or 3 channels{wanted}"
         )
     return images if found == "first" else np.moveaxis(images, 3, 1)
+
+
+def checked_values(images: NDArray[Any]) -> NDArray[Any]:
+    """Return images as unsigned bytes or float32 in [0, 1]; NaN and infinity stay, for those who tell of rows.
+
+    Raises:
+        InputError: If they are of another type, or finite values lie outside.
+
+    >>> checked_values(np.array([0, 255]))
+    Traceback (most recent call last):
+    ...
+    logit_correction.errors.InputError: images are of type int64, but must be unsigned bytes or floats in [0, 1]
+    """
+    wanted = "but must be unsigned bytes or floats in [0, 1]"
+    if images.dtype.kind not in "fb" and images.dtype != np.uint8:
+        raise InputError(f"images are of type {images.dtype}, {wanted}")
+    if images.dtype == np.uint8 or not images.size:
+        return images
+    images = images.astype(np.float32, copy=False)
+    ends = images.min(), images.max()
+    if not np.isfinite(ends).all():
+        finite = images[np.isfinite(images)]
+        ends = (finite.min(), finite.max()) if finite.size else (0, 0)
+    if ends[0] < 0 or ends[1] > 1:
+        raise InputError(f"images lie between {ends[0]:g} and {ends[1]:g}, {wanted}: scale them")
+    return images

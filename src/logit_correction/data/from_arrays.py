@@ -15,7 +15,7 @@ from torch import Tensor
 from logit_correction.config import ComponentConfig
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, made_once, read_arrays
-from logit_correction.data.channels import COUNTS, Channels, channels_first
+from logit_correction.data.channels import COUNTS, Channels, channels_first, checked_values
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.records import Records, build_table
 from logit_correction.data.splits import Splitting
@@ -120,7 +120,7 @@ def checked_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]
     """Return arrays that can be rows of data, as bytes, floats or texts.
 
     Raises:
-        InputError: If shapes or types do not fit.
+        InputError: If shapes, types or the values of images do not fit.
     """
     inputs, label = arrays.get("inputs"), arrays.get("label")
     if inputs is None or label is None:
@@ -135,10 +135,7 @@ def checked_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]
     for name in ("label", "attribute", "split"):
         if name in arrays and arrays[name].shape != (len(inputs),):
             raise InputError(f"{name} has shape {arrays[name].shape}, but must be ({len(inputs)},), one for each input")
-    checked = dict(arrays)
-    if inputs.dtype != np.uint8 or inputs.ndim == 2:
-        checked["inputs"] = inputs.astype(np.float32)
-    return checked
+    return {**arrays, "inputs": checked_values(inputs) if inputs.ndim == 4 else inputs.astype(np.float32)}
 
 
 def from_arrays(
@@ -165,7 +162,7 @@ def from_arrays(
         **options: Those of ``Arrays``, such as ``test_fraction``.
 
     Raises:
-        InputError: If shapes or types do not fit.
+        InputError: If shapes, types or the values of images do not fit.
 
     >>> from_arrays([[0.0, 1.0], [1.0, 0.0]], ["a"])
     Traceback (most recent call last):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
+from logit_correction.data.channels import checked_values
 from logit_correction.data.image_io import UnreadableImages
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource
@@ -74,8 +75,9 @@ def store_of(inputs: NewInputs, source: DataSource, info: DataInfo) -> InputStor
     if tuple(values.shape[1:]) != shape:
         shown = ", ".join(map(str, shape))
         raise InputError(f"inputs have shape {tuple(values.shape)}, but must be (n, {shown})")
-    if len(shape) == 3 and values.dtype != torch.uint8 and not values.is_floating_point():
-        raise InputError(f"images have type {values.dtype}, but must be unsigned bytes or floats in [0, 1]")
+    if len(shape) == 3:
+        values = values.detach().cpu()
+        values = torch.from_numpy(checked_values((values.float() if values.is_floating_point() else values).numpy()))
     if values.is_floating_point() and not bool(torch.isfinite(values).all()):
         raise InputError("the inputs hold NaN or infinity: fix or remove those rows")
     return source.as_store(values)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from logit_correction.data import features
-from logit_correction.data.channels import Channels, channels_first
+from logit_correction.data.channels import Channels, channels_first, checked_values
 from logit_correction.data.columns import Columns
 from logit_correction.data.from_arrays import columns_of
 from logit_correction.data.problems import Problems
@@ -191,22 +191,12 @@ def checked_images(X: Any, channels: Channels | None) -> NDArray[Any]:
         InputError: If they are something else.
     """
     images = np.asarray(X)
-    if images.dtype.kind not in "uifb" or (images.dtype.kind in "ui" and images.dtype != np.uint8):
-        raise InputError(f"images are of type {images.dtype}, but must be unsigned bytes or floats in [0, 1]")
     if not len(images):
         raise InputError("there are 0 images: give at least one of each label")
-    images = channels_first(images, channels)
-    if images.dtype == np.uint8:
-        return images
-    images = images.astype(np.float32)
-    if not np.isfinite(images).all():
+    images = channels_first(checked_values(images), channels)
+    if images.dtype != np.uint8 and not np.isfinite(images).all():
         row = int(np.flatnonzero(~np.isfinite(images).all(axis=(1, 2, 3)))[0])
         raise InputError(f"the image of row {row} holds NaN or infinity: fix or remove the row")
-    if images.min() < 0 or images.max() > 1:
-        low, high = images.min(), images.max()
-        raise InputError(
-            f"images lie between {low:g} and {high:g}, but must be unsigned bytes or floats in [0, 1]: scale them"
-        )
     return images
 
 
