@@ -112,5 +112,5 @@ def test_new_rows_that_do_not_fit_are_told(command: Any, finished: dict[str, Pat
     assert "a folder has no columns" in command("evaluate", run, "--on", tmp_path, "--attribute", "hint").error()
     (tmp_path / "list.csv").write_text("path,label\n7/a.png,seven\n")
     message = command("evaluate", run, "--on", tmp_path / "list.csv").error()
-    assert "row 0: the label 'seven' is none that was trained on: 0, 1" in message
+    assert "list.csv: 1 row is bad: row 2: the label 'seven' is none that was trained on; the labels of" in message
     assert "no column 'kind'" in command("evaluate", run, "--on", tmp_path / "list.csv", "--label", "kind").error()

@@ -107,6 +107,7 @@ def test_images(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("inputs", "label", "message"),
     [
+        ([[1, 2], [3]], [0, 1], "the rows are of different lengths or shapes"),
         (np.zeros((4, 3)), np.zeros(3), r"label has shape \(3,\), but must be \(4,\)"),
         (np.zeros(4), np.zeros(4), "inputs have shape"),
         (np.zeros((4, 8, 8, 4)), np.zeros(4), "with 1 or 3 channels"),

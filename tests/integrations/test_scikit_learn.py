@@ -114,6 +114,18 @@ def test_texts_alone_and_beside_other_columns() -> None:
         LogitCorrectionClassifier(text="reviev").fit(frame, y)
 
 
+def test_rows_of_another_kind_are_told() -> None:
+    frame = pd.DataFrame({"s": ["u", "v"] * 10, "b": range(20)})
+    classifier = LogitCorrectionClassifier(**QUICK).fit(frame, [0, 1] * 10)
+    for rows in (frame.to_numpy(), frame.to_numpy().tolist()):
+        with pytest.raises(InputError, match="fit was given a data frame, and these rows have no columns"):
+            classifier.predict(rows)
+    with pytest.raises(InputError, match="the rows are a mapping: give a data frame"):
+        LogitCorrectionClassifier(**QUICK).fit({"s": ["u", "v"], "b": [1, 2]}, [0, 1])
+    with pytest.raises(InputError, match="row 3 has no text"):
+        LogitCorrectionClassifier(**QUICK).fit(["a", "b", "c", None], [0, 1, 0, 1])
+
+
 def test_values_of_a_data_frame_may_be_missing(planted: tuple) -> None:
     frame, y = planted[0][["blood", "age"]].head(200), planted[1][:200]
     holes = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.2)

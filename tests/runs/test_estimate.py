@@ -139,7 +139,7 @@ def test_further_rows_that_cannot_be_told_of_are_refused(table: tuple, found: At
         found.of(frame[:5], label[:4])
     with pytest.raises(InputError, match="4 rows, but 5 labels"):
         found.of(frame[:4], label[:5])
-    with pytest.raises(InputError, match="row 0: the label 'dead' is none that was trained on: ill, well"):
+    with pytest.raises(InputError, match=r"row 0: the label 'dead' is none that was trained on; .* are ill, well"):
         found.of(frame[:1], ["dead"])
     with pytest.raises(InputError, match="blood"):
         found.of(frame[["site"]], label)

@@ -105,13 +105,13 @@ class CivilComments(DataSource):
         )
         return published.with_count_note(table, "CivilComments", SIZES)
 
-    def read_table(self, file: Path) -> tuple[str, list[str], InputStore]:
+    def read_table(self, file: Path, frame: pd.DataFrame | None = None) -> tuple[str, list[str], InputStore]:
         """Read new comments from the column ``comment_text`` of a CSV or Parquet file.
 
         Raises:
             InputError: If the file cannot be read or lacks the column.
         """
-        frame = read_frame(file)
+        frame = read_frame(file) if frame is None else frame
         check_columns(frame, str(file), [_TEXT])
         return *numbered(file, frame.index), self.read_values(frame[_TEXT].fillna("").astype(str).tolist())
 

@@ -186,7 +186,10 @@ def from_arrays(
 
 
 def _array(values: ArrayLike | Tensor) -> NDArray[Any]:
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    try:
+        return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    except ValueError as error:
+        raise InputError("the rows are of different lengths or shapes: give all rows as many numbers") from error
 
 
 def _plain(values: ArrayLike | Tensor) -> NDArray[Any]:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ from logit_correction.data.stores import ArrayStore, InputStore, as_views_see, h
 from logit_correction.data.text import WordStore
 from logit_correction.errors import InputError
 from logit_correction.types import DataInfo, ViewInputs
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: The attribute of a row where nobody has recorded it.
 UNKNOWN = -1
@@ -213,8 +216,8 @@ class DataSource(ABC):
             raise InputError(f"{type(self).__name__} cannot read new files")
         return self.as_store(read_images(paths, self.image_size, self.fit))
 
-    def read_table(self, file: Path) -> tuple[str, list[str], InputStore]:
-        """Read new rows from a CSV or Parquet file.
+    def read_table(self, file: Path, frame: pd.DataFrame | None = None) -> tuple[str, list[str], InputStore]:
+        """Read new rows from a CSV or Parquet file; ``frame`` is what stands in it, where that has been read already.
 
         Returns:
             What names a row (``line``, ``row`` or ``path``), the name of each row, and the inputs.

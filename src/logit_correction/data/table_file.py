@@ -155,8 +155,12 @@ class Table(DataSource):
         """Take over means and categories of the training rows."""
         self.inputs.prepare(preparation)
 
-    def read_table(self, file: Path) -> tuple[str, list[str], InputStore]:
+    def read_table(self, file: Path, frame: pd.DataFrame | None = None) -> tuple[str, list[str], InputStore]:
         """Read new rows from a CSV or Parquet file with the columns of training; it needs no labels.
+
+        Args:
+            file: The file.
+            frame: What stands in it, where that has been read already.
 
         Returns:
             What names a row (``line``, ``row`` or ``path``), the name of each row, and the inputs.
@@ -164,7 +168,7 @@ class Table(DataSource):
         Raises:
             InputError: If a column is missing or rows are bad; names the first ten.
         """
-        frame = read_frame(file)
+        frame = read_frame(file) if frame is None else frame
         store = self._new(frame, file)
         if isinstance(self.inputs, ImageFiles):
             return "path", list(self.inputs.format_rows(frame, [])), store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,14 +174,32 @@ def texts_of(frame: pd.DataFrame, column: str) -> list[str | None]:
 
 
 def are_texts(rows: Any) -> bool:
-    """Tell whether rows are a flat sequence of str, at least one; a single str is none.
+    """Tell whether rows are a flat sequence of str, at least one; a single str is none, nor is a mapping.
+
+    Raises:
+        InputError: If they are but for rows without a text.
 
     >>> are_texts(["a", "b"]), are_texts("ab"), are_texts([1, 2]), are_texts(np.asarray([["a"]]))
     (True, False, False, False)
+    >>> are_texts(["a", None])
+    Traceback (most recent call last):
+    ...
+    logit_correction.errors.InputError: row 1 has no text: give one, or leave the row out
     """
-    if isinstance(rows, str) or not hasattr(rows, "__len__") or not hasattr(rows, "__getitem__"):
+    if isinstance(rows, str | Mapping) or not hasattr(rows, "__len__") or not hasattr(rows, "__getitem__"):
         return False
-    return getattr(rows, "ndim", 1) == 1 and len(rows) > 0 and all(isinstance(text, str) for text in rows)
+    if getattr(rows, "ndim", 1) != 1 or not len(rows):
+        return False
+    other = next(((row, one) for row, one in enumerate(rows) if not isinstance(one, str)), None)
+    if other is not None and _is_gap(other[1]):
+        others = [one for one in rows if not _is_gap(one)]
+        if others and all(isinstance(one, str) for one in others):
+            raise InputError(f"row {other[0]} has no text: give one, or leave the row out")
+    return other is None
+
+
+def _is_gap(value: Any) -> bool:
+    return not isinstance(value, str) and as_text(value) is None
 
 
 def as_text(value: Any) -> str | None:

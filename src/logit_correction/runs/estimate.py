@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from logit_correction.methods.prior import Counted
 from logit_correction.runs.api import Part, as_mapping, config_of
 from logit_correction.runs.assemble import build_source
 from logit_correction.runs.further import FurtherRows
-from logit_correction.runs.new_rows import Names, NewInputs
+from logit_correction.runs.labelled_rows import Names
+from logit_correction.runs.new_rows import NewInputs
 from logit_correction.runs.parts import complete, with_known
 from logit_correction.runs.train import prepare
 from logit_correction.training.display import Display, choose_display
@@ -163,8 +165,8 @@ def estimate_attributes(
     estimator: Part = "Auto",
     network: Part | None = None,
     biased_network: Part | None = None,
-    shortcut: Sequence[str] = (),
-    legitimate: Sequence[str] = (),
+    shortcut: str | Sequence[str] = (),
+    legitimate: str | Sequence[str] = (),
     progress: bool = False,
     **training: Any,
 ) -> AttributeEstimates:
@@ -204,7 +206,7 @@ def _config(
     data: Any, estimator: Part, network: Part | None, biased_network: Part | None, training: Mapping[str, Any]
 ) -> RunConfig:
     """Return the config of the training of LC whose first half is wanted."""
-    if not isinstance(data, str | Mapping | ComponentConfig):
+    if not isinstance(data, str | Path | Mapping | ComponentConfig):
         raise InputError("rows need labels: call estimate_attributes(rows, label), or name a data source")
     method = {"name": "LC", "attributes": as_mapping("estimator", estimator)}
     parts = {"data": data, "method": method, "network": network, "biased_network": biased_network}

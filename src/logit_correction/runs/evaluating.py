@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from logit_correction.data.row_names import row_names
 from logit_correction.data.table import DataTable
 from logit_correction.data.tabular_io import read_frame
 from logit_correction.errors import InputError
@@ -20,8 +21,9 @@ from logit_correction.evaluation.predictions import Predictions
 from logit_correction.runs import summary
 from logit_correction.runs.encode import encode_table
 from logit_correction.runs.folder import PREDICTIONS
+from logit_correction.runs.labelled_rows import Names, labelled
 from logit_correction.runs.new_files import labelled_images
-from logit_correction.runs.new_rows import Names, NewInputs, Part, labelled
+from logit_correction.runs.new_rows import NewInputs, Part
 from logit_correction.training.estimates import estimate_rows, estimate_split
 from logit_correction.training.evaluation import evaluation_loader
 
@@ -85,11 +87,12 @@ def evaluate_new(
         rows, parts = labelled(data, label, attribute, run.report), run.parts(data)
     elif run.source.reads_tables and not data.is_dir():
         frame = read_frame(data)
-        rows = labelled(frame, label, attribute, run.report)
-        parts = iter([(run.source.read_table(data)[2], run.source.looks(frame, data.parent))])
+        rows = labelled(frame, label, attribute, run.report, str(data), row_names(data, len(frame)))
+        parts = iter([(run.source.read_table(data, frame)[2], run.source.looks(frame, data.parent))])
     else:
         listed, files, label = labelled_images(data, label, attribute)
-        rows, parts = labelled(listed, label, attribute, run.report), run.parts(files)
+        names = list(map(str, files)) if listed is None else row_names(data, len(files))
+        rows, parts = labelled(listed, label, attribute, run.report, str(data), names), run.parts(files)
     return rows.evaluate(*_seen(run, parts, torch.from_numpy(rows.label)))
 
 

@@ -22,7 +22,8 @@ from logit_correction.render.report_file import check_report
 from logit_correction.runs import summary
 from logit_correction.runs.assemble import build_algorithm
 from logit_correction.runs.encode import Encoder
-from logit_correction.runs.new_rows import Names, NewInputs
+from logit_correction.runs.labelled_rows import Names
+from logit_correction.runs.new_rows import NewInputs
 from logit_correction.runs.parts import complete_parts
 from logit_correction.runs.trained import TrainedRun
 

@@ -12,7 +12,8 @@ from logit_correction.data.stores import as_views_see
 from logit_correction.data.table import DataSource
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
-from logit_correction.runs.new_rows import Names, NewInputs, labelled, parts_of
+from logit_correction.runs.labelled_rows import Names, labelled
+from logit_correction.runs.new_rows import NewInputs, parts_of
 from logit_correction.training.estimates import estimate_rows
 from logit_correction.types import DataInfo
 

@@ -11,7 +11,7 @@ from logit_correction.data.problems import Problems
 from logit_correction.data.row_names import row_names
 from logit_correction.data.tabular_io import file_column, files_within, is_table, read_frame, texts_of
 from logit_correction.errors import InputError
-from logit_correction.runs.new_rows import Names
+from logit_correction.runs.labelled_rows import Names
 
 if TYPE_CHECKING:
     import pandas as pd

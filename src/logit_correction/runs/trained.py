@@ -28,7 +28,8 @@ from logit_correction.runs.assemble import build_algorithm, build_source
 from logit_correction.runs.encode import Encoder, batches_of, before_encoder
 from logit_correction.runs.evaluating import evaluate_new, evaluate_split, predictions_of_split
 from logit_correction.runs.fairness import Metrics, metric_frame
-from logit_correction.runs.new_rows import Names, NewInputs, Part, parts_of
+from logit_correction.runs.labelled_rows import Names
+from logit_correction.runs.new_rows import NewInputs, Part, parts_of
 from logit_correction.runs.parts import complete_parts
 from logit_correction.training import checkpoint
 from logit_correction.types import DataInfo
@@ -138,7 +139,8 @@ class TrainedRun(os.PathLike[str]):
         Args:
             inputs: What the data source takes. Names of image files; an array (n, *input_shape), for images
                 unsigned bytes or floats in [0, 1]; for a ``Table`` also a data frame or a mapping with the columns of
-                training, or, of texts, a list of texts.
+                training, or, of texts, a list of texts. Rows may also come one by one in a list: arrays or lists of
+                numbers, or mappings with the columns of training.
 
         Returns:
             (n, L) float32.

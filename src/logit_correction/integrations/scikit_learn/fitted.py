@@ -122,6 +122,8 @@ class Fitted(ClassifierMixin, BaseEstimator):
         kind = kind_of(X, form.reading)
         if kind != form.kind and {kind, form.kind} != {"numbers", "columns"}:
             raise InputError(f"fit was given {form.kind}, and these rows are {kind}: give the same kind of rows")
+        if form.kind == "columns" and not hasattr(X, "columns"):
+            raise InputError("fit was given a data frame, and these rows have no columns: give a data frame with them")
         return form, checked_rows(self, X, form.kind, form.reading, reset=False)
 
     def _read(self, X: Any) -> Rows:

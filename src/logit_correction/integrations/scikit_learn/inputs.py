@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -167,8 +167,11 @@ def kind_of(X: Any, reading: Reading) -> Kind:
     """Return what rows are.
 
     Raises:
-        InputError: If there is no such column of texts, or texts are to be read in rows without columns.
+        InputError: If there is no such column of texts, texts are to be read in rows without columns, or rows are a
+            mapping.
     """
+    if isinstance(X, Mapping):
+        raise InputError("the rows are a mapping: give a data frame, such as pandas.DataFrame(rows)")
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         if reading.text is not None and reading.text not in X.columns:
             hint = did_you_mean(reading.text, map(str, X.columns))
