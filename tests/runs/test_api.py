@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from PIL import Image
 
 import logit_correction
 from logit_correction import (
@@ -19,6 +20,7 @@ from logit_correction import (
     RunConfig,
     TrainedRun,
     TrainingConfig,
+    audit,
     from_arrays,
     from_table,
     runs_table,
@@ -65,6 +67,35 @@ def test_what_a_person_knows_reaches_the_search() -> None:
     assert run.report["evidence"]["view"] == "column:form_version"
     with pytest.raises(InputError, match="methods that look for a shortcut"):
         train(data, method="ERM", shortcut=["column:form_version"], **SHORT)
+
+
+def test_a_place_is_the_source_that_reads_it(frame: pd.DataFrame, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    frame.to_csv("t.csv", index=False)
+    data = {"name": "t.csv", "label": "kind", "features": "size"}
+    run = train(data, method="ERM", **{**SHORT, "epochs": np.int64(1)})
+    assert run.config.data.name == "Table" and run.config.data.options["file"] == "t.csv"
+    named = train({**data, "name": "Table", "file": Path("t.csv")}, method="ERM", **SHORT)
+    assert named.config.data.options == run.config.data.options
+    for place in ("t.csv", Path("t.csv")):
+        with pytest.raises(InputError, match=r"--data\.label is missing.*t\.csv has the columns size, kind, place"):
+            train(place)
+    with pytest.raises(InputError, match=r"--data gone\.csv does not exist"):
+        audit("gone.csv")
+    Path("digits").mkdir()
+    with pytest.raises(InputError, match=r"give \./digits or Digits"):
+        train("digits", **SHORT)
+    with pytest.raises(InputError, match="digits must hold a folder of images"):
+        train("./digits", **SHORT)
+
+
+def test_one_view_may_be_named_alone() -> None:
+    with pytest.raises(InputError, match="view 'colur' is unknown"):
+        train(DIGITS, shortcut="colur", **SHORT)
+    with pytest.raises(InputError, match="view 'colur' is unknown"):
+        audit(DIGITS, legitimate="colur", **SHORT)
+    with pytest.raises(InputError, match="view 'colur' is unknown"):
+        audit(DIGITS, shortcut="colur", **SHORT)
 
 
 def test_without_a_folder_the_run_lives_as_long_as_its_object() -> None:
@@ -158,8 +189,10 @@ def test_new_rows_of_arrays_with_the_attributes_of_training_have_minority_and_ma
 
 def test_labels_that_do_not_fit_are_told(digits: TrainedRun, frame: pd.DataFrame) -> None:
     images = np.zeros((2, 3, 8, 8), np.uint8)
-    with pytest.raises(InputError, match="row 1: the label 'x' is none that was trained on"):
-        digits.evaluate(images, ["0", "x"])
+    with pytest.raises(InputError, match="row 0: has no label; row 1: the label 'x' is none that was trained on; "):
+        digits.evaluate(images, ["", "x"])
+    with pytest.raises(InputError, match=r"no column 'knd' \(did you mean kind\?\): they have size, kind, place; give"):
+        digits.evaluate(frame, "knd")
     with pytest.raises(InputError, match="only by their labels"):
         digits.evaluate(images)
     with pytest.raises(InputError, match="2 rows, but 3 labels"):
@@ -171,6 +204,35 @@ def test_labels_that_do_not_fit_are_told(digits: TrainedRun, frame: pd.DataFrame
     run = train(from_table(frame, label="kind", features=["size"]), method="ERM", **SHORT)
     with pytest.raises(InputError, match="no column 'Kind'"):
         run.evaluate(frame, "Kind")
+
+
+def test_rows_may_come_one_by_one(digits: TrainedRun, frame: pd.DataFrame) -> None:
+    images = np.random.default_rng(0).integers(0, 255, (3, 8, 8, 3)).astype(np.uint8)
+    expected = digits.predict_proba(images)
+    for rows in (list(images), [Image.fromarray(image) for image in images]):
+        np.testing.assert_allclose(digits.predict_proba(rows), expected)
+    with pytest.raises(InputError, match=r"inputs have shape \(1, 2\), but must be \(n, 3, 8, 8\)"):
+        digits.predict([[1.0, 2.0]])
+    data = from_table(frame, label="kind", features=["size", "place"])
+    run = train(data, method="ERM", epochs=1, threads=1)
+    rows = frame[["size", "place"]].iloc[:3]
+    np.testing.assert_allclose(run.predict_proba(rows.to_dict("records")), run.predict_proba(rows))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([], "there are no rows"),
+        ([[1.0, 2.0], [3.0]], "a list of list, and cannot be read as rows"),
+        (["a.png", 3], "a list of int, str, and cannot be read as rows"),
+        ({"x": 1.0, "name": "a"}, "the inputs are one row"),
+        (pd.Series({"x": 1.0, "name": "a"}), "a list of float, str, and cannot be read as rows"),
+        (7, "the inputs are of type int: give a list of rows"),
+    ],
+)
+def test_what_is_no_list_of_rows_is_told(inputs: Any, message: str, digits: TrainedRun) -> None:
+    with pytest.raises(InputError, match=message):
+        digits.predict(inputs)
 
 
 def test_arrays_make_a_run(tmp_path: Path) -> None:

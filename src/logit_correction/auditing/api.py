@@ -24,18 +24,19 @@ from logit_correction.runs import folder as files
 from logit_correction.runs import lock, summary
 from logit_correction.runs.api import Part, config_of
 from logit_correction.training.display import Display, choose_display
+from logit_correction.views.choose import names_of
 
 
 def audit(
-    data: RunConfig | Part,
+    data: RunConfig | Part | Path,
     out: Path | str | None = None,
     *,
     network: Part | None = None,
     encoder: Part | None = None,
     run: Path | str | None = None,
     predictions: Path | str | None = None,
-    shortcut: Sequence[str] = (),
-    legitimate: Sequence[str] = (),
+    shortcut: str | Sequence[str] = (),
+    legitimate: str | Sequence[str] = (),
     try_fix: bool = True,
     label_budget: int | None = None,
     progress: bool = False,
@@ -76,7 +77,7 @@ def audit(
             raise InputError("a whole RunConfig has its options: write them into it rather than beside")
     else:
         config = config_of({"data": data, "method": "LC", **parts}, None, training)
-    options = {"run": run, "predictions": predictions, "legitimate": list(legitimate) or None}
+    options = {"run": run, "predictions": predictions, "legitimate": names_of(legitimate) or None}
     estimator = {"name": "Auto", **{k: str(v) if k in ("run", "predictions") else v for k, v in options.items() if v}}
     config = replace(config, method=ComponentConfig("LC", {"attributes": estimator}))
     folder, tie = files.given_or_temporary(out, "audit")
@@ -87,7 +88,7 @@ def audit(
     def new_display() -> Display:
         return choose_display(quiet=not progress)
 
-    prepared = prepared_search(config, shortcut, new_display())
+    prepared = prepared_search(config, names_of(shortcut), new_display())
     files.make(folder)
     with lock.acquire(folder):
         _audit_into(folder, prepared, try_fix, label_budget, new_display)

@@ -6,8 +6,9 @@ from argparse import SUPPRESS
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from logit_correction.cli.words import HABITS, read_words, with_source_of_place
+from logit_correction.cli.words import HABITS, read_words
 from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig
+from logit_correction.data.places import source_of_place
 from logit_correction.errors import InputError, check_range, did_you_mean, no_effect
 from logit_correction.files import read_yaml
 from logit_correction.presets import merge, with_preset
@@ -62,7 +63,9 @@ def parse(arguments: list[str]) -> Order:
         InputError: If an option is unknown, misses or has a wrong value.
     """
     arguments = ["--help" if argument == "-h" else argument for argument in arguments]
-    words = with_source_of_place(read_words(arguments, FLAGS, (*VIEWS, "logger"), WHERE))
+    words = read_words(arguments, FLAGS, (*VIEWS, "logger"), WHERE)
+    if "data" in words:
+        words["data"] = source_of_place(words["data"])
     _refuse_unknown(words)
     own = {name: words.pop(name) for name in OWN if name in words}
     path = _config_path(own, words)

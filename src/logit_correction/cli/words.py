@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
-from logit_correction.data import SOURCES
 from logit_correction.errors import InputError
 
 #: Second names of options.
@@ -82,36 +79,6 @@ def read_words(
             raise InputError(f"--{name.removesuffix('.name')} needs a value")
         _put(found, name.split("."), None if value == "null" else value, name in repeated or name.endswith("+"))
     return found
-
-
-def with_source_of_place(words: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with a folder or a file that is named as data as the source that reads it.
-
-    Raises:
-        InputError: If what is named can only be a place, and nothing is there.
-
-    >>> with_source_of_place({"data": {"name": "..", "size": "64"}})
-    {'data': {'name': 'ImageFolder', 'root': '..', 'size': '64'}}
-    >>> with_source_of_place({"data": "Digits"})
-    {'data': 'Digits'}
-    """
-    data = words.get("data")
-    given = data if isinstance(data, dict) else {"name": data}
-    place = given.get("name")
-    known = {name.lower() for name in SOURCES}
-    if not isinstance(place, str) or place.lower() in known:
-        return words
-    if not Path(place).exists():
-        from logit_correction.data.tabular_io import is_table  # which reads torch: not for names that are known
-
-        if os.sep not in place and not is_table(Path(place)):
-            return words
-        raise InputError(
-            f"--data {place} does not exist: give a folder of images, a CSV or Parquet file, or the name of a data "
-            "source; `logit-correction list` shows them"
-        )
-    source = {"name": "ImageFolder", "root": place} if Path(place).is_dir() else {"name": "Table", "file": place}
-    return words | {"data": {**source, **{name: value for name, value in given.items() if name != "name"}}}
 
 
 def _put(options: dict[str, Any], path: list[str], value: str | None, several: bool) -> None:

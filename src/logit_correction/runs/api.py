@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig
+from logit_correction.data.places import source_of_place
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.render.tables import comparison_table, reports_of
 from logit_correction.runs.exported import ExportedRun, is_exported
@@ -24,7 +25,7 @@ Part: TypeAlias = str | Mapping[str, Any] | ComponentConfig
 
 
 def train(
-    data: RunConfig | Part,
+    data: RunConfig | Part | Path,
     out: Path | str | None = None,
     *,
     method: Part | None = None,
@@ -32,8 +33,8 @@ def train(
     biased_network: Part | None = None,
     encoder: Part | None = None,
     preset: str | None = None,
-    shortcut: Sequence[str] = (),
-    legitimate: Sequence[str] = (),
+    shortcut: str | Sequence[str] = (),
+    legitimate: str | Sequence[str] = (),
     resume: bool = False,
     progress: bool = False,
     page: bool = True,
@@ -42,8 +43,9 @@ def train(
     """Train one run, judge it, and return it.
 
     Args:
-        data: The data source: a name such as ``"Digits"``, a mapping of its name and options, or what ``from_arrays``
-            or ``from_table`` returned. Or a whole ``RunConfig``, beside which no part and no option is given.
+        data: The data source: a name such as ``"Digits"``, a folder of images or the file of a table, a mapping of such
+            a name and options, or what ``from_arrays`` or ``from_table`` returned. Or a whole ``RunConfig``, beside
+            which no part and no option is given.
         out: Folder of the run; new or empty, or with ``resume`` that of an unfinished run. None keeps the run in a
             temporary folder for as long as the returned object lives.
         method: The method, by default ``LC``, or that of the preset.
@@ -124,7 +126,7 @@ def runs_table(runs: Sequence[TrainedRun | Path | str], other_selections: bool =
     return comparison_table(reports_of(folders), other_selections)
 
 
-def config_of(parts: Mapping[str, Part | None], preset: str | None, training: Mapping[str, Any]) -> RunConfig:
+def config_of(parts: Mapping[str, Part | Path | None], preset: str | None, training: Mapping[str, Any]) -> RunConfig:
     """Return the config of parts and options that are given by name.
 
     Args:
@@ -142,6 +144,7 @@ def config_of(parts: Mapping[str, Part | None], preset: str | None, training: Ma
     flat: dict[str, Any] = {
         name: as_mapping(name, part) for name, part in parts.items() if part is not None or name == "data"
     }
+    flat["data"] = source_of_place(flat["data"])
     flat |= training
     if preset is not None:
         flat["preset"] = preset
@@ -158,8 +161,8 @@ def as_mapping(name: str, part: Any) -> dict[str, Any]:
     """
     if isinstance(part, ComponentConfig):
         return {"name": part.name, **part.options}
-    if isinstance(part, str):
-        return {"name": part}
+    if isinstance(part, str) or (isinstance(part, Path) and name == "data"):
+        return {"name": str(part)}
     if isinstance(part, Mapping):
         return dict(part)
     hint = " (from_arrays and from_table make such of your own rows)" if name == "data" else ""

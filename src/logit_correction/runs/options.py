@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import PurePath
 from typing import Any, get_args, get_type_hints
 
+import numpy as np
 import torch
 
 from logit_correction.config import TrainingConfig
@@ -71,13 +72,24 @@ def checked_options(
         if value is None and not _takes_null(cls, name):
             raise InputError(f"--{prefix}{name} has no value: give one, or leave it out")
     try:
-        parsed = parser.parse_object(dict(options))
+        parsed = parser.parse_object(_of_python(dict(options)))
     except (ArgumentError, ValueError, TypeError) as error:
         raise InputError(_message(error, prefix)) from error
     found: dict[str, Any] = deepcopy(parsed.as_dict())  # defaults that are lists are the parser's own
     for name, value in found.items():
         _check_number(f"--{prefix}{name}", value, is_seed=name.rpartition("_")[2] == "seed")
     return found
+
+
+def _of_python(value: Any) -> Any:
+    """Return options in which paths are texts and NumPy's numbers are Python's, which is what the parser takes."""
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {name: _of_python(part) for name, part in value.items()}
+    return [_of_python(part) for part in value] if type(value) is list else value
 
 
 @lru_cache(maxsize=256)

@@ -24,6 +24,7 @@ from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve_any
 from logit_correction.runs.networks import check_takes_info
 from logit_correction.runs.options import add_options, check_training, checked_options, plain
+from logit_correction.views.choose import names_of
 
 #: Constructor arguments that the run itself gives and the user does not.
 GIVEN: dict[str, set[str]] = {
@@ -217,17 +218,17 @@ def add_part(parser: Any, kind: str, choice: ComponentConfig, text: str, path: s
             add_part(parser, its_kind, component, f"The {KINDS[its_kind][0]}.", f"{path}.{argument}")
 
 
-def with_known(config: RunConfig, known: Mapping[str, Sequence[str]]) -> RunConfig:
+def with_known(config: RunConfig, known: Mapping[str, str | Sequence[str]]) -> RunConfig:
     """Return the config with the views that a person knows given to the estimator that looks for a shortcut.
 
     Args:
         config: Checked or not; the method that comes back is not, unless no view is known.
-        known: ``shortcut`` or ``legitimate`` -> views.
+        known: ``shortcut`` or ``legitimate`` -> views, or the name of one.
 
     Raises:
         InputError: If no estimator of the method looks for a shortcut.
     """
-    known, method = {name: views for name, views in known.items() if len(views)}, config.method
+    known, method = {name: names_of(views) for name, views in known.items() if len(views)}, config.method
     if not known:
         return config
     cls = find_class("method", method.name)
