@@ -87,11 +87,11 @@ def evaluate_new(
         rows, parts = labelled(data, label, attribute, run.report), run.parts(data)
     elif run.source.reads_tables and not data.is_dir():
         frame = read_frame(data)
-        rows = labelled(frame, label, attribute, run.report, str(data), row_names(data, len(frame)))
+        rows = labelled(frame, label, attribute, run.report, str(data), row_names(frame.index))
         parts = iter([(run.source.read_table(data, frame)[2], run.source.looks(frame, data.parent))])
     else:
         listed, files, label = labelled_images(data, label, attribute)
-        names = list(map(str, files)) if listed is None else row_names(data, len(files))
+        names = list(map(str, files)) if listed is None else row_names(listed.index)
         rows, parts = labelled(listed, label, attribute, run.report, str(data), names), run.parts(files)
     return rows.evaluate(*_seen(run, parts, torch.from_numpy(rows.label)))
 

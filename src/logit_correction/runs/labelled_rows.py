@@ -101,7 +101,7 @@ def labelled(
     names = [str(name) for name in report["data"]["label_names"]]
     labels = _column(data, label, "label")
     numbers = _numbers(labels, names)
-    problems = Problems(place, row_names(None, len(labels)) if rows is None else rows)
+    problems = Problems(place, row_names(range(len(labels))) if rows is None else rows)
     for row in np.flatnonzero(numbers < 0).tolist():
         problems.add(row, f"the label {labels[row]!r} is none that was trained on" if labels[row] else "has no label")
     problems.raise_if_any("error", hint=f"the labels of training are {', '.join(names)}: give one of them to each row")
