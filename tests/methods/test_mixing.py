@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.true_attributes import TrueAttributes
+from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.functional import (
@@ -20,8 +21,9 @@ from logit_correction.functional import (
     mixup_partner,
     partner_prior,
 )
+from logit_correction.group_prior import GroupPrior
 from logit_correction.methods.lc import LC
-from logit_correction.methods.mixing import GroupMixUp, IndependentMixUp
+from logit_correction.methods.mixing import GroupMixUp, IndependentMixUp, Mixable
 from logit_correction.randomness import StepRandomness
 from logit_correction.types import Batch, DataInfo, TrainingRows
 
@@ -188,13 +190,26 @@ def test_the_head_start_does_not_ramp_up_the_mixing(table, build, batches, colle
 
 
 def test_rows_of_unknown_attribute_are_mixed_and_not_corrected(table, build, batches) -> None:
-    # With a partner of unknown attribute the prior in between is taken, which is finite.
+    # With a partner of unknown attribute convex takes the prior in between, product the row's own.
     for rows in ("every-row", "minority-rows"):
         for prior in ("convex", "product"):
             mixing = {"name": "GroupMixUp", "rows": rows, "prior": prior}
             algorithm = build("LC", table, attributes="TrueAttributes", mixing=mixing)
             algorithm.attributes.row_attribute[::3] = -1
             assert bool(algorithm(next(batches(algorithm, table)), 5.0).loss.isfinite())
+
+
+@pytest.mark.parametrize("rows", ["every-row", "minority-rows"])
+@pytest.mark.parametrize("attribute", [[-1, -1, -1, -1], [-1, -1, 1, 1], [0, 0, 1, 1]])
+def test_the_product_prior_of_a_row_without_attribute_is_uniform(rows: Any, attribute: list[int]) -> None:
+    prior = GroupPrior(2, 2, averaging="fixed", floor=0.0)
+    prior.set_table(torch.tensor([[0.5, 0.1], [0.15, 0.25]]))
+    label, value = torch.tensor([0, 0, 1, 1]), torch.tensor(attribute)
+    batch = Batch(torch.randn(4, 3), label, torch.arange(4))
+    given = Mixable(batch, value, prior, Correlation.one_to_one(2), 5.0, torch.Generator().manual_seed(0))
+    _, log_prior = GroupMixUp(rows, prior="product")(nn.Linear(3, 2), given)
+    uniform = (log_prior == 0).all(1)
+    assert torch.equal(uniform, value < 0)
 
 
 @pytest.mark.parametrize("name", ["IndependentMixUp", "GroupMixUp"])

@@ -167,6 +167,8 @@ class GroupMixUp(Mixing):
         if self.prior == "convex":
             return logits, shifted(prior.log(mix(own, partner, weight)))
         minority_groups = given.correlation.minority_groups(attribute.device)
-        pair = attribute.clamp_min(0), attribute[partner].clamp_min(0)
+        other = attribute[partner]
+        pair = attribute.clamp_min(0), other.clamp_min(0)
         drawn = partner_prior_of(prior.table, minority_groups, len(label), *pair, self.rows).t()
+        drawn = drawn.where(((attribute >= 0) & (other >= 0)).unsqueeze(1), 1.0)  # what is unknown corrects nothing
         return logits, shifted(prior.log(own) + torch.log(drawn + prior.floor).clamp_min(LEAST_LOG))
