@@ -115,6 +115,36 @@ def test_boosters_take_offsets(library: str, name: str, options: dict, argument:
     assert classifier.predict_proba(planted[0]).mean(axis=0) == pytest.approx([0.5, 0.5], abs=0.05)
 
 
+class Booster(WithMargin):
+    """Predicts as XGBoost does: adds the log odds of ``base_score``, by default the share of the labels."""
+
+    def __init__(self, base_score: float | None = None) -> None:
+        self.base_score = base_score
+
+    def fit(self, X: Any, y: np.ndarray, base_margin: np.ndarray | None = None) -> Booster:
+        super().fit(np.asarray(X), y, base_margin)
+        share = float(np.mean(y)) if self.base_score is None else self.base_score
+        self.weight_[0] += np.log(share / (1 - share))
+        return self
+
+
+@pytest.mark.parametrize("base_score", [None, 0.3])
+def test_boosters_add_no_share_of_the_labels_in_pipelines_and_searches(base_score: float | None) -> None:
+    X, y, _ = rows(0.05, 0)
+    kept = (y == 0) | (np.arange(len(y)) % 4 == 0)  # few are ill
+    X, y = X[kept].reset_index(drop=True), np.where(y[kept] > 0, "ill", "well")
+    booster = Booster(base_score)
+    pipeline = make_pipeline(make_column_transformer(("passthrough", ["blood", "site"])), booster)
+    search = GridSearchCV(make_pipeline(booster), {"verbose": [False]}, cv=2)
+    alone, *others = (
+        LogitCorrectionClassifier(estimator=one, **OPTIONS).fit(X, y) for one in (booster, pipeline, search)
+    )
+    for other in others:
+        np.testing.assert_array_equal(other.predict(X), alone.predict(X))
+    inside = others[1].estimator_.best_estimator_[-1]
+    assert [one.base_score for one in (alone.estimator_, others[0].estimator_[-1], inside)] == [base_score or 0.5] * 3
+
+
 @pytest.mark.parametrize("criterion", [torch.nn.CrossEntropyLoss, torch.nn.NLLLoss, torch.nn.MultiMarginLoss])
 def test_a_net_of_skorch(criterion: type, planted: tuple) -> None:
     skorch = pytest.importorskip("skorch")

@@ -111,9 +111,9 @@ def fit_corrected(
     if way.kind == "weights":
         fitted.fit(X, label, **{way.argument: found.sample_weight()})
     elif way.kind == "offsets":
-        if "base_score" in fitted.get_params() and fitted.get_params()["base_score"] is None:
-            # Else XGBoost adds the share of the labels to its predictions, though it trained without.
-            fitted.set_params(base_score=0.5)
+        # Else XGBoost adds the share of the labels to its predictions, though it trained without; also in a pipeline.
+        unset = [name for name, value in fitted.get_params().items() if _is_base_score(name) and value is None]
+        fitted.set_params(**dict.fromkeys(unset, 0.5))
         fitted.fit(X, label, **{way.argument: _margins(found)})
     else:
         _fit_net(fitted, X, label, found)
@@ -121,6 +121,11 @@ def fit_corrected(
     verdict = "" if found.corrects else f", which change nothing: {found.verdict}"
     trained = Trained(algorithm.eval(), config, 0, found.attribute)
     return trained, fitted, f"{said} ({way.argument}){verdict}"
+
+
+def _is_base_score(name: str) -> bool:
+    """Tell the option ``base_score``, a step of a pipeline or of a search in front."""
+    return name.rsplit("__", 1)[-1] == "base_score"
 
 
 def _margins(found: AttributeEstimates) -> NDArray[np.float32]:
