@@ -108,3 +108,34 @@ def test_what_is_missing_is_named_before_anything_is_estimated(tmp_path: Path) -
             fit(Plain(), CorrectLogits(None, estimates=ESTIMATES, index=index), tmp_path, loader())
     with pytest.raises(InputError, match="no row has label 1"):
         fit(Plain(), CorrectLogits(INPUTS, 2 * LABEL), tmp_path, loader(torch.arange(40)))
+
+
+class Broken(Plain):
+    def training_step(self, batch: Any, number: int) -> Any:
+        loss = super().training_step(batch, number)
+        if len(self.seen) == 3:
+            raise RuntimeError("out of memory")
+        return loss
+
+
+def test_after_an_error_the_loss_is_the_plain_one_and_a_next_training_corrects_once(tmp_path: Path) -> None:
+    module, callback, rows = Broken(), CorrectLogits(None, estimates=ESTIMATES, index=2), loader(torch.arange(40))
+    with pytest.raises(RuntimeError, match="out of memory"):
+        fit(module, callback, tmp_path, rows)
+    logits = module.network(INPUTS).detach().requires_grad_()
+    torch.testing.assert_close(module.criterion(logits, LABEL), torch.nn.functional.cross_entropy(logits, LABEL))
+    again = Plain()
+    again.load_state_dict(module.state_dict())
+    expected = CorrectLogits(None, estimates=ESTIMATES, index=2)
+    for one, by in ((module, callback), (again, expected)):
+        fit(one, by, tmp_path, rows)
+    assert module.seen[3:] == again.seen
+
+
+def test_logits_given_by_name_are_refused(tmp_path: Path) -> None:
+    class ByName(Plain):
+        def training_step(self, batch: Any, number: int) -> Any:
+            return self.criterion(input=self.network(batch[0]), target=batch[1])
+
+    with pytest.raises(InputError, match=r"call self.criterion\(logits, label\), by position"):
+        fit(ByName(), CorrectLogits(None, estimates=ESTIMATES, index=2), tmp_path, loader(torch.arange(40)))

@@ -77,6 +77,7 @@ class CorrectLogits(Callback):
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """Estimate, unless a checkpoint brought the estimates, and correct what the criterion is given from now on."""
+        self.teardown(trainer, pl_module, "fit")  # of a training before, however it ended
         if self.log_prior is None:
             if trainer.is_global_zero:
                 self.estimates = estimate(self.data, self.label, **self.options)
@@ -93,12 +94,16 @@ class CorrectLogits(Callback):
         """Forget them."""
         self._rows = None
 
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Leave the criterion as it was; Lightning calls no ``teardown`` after an error."""
+        self.teardown(trainer, pl_module, "fit")
+
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
         """Leave the criterion as it was."""
         self.teardown(trainer, pl_module, "fit")
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Leave the criterion as it was, also after an error."""
+        """Leave the criterion as it was."""
         if self._hook is not None:
             self._hook.remove()
         self._hook = self._rows = None
@@ -129,6 +134,10 @@ class CorrectLogits(Callback):
         if self._rows is None or not torch.is_grad_enabled():
             return None
         assert self.log_prior is not None
+        if not given:
+            raise InputError(
+                f"{self.criterion} was given its logits by name: call self.{self.criterion}(logits, label), by position"
+            )
         logits, shape = given[0], (len(self._rows), self.log_prior.shape[1])
         if tuple(logits.shape) != shape:
             raise InputError(
