@@ -129,7 +129,7 @@ def test_an_unknown_attribute_has_the_same_prior_for_every_label() -> None:
     torch.testing.assert_close(found, torch.tensor([[1 / 6, 1 / 6], [0.3, 0.2], [1 / 6, 1 / 6]]))
     logits = torch.randn(1, 2)
     torch.testing.assert_close((logits + prior.log(found[:1])).softmax(1), logits.softmax(1))
-    assert "unknown" not in prior.state_dict()  # it is no state
+    assert "others" not in prior.state_dict()  # they are no state
     assert GroupPrior(2, 3).to("meta").for_attribute(torch.tensor([-1], device="meta")).shape == (1, 2)
 
 
@@ -225,9 +225,18 @@ def test_wrong_tables_are_refused(table: Tensor) -> None:
 def test_large_tables_are_looked_up_as_small_ones_are(monkeypatch: pytest.MonkeyPatch) -> None:
     prior, (_, posterior, _) = GroupPrior(6, 4), random_batch(0, 9, 6, 4)
     prior.set_table(torch.rand(6, 4, generator=torch.Generator().manual_seed(0)))
-    attribute = torch.tensor([3, -1, 0, 0, -1])
+    attribute = torch.tensor([3, -1, 0, 0, -1, 4, -2])  # the last two are out of range
     small = prior.for_attribute(attribute), prior.for_posterior(posterior.float())
+    assert bool(small[0][5:].isnan().all())
     monkeypatch.setattr(group_prior, "LARGE", 0)
-    assert torch.equal(prior.for_attribute(attribute), small[0])
+    torch.testing.assert_close(prior.for_attribute(attribute), small[0], rtol=0, atol=0, equal_nan=True)
     with torch.autocast("cpu", torch.bfloat16):  # rounds nothing
         torch.testing.assert_close(prior.for_posterior(posterior.float()), small[1])
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_posterior_of_another_shape_is_refused(estimator: Any) -> None:
+    prior = GroupPrior(2, 2, estimator=estimator)
+    for size in ((4, 3), (3, 2)):
+        with pytest.raises(ValueError, match=r"posterior needs the shape \(4, 2\)"):
+            prior.update(torch.tensor([0, 1, 0, 1]), torch.full(size, 0.3))

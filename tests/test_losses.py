@@ -122,10 +122,29 @@ def test_losses_of_rows() -> None:
     [
         (torch.ones(3), r"needs the shape \(labels, attribute values\), not \(3,\)"),
         (torch.tensor([[1.0, -1.0], [1.0, 1.0]]), "finite and 0 or more"),
-        (torch.zeros(2, 2), "finite"),
+        (torch.zeros(2, 2), "zeros alone"),
+        ((COUNTS / COUNTS.sum()).log(), "finite and 0 or more"),  # not taken upside down
         (torch.tensor([[1.0, float("nan")], [1.0, 1.0]]), "finite"),
     ],
 )
 def test_wrong_tables_are_refused(table: Tensor, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         LogitCorrectedLoss(table)
+
+
+@pytest.mark.parametrize("size", [(40, 1), (40, 3), (1, 2)])
+def test_logits_of_another_shape_are_refused_rather_than_spread(size: tuple[int, int]) -> None:
+    _, label, attribute = rows()
+    with pytest.raises(ValueError, match=r"same shape \(rows, labels\)"):
+        LogitCorrectedLoss(COUNTS)(torch.zeros(size), label, attribute)
+
+
+@pytest.mark.parametrize("wrong", [-3, -2, 3, 4, 5])
+def test_an_attribute_out_of_range_is_taken_for_no_other(wrong: int) -> None:
+    logits, label, attribute = rows()
+    attribute[7] = wrong
+    for prior in (COUNTS, GroupPrior(2, 3)):
+        loss = LogitCorrectedLoss(prior)
+        assert bool(loss(logits, label, attribute).isnan())
+        found = loss.prior.log_for_attribute(attribute)
+        assert found.isnan().all(1).nonzero().flatten().tolist() == [7]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from logit_correction.correlation import LARGE, weighted_rows
 from logit_correction.distributed import sum_over_processes
 from logit_correction.functional import cell_sums
-from logit_correction.functional.prior import shifted
+from logit_correction.functional.prior import checked_table, shifted
 
 Estimator: TypeAlias = Literal["cell", "joint", "algorithm-1"]
 Averaging: TypeAlias = Literal["moving", "batch", "dataset", "fixed"]
@@ -53,7 +53,7 @@ class GroupPrior(nn.Module):
     tensor([[0.5000, 0.1250]])
     """
 
-    unknown: Tensor
+    others: Tensor
     start: Tensor
     table: Tensor
     log_rows: Tensor
@@ -87,8 +87,10 @@ class GroupPrior(nn.Module):
         self.momentum, self.floor = momentum, floor
         shape = num_labels, num_attributes
         first = torch.as_tensor(1.0 / (num_labels * num_attributes) if start is None else start).cpu()
-        filled = torch.zeros(shape).copy_(_checked_table(first, shape))
-        self.register_buffer("unknown", torch.full((1, num_labels), 1.0 / (num_labels * num_attributes)), False)
+        filled = torch.zeros(shape).copy_(checked_table(first, shape))
+        unknown = torch.full((1, num_labels), 1.0 / (num_labels * num_attributes))
+        # What an attribute that cannot be is taken for, so that it shows although no value is read; last the unknown.
+        self.register_buffer("others", torch.cat((torch.full_like(unknown, torch.nan), unknown)), False)
         self.register_buffer("start", filled)
         self.register_buffer("table", filled.clone())
         self.register_buffer("log_rows", self._log_rows(), False)
@@ -114,11 +116,14 @@ class GroupPrior(nn.Module):
             attribute: (B,), a_x, the attribute value of the greatest posterior; found here if left out.
 
         Raises:
-            ValueError: The prior is fixed, or "cell" gets no ``label_probability`` although labels and
-                attribute values differ in number.
+            ValueError: The prior is fixed, the posterior has another shape, or "cell" gets no
+                ``label_probability`` although labels and attribute values differ in number.
         """
         if self.averaging == "fixed":
             raise ValueError("A fixed group prior is not updated; give it a table with set_table instead.")
+        if posterior.shape != (len(label), self.num_attributes):
+            size = (len(label), self.num_attributes)
+            raise ValueError(f"posterior needs the shape {size}, not {tuple(posterior.shape)}.")
         sums, counts = self._reduced_sums(label, posterior.to(self.table.dtype), label_probability, attribute)
         if self.averaging == "dataset":
             self.epoch_sums += sums
@@ -156,7 +161,7 @@ class GroupPrior(nn.Module):
         """
         if table.dim() == 0:
             raise ValueError("A group prior needs a table of labels and attribute values, not one number.")
-        self.table.copy_(_checked_table(table, (self.num_labels, self.num_attributes)))
+        self.table.copy_(checked_table(table, (self.num_labels, self.num_attributes)))
         self.log_rows.copy_(self._log_rows())
         self.visited.fill_(True)
 
@@ -181,16 +186,21 @@ class GroupPrior(nn.Module):
     def for_attribute(self, attribute: Tensor) -> Tensor:
         """P(y, a_x) of every label y for each row: attributes (B,) long, 0..K-1 -> (B, L).
 
-        Where the attribute is -1, unknown, it is the same for every label, so that nothing is corrected.
+        Where the attribute is -1, unknown, it is the same for every label, so that nothing is corrected. Where it lies
+        outside its range it is NaN.
         """
         if self.table.numel() <= LARGE:
-            return torch.cat((self.table.t(), self.unknown))[attribute]
-        prior = self.table.index_select(1, attribute.clamp_min(0)).t()
-        return torch.where((attribute < 0).unsqueeze(1), self.unknown, prior)
+            return torch.cat((self.table.t(), self.others))[self._row(attribute)]
+        value = attribute.clamp(0, self.num_attributes - 1)
+        prior = self.table.index_select(1, value).t()
+        return torch.where((attribute == value).unsqueeze(1), prior, self.others[(attribute == -1).long()])
 
     def log_for_attribute(self, attribute: Tensor) -> Tensor:
-        """``log`` of ``for_attribute`` less each row's greatest value, finite (B, L); if fixed, a mere lookup."""
-        return (self.log_rows if self.averaging == "fixed" else self._log_rows())[attribute]
+        """``log`` of ``for_attribute`` less each row's greatest value, finite (B, L); if fixed, a mere lookup.
+
+        Where the attribute lies outside its range it is NaN.
+        """
+        return (self.log_rows if self.averaging == "fixed" else self._log_rows())[self._row(attribute)]
 
     def for_posterior(self, posterior: Tensor) -> Tensor:
         """Expected prior under a soft attribute, sum over a of P(a | x) P(y, a): (B, K) -> (B, L)."""
@@ -201,7 +211,11 @@ class GroupPrior(nn.Module):
         return torch.log(prior + self.floor if self.floor else prior)
 
     def _log_rows(self) -> Tensor:
-        return shifted(self.log(torch.cat((self.table.t(), self.unknown))))
+        return shifted(self.log(torch.cat((self.table.t(), self.others))))
+
+    def _row(self, attribute: Tensor) -> Tensor:
+        """Row (B,) of the K values and ``others``: -1 is the last one, what lies outside the range the one before."""
+        return attribute.clamp(-2, self.num_attributes)
 
     def extra_repr(self) -> str:
         """The options, for printing."""
@@ -234,12 +248,3 @@ class GroupPrior(nn.Module):
         if self.num_labels != self.num_attributes:
             raise ValueError("'cell' needs label_probability where labels and attributes differ in number.")
         return posterior.gather(1, label.unsqueeze(1)).squeeze(1)
-
-
-def _checked_table(table: Tensor, shape: tuple[int, int]) -> Tensor:
-    """The table (or a number for all of it), if it can be a prior of this shape."""
-    if table.dim() != 0 and table.shape != shape:
-        raise ValueError(f"The group prior needs the shape {shape}, not {tuple(table.shape)}.")
-    if not bool((table.isfinite() & (table >= 0)).all()):
-        raise ValueError("A group prior must be finite and 0 or more.")
-    return table

@@ -38,7 +38,11 @@ class LogitCorrectedLoss(nn.Module):
         if table.dim() != 2:
             raise ValueError(f"A group prior needs the shape (labels, attribute values), not {tuple(table.shape)}.")
         self.prior = GroupPrior(*table.shape, averaging="fixed", floor=0.0)
-        self.prior.set_table(table / table.sum())
+        self.prior.set_table(table)
+        total = table.sum()
+        if not bool(total > 0):
+            raise ValueError("A group prior of zeros alone says nothing of any group: give counts or probabilities.")
+        self.prior.set_table(table / total)
 
     def forward(self, logits: Tensor, label: Tensor, attribute: Tensor) -> Tensor:
         """Return the mean loss, 0-d.

@@ -174,3 +174,9 @@ def test_margin_equals_appendix_c_row_by_row() -> None:
     actual = margin(logits, label)
     torch.testing.assert_close(actual, torch.tensor(expected, dtype=torch.float64))
     assert torch.equal(actual > 0, logits.argmax(dim=1) == label)
+
+
+@pytest.mark.parametrize(("logits", "log_prior"), [((4, 1), (4, 2)), ((4, 2), (1, 2)), ((4, 2), (2,))])
+def test_lc_refuses_shapes_that_differ(logits: tuple[int, ...], log_prior: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="same shape"):
+        logit_corrected_cross_entropy(torch.zeros(logits), torch.tensor([0, 1, 0, 1]), torch.zeros(log_prior))

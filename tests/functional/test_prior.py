@@ -78,3 +78,12 @@ def test_count_prior_of_unknown_attributes_is_refused_unless_smoothed() -> None:
 def test_count_prior_refuses_negative_smoothing() -> None:
     with pytest.raises(ValueError, match="smoothing must be 0 or more"):
         count_prior(torch.tensor([0]), torch.tensor([0]), 1, 1, smoothing=-1.0)
+
+
+@pytest.mark.parametrize(
+    ("label", "attribute", "words"),
+    [([0, 0], [1, 2], "attribute must lie between 0 and 1"), ([0, 0], [0, -2], "attribute"), ([0, 2], [0, 0], "label")],
+)
+def test_count_prior_refuses_what_lies_out_of_range(label: list[int], attribute: list[int], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        count_prior(torch.tensor(label), torch.tensor(attribute), 2, 2)

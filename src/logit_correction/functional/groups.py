@@ -33,10 +33,7 @@ def group_membership(
     tensor([[False,  True, False, False],
             [False, False, False, False]])
     """
-    if bool(((label < 0) | (label >= num_labels)).any()):
-        raise ValueError(f"Every label must lie between 0 and {num_labels - 1}.")
-    if bool(((attribute < -1) | (attribute >= num_attributes)).any()):
-        raise ValueError(f"Every attribute must lie between 0 and {num_attributes - 1}, or be -1 (unknown).")
+    check_groups(label, attribute, num_labels, num_attributes)
     if sparse:
         row = (attribute >= 0).nonzero().squeeze(1)
         place = torch.stack((row, label[row] * num_attributes + attribute[row]))
@@ -46,6 +43,18 @@ def group_membership(
     has_label = label.unsqueeze(1) == torch.arange(num_labels, device=label.device)
     has_attribute = attribute.unsqueeze(1) == torch.arange(num_attributes, device=attribute.device)
     return (has_label.unsqueeze(2) & has_attribute.unsqueeze(1)).flatten(start_dim=1)
+
+
+def check_groups(label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> None:
+    """Return if labels (N,) and attributes (N,) lie in their ranges, as ``group_membership`` has them.
+
+    Raises:
+        ValueError: Otherwise.
+    """
+    if bool(((label < 0) | (label >= num_labels)).any()):
+        raise ValueError(f"Every label must lie between 0 and {num_labels - 1}.")
+    if bool(((attribute < -1) | (attribute >= num_attributes)).any()):
+        raise ValueError(f"Every attribute must lie between 0 and {num_attributes - 1}, or be -1 (unknown).")
 
 
 def group_members(membership: Tensor) -> tuple[Tensor, Tensor]:

@@ -82,11 +82,19 @@ def logit_corrected_cross_entropy(
     Returns:
         (B,) losses, or their mean.
 
+    Raises:
+        ValueError: Logits and log priors differ in shape.
+
     >>> logits, label = torch.zeros(1, 2), torch.tensor([1])
     >>> log_prior = torch.log(torch.tensor([[0.45, 0.05]]))
     >>> round(logit_corrected_cross_entropy(logits, label, log_prior).exp().item(), 4)
     10.0
     """
+    if logits.shape != log_prior.shape:  # the sum would be spread over rows or labels, and nothing be learnt from it
+        raise ValueError(
+            f"Logits and log priors need the same shape (rows, labels), but have {tuple(logits.shape)} and "
+            f"{tuple(log_prior.shape)}. A network for two labels needs two logits, not one."
+        )
     return cross_entropy(logits + log_prior, label, reduction=reduction)
 
 

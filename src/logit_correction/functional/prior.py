@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from logit_correction.functional.groups import check_groups
+
 #: The least log prior relative to a row's greatest one: no infinity may meet a row's own label, or strength 0.
 LEAST_LOG = -30.0
 
@@ -80,7 +82,8 @@ def count_prior(
         (L, K) of torch's default dtype, sums to 1.
 
     Raises:
-        ValueError: The smoothing is negative, or there is nothing to count.
+        ValueError: The smoothing is negative, a label or an attribute lies outside its range, or there is nothing to
+            count.
 
     >>> count_prior(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1]), 2, 2, smoothing=1.0)
     tensor([[0.2857, 0.2857],
@@ -88,6 +91,7 @@ def count_prior(
     """
     if smoothing < 0.0:
         raise ValueError(f"smoothing must be 0 or more, but it is {smoothing}.")
+    check_groups(label, attribute, num_labels, num_attributes)
     known = (attribute >= 0).double()
     counts, _ = cell_sums(label, attribute.clamp_min(0), known, num_labels, num_attributes)
     counts = counts + smoothing
@@ -95,3 +99,16 @@ def count_prior(
     if not bool(total > 0.0):
         raise ValueError("No row has a known attribute to count for the group prior; set smoothing above 0.")
     return (counts / total).to(torch.get_default_dtype())
+
+
+def checked_table(table: Tensor, shape: tuple[int, int]) -> Tensor:
+    """Return the table (or a number for all of it), if it can be a prior of this shape.
+
+    Raises:
+        ValueError: Otherwise.
+    """
+    if table.dim() != 0 and table.shape != shape:
+        raise ValueError(f"The group prior needs the shape {shape}, not {tuple(table.shape)}.")
+    if not bool((table.isfinite() & (table >= 0)).all()):
+        raise ValueError("A group prior must be finite and 0 or more.")
+    return table
