@@ -64,6 +64,14 @@ def test_the_values_of_a_label_are_told_apart(inner: Any, make_table, prepared, 
         assert found.loss.requires_grad
 
 
+def test_a_minority_value_counts_from_the_odds_of_the_heads_on(make_table, prepared, all_rows) -> None:
+    table, counts = make_table(SEVERAL, train=600), []
+    for odds in (1.0, 1e12):
+        estimator = prepared(Clusters(CrossFitted(view="inputs", splits=1, odds=odds)), table)
+        counts.append(int(SEVERAL.is_minority(all_rows(table).label, estimator.row_attribute).sum()))
+    assert counts[0] > counts[1] == 0
+
+
 def test_losses_reach_the_weights_of_the_clusters(make_table, prepared, all_rows) -> None:
     table = make_table(SEVERAL, train=600)
     estimator = prepared(Clusters(Online(head_start_epochs=2)), table)

@@ -349,8 +349,8 @@ def test_features_of_networks_are_not_comparable_but_those_of_views_are(make_tab
     estimator = attached(CrossFitted(view="inputs", rounds=0), make_table(train=60))
     estimator.keep_features()
     estimator.finish(None)
-    probability, features = estimator.rows_to_cluster(None)
-    assert probability is estimator.held_out and features.shape == (60, 12)
+    probability, features, odds = estimator.rows_to_cluster(None)
+    assert probability is estimator.held_out and features.shape == (60, 12) and odds == 4
     assert math.isclose(float(features.mean()), 0, abs_tol=1e-5)
 
 

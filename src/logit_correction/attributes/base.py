@@ -205,8 +205,8 @@ class AttributeEstimator(nn.Module, ABC):
         """Return F, the size of the features to cluster; 0 where it is not known yet."""
         return 0
 
-    def rows_to_cluster(self, outputs: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return class probabilities (N, L) and features (N, F) of all rows, after ``finish``."""
+    def rows_to_cluster(self, outputs: Tensor | None) -> tuple[Tensor, Tensor, float]:
+        """Return class probabilities (N, L), features (N, F) and the odds of a minority value, after ``finish``."""
         raise NotImplementedError
 
     def parameter_groups(self) -> list[dict[str, object]]:

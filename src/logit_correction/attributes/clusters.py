@@ -11,6 +11,7 @@ from torch import Tensor
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.attribute_clusters import AttributeClusters, Weights
 from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate
+from logit_correction.attributes.view_heads import likely_attribute
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.randomness import StepRandomness
@@ -101,13 +102,14 @@ class Clusters(AttributeEstimator):
     def finish(self, outputs: Tensor | None) -> None:
         """Cluster the features of all rows."""
         self.inner.finish(outputs)
-        probability, features = self.inner.rows_to_cluster(outputs)
+        probability, features, odds = self.inner.rows_to_cluster(outputs)
         if len(self.clusters.center[0]) != features.shape[1]:
             self.clusters.resize(features.shape[1])
         self.clusters.fit(features, self.rows.label)
         if self.settled:
-            own = probability.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
-            self.settle(self._posterior(probability, features).argmax(dim=1), own)
+            label, posterior = self.rows.label, self._posterior(probability, features)
+            own = probability.gather(1, label.unsqueeze(1)).squeeze(1)
+            self.settle(likely_attribute(posterior, label, self.correlation, odds), own)
 
     def _posterior(self, probability: Tensor, features: Tensor) -> Tensor:
         """Return P(a | x), (N, K), a part at a time."""

@@ -231,10 +231,10 @@ class CrossFitted(FoldNetworks, HeadsOnViews):
         """Return P(a | x) of every row by the networks or heads that did not see it; None before ``finish``."""
         return None if self.held_out is None else self.correlation.posterior(self.held_out)
 
-    def rows_to_cluster(self, outputs: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the held-out probabilities and the features of all rows."""
-        assert self.held_out is not None and self.row_features is not None
-        return self.held_out, self.row_features
+    def rows_to_cluster(self, outputs: Tensor | None) -> tuple[Tensor, Tensor, float]:
+        """Return the held-out probabilities, the features of all rows, and the heads' odds."""
+        assert self.held_out is not None and self.row_features is not None and self.kept is not None
+        return self.held_out, self.row_features, self.kept.odds
 
     def describe(self) -> str:
         """Say where the attributes come from."""

@@ -208,10 +208,10 @@ class Online(AttributeEstimator):
         """Return F."""
         return feature_size(self.network)
 
-    def rows_to_cluster(self, outputs: Tensor | None) -> tuple[Tensor, Tensor]:
+    def rows_to_cluster(self, outputs: Tensor | None) -> tuple[Tensor, Tensor, float]:
         """Return what was collected after the head start."""
         assert outputs is not None
-        return outputs[:, : self.info.num_labels], outputs[:, self.info.num_labels :]
+        return outputs[:, : self.info.num_labels], outputs[:, self.info.num_labels :], 1.0
 
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return the optimiser group; none once the network stays as it is."""
