@@ -170,11 +170,12 @@ class Algorithm(nn.Module, ABC):
         Args:
             stage: 0..num_stages-1.
             outputs: (N, C), what ``collect`` returned of every training row in evaluation mode at the end of the stage
-                before; None at stage 0.
+                before, on any device; None at stage 0.
         """
         self.stage = stage
         if self.attributes is None:
             return Stage()
+        outputs = None if outputs is None else outputs.cpu()  # where the labels of all rows are
         if self.in_pretraining:
             return self.attributes.begin_stage(stage, outputs)
         self.attributes.finish(outputs)

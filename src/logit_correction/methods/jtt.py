@@ -102,7 +102,7 @@ class JTT(Algorithm):
         if stage == 0:
             return Stage(epochs=self.identification_epochs, learning_rate=self.identification_learning_rate)
         assert outputs is not None
-        wrong = (outputs > 0).any(dim=1)
+        wrong = (outputs > 0).any(dim=1).cpu()
         if not bool(wrong.any()):
             raise TrainingError(
                 f"JTT's first stage ({self.identification_epochs} epochs) got every training row right, so its error "
