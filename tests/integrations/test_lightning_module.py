@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -95,6 +96,23 @@ def test_the_best_epoch_is_one_of_the_last_stage(data: ComponentConfig, tmp_path
         right[(module.table.label[rows] == y) & (module.table.attribute[rows] == a)] for y in range(3) for a in range(3)
     ]
     assert float(best.best_model_score) == pytest.approx(min(float(g.float().mean()) for g in groups if len(g)))
+
+
+def test_the_epoch_that_a_rule_takes_for_level_with_the_best_is_the_best_that_is_logged(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    label = np.arange(400) % 2
+    inputs = draw.normal(size=(400, 3)) + label[:, None] * np.array([0.7, 0.5, 0.3])
+    site = np.where(draw.random(400) < 0.1, 1 - label, label)
+    data = from_arrays(np.c_[inputs, site], label, folder=tmp_path / "arrays", valid_fraction=0.3)
+    rule, method = "valid_estimated_within_error", {"name": "LC", "attributes": {"shortcut": ["column:3"]}}
+    options = {**OPTIONS, "method": method, "epochs": 8, "learning_rate": 0.05}
+    own = train(data, tmp_path / "run", selection=rule, page=False, threads=1, **options)
+    best = pl.callbacks.ModelCheckpoint(tmp_path, "{epoch}", monitor=rule, mode="max")
+    module = LightningMethod(data, rules=[rule], **options)
+    fit(module, trainer(tmp_path, callbacks=[best], enable_checkpointing=True))
+    taken = int(Path(best.best_model_path).stem.split("=")[1]) + 1
+    scores = pd.read_csv(own / "metrics.csv")[rule].dropna().to_numpy()
+    assert taken == own.report["selection"]["epoch"] != scores.argmax() + 1
 
 
 def test_a_network_of_ones_own(data: ComponentConfig, tmp_path: Path) -> None:

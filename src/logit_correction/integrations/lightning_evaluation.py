@@ -16,10 +16,11 @@ from logit_correction.integrations.lightning_package import lightning
 from logit_correction.integrations.lightning_parts import Batches
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import summary
+from logit_correction.training.checkpoint import Progress
 from logit_correction.training.estimates import estimate_split
 from logit_correction.training.evaluation import evaluation_loader
-from logit_correction.training.rules.base import ValidationRows
-from logit_correction.training.selection import scored, validation_groups
+from logit_correction.training.rules.base import SelectionRule, ValidationRows
+from logit_correction.training.selection import scored, update_best, validation_groups
 from logit_correction.types import Batch, Inputs
 
 if TYPE_CHECKING:
@@ -38,12 +39,14 @@ class EvaluatedModule(LightningModule):
         algorithm: The method.
         table: The data.
         config: Options of the training.
+        progress: Where the training stands.
         figures: The test block of ``report.json`` after ``trainer.test``.
     """
 
     algorithm: Algorithm
     table: DataTable
     config: TrainingConfig
+    progress: Progress
 
     def choose_rules(self, rules: Sequence[str]) -> None:
         """Choose the selection rules whose scores are logged, beside those that always are."""
@@ -85,8 +88,26 @@ class EvaluatedModule(LightningModule):
             self.log_dict(dict.fromkeys(self.scored, float("nan")))
             return
         rows = self._validation_rows(torch.cat(self._predicted))
-        scores = {name: rule.score(rows) for name, rule in self.scored.items()}
-        self.log_dict({name: float("nan") if score is None else score for name, score in scores.items()})
+        self.log_dict({name: self._offer(name, rule, rows) for name, rule in self.scored.items()})
+
+    def _offer(self, name: str, rule: SelectionRule, rows: ValidationRows) -> float:
+        """Return what is logged for a rule: its score, NaN where it has none.
+
+        A rule may take a later epoch that is only level with the best. What is logged then is the least number above
+        the best, so that whoever takes the greatest takes what the rule takes.
+        """
+        score, best = rule.score(rows), self.progress.best
+        if score is None:
+            return float("nan")
+        if type(rule).is_level is SelectionRule.is_level or self.trainer.state.fn != "fit":
+            return score
+        held = best.get(name)
+        update_best(best, {name: rule}, {name: score}, rows, self.progress.epoch + 1, {})
+        if held is None or best[name] is held:
+            return score
+        above = torch.tensor(held.score).nextafter(torch.tensor(torch.inf))  # in the precision that is logged
+        best[name].score = max(best[name].score, float(above))
+        return best[name].score
 
     def _validation_rows(self, prediction: Tensor) -> ValidationRows:
         """Return what rules may look at of the validation rows, the first ones if the trainer takes no more."""
