@@ -86,3 +86,49 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
         for key, value in state.items():
             assert isinstance(value, Tensor) and torch.equal(left[name][key], right[name][key]), (name, key)
             torch.testing.assert_close(left[name][key], value, rtol=1e-4, atol=1e-5, msg=f"{name} {key}")
+
+
+STAGED = """
+import sys
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from logit_correction import LC, Batch, CrossFitted, DataInfo, TrainingRows
+
+folder, rank = sys.argv[1], int(sys.argv[2])
+dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+torch.manual_seed(0)
+label = torch.randint(2, (64,))
+inputs = torch.stack([label + torch.randn(64), 4.0 * label], dim=1)
+info = DataInfo(num_labels=2, num_rows=64, input_shape=(2,))
+method = LC(lambda: torch.nn.Linear(2, 2), info, attributes=CrossFitted(splits=1), mixing="NoMixing")
+method.setup(TrainingRows(label))
+outputs = None
+for number in range(method.num_stages):
+    method.begin_stage(number, outputs)
+    module = DistributedDataParallel(method, broadcast_buffers=False, find_unused_parameters=True)
+    optimizer = torch.optim.SGD(method.parameter_groups(), lr=0.1)
+    for rows in torch.arange(64).split(16):
+        rows = rows.chunk(2)[rank]
+        loss = module(Batch(inputs[rows], label[rows], rows), 0.0).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    method.end_epoch()
+    with torch.no_grad():
+        outputs = method.eval().collect(Batch(inputs, label, torch.arange(64)))
+        method.train()
+state = method.state_dict().items()
+torch.save({key: value for key, value in state if isinstance(value, torch.Tensor)}, f"{folder}/{rank}.pt")
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_a_loop_of_ones_own_with_ddp_trains_a_method_in_stages(tmp_path: Path) -> None:
+    # As docs/your-own-loop.md says it.
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
+    with ExitStack() as stack:
+        workers = [stack.enter_context(Forked(STAGED, str(tmp_path), rank, environment=environment)) for rank in "01"]
+        assert [worker.wait(timeout=180) for worker in workers] == [0, 0], [worker.told for worker in workers]
+    left, right = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in "01")
+    assert left.keys() == right.keys() and all(torch.equal(value, right[key]) for key, value in left.items())
