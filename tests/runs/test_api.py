@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,18 @@ import logit_correction
 from logit_correction import (
     ComponentConfig,
     InputError,
+    LogitCorrectionClassifier,
     RunConfig,
     TrainedRun,
     TrainingConfig,
     audit,
+    estimate_attributes,
     from_arrays,
     from_table,
     runs_table,
     train,
 )
+from logit_correction.errors import TrainingError
 
 SHORT: dict[str, Any] = {"epochs": 1, "device": "cpu", "threads": 1}
 DIGITS = {"name": "Digits", "minority_ratio": 0.05}
@@ -51,6 +55,34 @@ def test_plain_names_make_the_run_that_a_config_makes(digits: TrainedRun, tmp_pa
     assert other.report["test"] == digits.report["test"] and other.config.to_dict() == digits.config.to_dict()
     assert (digits / "report.html").is_file() and not (other / "report.html").exists()
     assert Path(digits) == digits.path and os.fspath(digits) == str(digits.path)
+
+
+COLUMN = {"name": "Planted", "set": "column", "rows": 200}
+KNOWN: dict[str, Any] = {"shortcut": ["column:form_version"], **SHORT}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda folder: train(COLUMN, folder, method="ERM", page=False, **SHORT),
+        lambda folder: train(COLUMN, folder, method="ERM", learning_rate=1e30, page=False, **SHORT),
+        lambda folder: estimate_attributes(COLUMN, **KNOWN),
+        lambda folder: LogitCorrectionClassifier(
+            method="ERM", epochs=1, validation_fraction=0.2, training={"threads": 1}
+        ).fit(np.arange(60)[:, None] % 2 + np.zeros((60, 3)), np.arange(60) % 2),
+        pytest.param(lambda folder: audit(COLUMN, folder, try_fix=False, **SHORT), marks=pytest.mark.slow),
+    ],
+    ids=["train", "an error", "estimate_attributes", "classifier", "audit"],
+)
+def test_the_threads_of_a_training_are_no_longer_in_force_after_it(call: Any, tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with suppress(TrainingError):
+            call(tmp_path / "run")
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_the_default_method_is_lc_and_a_preset_brings_its_own() -> None:

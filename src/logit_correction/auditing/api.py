@@ -23,6 +23,7 @@ from logit_correction.errors import InputError, check_range
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock, summary
 from logit_correction.runs.api import Part, config_of
+from logit_correction.runs.assemble import keeping_threads
 from logit_correction.training.display import Display, choose_display
 from logit_correction.views.choose import names_of
 
@@ -95,6 +96,7 @@ def audit(
     return tie(Audit(folder))
 
 
+@keeping_threads()
 def _audit_into(
     out: Path, prepared: Prepared, try_fix: bool, label_budget: int | None, new_display: Callable[[], Display]
 ) -> None:

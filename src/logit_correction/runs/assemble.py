@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -86,6 +87,16 @@ def check_attributes(config: RunConfig, algorithm: Algorithm, table: DataTable) 
             f"method {config.method.name} as chosen needs the attribute of every training row, but some are unknown: "
             "give them, or take a method or --method.attributes that does not need them"
         )
+
+
+@contextmanager
+def keeping_threads() -> Iterator[None]:
+    """Give torch back the processor threads that the caller's process had before a training took its own."""
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def build_fabric(config: TrainingConfig) -> Fabric:

@@ -19,7 +19,7 @@ from logit_correction.data.stores import ArrayStore, InputStore, holds_bytes
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.networks.base import Network
-from logit_correction.runs.assemble import network_factory
+from logit_correction.runs.assemble import keeping_threads, network_factory
 from logit_correction.seeds import derive_seed
 from logit_correction.training.display import Display
 from logit_correction.types import DataInfo, Inputs
@@ -164,6 +164,7 @@ def _kept_features(encoder: Encoder, table: DataTable, training: TrainingConfig,
     return torch.from_numpy(values)
 
 
+@keeping_threads()
 def _all_features(
     encoder: Encoder, table: DataTable, training: TrainingConfig, bf16: bool, display: Display
 ) -> np.ndarray[Any, Any]:

@@ -22,7 +22,7 @@ from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.prior import Counted
 from logit_correction.runs.api import Part, as_mapping, config_of
-from logit_correction.runs.assemble import build_source
+from logit_correction.runs.assemble import build_source, keeping_threads
 from logit_correction.runs.further import FurtherRows
 from logit_correction.runs.labelled_rows import Names
 from logit_correction.runs.new_rows import NewInputs
@@ -213,6 +213,7 @@ def _config(
     return config_of(parts, None, training)
 
 
+@keeping_threads()
 def estimates_of(config: RunConfig, display: Display) -> tuple[AttributeEstimates, Algorithm, RunConfig]:
     """Return the estimates of a complete config, the method, which stands before its own stage, and what was chosen.
 

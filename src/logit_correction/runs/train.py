@@ -16,7 +16,14 @@ from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock
-from logit_correction.runs.assemble import build_algorithm, build_fabric, build_source, build_table, check_attributes
+from logit_correction.runs.assemble import (
+    build_algorithm,
+    build_fabric,
+    build_source,
+    build_table,
+    check_attributes,
+    keeping_threads,
+)
 from logit_correction.runs.defaults import fitted
 from logit_correction.runs.encode import encode_table
 from logit_correction.runs.loggers import Loggers, check_loggers
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
 RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
 
 
+@keeping_threads()
 def train(
     config: RunConfig,
     out: Path | str,

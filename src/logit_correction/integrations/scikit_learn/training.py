@@ -20,7 +20,7 @@ from logit_correction.integrations.scikit_learn.inputs import Rows
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.runs.api import Part, config_of
-from logit_correction.runs.assemble import build_algorithm
+from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.encode import batches_of
 from logit_correction.runs.parts import Checked, complete, with_known
 from logit_correction.runs.train import prepare
@@ -138,6 +138,7 @@ class Trained:
         return {"config": self.config.to_dict(), "info": info, "weights": _plain(self.algorithm.state_dict())}
 
 
+@keeping_threads()
 def train(config: RunConfig, display: Display, start: Mapping[str, Any] | None = None) -> Trained:
     """Train to the end and take the weights that the selection rule holds to be best.
 
