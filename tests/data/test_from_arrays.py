@@ -197,3 +197,9 @@ def test_a_real_dataset_of_the_hub() -> None:
 def test_a_column_of_several_kinds_of_values_is_named() -> None:
     with pytest.raises(InputError, match=r"column x.*give each column values of one kind"):
         from_table({"x": [True, 0, "a"], "label": ["a", "b", "a"]}, label="label", features="x")
+
+
+def test_a_tensor_in_half_precision_is_taken(tmp_path: Path) -> None:
+    values = torch.arange(12.0).view(6, 2).requires_grad_()
+    made = [from_arrays(values.to(kind), [0, 1] * 3, folder=tmp_path) for kind in (torch.float32, torch.bfloat16)]
+    assert made[0] == made[1]

@@ -217,3 +217,12 @@ def overlapping_rows(predictions: Predictions, order: list[int]) -> Predictions:
 def test_membership_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"membership must have shape \(6, 4\)"):
         made(membership=np.zeros(shape, bool), groups=[("cat", str(i)) for i in range(4)])
+
+
+@pytest.mark.parametrize("name", ["index", "label", "attribute"])
+def test_numbers_that_are_not_whole_are_refused(name: str) -> None:
+    given: dict[str, Any] = {"index": [0.0, 1.0], "label": [0.0, 1.0], "attribute": [1.0, 0.0]}
+    names = {"label_names": ["a", "b"], "attribute_names": ["x", "y"]}
+    assert Predictions(logits=np.zeros((2, 2)), **given, **names).label.tolist() == [0, 1]
+    with pytest.raises(ValueError, match=f"{name} must be whole numbers.*0.9"):
+        Predictions(logits=np.zeros((2, 2)), **{**given, name: [0.9, 1.0]}, **names)

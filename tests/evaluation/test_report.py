@@ -294,3 +294,13 @@ def test_there_is_no_adjusted_average_where_a_group_of_training_has_no_rows() ->
 def test_there_is_no_adjusted_average_without_attributes() -> None:
     predictions = replace(made(100, 2, 2, seed=9), attribute=None)
     assert GroupReport.from_predictions(predictions, train_counts=torch.ones(2, 2)).adjusted_average is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_logits_as_a_training_has_them_are_taken(dtype: torch.dtype) -> None:
+    logits = torch.tensor([[2.0, 1.0], [0.5, 1.0], [1.0, 0.0]], dtype=dtype, requires_grad=True)
+    label, membership = torch.tensor([0, 1, 1]), torch.tensor([[True, False], [False, True], [False, True]])
+    groups = pd.DataFrame({"label": ["a", "b"], "attribute": ["x", "x"]})
+    found = GroupReport.from_membership(logits, label, membership, groups)
+    plain = GroupReport.from_membership(logits.detach().float(), label, membership, groups)
+    assert found.to_dict() == plain.to_dict()

@@ -107,3 +107,8 @@ def test_what_does_not_fit_is_refused(label: list[int], attribute: list[int], sa
     with pytest.raises(ValueError, match=said):
         metric.update(torch.tensor([0]), torch.tensor(label), torch.tensor(attribute))
     assert math.isnan(float(metric.compute()))
+
+
+def test_probabilities_of_one_label_are_not_taken_for_labels() -> None:
+    with pytest.raises(ValueError, match="must be whole numbers"):
+        GroupAccuracy(2, 2).update(torch.tensor([0.1, 0.9]), torch.tensor([0, 1]), torch.tensor([0, 1]))

@@ -186,8 +186,11 @@ def from_arrays(
 
 
 def _array(values: ArrayLike | Tensor) -> NDArray[Any]:
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # NumPy knows no bfloat16
     try:
-        return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+        return np.asarray(values)
     except ValueError as error:
         raise InputError("the rows are of different lengths or shapes: give all rows as many numbers") from error
 

@@ -11,11 +11,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from logit_correction.errors import InputError
 from logit_correction.evaluation.estimated import EstimatedAttributes
-from logit_correction.evaluation.quality import probabilities
+from logit_correction.evaluation.quality import as_array, probabilities
 from logit_correction.files import plain, replacing
 
 Array: TypeAlias = NDArray[Any]
@@ -67,15 +66,15 @@ class Predictions:
 
     def __post_init__(self) -> None:
         """Bring everything into one form and check it."""
-        index, label = _as_integers(self.index), _as_integers(self.label)
-        attribute = None if self.attribute is None else _as_integers(self.attribute)
+        index, label = _as_integers("index", self.index), _as_integers("label", self.label)
+        attribute = None if self.attribute is None else _as_integers("attribute", self.attribute)
         if attribute is not None and not (attribute >= 0).any():
             attribute = None
-        logits = _as_array(self.logits)
+        logits = as_array(self.logits)
         if logits.dtype not in (np.float32, np.float64):
             logits = logits.astype(np.float32)
         names, attributes = tuple(map(str, self.label_names)), tuple(map(str, self.attribute_names))
-        membership = None if self.membership is None else _as_array(self.membership).astype(bool)
+        membership = None if self.membership is None else as_array(self.membership).astype(bool)
         for name, value in {
             "index": index,
             "label": label,
@@ -180,7 +179,9 @@ class Predictions:
             metadata = json.loads(table.schema.metadata[_METADATA_KEY])
             column = {name: table[name].to_numpy() for name in table.column_names}
             known = metadata.pop("estimate", None)
-            estimate = known and EstimatedAttributes(attribute=_as_integers(column["estimated_attribute"]), **known)
+            estimate = known and EstimatedAttributes(
+                attribute=_as_integers("estimated_attribute", column["estimated_attribute"]), **known
+            )
             groups = [column[f"group_{i}"] for i in range(len(metadata.get("groups", ())))]
             return cls(
                 index=column["index"],
@@ -198,13 +199,9 @@ class Predictions:
             raise InputError(message) from error
 
 
-def _as_array(values: Any) -> Array:
-    if isinstance(values, Tensor):
-        values = values.detach().cpu()
-        values = values if values.dtype.itemsize >= 4 else values.float()  # NumPy knows no bfloat16
-        return np.asarray(values.numpy())
-    return np.asarray(values)
-
-
-def _as_integers(values: Any) -> Array:
-    return _as_array(values).astype(np.int64)
+def _as_integers(name: str, values: Any) -> Array:
+    array = as_array(values)
+    broken = array[array != np.floor(array)] if array.dtype.kind == "f" else array[:0]
+    if len(broken):
+        raise ValueError(f"{name} must be whole numbers, but some are not, such as {broken[0]}")
+    return array.astype(np.int64)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from logit_correction.correlation import Correlation
 from logit_correction.evaluation.group_frame import group_frame
-from logit_correction.evaluation.quality import QUALITY, probabilities, quality, quality_by_attribute
+from logit_correction.evaluation.quality import QUALITY, as_array, probabilities, quality, quality_by_attribute
 from logit_correction.functional.groups import (
     group_balanced_accuracy,
     group_members,
@@ -162,6 +162,7 @@ class GroupReport:
         """
         if len(groups) != membership.shape[1]:
             raise ValueError(f"groups has {len(groups)} rows, but membership has {membership.shape[1]} columns")
+        logits = torch.from_numpy(as_array(logits))
         prediction = logits.argmax(dim=1)
         right = prediction == label
         probability, codes = probabilities(logits.numpy()), label.numpy()

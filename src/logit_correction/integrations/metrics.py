@@ -55,8 +55,11 @@ class GroupAccuracy(Metric):
             attribute: (B,) long, 0..K-1, or -1 where unknown: such a row belongs to no group.
 
         Raises:
-            ValueError: Shapes do not fit, or a label or an attribute lies outside its range.
+            ValueError: Shapes do not fit, a label or an attribute lies outside its range, or ``preds`` (B,) are no
+                labels but probabilities.
         """
+        if preds.dim() == 1 and preds.is_floating_point():
+            raise ValueError("preds (B,) must be whole numbers, the predicted labels: give (probability > 0.5).long().")
         if preds.dim() == 2:
             preds = preds.argmax(1)
         if not preds.shape == label.shape == attribute.shape or label.dim() != 1:
