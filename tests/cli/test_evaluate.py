@@ -100,6 +100,41 @@ def test_new_labelled_images_in_folders_and_in_a_table(command: Any, finished: d
     assert "odd" in command(*words).out
 
 
+def test_a_folder_is_read_as_training_reads_it(command: Any, finished: dict[str, Path], tmp_path: Path) -> None:
+    run, new = finished["ERM"], tmp_path / "new"
+
+    def save(name: str) -> None:
+        (new / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8)).save(new / name, "PNG")
+
+    def count(outcome: Any) -> int:
+        return int(json.loads(outcome.out)["count"])
+
+    words = ("evaluate", run, "--on", new, "--json")
+    for name in ("3/a.png", "3/b.jfif", "7/c.png", "7/._c.png", "__MACOSX/7/._c.png", "9/d.heic"):
+        save(name)
+    outcome = command(*words)
+    assert count(outcome) == 2
+    assert "1 file is no image by name and left out" in outcome.err and "b.jfif" in outcome.err
+    assert "9 holds no image" in outcome.err and "MACOSX" not in outcome.err
+    (new / "7" / "gone.png").symlink_to(tmp_path / "nowhere.png")
+    assert "7/gone.png: is a link to nothing; fix or remove" in command(*words).error()
+    (new / "7" / "gone.png").unlink()
+    (new / "metadata.csv").write_text("path,label,hint\n3/a.png,7,odd\n7/c.png,7,even\n3/a.png,7,even\n")
+    outcome = command(*words, "--attribute", "hint")
+    assert count(outcome) == 3 and outcome.err == ""
+    named = {group["label"] for group in json.loads(outcome.out)["groups"] if group["count"]}
+    assert named == {"7"}
+
+
+def test_a_folder_of_splits_is_told(command: Any, finished: dict[str, Path], tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / "new" / split / "7").mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "new" / split / "7" / "a.png")
+    message = command("evaluate", finished["ERM"], "--on", tmp_path / "new").error()
+    assert f"holds folders of splits (test, train): give one of them, such as {tmp_path / 'new' / 'test'}" in message
+
+
 def test_new_rows_that_do_not_fit_are_told(command: Any, finished: dict[str, Path], tmp_path: Path) -> None:
     run = finished["ERM"]
     assert "give --on FOLDER|CSV too" in command("evaluate", run, "--attribute", "hint").error()
@@ -107,7 +142,7 @@ def test_new_rows_that_do_not_fit_are_told(command: Any, finished: dict[str, Pat
     assert "does not exist" in command("evaluate", run, "--on", tmp_path / "no.csv").error()
     assert "holds no folders" in command("evaluate", run, "--on", tmp_path).error()
     (tmp_path / "7").mkdir()
-    assert "7 holds no images" in command("evaluate", run, "--on", tmp_path).error()
+    assert "holds no images" in command("evaluate", run, "--on", tmp_path).error()
     Image.new("RGB", (8, 8)).save(tmp_path / "7" / "a.png")
     assert "a folder has no columns" in command("evaluate", run, "--on", tmp_path, "--attribute", "hint").error()
     (tmp_path / "list.csv").write_text("path,label\n7/a.png,seven\n")

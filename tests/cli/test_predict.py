@@ -197,6 +197,19 @@ def test_damaged_images_are_named(content: bytes, command: Any, finished: dict[s
     assert "01.png" not in message
 
 
+def test_what_is_left_out_of_a_folder_is_told(command: Any, finished: dict[str, Path], tmp_path: Path) -> None:
+    for name in ("a.png", "deep/b.png", "c.jfif", "deep/d.heic", "deep/._b.png", "__MACOSX/._a.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / name, "PNG")
+    outcome = command("predict", finished["ERM"], tmp_path)
+    assert table(outcome.out)["path"].tolist() == [str(tmp_path / name) for name in ("a.png", "deep/b.png")]
+    assert "2 files are no images by name and left out" in outcome.err
+    assert "c.jfif" in outcome.err and "d.heic" in outcome.err and "._" not in outcome.err
+    (tmp_path / "gone.png").symlink_to(tmp_path / "nowhere.png")
+    message = command("predict", finished["ERM"], tmp_path).error()
+    assert "1 row is bad: gone.png: is a link to nothing; fix or remove" in message
+
+
 def test_missing_inputs_are_refused(command: Any, finished: dict[str, Path], folder: Path, tmp_path: Path) -> None:
     assert "INPUT is missing" in command("predict", finished["ERM"]).error()
     assert "no.png does not exist" in command("predict", finished["ERM"], "no.png").error()

@@ -77,6 +77,49 @@ def test_a_missing_test_folder_is_drawn_from_training(tmp_path: Path) -> None:
     assert {name: len(rows) for name, rows in table.split.items()} == {"train": 16, "valid": 20, "test": 4}
 
 
+@pytest.mark.parametrize("names", [("0", "1"), ("0", "1", "2", "3")])
+def test_numbers_are_labels_also_with_folders_in_them(names: tuple[str, ...], tmp_path: Path) -> None:
+    for name in names:
+        for patient in ("a", "b", "c"):
+            for i in range(4):
+                save(tmp_path / "data" / name / patient / f"{i}.png", i)
+    table = source(tmp_path / "data").build().check()
+    assert table.label_names == list(names) and table.notes == ()
+    assert str(table.metadata["split"]).startswith("drawn label by label")
+
+
+def test_a_name_of_a_split_beside_others_is_a_label_and_told(tmp_path: Path) -> None:
+    for label in ("bus", "car", "train"):
+        for i in range(5):
+            save(tmp_path / "data" / label / f"{i}.png", i)
+    table = source(tmp_path / "data").build().check()
+    assert table.label_names == ["bus", "car", "train"]
+    assert [note for note in table.notes if "train is taken for a label and not for a split, as bus, car" in note]
+
+
+def test_splits_without_labels_are_not_taken_for_labels(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        save(tmp_path / "data" / split / "0.png")
+    with pytest.raises(InputError, match=r"at least two labels, or such folders in train.*; it holds test, train"):
+        source(tmp_path / "data").build()
+
+
+def test_training_alone_may_be_given(tmp_path: Path) -> None:
+    for label in ("a", "b"):
+        for i in range(10):
+            save(tmp_path / "data" / "train" / label / f"{i}.png", i)
+    table = source(tmp_path / "data").build().check()
+    assert table.label_names == ["a", "b"] and len(table.split["train"]) == 14
+
+
+def test_what_programs_leave_behind_is_passed_over_at_every_depth(root: Path) -> None:
+    for name in ("__MACOSX/cat/0.png", "cat/__MACOSX/0.png", "cat/.thumbnails/0.png", "dog/._0.png", ".git/a/b.png"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"no image")
+    table = source(root).build().check()
+    assert len(table.label) == 20 and table.label_names == ["cat", "dog"] and table.notes == ()
+
+
 def write(path: Path, rows: Iterable[Iterable[object]]) -> None:
     with path.open("w", newline="") as file:
         csv.writer(file).writerows(rows)
@@ -186,8 +229,8 @@ def test_folders_that_are_none(tmp_path: Path, root: Path) -> None:
     (tmp_path / "two" / "b").mkdir()
     with pytest.raises(InputError, match="holds no images"):
         source(tmp_path / "two").build()
-    (root / "train").mkdir()
-    with pytest.raises(InputError, match=r"folders of splits and others \(cat, dog\)"):
+    save(root / "train" / "cat" / "0.png")
+    with pytest.raises(InputError, match=r"folders of splits and others \(cat, dog\).*if train is a label, rename"):
         source(root).build()
     write(root / "metadata.csv", [("name", "label"), ("cat/0.png", "cat")])
     with pytest.raises(InputError, match=r"has no column path, file, filename"):

@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from logit_correction.data.image_io import image_files_in
+from logit_correction.data.image_io import SUFFIXES
+from logit_correction.data.image_tree import visible_files
 from logit_correction.data.problems import Problems
 from logit_correction.data.published import rows_of_splits
 from logit_correction.errors import InputError
@@ -50,7 +51,7 @@ def read_conflict_folders(base: Path, parts: Sequence[str], num_values: int) -> 
     Raises:
         InputError: If a folder holds no images or a name does not fit.
     """
-    found = [image_files_in(base / part) for part in parts]
+    found = [_images_in(base / part) for part in parts]
     counts = [len(files) for files in found]
     if 0 in counts:
         raise InputError(f"{base / parts[counts.index(0)]} holds no images: get it again")
@@ -70,3 +71,8 @@ def read_conflict_folders(base: Path, parts: Sequence[str], num_values: int) -> 
     problems.raise_if_any("error", "fix the names, or leave these images out")
     split = rows_of_splits(torch.tensor([0, 0, 1, 2]).repeat_interleave(torch.tensor(counts)))
     return ConflictFolders(paths, names, values[:, 0], values[:, 1], split, counts)
+
+
+def _images_in(folder: Path) -> list[Path]:
+    files = visible_files(folder) if folder.is_dir() else ()
+    return sorted(path for path, _ in files if path.suffix.lower() in SUFFIXES)

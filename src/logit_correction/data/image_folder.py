@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from dataclasses import replace
 from pathlib import Path
 
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.image_files import image_store
-from logit_correction.data.image_io import SUFFIXES, Fit, format_resizing
-from logit_correction.data.problems import OnBadRows, Problems, format_faults
+from logit_correction.data.image_io import Fit, format_resizing
+from logit_correction.data.image_tree import METADATA, find_images, folders_with_splits, visible_folders
+from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.records import Records, build_table, records_of_frame
 from logit_correction.data.row_names import row_names
-from logit_correction.data.splits import Splitting, split_name
+from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.data.tabular_io import file_column, files_within, read_frame, texts_of
 from logit_correction.errors import InputError, check_range
-from logit_correction.files import is_within
 
 
 class ImageFolder(DataSource):
@@ -72,7 +70,7 @@ class ImageFolder(DataSource):
         """Find the images, check them, and read them or what was kept of them."""
         if not self.root.is_dir():
             raise InputError(f"--data.root {self.root} is no folder: give the folder that holds the images")
-        metadata = self.root / "metadata.csv" if self.metadata is None else self.metadata
+        metadata = self.root / METADATA if self.metadata is None else self.metadata
         listed_rows = self.metadata is not None or metadata.is_file()
         if listed_rows:
             raw, paths, problems = self._read_metadata(metadata)
@@ -103,74 +101,34 @@ class ImageFolder(DataSource):
         raw.keys, raw.row_names = paths, [name or "" for name in files]
         return raw, paths, problems
 
-    def _label_folders(self) -> list[tuple[Path, str | None]]:
-        """Return the folder of every label, under folders per split or not, with its split."""
-        folders = _visible_folders(self.root)
-        splits = {folder: split_name(folder.name) for folder in folders}
-        if "train" in splits.values():
-            strange = [folder.name for folder, split in splits.items() if split is None]
-            if strange:
-                raise InputError(
-                    f"{self.root} holds folders of splits and others ({', '.join(strange[:10])}): give either "
-                    "train, valid and test, each with a folder per label, or a folder per label"
-                )
-            labels = [(label, split) for folder, split in splits.items() for label in _visible_folders(folder)]
-        else:
-            labels = [(folder, None) for folder in folders]
-        if len({folder.name for folder, _ in labels}) < 2:
+    def _label_folders(self) -> tuple[dict[Path, str | None], list[str]]:
+        """Return the folder of every label with its split, under folders per split or not, and what to tell."""
+        folders, notes = folders_with_splits(self.root)
+        labels = {
+            label: split
+            for folder, split in folders.items()
+            for label in ([folder] if split is None else visible_folders(folder))
+        }
+        if len({folder.name for folder in labels}) < 2:
+            holds = ", ".join(folder.relative_to(self.root).as_posix() for folder in list(labels or folders)[:10])
             raise InputError(
-                f"{self.root} must hold a folder of images for each of at least two labels, or a metadata.csv; it "
-                f"holds {', '.join(folder.name for folder in folders[:10]) or 'no folder'}"
+                f"{self.root} must hold a folder of images for each of at least two labels, or such folders in train, "
+                f"valid and test, or a {METADATA}; it holds {holds or 'no folder'}"
             )
-        return labels
+        return labels, notes
 
     def _found(self) -> tuple[Records, list[Path], Problems]:
         """Find the images of a folder per label."""
-        notes: list[str] = []
-        found: list[tuple[Path, str, str | None]] = []
-        for folder, split in self._label_folders():
-            files = sorted(path for path in folder.rglob("*") if _is_file_or_link(path))
-            own = [path for path in files if path.suffix.lower() in SUFFIXES or path.is_symlink()]
-            if not own:
-                notes.append(f"{folder} holds no image ({', '.join(SUFFIXES)})")
-            other = [str(path) for path in files if path.suffix.lower() not in SUFFIXES and not path.is_symlink()]
-            if other:
-                what = "1 file is no image" if len(other) == 1 else f"{len(other):,} files are no images"
-                notes.append(f"{what} by name and left out: {format_faults(other)}")
-            found += [(path, folder.name, split) for path in own]
-        if not found:
-            raise InputError(f"{self.root} holds no images ({', '.join(SUFFIXES)})")
-        paths, labels, splits = (list(column) for column in zip(*found, strict=True))
-        shown = [path.relative_to(self.root).as_posix() for path in paths]
-        given = None if splits[0] is None else splits
-        raw = Records(str(self.root), shown, labels, given, row_names=shown, notes=notes)
-        problems, base = Problems(str(self.root), shown), os.path.realpath(self.root)
-        outside = {folder for folder in {path.parent for path in paths} if not is_within(folder, base)}
-        for row, path in enumerate(paths):
-            fault = _fault_of_link(path, base) if path.parent in outside or path.is_symlink() else None
-            if fault is not None:
-                problems.add(row, fault)
-        return raw, paths, problems
-
-
-def _is_file_or_link(path: Path) -> bool:
-    return not path.name.startswith(".") and (path.is_symlink() or path.is_file())
-
-
-def _fault_of_link(path: Path, base: str) -> str | None:
-    """Return what is wrong with a link, or with a file in a linked folder; None with any other file."""
-    try:
-        path.stat()
-    except OSError as error:
-        return "is a link that leads to itself" if error.errno == errno.ELOOP else "is a link to nothing"
-    if not is_within(path, base):
-        return f"is a link that leaves the folder, to {os.path.realpath(path)}: put the file itself there"
-    return None if path.is_file() else "is a link to a folder: put the folder itself there"
-
-
-def _visible_folders(folder: Path) -> list[Path]:
-    visible = sorted(path for path in folder.iterdir() if not path.name.startswith((".", "__")))
-    for path in visible:
-        if path.is_symlink() and not path.exists():
-            raise InputError(f"{path} {_fault_of_link(path, '')}: remove it, or put a folder of images there")
-    return [path for path in visible if path.is_dir()]
+        folders, notes = self._label_folders()
+        found = find_images(self.root, folders)
+        labels: list[str | None] = [folder.name for folder in found.folders]
+        splits = [folders[folder] for folder in found.folders]
+        raw = Records(
+            str(self.root),
+            found.names,
+            labels,
+            None if splits[0] is None else splits,
+            row_names=found.names,
+            notes=notes + found.notes,
+        )
+        return raw, found.files, found.problems

@@ -35,11 +35,6 @@ _ENDS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82"}
 Fit = Literal["stretch", "crop"]
 
 
-def image_files_in(folder: Path) -> list[Path]:
-    """Return the image files in a folder and the folders below it, in order."""
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
-
-
 def read_image(path: Path | BinaryIO, size: tuple[int, int], fit: Fit = "stretch") -> NDArray[np.uint8]:
     """Read one image file, or the bytes of one, as RGB, upright, resized to ``size`` (height, width).
 

@@ -12,12 +12,15 @@ from torch import Tensor
 from logit_correction.errors import InputError, check_range, format_first
 from logit_correction.seeds import make_generator
 
-#: What people call the splits; the numbers are those of the published metadata files.
+#: What people call the splits.
 ALIASES = {
-    **dict.fromkeys(("train", "training", "0"), "train"),
-    **dict.fromkeys(("valid", "validation", "val", "dev", "1"), "valid"),
-    **dict.fromkeys(("test", "testing", "2"), "test"),
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("valid", "validation", "val", "dev"), "valid"),
+    **dict.fromkeys(("test", "testing"), "test"),
 }
+
+#: The splits in the columns of published metadata files.
+NUMBERS = {"0": "train", "1": "valid", "2": "test"}
 
 #: Labels that a message names.
 MOST_NAMED = 10
@@ -49,13 +52,18 @@ class Splitting:
             raise InputError("--data.valid_fraction and --data.test_fraction leave no row to train on: lower them")
 
 
-def split_name(value: str) -> str | None:
+def split_name(value: str, numbers: bool = True) -> str | None:
     """Return train, valid or test for what people call them, None for anything else.
 
-    >>> split_name("Val"), split_name("2"), split_name("holdout")
-    ('valid', 'test', None)
+    Args:
+        value: What somebody wrote.
+        numbers: Whether 0, 1 and 2 are splits, as in a column; a folder of such a name is a label.
+
+    >>> split_name("Val"), split_name("2"), split_name("2", numbers=False), split_name("holdout")
+    ('valid', 'test', None, None)
     """
-    return ALIASES.get(value.strip().lower())
+    name = value.strip().lower()
+    return ALIASES.get(name) or (NUMBERS.get(name) if numbers else None)
 
 
 def consecutive_splits(*sizes: int) -> dict[str, Tensor]:

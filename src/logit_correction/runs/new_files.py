@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logit_correction.data.image_io import SUFFIXES, image_files_in
+from logit_correction.data.image_tree import METADATA, FoundImages, find_images, folders_with_splits
 from logit_correction.data.problems import Problems
 from logit_correction.data.row_names import row_names
+from logit_correction.data.table_inputs import FIX
 from logit_correction.data.tabular_io import file_column, files_within, is_table, read_frame, texts_of
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, InputWarning
 from logit_correction.runs.labelled_rows import Names
 
 if TYPE_CHECKING:
@@ -21,12 +23,12 @@ def image_files(inputs: Sequence[Path]) -> list[Path]:
     """Return the files that files, folders and tables of files stand for.
 
     Raises:
-        InputError: If something is missing, a folder holds no images, or a table's files leave its folder.
+        InputError: If something is missing, a folder holds no images or bad links, or a table's files leave its folder.
     """
     found: list[Path] = []
     for path in inputs:
         if path.is_dir():
-            found += _images_under(path)
+            found += _images_in(path, [path]).files
         elif not path.is_file():
             raise InputError(f"{path} does not exist: give files, folders or a CSV")
         elif is_table(path):
@@ -54,7 +56,7 @@ def labelled_images(place: Path, label: Names | None, attribute: Names | None) -
     """Return image files, and where their labels stand.
 
     Args:
-        place: A folder with a folder of images for each label, or a table with a column of files.
+        place: A folder with a metadata.csv or a folder of images for each label, or a table with a column of files.
         label: Of a table, its column of labels.
         attribute: Of a table, its column of attributes.
 
@@ -62,23 +64,30 @@ def labelled_images(place: Path, label: Names | None, attribute: Names | None) -
         The table or None, n files, and the column of labels or n labels.
 
     Raises:
-        InputError: If there are no such folders, a folder holds no images, or a folder is asked for attributes.
+        InputError: If there are no such folders, they hold no images or bad links, or they are asked for attributes.
     """
+    if (place / METADATA).is_file():
+        place = place / METADATA
     if not place.is_dir():
         frame, files = listed_files(place)
         return frame, files, label
     if attribute is not None:
         raise InputError("a folder has no columns: to name attributes, give a CSV with a column of image files")
-    labels = sorted(path for path in place.iterdir() if path.is_dir() and not path.name.startswith("."))
-    if not labels:
+    folders, notes = folders_with_splits(place)
+    if not folders:
         raise InputError(f"{place} holds no folders: put the images of each label into a folder of its name")
-    own = {path.name: _images_under(path) for path in labels}
-    names = [name for name, files in own.items() for _ in files]
-    return None, [file for files in own.values() for file in files], names
+    splits = {split: folder for folder, split in folders.items() if split is not None}
+    if splits:
+        names, one = ", ".join(folder.name for folder in folders), splits.get("test", next(iter(splits.values())))
+        raise InputError(f"{place} holds folders of splits ({names}): give one of them, such as {one}")
+    found = _images_in(place, folders, notes)
+    return None, found.files, [folder.name for folder in found.folders]
 
 
-def _images_under(folder: Path) -> list[Path]:
-    found = image_files_in(folder)
-    if not found:
-        raise InputError(f"{folder} holds no images ({', '.join(SUFFIXES)})")
+def _images_in(root: Path, folders: Iterable[Path], notes: Sequence[str] = ()) -> FoundImages:
+    """Find images by the rules of training; what is left out is told of, with these notes."""
+    found = find_images(root, folders)
+    found.problems.raise_if_any("error", hint=FIX)
+    for note in (*notes, *found.notes):
+        warnings.warn(note, InputWarning, stacklevel=2)
     return found
