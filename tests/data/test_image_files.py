@@ -6,6 +6,7 @@ import os
 import pickle
 import shutil
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from logit_correction.data.image_io import read_image, read_images
 from logit_correction.data.memory import memory_limit_bytes
 from logit_correction.data.problems import Problems
 from logit_correction.data.stores import ArrayStore, StreamedStore, location_of
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, InputWarning
 
 
 @pytest.fixture
@@ -93,6 +94,18 @@ def test_a_kept_file_that_was_cut_is_made_again(paths: list[Path], tmp_path: Pat
     for content in (kept.read_bytes()[:-10], b"", b"something else", flipped):
         kept.write_bytes(content)
         assert torch.equal(image_store(paths, size=4, cache=cache).images(torch.arange(7)), expected)
+
+
+def test_images_that_are_all_dark_are_told(paths: list[Path], tmp_path: Path) -> None:
+    for path in paths:
+        Image.fromarray(np.full((9, 7), 4095, np.uint16)).save(path)  # as twelve bits are often kept
+    for limit in (None, 0.0):
+        with pytest.warns(InputWarning, match="the images are dark: no value reaches 32 of 255, as where twelve bits"):
+            image_store(paths, size=4, cache=tmp_path / "cache", memory_limit=limit)
+    Image.new("L", (9, 7), 200).save(paths[-1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        image_store(paths, size=4, cache=tmp_path / "cache")
 
 
 def test_all_unreadable_files_are_named(paths: list[Path], tmp_path: Path) -> None:

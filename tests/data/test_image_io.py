@@ -41,6 +41,35 @@ def test_other_sizes_are_resized_and_other_modes_become_rgb(tmp_path: Path) -> N
     assert read[1].flatten(1).unique(dim=1).flatten().tolist() == [10, 20, 30]
 
 
+def test_what_can_be_seen_through_lies_on_white(tmp_path: Path) -> None:
+    alpha = np.zeros((4, 4), np.uint8)
+    alpha[1:3, 1:3] = 255
+    drawing = np.zeros((4, 4, 4), np.uint8)
+    drawing[..., 3] = alpha
+    Image.fromarray(drawing).save(tmp_path / "rgba.png")
+    Image.fromarray(drawing).convert("LA").save(tmp_path / "la.png")
+    palette = Image.fromarray((alpha == 255).astype(np.uint8), "P")
+    palette.putpalette([0, 0, 0, 0, 0, 0])
+    palette.save(tmp_path / "palette.png", transparency=0)
+    palette.save(tmp_path / "palette.gif", transparency=0)
+    Image.fromarray(255 - alpha).save(tmp_path / "grey.png", transparency=255)
+    names = ["rgba.png", "la.png", "palette.png", "palette.gif", "grey.png"]
+    read = read_images([tmp_path / name for name in names], (4, 4)).numpy()
+    for name, image in zip(names, read, strict=True):
+        assert np.array_equal(image, np.broadcast_to(255 - alpha, (3, 4, 4))), name
+    half = np.full((4, 4, 4), 128, np.uint8)
+    Image.fromarray(half).save(tmp_path / "half.png")
+    assert np.abs(read_images([tmp_path / "half.png"], (4, 4)).numpy().astype(int) - 191).max() <= 1
+
+
+def test_floats_in_the_unit_interval_take_the_full_range(tmp_path: Path) -> None:
+    ramp = np.linspace(0, 1, 16, dtype=np.float32).reshape(4, 4)
+    Image.fromarray(ramp).save(tmp_path / "unit.tif")
+    Image.fromarray(200 * ramp).save(tmp_path / "bytes.tif")
+    unit, whole = read_images([tmp_path / "unit.tif", tmp_path / "bytes.tif"], (4, 4))[:, 0].numpy()
+    assert np.array_equal(unit, np.rint(255 * ramp)) and np.abs(whole - 200 * ramp).max() <= 1
+
+
 def test_no_images_give_an_empty_batch() -> None:
     assert read_images([], (4, 4)).shape == (0, 3, 4, 4)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import warnings
 import zlib
 from collections.abc import Sequence
 from functools import partial
@@ -19,11 +20,17 @@ from logit_correction.data.image_io import Fit, check_whole, fault_of, faults_of
 from logit_correction.data.memory import memory_limit_bytes
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.stores import ArrayStore, InputStore, StreamedStore
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, InputWarning
 from logit_correction.files import disk_of, plain, write_text
 
+#: Images count as dark where no value reaches an eighth of the range, as where twelve bits stand in sixteen.
+DARK = 32
+
+#: So many images are looked at, to tell whether all are dark.
+LOOKED_AT = 1000
+
 #: Changes whenever an image would come out otherwise, so that what was kept before is not taken.
-VERSION = 3
+VERSION = 4
 
 
 def image_store(
@@ -79,6 +86,7 @@ def image_store(
     for row, fault in faults:
         found.add(row, fault)
     found.raise_if_any(on_bad_rows)
+    _tell_if_dark(values, found.place)
     sizes = f"{values.nbytes / 2**30:.2f} GiB, limit {limit / 2**30:.2f} GiB"
     if values.nbytes <= limit:
         return ArrayStore(torch.from_numpy(np.array(values)), place=f"in memory ({sizes})")
@@ -110,6 +118,18 @@ def _kept(file: Path, shape: tuple[int, ...], limit: int) -> tuple[NDArray[np.ui
     if values is None or values.shape != shape or values.dtype != np.uint8:
         return None
     return (values, faults) if values.nbytes > limit or zlib.crc32(values.data) == checksum else None
+
+
+def _tell_if_dark(values: NDArray[np.uint8], place: str) -> None:
+    """Warn where all images are dark; of others a first one mostly shows that they are not."""
+    rows = range(0, len(values), max(1, len(values) // LOOKED_AT))
+    if len(values) and all(int(values[row].max()) < DARK for row in rows):
+        warnings.warn(
+            f"{place}: the images are dark: no value reaches {DARK} of 255, as where twelve bits stand in files of "
+            "sixteen; if they should not be, write them with values of the full range",
+            InputWarning,
+            stacklevel=3,
+        )
 
 
 def _decode(

@@ -36,7 +36,7 @@ Fit = Literal["stretch", "crop"]
 
 
 def read_image(path: Path | BinaryIO, size: tuple[int, int], fit: Fit = "stretch") -> NDArray[np.uint8]:
-    """Read one image file, or the bytes of one, as RGB, upright, resized to ``size`` (height, width).
+    """Read one image file, or the bytes of one, as RGB on white, upright, resized to ``size`` (height, width).
 
     Returns:
         (3, height, width).
@@ -52,7 +52,7 @@ def read_image(path: Path | BinaryIO, size: tuple[int, int], fit: Fit = "stretch
         # the size that is asked for is kept, so that the resizing below still has something to average over.
         file.draft("RGB", (2 * box[0], 2 * box[1]))
         _check_pixels(file)
-        image = _eight_bits(ImageOps.exif_transpose(file)).convert("RGB")
+        image = _on_white(_eight_bits(ImageOps.exif_transpose(file)))
     if image.size != box:
         if fit == "crop":
             image = ImageOps.fit(image, box, Image.Resampling.BILINEAR)
@@ -118,13 +118,28 @@ def _most_pixels() -> int:
 
 
 def _eight_bits(image: Image) -> Image:
-    """Bring grey images of sixteen bits to eight; Pillow would clip them."""
+    """Bring grey images of sixteen bits, and floats in [0, 1], to eight bits; Pillow would clip them."""
     from PIL import Image
 
+    if image.mode == "F":
+        floats: NDArray[np.float32] = np.nan_to_num(np.asarray(image))
+        return Image.fromarray(np.rint(255 * floats)) if floats.max() <= 1 else image
     if not image.mode.startswith("I"):
         return image
     values: NDArray[Any] = np.asarray(image).astype(np.int64)
     return Image.fromarray((values.clip(0, 65_535) >> 8).astype(np.uint8))
+
+
+def _on_white(image: Image) -> Image:
+    """Bring an image to RGB; what can be seen through lies on white, for below it the colour is mostly black."""
+    from PIL import Image
+
+    if image.mode not in ("RGBA", "LA", "PA") and "transparency" not in image.info:
+        return image.convert("RGB")
+    above = image if image.mode == "RGBA" else image.convert("RGBA")
+    ground = Image.new("RGB", image.size, "white")
+    ground.paste(above, mask=above)
+    return ground
 
 
 def fault_of(error: Exception) -> str:
