@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from PIL import Image
 
 from logit_correction.data.table_file import Table
+from logit_correction.data.tabular_io import read_frame
 from logit_correction.data.text import hashed_words
 from logit_correction.errors import InputError, InputWarning
 
@@ -140,6 +142,38 @@ def test_image_files(images: Path, tmp_path: Path) -> None:
     assert (kind, names[1]) == ("path", "1.png") and torch.equal(store.images(torch.arange(ROWS)), found)
     with pytest.raises(InputError, match=r"30 rows are bad: row 2: '0.png' is missing in"):
         source(images, path="shot", root=str(tmp_path)).build()
+
+
+def test_images_of_new_tables_lie_beside_them_or_in_the_root_of_training(images: Path, tmp_path: Path) -> None:
+    (tmp_path / "tables").mkdir()
+    file = images.rename(tmp_path / "tables" / "rows.csv")
+    rooted = source(file, path="shot", size=5, root=str(images.parent))
+    found = rooted.build().inputs.images(torch.arange(ROWS))
+    assert found is not None
+    assert torch.equal(rooted.read_table(file)[2].images(torch.arange(ROWS)), found)
+    assert rooted.looks(read_frame(file), file.parent)["files"] == rooted.build().files
+    Image.new("RGB", (5, 5), (90, 90, 90)).save(file.parent / "1.png")  # beside comes first
+    assert rooted.read_table(file)[2].images(torch.arange(3))[:, 0, 0, 0].tolist() == [0, 90, 2]
+    assert rooted.looks(read_frame(file), file.parent)["files"][1] == file.parent / "1.png"
+    (images.parent / "0.png").unlink()
+    both = f"1 row is bad: row 2: '0.png' is missing in {file.parent} and '0.png' is missing in {images.parent}"
+    with pytest.raises(InputError, match=re.escape(both)):
+        rooted.read_table(file)
+    alone = source(images.parent / "gone.csv", path="shot", size=5)  # no root was named: that of training is no place
+    with pytest.raises(InputError, match="29 rows are bad"):
+        alone.read_table(file)
+
+
+@pytest.mark.parametrize("rule", ["error", "skip"])
+def test_files_elsewhere_are_answered_with_the_option(rule: str, images: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(images)
+    frame["shot"] = [str(images.parent / name) for name in frame["shot"]]
+    (tmp_path / "tables").mkdir()
+    frame.to_csv(tmp_path / "tables" / "rows.csv", index=False)
+    with pytest.raises(InputError, match=r"lies outside of .* give the folder that holds them all by --data\.root$"):
+        source(tmp_path / "tables" / "rows.csv", path="shot", size=5, on_bad_rows=rule).build()
+    table = source(tmp_path / "tables" / "rows.csv", path="shot", size=5, root=str(images.parent)).build()
+    assert len(table.label) == ROWS
 
 
 def bad(file: Path, **changes: tuple[int, Any]) -> Path:

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from logit_correction.data import csv_files, tabular_io
+from logit_correction.data.named_files import files_within
 from logit_correction.data.problems import Problems
 from logit_correction.data.row_names import LazyNames, row_names
-from logit_correction.data.tabular_io import files_within, read_frame
+from logit_correction.data.tabular_io import read_frame
 from logit_correction.errors import InputError
 
 

@@ -14,11 +14,12 @@ from logit_correction.correlation import Correlation
 from logit_correction.data import published
 from logit_correction.data.augment import AugmentationName
 from logit_correction.data.image_io import Fit
+from logit_correction.data.named_files import files_within
 from logit_correction.data.problems import Problems
 from logit_correction.data.published import PublishedImages
 from logit_correction.data.row_names import row_names
 from logit_correction.data.table import DataTable
-from logit_correction.data.tabular_io import files_within, read_frame
+from logit_correction.data.tabular_io import read_frame
 from logit_correction.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:

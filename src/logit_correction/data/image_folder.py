@@ -9,13 +9,14 @@ from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.image_files import image_store
 from logit_correction.data.image_io import Fit, format_resizing
 from logit_correction.data.image_tree import METADATA, find_images, folders_with_splits, visible_folders
+from logit_correction.data.named_files import files_within
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.records import Records, build_table, records_of_frame
 from logit_correction.data.row_names import row_names
 from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
-from logit_correction.data.tabular_io import file_column, files_within, read_frame, texts_of
+from logit_correction.data.tabular_io import file_column, read_frame, texts_of
 from logit_correction.errors import InputError, check_range
 
 

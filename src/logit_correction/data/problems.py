@@ -51,10 +51,12 @@ class Problems:
         """
         self.place, self.rows = place, rows
         self._faults: dict[int, str] = {}
+        self._advice: dict[str, None] = {}
 
-    def add(self, row: int, fault: str) -> None:
-        """Note a fault; the first one of a row counts."""
-        self._faults.setdefault(int(row), fault)
+    def add(self, row: int, fault: str, advice: str = "") -> None:
+        """Note a fault; the first one of a row counts. ``advice`` is told once for all rows that have it."""
+        if self._faults.setdefault(int(row), fault) == fault and advice:
+            self._advice[advice] = None
 
     def __len__(self) -> int:
         return len(self._faults)
@@ -87,9 +89,9 @@ class Problems:
         if on_bad_rows == "error":
             them = "it, or leave such rows" if count == 1 else "them, or leave them"
             hint = hint or f"fix {them} out by --data.on_bad_rows skip"
-            raise BadRows(f"{self.place}: {what}: {self}; {hint}", dict(self._faults))
+            raise BadRows(f"{self.place}: {what}: {'; '.join([str(self), hint, *self._advice])}", dict(self._faults))
         if count == len(self.rows):
-            raise InputError(f"{self.place}: {what}, so none is left: {self}")
+            raise InputError(f"{self.place}: {what}, so none is left: {'; '.join([str(self), *self._advice])}")
         left_out = "1 bad row was" if count == 1 else f"{count:,} bad rows were"
         return (f"{self.place}: {left_out} left out: {self}",)
 

@@ -98,6 +98,7 @@ def build_table(
     given = None if raw.split is None else [None if value is None else split_name(value) for value in raw.split]
     _check_rows(raw, given, problems)
     if on_bad_rows == "skip" or not len(problems):  # else the rows are told first, together with unreadable files
+        problems.raise_if_any(on_bad_rows)  # where none is left
         _labels_and_splits(raw, given, problems, splitting)
     store = inputs()
     notes = problems.raise_if_any(on_bad_rows)

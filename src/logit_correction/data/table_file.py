@@ -76,7 +76,8 @@ class Table(DataSource):
                 are counted.
             max_tokens: Tokens of a text that are read.
             num_words: Length of the vector of counted words.
-            root: Folder of the image files, by default that of the table; they may not leave it.
+            root: Folder of the image files, by default that of the table; they may not leave it. Those of a new table
+                may lie beside it, too.
             size: Height and width that images are resized to.
             fit: ``crop`` keeps an image's proportions and takes the middle, ``stretch`` changes the proportions.
             augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
@@ -113,8 +114,8 @@ class Table(DataSource):
         if text:
             self.inputs, self.takes_texts = Texts(text, form), True
         elif path:
-            folder = self.file.parent if root is None else Path(root).expanduser()
-            self.inputs = ImageFiles(path, folder, (size, size), fit, memory_limit)
+            named = None if root is None else Path(root).expanduser()
+            self.inputs = ImageFiles(path, self.file.parent, named, (size, size), fit, memory_limit)
             self.image_size, self.fit = (size, size), fit
         else:
             own = [label, *self.attributes, *([split] if split else [])]

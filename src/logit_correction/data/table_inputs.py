@@ -14,10 +14,11 @@ from torch import Tensor
 
 from logit_correction.data.image_files import image_store
 from logit_correction.data.image_io import Fit, format_resizing
+from logit_correction.data.named_files import files_within
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
-from logit_correction.data.tabular_io import files_within, nested_columns, texts_of
+from logit_correction.data.tabular_io import nested_columns, texts_of
 from logit_correction.data.text import TextForm, beginning
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ SHOWN = 160
 
 #: How to fix new rows: those of training may be skipped, of new ones each is to be answered.
 FIX = "fix or remove them"
+
+#: What to do about files that do not lie below the folder of the table.
+ELSEWHERE = "if the files lie elsewhere, give the folder that holds them all by --data.root"
 
 
 class InputColumns(ABC):
@@ -139,22 +143,29 @@ class ImageFiles(InputColumns):
     """A column of image files."""
 
     def __init__(
-        self, column: str, root: Path, size: tuple[int, int], fit: Fit, memory_limit: float | None = None
+        self,
+        column: str,
+        beside: Path,
+        root: Path | None,
+        size: tuple[int, int],
+        fit: Fit,
+        memory_limit: float | None = None,
     ) -> None:
-        """Choose the column, the folder that files may not leave, and how images are read."""
-        self.column, self.root, self.size, self.fit, self.memory_limit = column, root, size, fit, memory_limit
+        """Choose the column, the folder of the table, that of all files if it is named, and how images are read."""
+        self.column, self.root, self.named_root = column, root or beside, root
+        self.size, self.fit, self.memory_limit = size, fit, memory_limit
 
     def note_faults(self, frame: pd.DataFrame, problems: Problems) -> None:
         """Note files that are missing or leave the folder."""
-        self._paths(frame, problems, self.root)
+        self._paths(frame, problems)
 
     def store(self, frame: pd.DataFrame, problems: Problems, on_bad_rows: OnBadRows) -> InputStore:
         """Read the images, or what was kept of them."""
-        return self._read(self._paths(frame, problems, self.root), problems, on_bad_rows)
+        return self._read(self._paths(frame, problems), problems, on_bad_rows)
 
     def new(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> InputStore:
-        """Read new images; of a file they lie in its folder."""
-        paths = self._paths(frame, problems, self.root if folder is None else folder)
+        """Read new images; of a file they lie in its folder, or in the one that training named."""
+        paths = self._new_paths(frame, problems, folder)
         problems.raise_if_any("error", hint=FIX)
         return self._read(paths, problems, "error")
 
@@ -165,12 +176,14 @@ class ImageFiles(InputColumns):
 
     def looks(self, frame: pd.DataFrame, folder: Path | None) -> dict[str, Any]:
         """Return the files."""
-        root = self.root if folder is None else folder
+        if folder is not None and self.named_root is not None:
+            return {"files": self._new_paths(frame, Problems("", ()), folder)}
+        root = folder or self.root
         return {"files": [root / (name or "") for name in texts_of(frame, self.column)]}
 
     def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
         """Return the table with its files; rows that name none belong to no split."""
-        return replace(table, **self.looks(frame, self.root))
+        return replace(table, **self.looks(frame, None))
 
     def metadata(self) -> dict[str, object]:
         """Tell how the images were read."""
@@ -184,5 +197,9 @@ class ImageFiles(InputColumns):
         """Return the files: the same image twice is a row twice, whatever else is written beside it."""
         return [name or ("no file", row) for row, name in enumerate(texts_of(frame, self.column))]
 
-    def _paths(self, frame: pd.DataFrame, problems: Problems, root: Path) -> list[Path]:
-        return files_within(root, texts_of(frame, self.column), problems, self.column)
+    def _paths(self, frame: pd.DataFrame, problems: Problems) -> list[Path]:
+        return files_within(self.root, texts_of(frame, self.column), problems, self.column, advice=ELSEWHERE)
+
+    def _new_paths(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> list[Path]:
+        root, also = (self.root, None) if folder is None else (folder, self.named_root)
+        return files_within(root, texts_of(frame, self.column), problems, self.column, also=also)

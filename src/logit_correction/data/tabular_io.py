@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from logit_correction.data import csv_files
-from logit_correction.data.problems import Problems
 from logit_correction.errors import InputError, did_you_mean, format_first
-from logit_correction.files import is_within
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -226,33 +223,3 @@ def file_column(frame: pd.DataFrame, table: Path) -> str:
     if column is None:
         raise InputError(f"{table} has no column {', '.join(FILE_COLUMNS)}: name the column of files so")
     return column
-
-
-def files_within(
-    root: Path, names: Sequence[str | None], problems: Problems, column: str = "", look: bool = True
-) -> list[Path]:
-    """Return the files that the rows of a table name; a name that leaves ``root`` is a problem of its row.
-
-    Args:
-        root: The folder.
-        names: M names, None or empty where there is none.
-        problems: Problems of the M rows, more are added.
-        column: What names the files, for messages.
-        look: Whether to look at each file: it must be there, and no link may lead out of ``root``.
-
-    Returns:
-        M paths, ``root`` itself for bad names.
-    """
-    base, paths = (os.path.realpath if look else os.path.abspath)(root), []
-    for row, name in enumerate(names):
-        path, fault = root / (name or ""), ""
-        if not name:
-            fault = f"column {column!r} is empty"
-        elif "\0" in name or not is_within(path, base, follow=look):
-            fault = f"{name!r} lies outside of {root}"
-        elif look and not os.path.isfile(path):
-            fault = f"{name!r} is missing in {root}"
-        if fault:
-            problems.add(row, fault)
-        paths.append(root if fault else path)
-    return paths
