@@ -76,9 +76,8 @@ class Auto(HeadsOnViews):
             epochs: Epochs of the ordinary networks; None takes as many as the run has.
             run: Folder of a finished run of ERM on the same data and split. Its network is then asked about the
                 validation rows, which it was not trained on, and none are trained in folds.
-            predictions: CSV or Parquet file of what any classifier says of rows that it was not trained on: training
-                rows, out of fold, or else validation rows. Columns ``probability_LABEL``, and ``row``, ``line`` or
-                ``path`` as in a file for ``Given``.
+            predictions: CSV or Parquet file of what any classifier says of training rows, out of fold, or else of
+                validation rows, with columns ``row``, ``line`` or ``path``, and ``probability_LABEL``.
 
         Raises:
             InputError: If an option is out of range, or a view is both.

@@ -171,18 +171,24 @@ def _summary(searched: Searched, frame: pd.DataFrame, said: bool) -> dict[str, A
         },
         "examined": run_of(searched),
         "classifier": who,
-        "data": {  # no counts of groups: they would read attributes
-            "name": searched.config.data.name,
-            "source": table.metadata.get("source"),
-            "options": searched.config.data.options,
-            "rows": {split: len(rows) for split, rows in table.split.items()},
-            "label_names": names,
-            "warnings": list(table.notes),
-            "input_shape": list(table.inputs.input_shape),
-        },
+        "data": _data_of(searched),
         "network": {"name": searched.config.network.name, "options": searched.config.network.options},
         "training": {"epochs": searched.config.training.epochs, "seed": searched.config.training.seed},
         "labels_read": {"train": ["label"], "valid": ["label"], "test": []},
         "labelled": None,
         "environment": summary.environment(torch.device(searched.config.training.device.replace("auto", "cpu"))),
+    }
+
+
+def _data_of(searched: Searched) -> dict[str, Any]:
+    """Return what the rows are, without counts of groups, which would read attributes."""
+    table, data = searched.table, searched.config.data
+    return {
+        "name": data.name,
+        "source": table.metadata.get("source"),
+        "options": data.options,
+        "rows": {split: len(rows) for split, rows in table.split.items()},
+        "label_names": [str(name) for name in table.label_names],
+        "warnings": list(table.notes),
+        "input_shape": list(table.inputs.input_shape),
     }

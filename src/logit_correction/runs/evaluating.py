@@ -24,6 +24,7 @@ from logit_correction.runs.folder import PREDICTIONS
 from logit_correction.runs.labelled_rows import Names, labelled
 from logit_correction.runs.new_files import labelled_images
 from logit_correction.runs.new_rows import NewInputs, Part
+from logit_correction.runs.same_data import check_same_data
 from logit_correction.training.estimates import estimate_rows, estimate_split
 from logit_correction.training.evaluation import evaluation_loader
 
@@ -62,7 +63,7 @@ def _predicted(run: TrainedRun, split: str) -> tuple[DataTable, str, Tensor, Est
     if split not in SPLITS:
         raise InputError(f"{split!r} is no split: give test, valid or train, or new rows with their labels")
     table = run.source.build().check()
-    summary.check_same_data(run.report, table, run.path, "judge other rows by `evaluate --on FILE`")
+    check_same_data(run.report, table, run.path, "judge other rows by `evaluate --on FILE`")
     if run.config.encoder is not None:
         with run.names():
             table = encode_table(table, run.config, expected=run.report["encoder"])

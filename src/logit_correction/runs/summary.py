@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from logit_correction.config import RunConfig
 from logit_correction.correlation import Correlation
 from logit_correction.data.fingerprint import fingerprint
 from logit_correction.data.table import UNKNOWN, DataTable
-from logit_correction.errors import InputError
 from logit_correction.evaluation.estimated import EstimatedAttributes, figures_of
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.methods.base import Algorithm
@@ -81,25 +80,6 @@ def describe_data(config: RunConfig, table: DataTable) -> dict[str, Any]:
         "tokens": table.info.tokens,
         "fingerprint": fingerprint(table),
     }
-
-
-def check_same_data(report: Mapping[str, Any], table: DataTable, run: Path, hint: str) -> None:
-    """Return if data that were read again are those that a run was trained on; of older runs nobody can tell.
-
-    Args:
-        report: The run's ``report.json``.
-        table: The data.
-        run: The run's folder.
-        hint: What to do if not.
-
-    Raises:
-        InputError: If they have other rows, labels or splits, so that rows to judge may have been trained on.
-    """
-    if report["data"].get("fingerprint") not in (None, fingerprint(table)):
-        raise InputError(
-            f"the data are not those that {run} was trained on: there are other rows, labels or splits; put the former "
-            f"data back, or {hint}"
-        )
 
 
 #: Entries of a report without which the networks of its run cannot be made again.

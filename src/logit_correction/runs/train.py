@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logit_correction.attributes.auto import Auto
 from logit_correction.config import RunConfig, TrainingConfig
 from logit_correction.data.row_names import LazyNames
 from logit_correction.data.table import SPLITS, DataTable
@@ -29,7 +28,7 @@ from logit_correction.runs.encode import encode_table
 from logit_correction.runs.loggers import Loggers, check_loggers
 from logit_correction.runs.networks import check_fits
 from logit_correction.runs.parts import complete, complete_parts
-from logit_correction.runs.summary import check_same_data
+from logit_correction.runs.same_data import check_examined
 from logit_correction.runs.write import write_run
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
@@ -150,23 +149,11 @@ def prepare(config: RunConfig, display: Display | None, splits: Sequence[str] = 
     algorithm = build_algorithm(config, table.info)
     check_fits(algorithm, table, config.network.name)
     check_attributes(config, algorithm, table)
-    _check_examined(algorithm, table)
+    check_examined(algorithm, table)
     check_watch(config.training.watch, table)
     check_estimates(rules, algorithm, config.method.name)
     algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display))
     return Built(config, table, algorithm, f"chosen to fit the data: {'; '.join(chosen)}" if chosen else "")
-
-
-def _check_examined(algorithm: Algorithm, table: DataTable) -> None:
-    """Return if the run that ``Auto`` is to examine, if any, was trained on these data.
-
-    Raises:
-        InputError: Otherwise; its network may have been trained on the validation rows.
-    """
-    estimator = algorithm.attributes
-    if isinstance(estimator, Auto) and estimator.run is not None:
-        run = Path(estimator.run)
-        check_same_data(files.read_report(run), table, run, "give its answers for these data by `--predictions`")
 
 
 def _train_into(
