@@ -178,6 +178,7 @@ class TrainingRows:
         view_inputs: The rows in every form that a view can look at; None where a loop of your own gives none.
         names: N names for people, such as files; None where rows are only numbered.
         numbers: (N,) long, the number of each row in the whole data set; by default 0..N-1.
+        lines: (N,) long, the line of a CSV in which each row stands, the header being line 1; by default numbers + 2.
         epochs: Epochs that the user asked for; 0 where a loop of your own does not tell.
         held_out: The validation rows, without attributes; None where a loop of your own gives none.
         report: Called with what is being done, so that long work shows progress.
@@ -193,6 +194,7 @@ class TrainingRows:
     view_inputs: ViewInputs | None = None
     names: Sequence[str] | None = None
     numbers: Tensor | None = None
+    lines: Tensor | None = None
     epochs: int = 0
     held_out: TrainingRows | None = None
     report: Callable[[str], None] = lambda what: None

@@ -13,10 +13,12 @@ import pytest
 import torch
 from PIL import Image
 
+from logit_correction.attributes.row_file import RowFile
 from logit_correction.data.table_file import Table
 from logit_correction.data.tabular_io import read_frame
 from logit_correction.data.text import hashed_words
 from logit_correction.errors import InputError, InputWarning
+from logit_correction.types import TrainingRows
 
 ROWS = 30
 FRAME = pd.DataFrame(
@@ -326,6 +328,22 @@ def test_a_first_column_that_only_numbers_the_rows_is_left_out(file: Path) -> No
         source(file, text="text").build()
     FRAME[["age", "mood"]].assign(age=FRAME["age"] % 5).rename(columns={"age": ""}).to_csv(file, index=False)
     assert source(file, features="*", keep_duplicates=True).build().info.input_shape == (1,)
+
+
+def test_the_lines_of_a_csv_are_kept_for_files_that_tell_of_them(file: Path, tmp_path: Path) -> None:
+    rows = file.read_text().splitlines()
+    file.write_text("\n".join([*rows[:3], "", *rows[3:]]) + "\n")  # a blank line behind line 3
+    table = source(file, features=["age"], keep_duplicates=True).build()
+    assert table.lines is not None and table.lines.tolist() == [2, 3, *range(5, ROWS + 3)]
+    names = source(file, features=["age"], keep_duplicates=True)
+    names.prepare(table.preparation)
+    assert names.read_table(file)[1] == [str(line) for line in table.lines.tolist()]
+    train = table.split["train"]
+    (tmp_path / "told.csv").write_text("line,attribute\n" + "\n".join(f"{line},a" for line in table.lines.tolist()))
+    asked = TrainingRows(table.label[train], numbers=train, lines=table.lines[train])
+    assert RowFile(tmp_path / "told.csv").names_of(asked) == [str(line) for line in table.lines[train].tolist()]
+    FRAME.to_parquet(tmp_path / "rows.parquet")
+    assert source(tmp_path / "rows.parquet", features=["age"]).build().lines is None
 
 
 def test_files_that_are_no_tables(file: Path, tmp_path: Path) -> None:

@@ -56,8 +56,9 @@ class RowFile:
         """
         if self.key != "path":
             numbers = torch.arange(len(rows.label)) if rows.numbers is None else rows.numbers
-            first = FIRST_LINE if self.key == "line" else 0
-            return [str(first + number) for number in numbers.tolist()]
+            if self.key == "line":  # blank lines between the rows count too
+                numbers = FIRST_LINE + numbers if rows.lines is None else rows.lines
+            return [str(number) for number in numbers.tolist()]
         if rows.names is None:
             raise InputError(f"{self.file} names rows by path, but the rows of these data have no names: give row")
         return self._paths_of([str(name) for name in rows.names])

@@ -143,8 +143,7 @@ def _follows(low: float, high: float) -> bool | None:
 
 def would_change(evidence: Mapping[str, Any], who: str) -> str:
     """Say what would change the verdict on a classifier of this name, in one sentence."""
-    thresholds, verdict = Thresholds(), evidence["verdict"]
-    if verdict == "shortcut":
+    if evidence["verdict"] == "shortcut":
         names = phrase(evidence["views"])
         return (
             f"If {names} is a reason for the label rather than an accident of how the data came about, it is no "
@@ -153,7 +152,12 @@ def would_change(evidence: Mapping[str, Any], who: str) -> str:
     narrow = [one for one in evidence["signs"] if one["breadth"] < EVERYTHING]
     if not narrow:
         return "Inputs that can be looked at as images, texts, columns or files: of others there are no views."
-    best = max(narrow, key=lambda one: one["ratio"] or 0.0)
+    return _missing_sign(max(narrow, key=lambda one: one["ratio"] or 0.0), who)
+
+
+def _missing_sign(best: Mapping[str, Any], who: str) -> str:
+    """Say what the view that comes nearest to a shortcut lacks, by its signs."""
+    thresholds = Thresholds()
     view = phrase(views_in(best["view"]), False)
     wanted = thresholds.rich_ratio if best["breadth"] >= RICH else thresholds.ratio
     if (best["ratio"] or 0) < wanted:

@@ -50,7 +50,12 @@ def numbered(file: Path, numbers: Iterable[int]) -> tuple[str, list[str]]:
     >>> numbered(Path("a.csv"), range(2, 4)), numbered(Path("a.parquet"), range(2))
     (('line', ['2', '3']), ('row', ['0', '1']))
     """
-    return "row" if file.suffix.lower() in PARQUET else "line", [str(number) for number in numbers]
+    return "line" if has_lines(file) else "row", [str(number) for number in numbers]
+
+
+def has_lines(file: Path) -> bool:
+    """Return whether the rows of a table stand in lines, as those of a CSV do."""
+    return file.suffix.lower() not in PARQUET
 
 
 def row_names(numbers: range | pd.Index) -> LazyNames:

@@ -53,9 +53,9 @@ class DataTable:
         preparation: What the training rows determine and new inputs need (means, vocabularies), as plain values;
             kept with the run and given to ``DataSource.prepare`` before new inputs are read.
         texts: M texts that the inputs were made of, for views to look at.
-        columns: The columns that the inputs were made of, name -> (M,) numbers, NaN where missing, or names, "" where
-            missing; never the label, an attribute or the split.
+        columns: Those of features alone: name -> (M,) numbers, NaN where missing, or names, "" where missing.
         files: M files that the rows were read from; their names may tell the label, so that views look only inside.
+        lines: (M,) long, the line of a CSV in which each row stands, the header being line 1; None for other data.
         ordered: Whether the rows stand as their owner keeps them. Where the source itself put them in order by label
             or attribute, as with a folder for each label, no view may look at their place.
     """
@@ -77,6 +77,7 @@ class DataTable:
     texts: Sequence[str] | None = None
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     files: Sequence[Path] | None = None
+    lines: Tensor | None = None
     ordered: bool = True
 
     def view_inputs(self, split: str = "train") -> ViewInputs:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from logit_correction.data.augment import AugmentationName, named_augmentation
@@ -15,7 +17,7 @@ from logit_correction.data.columns import unnamed_row_numbers
 from logit_correction.data.image_io import Fit
 from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.records import build_table, records_of_frame
-from logit_correction.data.row_names import numbered, row_names
+from logit_correction.data.row_names import has_lines, numbered, row_names
 from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
@@ -150,7 +152,8 @@ class Table(DataSource):
             self.on_bad_rows,
             self.augment,
         )
-        return self.inputs.finished(table, frame)
+        lines = torch.tensor(frame.index.to_numpy()) if has_lines(self.file) else None
+        return replace(self.inputs.finished(table, frame), lines=lines)
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         """Take over means and categories of the training rows."""

@@ -212,6 +212,7 @@ def _rows_of(table: DataTable, split: str) -> TrainingRows:
         view_inputs=table.view_inputs(split),
         names=None if names is None else LazyNames(names.__getitem__, rows.numpy()),
         numbers=rows,
+        lines=None if table.lines is None else table.lines[rows],
     )
 
 
