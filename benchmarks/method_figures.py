@@ -105,9 +105,10 @@ def _loss(
     for a in (0, 1):
         score = slope * Z + offset[a]
         logits = torch.stack([-score / 2, score / 2], dim=1)
+        added = log_prior[:, a].expand_as(logits)
         for y in (0, 1):
             label = torch.full((len(Z),), y)
-            loss = loss + (mass[:, y, a] * logit_corrected_cross_entropy(logits, label, log_prior[:, a])).sum()
+            loss = loss + (mass[:, y, a] * logit_corrected_cross_entropy(logits, label, added)).sum()
     loss.backward()
     return loss
 

@@ -7,11 +7,12 @@ import math
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from logit_correction.functional import count_prior, logit_corrected_cross_entropy
 from logit_correction.functional.prior import shifted
 from logit_correction.group_prior import GroupPrior
-from logit_correction.losses import LogitCorrectedLoss, corrected_losses
+from logit_correction.losses import LogitCorrectedLoss
 
 COUNTS = torch.tensor([[45.0, 5.0, 1.0], [5.0, 45.0, 3.0]])
 
@@ -96,7 +97,7 @@ def test_a_uniform_prior_corrects_by_exactly_nothing() -> None:
     loss = LogitCorrectedLoss(torch.ones(2, 3))
     torch.testing.assert_close(loss(logits, label, attribute), torch.nn.functional.cross_entropy(logits, label))
     log_prior = loss.prior.log_for_attribute(attribute)
-    found, plain = (corrected_losses(logits, label, prior) for prior in (log_prior, torch.zeros(40, 2)))
+    found, plain = (logit_corrected_cross_entropy(logits, label, prior) for prior in (log_prior, torch.zeros(40, 2)))
     assert torch.equal(found, plain)
 
 
@@ -112,7 +113,7 @@ def test_it_goes_with_its_table_to_a_device_and_into_a_state_dict() -> None:
 def test_losses_of_rows() -> None:
     logits, label, _ = rows(3)
     log_prior = torch.tensor([[0.0, -1.0], [-2.0, -2.0], [float("-inf"), 0.0]])
-    found = corrected_losses(logits, label, shifted(log_prior))
+    found = logit_corrected_cross_entropy(logits, label, shifted(log_prior))
     clamped = torch.tensor([[0.0, -1.0], [0.0, 0.0], [-30.0, 0.0]])
     torch.testing.assert_close(found, logit_corrected_cross_entropy(logits, label, clamped))
 
@@ -148,3 +149,26 @@ def test_an_attribute_out_of_range_is_taken_for_no_other(wrong: int) -> None:
         assert bool(loss(logits, label, attribute).isnan())
         found = loss.prior.log_for_attribute(attribute)
         assert found.isnan().all(1).nonzero().flatten().tolist() == [7]
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_its_options_are_those_of_torchs_cross_entropy(reduction: str, label_smoothing: float, weighted: bool) -> None:
+    logits, label, attribute = rows()
+    options = {"weight": torch.tensor([1.0, 3.0]) if weighted else None, "label_smoothing": label_smoothing}
+    loss = LogitCorrectedLoss(COUNTS, 0.5, reduction=reduction, **options)
+    table = torch.cat([COUNTS / COUNTS.sum(), torch.ones(2, 1)], dim=1)
+    corrected = logits + 0.5 * table.log().T[attribute]
+    expected = torch.nn.CrossEntropyLoss(reduction=reduction, **options)(corrected, label)
+    torch.testing.assert_close(loss(logits, label, attribute), expected)
+    assert "weight" not in loss.state_dict()
+
+
+def test_one_logit_takes_the_difference_of_the_offsets() -> None:
+    _, label, attribute = rows()
+    logit = torch.linspace(-2, 2, len(label))
+    loss = LogitCorrectedLoss(COUNTS)
+    offset = loss.offset(attribute)
+    found = binary_cross_entropy_with_logits(logit + offset[:, 1] - offset[:, 0], label.float())
+    torch.testing.assert_close(found, loss(torch.stack([torch.zeros_like(logit), logit], dim=1), label, attribute))

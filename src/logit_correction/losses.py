@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
 from logit_correction.functional import logit_corrected_cross_entropy
+from logit_correction.functional.losses import Reduction
 from logit_correction.group_prior import GroupPrior
 
 
@@ -18,6 +17,9 @@ class LogitCorrectedLoss(nn.Module):
         prior: The group prior: a ``GroupPrior``, which may go on being updated, or a table (L, K) of counts or
             probabilities, 0 or more, such as ``functional.count_prior`` gives.
         strength: Factor of log P; 1 is the paper's.
+        weight: (L,) factors of the labels' losses.
+        label_smoothing: In [0, 1].
+        reduction: none, mean or sum over the rows; these three are as of ``torch.nn.CrossEntropyLoss``.
 
     Raises:
         ValueError: The table is not (L, K), is negative or is not finite.
@@ -28,9 +30,20 @@ class LogitCorrectedLoss(nn.Module):
     [1.1111, 10.0, 2.0]
     """
 
-    def __init__(self, prior: GroupPrior | Tensor, strength: float = 1.0) -> None:
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        prior: GroupPrior | Tensor,
+        strength: float = 1.0,
+        *,
+        weight: Tensor | None = None,
+        label_smoothing: float = 0.0,
+        reduction: Reduction = "mean",
+    ) -> None:
         super().__init__()
-        self.strength = strength
+        self.strength, self.label_smoothing, self.reduction = strength, label_smoothing, reduction
+        self.register_buffer("weight", weight, persistent=False)
         if isinstance(prior, GroupPrior):
             self.prior = prior
             return
@@ -45,24 +58,35 @@ class LogitCorrectedLoss(nn.Module):
         self.prior.set_table(table / total)
 
     def forward(self, logits: Tensor, label: Tensor, attribute: Tensor) -> Tensor:
-        """Return the mean loss, 0-d.
+        """Return the mean loss, 0-d, or what ``reduction`` asks for.
 
         Args:
             logits: (B, L), uncorrected; the ones to predict with.
             label: (B,) long, 0..L-1.
             attribute: (B,) long, 0..K-1, or -1 where unknown: such a row is not corrected.
         """
-        log_prior = self.prior.log_for_attribute(attribute)
-        return corrected_losses(logits, label, log_prior, self.strength, "mean")
+        return logit_corrected_cross_entropy(
+            logits,
+            label,
+            self.offset(attribute),
+            self.reduction,
+            weight=self.weight,
+            label_smoothing=self.label_smoothing,
+        )
+
+    def offset(self, attribute: Tensor) -> Tensor:
+        """Return what the loss adds to the logits (B, L) of rows of these attributes (B,), for losses of your own.
+
+        A network for two labels with a single logit takes the difference of the two columns:
+
+        >>> loss = LogitCorrectedLoss(torch.tensor([[45.0, 5.0], [5.0, 45.0]]))
+        >>> offset = loss.offset(torch.tensor([0, 1, -1]))
+        >>> (offset[:, 1] - offset[:, 0]).exp().round(decimals=4)
+        tensor([0.1111, 9.0000, 1.0000])
+        """
+        return scaled(self.prior.log_for_attribute(attribute), self.strength)
 
 
-def corrected_losses(
-    logits: Tensor,
-    label: Tensor,
-    log_prior: Tensor,
-    strength: float = 1.0,
-    reduction: Literal["none", "mean"] = "none",
-) -> Tensor:
-    """Return the corrected losses (B,) of logits (B, L) under finite log priors (B, L), or their mean."""
-    correction = log_prior if strength == 1.0 else strength * log_prior
-    return logit_corrected_cross_entropy(logits, label, correction, reduction)
+def scaled(log_prior: Tensor, strength: float) -> Tensor:
+    """Return log priors times the strength; of strength 1 they are themselves."""
+    return log_prior if strength == 1.0 else strength * log_prior

@@ -115,6 +115,14 @@ class DataInfo:
         return self.correlation
 
 
+def _no_images(rows: Tensor) -> None:
+    """Return that there are no images; a function of the module, so that what holds it can be pickled."""
+
+
+def _tell_nobody(what: str) -> None:
+    """Keep progress to oneself."""
+
+
 @dataclass(frozen=True)
 class ViewInputs:
     """N rows in every form in which they can be looked at; never a label, and never an attribute.
@@ -138,7 +146,7 @@ class ViewInputs:
 
     num_rows: int
     inputs: Callable[[Tensor], Inputs]
-    images: Callable[[Tensor], Tensor | None] = lambda rows: None
+    images: Callable[[Tensor], Tensor | None] = _no_images
     texts: Sequence[str] | None = None
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     files: Sequence[Path] | None = None
@@ -197,7 +205,7 @@ class TrainingRows:
     lines: Tensor | None = None
     epochs: int = 0
     held_out: TrainingRows | None = None
-    report: Callable[[str], None] = lambda what: None
+    report: Callable[[str], None] = _tell_nobody
 
 
 @dataclass

@@ -107,7 +107,7 @@ def test_a_csv_of_texts(command: Any, reviews: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(model.predict_proba(["a lovely neighbour"])[0, 1], shown.iloc[0, 3], rtol=1e-3)
     (tmp_path / "new.txt").write_text("id,review\n7,a lovely neighbour\n\n8,the parcel came broken\n")
     gaps = pd.read_csv(io.StringIO(command("predict", run, tmp_path / "new.txt").out))
-    assert gaps["row"].tolist() == [2, 4] and gaps["label"].tolist() == ["praise", "complaint"]
+    assert gaps["line"].tolist() == [2, 4] and gaps["label"].tolist() == ["praise", "complaint"]
     (tmp_path / "new.txt").write_text("review\nlovely\n\nbroken\n")
     assert "row 3: the text (column 'review') is empty" in command("predict", run, tmp_path / "new.txt").error()
     (tmp_path / "some.png").write_bytes(b"")

@@ -249,12 +249,12 @@ def test_rows_may_come_one_by_one(digits: TrainedRun, frame: pd.DataFrame) -> No
     run = train(data, method="ERM", epochs=1, threads=1)
     rows = frame[["size", "place"]].iloc[:3]
     np.testing.assert_allclose(run.predict_proba(rows.to_dict("records")), run.predict_proba(rows))
+    assert run.predict([]).shape == (0,) and run.predict_proba([]).shape == (0, 2)
 
 
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ([], "there are no rows"),
         ([[1.0, 2.0], [3.0]], "a list of list, and cannot be read as rows"),
         (["a.png", 3], "a list of int, str, and cannot be read as rows"),
         ({"x": 1.0, "name": "a"}, "the inputs are one row"),

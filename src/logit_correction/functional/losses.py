@@ -10,6 +10,9 @@ from torch.nn.functional import cross_entropy
 
 GceForm: TypeAlias = Literal["paper", "weighted"]
 
+#: What becomes of the rows' losses, by torch's names.
+Reduction: TypeAlias = Literal["none", "mean", "sum"]
+
 
 def generalized_cross_entropy(logits: Tensor, label: Tensor, q: float = 0.7, form: GceForm = "paper") -> Tensor:
     """Generalised cross-entropy (eq. 3), which trusts easy rows and so biases a network towards shortcuts.
@@ -66,7 +69,13 @@ def generalize(loss: Tensor, q: float = 0.7, form: GceForm = "paper") -> Tensor:
 
 
 def logit_corrected_cross_entropy(
-    logits: Tensor, label: Tensor, log_prior: Tensor, reduction: Literal["none", "mean"] = "none"
+    logits: Tensor,
+    label: Tensor,
+    log_prior: Tensor,
+    reduction: Reduction = "none",
+    *,
+    weight: Tensor | None = None,
+    label_smoothing: float = 0.0,
 ) -> Tensor:
     """Cross-entropy of the logits plus the logarithm of each row's group prior (eq. 7).
 
@@ -77,10 +86,12 @@ def logit_corrected_cross_entropy(
         label: (B,) long, 0..L-1.
         log_prior: (B, L), log P(y, a_x) for every label y and the row's own attribute a_x; finite. A constant
             added to a row changes nothing, so log P(y | a_x) does as well.
-        reduction: "none", or "mean" over the rows.
+        reduction: "none", or "mean" or "sum" over the rows.
+        weight: (L,) factors of the labels' losses, as ``torch.nn.CrossEntropyLoss`` takes them.
+        label_smoothing: In [0, 1], the same.
 
     Returns:
-        (B,) losses, or their mean.
+        (B,) losses, or their mean or sum, 0-d; with weights the mean is the weighted one.
 
     Raises:
         ValueError: Logits and log priors differ in shape.
@@ -95,7 +106,8 @@ def logit_corrected_cross_entropy(
             f"Logits and log priors need the same shape (rows, labels), but have {tuple(logits.shape)} and "
             f"{tuple(log_prior.shape)}. A network for two labels needs two logits, not one."
         )
-    return cross_entropy(logits + log_prior, label, reduction=reduction)
+    corrected = logits + log_prior
+    return cross_entropy(corrected, label, weight, reduction=reduction, label_smoothing=label_smoothing)
 
 
 def margin(logits: Tensor, label: Tensor) -> Tensor:

@@ -10,8 +10,9 @@ from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.errors import InputError, check_range
+from logit_correction.functional import logit_corrected_cross_entropy
 from logit_correction.group_prior import GroupPrior
-from logit_correction.losses import corrected_losses
+from logit_correction.losses import scaled
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.mixing import MIXING, Mixable, Mixing
 from logit_correction.methods.prior import PRIORS, PriorRule, fitting_rule
@@ -116,10 +117,11 @@ class LC(Algorithm):
         estimate = self.estimate(batch, epoch)  # eq. 3, 11, 12: P(a | x) and a_x
         self.prior_rule.update(self.group_prior, batch.label, estimate)  # eq. 9, 10: P(y, a)
         logits, log_prior = self.mixed(batch, estimate.attribute, epoch)  # eq. 13: x', P'
+        log_prior = scaled(log_prior, self.strength)
         if self.attributes.settled and not self.oversampling:  # nobody asks for a row's loss
-            loss = corrected_losses(logits, batch.label, log_prior, self.strength, "mean")  # eq. 7
+            loss = logit_corrected_cross_entropy(logits, batch.label, log_prior, "mean")  # eq. 7
         else:
-            losses = corrected_losses(logits, batch.label, log_prior, self.strength)
+            losses = logit_corrected_cross_entropy(logits, batch.label, log_prior)
             self.attributes.learn_from_losses(estimate, batch.label, losses.detach())
             loss = (losses * self.row_weight.index_select(0, batch.index) if self.oversampling else losses).mean()
         return self.step_beside(loss, estimate)

@@ -33,7 +33,7 @@ def as_rows(inputs: NewInputs) -> Any:
     """Return rows as an array or a tensor, a data frame or a mapping of columns, or a list of names or texts.
 
     Raises:
-        InputError: If they are one row alone, none, or no rows.
+        InputError: If they are one row alone, or no rows.
     """
     if isinstance(inputs, str | Path):
         raise InputError(f"inputs are one name, {str(inputs)!r}: give a list of names")
@@ -47,9 +47,7 @@ def as_rows(inputs: NewInputs) -> Any:
     if not isinstance(inputs, Iterable):
         raise InputError(f"the inputs are of type {type(inputs).__name__}: give a list of rows")
     rows = list(inputs)
-    if not rows:
-        raise InputError("there are no rows: give at least one")
-    if all(isinstance(row, str | Path) for row in rows):
+    if all(isinstance(row, str | Path) for row in rows):  # or there are none
         return rows
     if all(isinstance(row, Mapping) for row in rows):
         return pd.DataFrame(rows, dtype=object)  # a gap beside a 3 does not make it 3.0
@@ -112,6 +110,8 @@ def parts_of(inputs: NewInputs, source: DataSource, info: DataInfo) -> Iterator[
         InputError: If a file cannot be read, or the shape or the values do not fit.
     """
     inputs = as_rows(inputs)
+    if isinstance(inputs, list) and not inputs:
+        return
     if not _are_files(inputs, source):
         store = store_of(inputs, source, info)
         images = len(info.input_shape) == 3  # which views see as they are
