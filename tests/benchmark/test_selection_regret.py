@@ -39,9 +39,8 @@ def test_regret_over_epochs_is_the_distance_to_the_best_epoch(grid: Path) -> Non
     epochs = found[found["choice"] == "epoch"]
     runs = {name: pd.read_csv(grid / name / "metrics.csv").dropna(subset=["test_worst_group"]) for name in "abc"}
     for rule in ("valid_worst_class", "valid_worst_group"):
-        expected = [  # of equal epochs the latest
-            run["test_worst_group"].max()
-            - run.loc[run[rule][::-1].idxmax(), "test_worst_group"]  # the latest of equals
+        expected = [  # the latest of equal epochs
+            run["test_worst_group"].max() - run.loc[run[rule][::-1].idxmax(), "test_worst_group"]
             for run in runs.values()
         ]
         assert sorted(epochs[epochs["rule"] == rule]["regret"]) == pytest.approx(sorted(expected))
