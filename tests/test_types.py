@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import torch
 
 from logit_correction.types import DataInfo, Stage, TrainingRows
@@ -34,3 +36,9 @@ def test_a_stage_of_few_rows_takes_smaller_batches_that_all_processes_share() ->
     few = Stage(most_rows=256)
     assert [few.batch_size(64, 3), few.batch_size(1024), few.batch_size(1026, 3)] == [64, 256, 255]
     assert Stage(most_rows=2).batch_size(8, 4) == 4
+
+
+def test_rows_without_images_can_be_pickled() -> None:
+    rows = TrainingRows(torch.tensor([0, 1]))
+    again = pickle.loads(pickle.dumps(rows))
+    assert again.label.tolist() == [0, 1] and again.report("anything") is None

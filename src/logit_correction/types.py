@@ -15,16 +15,7 @@ from torch import Tensor, nn
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 
-__all__ = [
-    "Batch",
-    "DataInfo",
-    "Inputs",
-    "NetworkFactory",
-    "Stage",
-    "Step",
-    "TrainingRows",
-    "ViewInputs",
-]
+__all__ = ["Batch", "DataInfo", "Inputs", "NetworkFactory", "Stage", "Step", "TrainingRows", "ViewInputs"]
 
 #: Rows that a view is given at a time.
 CHUNK = 512
@@ -115,12 +106,8 @@ class DataInfo:
         return self.correlation
 
 
-def _no_images(rows: Tensor) -> None:
-    """Return that there are no images; a function of the module, so that what holds it can be pickled."""
-
-
-def _tell_nobody(what: str) -> None:
-    """Keep progress to oneself."""
+def _nothing(given: object) -> None:
+    """Return nothing; a function of the module, so that what holds it can be pickled."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +133,7 @@ class ViewInputs:
 
     num_rows: int
     inputs: Callable[[Tensor], Inputs]
-    images: Callable[[Tensor], Tensor | None] = _no_images
+    images: Callable[[Tensor], Tensor | None] = _nothing
     texts: Sequence[str] | None = None
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     files: Sequence[Path] | None = None
@@ -205,7 +192,7 @@ class TrainingRows:
     lines: Tensor | None = None
     epochs: int = 0
     held_out: TrainingRows | None = None
-    report: Callable[[str], None] = _tell_nobody
+    report: Callable[[str], None] = _nothing
 
 
 @dataclass
