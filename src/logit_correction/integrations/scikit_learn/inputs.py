@@ -170,7 +170,7 @@ def kind_of(X: Any, reading: Reading) -> Kind:
         InputError: If there is no such column of texts, texts are to be read in rows without columns, or rows are a
             mapping.
     """
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not hasattr(X, "shape"):  # a sparse matrix may be one too, and is refused as such
         raise InputError("the rows are a mapping: give a data frame, such as pandas.DataFrame(rows)")
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         if reading.text is not None and reading.text not in X.columns:
