@@ -104,6 +104,22 @@ def test_data_that_have_changed_are_not_taken_for_those_of_training(tmp_path: Pa
     assert run.evaluate("valid") == figures
 
 
+def test_data_that_lay_where_the_run_was_trained_are_missed_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "here").mkdir()
+    people(200, 0).to_csv(tmp_path / "there" / "people.csv", index=False)
+    monkeypatch.chdir(tmp_path / "there")
+    data = ComponentConfig("Table", {"file": "people.csv", "label": "answer", "features": "*"})
+    run = load(fitted(tmp_path / "run", data, "", method="ERM").path)
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(InputError, match=r"people\.csv does not exist here: --data\.file of .*counts from the folder"):
+        run.evaluate("valid")
+    monkeypatch.chdir(tmp_path / "there")
+    assert run.evaluate("valid")["count"] > 0
+
+
 def test_a_run_that_estimates_nothing_has_no_estimated_groups(run: TrainedRun, tmp_path: Path) -> None:
     erm = fitted(tmp_path / "ERM", run.config.data, "", method="ERM")
     assert erm.report["test"]["estimated"] is None and erm.evaluate(people(50, 2))["estimated"] is None

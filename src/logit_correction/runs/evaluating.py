@@ -20,7 +20,7 @@ from logit_correction.evaluation.predict import collect
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.runs import summary
 from logit_correction.runs.encode import encode_table
-from logit_correction.runs.folder import PREDICTIONS
+from logit_correction.runs.folder import CONFIG, PREDICTIONS
 from logit_correction.runs.labelled_rows import Names, labelled
 from logit_correction.runs.new_files import labelled_images
 from logit_correction.runs.new_rows import NewInputs, Part
@@ -62,6 +62,7 @@ def _predicted(run: TrainedRun, split: str) -> tuple[DataTable, str, Tensor, Est
     """
     if split not in SPLITS:
         raise InputError(f"{split!r} is no split: give test, valid or train, or new rows with their labels")
+    _check_place(run)
     table = run.source.build().check()
     check_same_data(run.report, table, run.path, "judge other rows by `evaluate --on FILE`")
     if run.config.encoder is not None:
@@ -71,6 +72,21 @@ def _predicted(run: TrainedRun, split: str) -> tuple[DataTable, str, Tensor, Est
     algorithm = run.algorithm
     logits = collect(lambda batch: {"logits": algorithm.predict(batch.inputs)}, batches)["logits"]
     return table, split, logits, estimate_split(algorithm, table, split)
+
+
+def _check_place(run: TrainedRun) -> None:
+    """Return if the data may lie where the run's options say.
+
+    Raises:
+        InputError: Nothing is at a place that counts from the folder where the run was trained.
+    """
+    for option in ("file", "root"):
+        place = run.config.data.options.get(option)
+        if isinstance(place, str) and not Path(place).is_absolute() and not Path(place).expanduser().exists():
+            raise InputError(
+                f"{place} does not exist here: --data.{option} of {run.path / CONFIG} counts from the folder where the "
+                "run was trained: go there, or judge other rows by `evaluate --on`"
+            )
 
 
 def evaluate_new(
