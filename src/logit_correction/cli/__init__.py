@@ -48,7 +48,8 @@ def usage() -> str:
         "  --print_completion SHELL   a script that completes commands and options in bash, zsh or tcsh",
         "  --debug          with any command: show where an error came from",
         "",
-        "exit status: 0 done, 1 the work failed, 2 the arguments or the input are wrong, 130 interrupted",
+        "exit status: 0 done, 1 the work failed, 2 the arguments or the input are wrong,",
+        "3 the verdict of `audit --fail-on`, 130 interrupted",
     ]
     return "\n".join(lines)
 

@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
         type=Path,
         metavar="FOLDER|CSV",
         help="new labelled rows: a folder of image folders, one a label; or a CSV or Parquet file, with the columns of "
-        "training or with one of image files (path, file, filename or image)",
+        "training or with one of image files, such as path or image",
     )
     parser.add_argument("--label", metavar="COLUMN", help="column of labels in --on; by default that of training")
     parser.add_argument("--attribute", metavar="COLUMN", help="column of attributes in --on; groups are label by it")

@@ -65,7 +65,7 @@ def _parser() -> Parser:
         type=Path,
         nargs="+",
         metavar="INPUT",
-        help="files, folders, or a CSV with a column path, file, filename or image of files beside it; for a run on "
+        help="files, folders, or a CSV with a column of files beside it, such as path or image; for a run on "
         "Table a CSV or Parquet file with its columns; - reads CSV rows, JSON lines or names of image files from "
         "standard input, and answers as they come",
     )
