@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -110,10 +111,8 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         """Take one name of a logger, or several in a text such as ``[csv, wandb]``, for a list of names."""
         given: Any = self.logger
-        if isinstance(given, str):
-            given = [given]
-        if isinstance(given, list):
-            self.logger = list(dict.fromkeys(name for one in given for name in _names(one)))
+        if isinstance(given, str | list):  # anything else is refused with the other options
+            self.logger = list(dict.fromkeys(name for one in listed(given) for name in _names(one)))
 
 
 @dataclass(eq=False)
@@ -204,6 +203,15 @@ class RunConfig:
             return cls.from_dict(flat)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
+
+
+def listed(names: str | Sequence[str] | None) -> list[str]:
+    """Return names in a list, of which one may stand alone, or none.
+
+    >>> listed("colour"), listed(("colour", "places")), listed(None)
+    (['colour'], ['colour', 'places'], [])
+    """
+    return [names] if isinstance(names, str) else list(names or ())
 
 
 def _names(given: Any) -> list[Any]:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from logit_correction.functional import logit_corrected_cross_entropy
 from logit_correction.functional.losses import Reduction
+from logit_correction.functional.prior import checked_table
 from logit_correction.group_prior import GroupPrior
 
 
@@ -50,11 +51,10 @@ class LogitCorrectedLoss(nn.Module):
         table = torch.as_tensor(prior)
         if table.dim() != 2:
             raise ValueError(f"A group prior needs the shape (labels, attribute values), not {tuple(table.shape)}.")
-        self.prior = GroupPrior(*table.shape, averaging="fixed", floor=0.0)
-        self.prior.set_table(table)
-        total = table.sum()
+        total = checked_table(table, (table.shape[0], table.shape[1])).sum()
         if not bool(total > 0):
             raise ValueError("A group prior of zeros alone says nothing of any group: give counts or probabilities.")
+        self.prior = GroupPrior(*table.shape, averaging="fixed", floor=0.0)
         self.prior.set_table(table / total)
 
     def forward(self, logits: Tensor, label: Tensor, attribute: Tensor) -> Tensor:

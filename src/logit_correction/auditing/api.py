@@ -17,7 +17,7 @@ from logit_correction.auditing.contrast import contrasts
 from logit_correction.auditing.folder import FIX, Audit, check_out, write_audit, write_sheet
 from logit_correction.auditing.rows import CSV, may_be_mislabelled, rows_frame, shown_rows, with_answers, write_rows
 from logit_correction.auditing.search import Prepared, Searched, expected_of_lc, prepared_search, search
-from logit_correction.config import ComponentConfig, RunConfig
+from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
 from logit_correction.runs import folder as files
@@ -25,7 +25,6 @@ from logit_correction.runs import lock, summary
 from logit_correction.runs.api import Part, config_of
 from logit_correction.runs.assemble import keeping_threads
 from logit_correction.training.display import Display, choose_display
-from logit_correction.views.choose import names_of
 
 
 def audit(
@@ -78,7 +77,7 @@ def audit(
             raise InputError("a whole RunConfig has its options: write them into it rather than beside")
     else:
         config = config_of({"data": data, "method": "LC", **parts}, None, training)
-    options = {"run": run, "predictions": predictions, "legitimate": names_of(legitimate) or None}
+    options = {"run": run, "predictions": predictions, "legitimate": listed(legitimate) or None}
     estimator = {"name": "Auto", **{k: str(v) if k in ("run", "predictions") else v for k, v in options.items() if v}}
     config = replace(config, method=ComponentConfig("LC", {"attributes": estimator}))
     folder, tie = files.given_or_temporary(out, "audit")
@@ -89,7 +88,7 @@ def audit(
     def new_display() -> Display:
         return choose_display(quiet=not progress)
 
-    prepared = prepared_search(config, names_of(shortcut), new_display())
+    prepared = prepared_search(config, listed(shortcut), new_display())
     files.make(folder)
     with lock.acquire(folder):
         _audit_into(folder, prepared, try_fix, label_budget, new_display)

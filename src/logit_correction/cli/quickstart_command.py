@@ -44,8 +44,15 @@ def _train(method: str, out: Path, seed: int) -> Path:
     from logit_correction.runs.train import train
     from logit_correction.training.display import choose_display
 
-    training = TrainingConfig(EPOCHS, BATCH_SIZE, learning_rate=LEARNING_RATE, seed=seed, device="cpu", threads=1)
-    training.log_every = 19
+    training = TrainingConfig(
+        epochs=EPOCHS,
+        learning_rate=LEARNING_RATE,
+        batch_size=BATCH_SIZE,
+        seed=seed,
+        device="cpu",
+        threads=1,
+        log_every=19,
+    )
     config = RunConfig(ComponentConfig("Digits", {"seed": seed}), ComponentConfig(method), training=training)
     show = announce if method == "ERM" else None
     return train(config, out / method, resume=True, display=choose_display(), announce=show)

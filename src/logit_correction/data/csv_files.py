@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -146,19 +146,20 @@ def _by_pandas(text: _Text, options: dict[str, Any], width: int, fix: str) -> pd
     """
     import pandas as pd
 
-    for action in ("error", "ignore"):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error" if action == "error" else "ignore", pd.errors.ParserWarning)
-                return pd.read_csv(text.file, **options).fillna("")  # a line may end too early
-        except (pd.errors.ParserWarning, pd.errors.ParserError) as error:
-            fault = _long_row(text, width) if "names" not in options else ""
-            if fault:
-                fix = fix or "put texts that hold the separator in quotes"
-                raise unreadable(text.file, fault, fix) from error
-            if isinstance(error, pd.errors.ParserError):
-                raise
-    raise AssertionError
+    def read(action: Literal["error", "ignore"]) -> pd.DataFrame:
+        with warnings.catch_warnings():
+            warnings.simplefilter(action, pd.errors.ParserWarning)
+            return pd.read_csv(text.file, **options).fillna("")  # a line may end too early
+
+    try:
+        return read("error")
+    except (pd.errors.ParserWarning, pd.errors.ParserError) as error:
+        fault = _long_row(text, width) if "names" not in options else ""
+        if fault:
+            raise unreadable(text.file, fault, fix or "put texts that hold the separator in quotes") from error
+        if isinstance(error, pd.errors.ParserError):
+            raise
+    return read("ignore")  # what is beyond the last column is empty
 
 
 def _by_arrow(text: _Text, held: list[str], columns: Sequence[str] | None) -> pd.DataFrame | None:

@@ -117,8 +117,10 @@ def to_vectors(columns: Columns, learnt: Sequence[Column], problems: Problems | 
     for column in learnt:
         name, kind = str(column["name"]), _kind_of(column)
         if kind == "names":
-            names = np.asarray(column["categories"], dtype=object)
-            vectors[:, place : place + len(names)] = columns.texts(name)[:, None] == names
+            number = _category_of_rows(columns, column)
+            known = np.flatnonzero(number >= 0)
+            vectors[:, place : place + width(column)] = 0
+            vectors[known, place + number[known]] = 1
         else:
             numbers = (columns.values(name, kind) - column["mean"]) / column["std"]
             missing = ~np.isfinite(numbers)
@@ -140,10 +142,16 @@ def unknown_names(columns: Columns, learnt: Sequence[Column]) -> dict[str, list[
     found = {}
     for column in learnt:
         if "categories" in column:
-            texts, place = columns.different(str(column["name"]))
-            unknown = ~np.isin(texts.astype(str), np.asarray(column["categories"], dtype=str))
-            found[str(column["name"])] = texts[place[unknown[place]]].tolist()
+            rows = np.flatnonzero(_category_of_rows(columns, column) < 0)
+            found[str(column["name"])] = columns.texts(str(column["name"]))[rows].tolist()
     return {name: texts for name, texts in found.items() if texts}
+
+
+def _category_of_rows(columns: Columns, column: Column) -> NDArray[np.intp]:
+    """Return the place of each row's category among those of a column of names (M,), -1 where it is none of them."""
+    texts, place = columns.different(str(column["name"]))
+    number = {name: i for i, name in enumerate(column["categories"])}
+    return np.array([number.get(text, -1) for text in texts.tolist()], dtype=np.intp)[place]
 
 
 def plain_columns(columns: Columns, learnt: Sequence[Column]) -> dict[str, NDArray[Any]]:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from logit_correction.arrays import as_array
 from logit_correction.config import ComponentConfig
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, made_once, read_arrays
@@ -186,11 +187,8 @@ def from_arrays(
 
 
 def _array(values: ArrayLike | Tensor) -> NDArray[Any]:
-    if isinstance(values, Tensor):
-        values = values.detach().cpu()
-        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # NumPy knows no bfloat16
     try:
-        return np.asarray(values)
+        return as_array(values)
     except ValueError as error:
         raise InputError("the rows are of different lengths or shapes: give all rows as many numbers") from error
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import tables_folder
 from logit_correction.data.columns import unnamed_row_numbers
@@ -104,12 +105,12 @@ class Table(DataSource):
         if tokenizer is not None and text is None:
             raise InputError("--data.tokenizer is for texts: give --data.text, or leave it out")
         check_range("--data.size", size, 1)
-        if label in (text, path, *_listed(features)):
+        if label in (text, path, *listed(features)):
             raise InputError(f"the label {label!r} would be its own input: leave it out of --data.{given[0]}")
         form = TextForm(tokenizer, max_tokens, num_words)
         self.file, self.label, self.split = Path(file).expanduser(), label, split
-        self.attributes = _listed(attribute)
-        self.named = {label, split, text, path, *self.attributes, *_listed(features), *_listed(categorical)}
+        self.attributes = listed(attribute)
+        self.named = {label, split, text, path, *self.attributes, *listed(features), *listed(categorical)}
         self.splitting, self.on_bad_rows = Splitting(valid_fraction, test_fraction, seed), on_bad_rows
         self.keep_duplicates, self.augment = keep_duplicates, named_augmentation(augment, size) if path else None
         self.inputs: InputColumns
@@ -121,13 +122,15 @@ class Table(DataSource):
             self.image_size, self.fit = (size, size), fit
         else:
             own = [label, *self.attributes, *([split] if split else [])]
-            self.inputs = Features(_listed(features), own, _listed(categorical))
+            self.inputs = Features(listed(features), own, listed(categorical))
 
     def build(self) -> DataTable:
         """Read the file, check its rows, and make the inputs."""
         frame = read_frame(self.file)
         numbering = unnamed_row_numbers(frame)
-        if numbering is not None and numbering not in self.named:  # would tell labels that stand in order
+        if numbering in self.named:
+            numbering = None
+        if numbering is not None:  # it would tell labels that stand in order
             frame = frame.drop(columns=numbering)
         place, names = str(self.file), row_names(frame.index)
         raw = records_of_frame(frame, place, names, self.label, self.split, self.attributes)
@@ -138,7 +141,7 @@ class Table(DataSource):
         raw.row_names = self.inputs.format_rows(frame, names)
         if not self.keep_duplicates:
             raw.keys = self.inputs.keys(frame, without=self.split)
-        if numbering is not None and numbering not in frame.columns:
+        if numbering is not None:
             raw.notes.append(f"the first column, without a name, numbers the rows and is not used ({numbering})")
         if self.split is None and "split" in frame.columns:
             raw.notes.append("the column 'split' is not used: give --data.split split to use it")
@@ -219,8 +222,3 @@ class Table(DataSource):
     def as_store(self, values: Tensor) -> InputStore:
         """Return new inputs in the form that the networks take; numbers are standardised as in training."""
         return super().as_store(self.inputs.scaled(values))
-
-
-def _listed(names: str | list[str] | None) -> list[str]:
-    """Return the names of columns, of which one may stand alone."""
-    return [names] if isinstance(names, str) else names or []

@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from logit_correction.arrays import as_array
 from logit_correction.errors import InputError
 from logit_correction.evaluation.estimated import EstimatedAttributes
-from logit_correction.evaluation.quality import as_array, probabilities
+from logit_correction.evaluation.quality import probabilities
 from logit_correction.files import plain, replacing
 
 Array: TypeAlias = NDArray[Any]

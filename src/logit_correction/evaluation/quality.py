@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from torch import Tensor
 
 Array: TypeAlias = NDArray[Any]
 
@@ -17,15 +16,6 @@ BINS = 15
 
 #: Figures of each attribute value.
 QUALITY = ("accuracy", "auroc", "f1", "ece")
-
-
-def as_array(values: Any) -> Array:
-    """Return a tensor, or what NumPy takes, as an array; half precision as single."""
-    if isinstance(values, Tensor):
-        values = values.detach().cpu()
-        values = values if values.dtype.itemsize >= 4 else values.float()  # NumPy knows no bfloat16
-        return np.asarray(values.numpy())
-    return np.asarray(values)
 
 
 def probabilities(logits: Array) -> Array:

@@ -11,9 +11,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from logit_correction.arrays import as_array
 from logit_correction.correlation import Correlation
 from logit_correction.evaluation.group_frame import group_frame
-from logit_correction.evaluation.quality import QUALITY, as_array, probabilities, quality, quality_by_attribute
+from logit_correction.evaluation.quality import QUALITY, probabilities, quality, quality_by_attribute
 from logit_correction.functional.groups import (
     group_balanced_accuracy,
     group_members,

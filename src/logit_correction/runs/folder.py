@@ -117,9 +117,8 @@ def difference(folder: Path, config: RunConfig, ignore: Collection[str] = ()) ->
     except InputError as error:
         raise InputError(f"{folder} holds a run that cannot go on here ({error}): give another folder") from error
     there, here = flat_options(stored), flat_options(config)
-    left = {
-        name for name in ("epochs", "batch_size", "weight_decay") if here.get(name) is None
-    }  # to the data, see runs.defaults
+    to_the_data = ("epochs", "batch_size", "weight_decay")  # see runs.defaults
+    left = {name for name in to_the_data if here.get(name) is None}
     for name in {**here, **there}:
         if not config.network.name and name.partition(".")[0] == "network":
             continue

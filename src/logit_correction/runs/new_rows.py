@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from logit_correction.arrays import as_array
 from logit_correction.data.channels import checked_values
 from logit_correction.data.image_io import UnreadableImages
 from logit_correction.data.stores import InputStore
@@ -91,8 +92,7 @@ def store_of(inputs: NewInputs, source: DataSource, info: DataInfo) -> InputStor
         shown = ", ".join(map(str, shape))
         raise InputError(f"inputs have shape {tuple(values.shape)}, but must be (n, {shown})")
     if len(shape) == 3:
-        values = values.detach().cpu()
-        values = torch.from_numpy(checked_values((values.float() if values.is_floating_point() else values).numpy()))
+        values = torch.from_numpy(checked_values(as_array(values)))
     if values.is_floating_point() and not bool(torch.isfinite(values).all()):
         raise InputError("the inputs hold NaN or infinity: fix or remove those rows")
     return source.as_store(values)

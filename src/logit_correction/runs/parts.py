@@ -12,7 +12,7 @@ from torch import nn
 
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig
+from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig, listed
 from logit_correction.data import SOURCES
 from logit_correction.data.table import DataSource
 from logit_correction.errors import InputError, no_effect
@@ -24,7 +24,6 @@ from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve_any
 from logit_correction.runs.networks import check_takes_info
 from logit_correction.runs.options import add_options, check_training, checked_options, plain
-from logit_correction.views.choose import names_of
 
 #: Constructor arguments that the run itself gives and the user does not.
 GIVEN: dict[str, set[str]] = {
@@ -228,7 +227,7 @@ def with_known(config: RunConfig, known: Mapping[str, str | Sequence[str]]) -> R
     Raises:
         InputError: If no estimator of the method looks for a shortcut.
     """
-    known, method = {name: names_of(views) for name, views in known.items() if len(views)}, config.method
+    known, method = {name: listed(views) for name, views in known.items() if len(views)}, config.method
     if not known:
         return config
     cls = find_class("method", method.name)

@@ -13,15 +13,6 @@ from logit_correction.views.base import View, ViewInputs
 _NAMED = 8
 
 
-def names_of(views: str | Sequence[str]) -> list[str]:
-    """Return the names of views, of which one may stand alone.
-
-    >>> names_of("colour"), names_of(("colour", "places"))
-    (['colour'], ['colour', 'places'])
-    """
-    return [views] if isinstance(views, str) else list(views)
-
-
 def available_views(inputs: ViewInputs, names: Iterable[str] | None = None) -> list[View]:
     """Return the views that these inputs permit, not yet fitted, narrow ones first.
 
