@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from logit_correction.arrays import as_array
 from logit_correction.errors import InputError
 from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.evaluation.quality import probabilities
 from logit_correction.files import plain, replacing
+from logit_correction.functional.groups import group_membership
 
 Array: TypeAlias = NDArray[Any]
 
@@ -122,6 +125,15 @@ class Predictions:
     def probabilities(self) -> Array:
         """(N, L) float64, the softmax of the logits."""
         return probabilities(self.logits)
+
+    def judged_groups(self) -> Tensor | None:
+        """Return the groups (N, G) bool: the data's own, else label x attribute, sparse; None where none are known."""
+        if self.membership is not None:
+            return torch.from_numpy(self.membership)
+        if self.attribute is None:
+            return None
+        label, attribute = torch.from_numpy(self.label), torch.from_numpy(self.attribute)
+        return group_membership(label, attribute, len(self.label_names), len(self.attribute_names), sparse=True)
 
     def unique(self) -> Predictions:
         """Return each row once, in order; processes that share an epoch repeat rows to fill their batches."""

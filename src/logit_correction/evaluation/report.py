@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from logit_correction.evaluation.quality import QUALITY, probabilities, quality,
 from logit_correction.functional.groups import (
     group_balanced_accuracy,
     group_members,
-    group_membership,
+    label_membership,
     worst_group_accuracy,
 )
 from logit_correction.functional.losses import margin
@@ -118,23 +119,17 @@ class GroupReport:
         label = torch.from_numpy(rows.label)
         names, values = rows.label_names, rows.attribute_names
         logits = torch.from_numpy(rows.logits)
-        if rows.membership is not None:
-            frame = pd.DataFrame(list(rows.groups), columns=["label", "attribute"], dtype=object)
-            return cls.from_membership(logits, label, torch.from_numpy(rows.membership), frame)
-        minority = None
-        if rows.attribute is None:
-            membership = group_membership(label, torch.zeros_like(label), len(names), 1, sparse=True)
-            frame = pd.DataFrame({"label": names, "attribute": pd.Series([None] * len(names), dtype=object)})
-        else:
-            attribute = torch.from_numpy(rows.attribute)
-            membership = group_membership(label, attribute, len(names), len(values), sparse=True)
-            pairs = [(y, a) for y in names for a in values]
-            frame = pd.DataFrame(pairs, columns=["label", "attribute"], dtype=object)
-            if correlation is not None:
-                minority = _minority_groups(correlation, len(names), len(values))
-        known = rows.attribute is not None
+        groups: Sequence[tuple[str, str | None]] = rows.groups
+        membership, minority = rows.judged_groups(), None
+        known, by_attribute = membership is not None, membership is not None and rows.membership is None
+        if membership is None:
+            membership, groups = label_membership(label, len(names)), [(name, None) for name in names]
+        elif by_attribute:
+            groups = [(y, a) for y in names for a in values]
+            minority = None if correlation is None else _minority_groups(correlation, len(names), len(values))
+        frame = pd.DataFrame(list(groups), columns=["label", "attribute"], dtype=object)
         report = cls.from_membership(logits, label, membership, frame, minority, known)
-        if not known or train_counts is None:
+        if not by_attribute or train_counts is None:
             return report
         return replace(report, adjusted_average=_adjusted_average(report.groups, train_counts))
 
@@ -169,7 +164,7 @@ class GroupReport:
         probability, codes = probabilities(logits.numpy()), label.numpy()
         row, group = group_members(membership)
         frame = group_frame(prediction, probability, label, margin(logits, label), membership, groups, minority)
-        by_label = group_membership(label, torch.zeros_like(label), logits.shape[1], 1, sparse=True)
+        by_label = label_membership(label, logits.shape[1])
         balanced = group_balanced_accuracy(prediction, label, membership) if attributes_known else None
         worst = worst_group_accuracy(prediction, label, membership) if attributes_known else None
         sides: dict[str, float | None] = {}
@@ -230,9 +225,7 @@ def _minority_groups(correlation: Correlation, num_labels: int, num_attributes: 
     size = (correlation.num_labels, correlation.num_attributes)
     if size != (num_labels, num_attributes):
         raise ValueError(f"the correlation has shape {size}, but the data has {(num_labels, num_attributes)}")
-    label = torch.arange(num_labels).repeat_interleave(num_attributes)
-    attribute = torch.arange(num_attributes).repeat(num_labels)
-    return correlation.is_minority(label, attribute)
+    return correlation.minority_groups().flatten()
 
 
 def _number(value: Any) -> float | None:

@@ -45,6 +45,17 @@ def group_membership(
     return (has_label.unsqueeze(2) & has_attribute.unsqueeze(1)).flatten(start_dim=1)
 
 
+def label_membership(label: Tensor, num_labels: int) -> Tensor:
+    """Which row has which label: (N,) long, 0..L-1 -> (N, L) bool, sparse, each label a group.
+
+    >>> label_membership(torch.tensor([0, 1, 1]), 2).to_dense()
+    tensor([[ True, False],
+            [False,  True],
+            [False,  True]])
+    """
+    return group_membership(label, torch.zeros_like(label), num_labels, 1, sparse=True)
+
+
 def check_groups(label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> None:
     """Return if labels (N,) and attributes (N,) lie in their ranges, as ``group_membership`` has them.
 

@@ -10,9 +10,9 @@ from torch import Tensor
 from logit_correction.config import TrainingConfig
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
-from logit_correction.functional import group_membership
 from logit_correction.methods.base import Algorithm
 from logit_correction.registry import resolve
+from logit_correction.training.groups import judged_groups
 from logit_correction.training.rules import RULES
 from logit_correction.training.rules.base import SelectionRule, ValidationRows
 
@@ -73,20 +73,15 @@ def check_estimates(rules: Sequence[str], algorithm: Algorithm, method: str) -> 
 def validation_groups(table: DataTable, rules: Sequence[str]) -> Tensor | None:
     """Return the groups (n, G) bool of the validation rows, for rules that read attributes alone.
 
-    They are label x attribute, or what the data are to be judged on in their place.
-
     Raises:
         InputError: If the attribute of a row is unknown.
     """
     if not reads_attributes(rules):
         return None
-    rows = table.split["valid"]
-    if table.scoring is not None:
-        return table.scoring.membership[rows]
-    if not table.has_attributes("valid"):
+    groups = judged_groups(table, "valid")
+    if groups is None:
         raise InputError("the attribute of every valid row must be known for this selection rule: take another one")
-    label, attribute, info = table.label[rows], table.attribute[rows], table.info
-    return group_membership(label, attribute, info.num_labels, info.num_attributes, sparse=True)
+    return groups
 
 
 @dataclass

@@ -15,10 +15,10 @@ from logit_correction.functional import (
     group_balanced_accuracy,
     group_margin,
     group_mean,
-    group_membership,
     margin,
     worst_group_accuracy,
 )
+from logit_correction.training.groups import judged_groups, label_by_attribute
 
 
 def check_watch(watch: Sequence[Watch], table: DataTable) -> None:
@@ -75,29 +75,18 @@ def _accuracies(table: DataTable, logits: Tensor) -> dict[str, Tensor]:
     rows = table.split["test"]
     label, prediction = table.label[rows], logits.argmax(1)
     figures = {"test_average": (prediction == label).double().mean()}
-    if table.scoring is not None:
-        membership = table.scoring.membership[rows]
-    elif table.has_attributes("test"):
-        membership = _groups(table, "test")
-    else:
+    membership = judged_groups(table, "test")
+    if membership is None:
         return figures
     figures["test_group_balanced"] = group_balanced_accuracy(prediction, label, membership)
     figures["test_worst_group"] = worst_group_accuracy(prediction, label, membership)
     return figures
 
 
-def _groups(table: DataTable, split: str) -> Tensor:
-    rows, info = table.split[split], table.info
-    label, attribute = table.label[rows], table.attribute[rows]
-    return group_membership(label, attribute, info.num_labels, info.num_attributes, sparse=True)
-
-
 def _margins(table: DataTable, logits: Tensor) -> dict[str, Tensor]:
     assert table.correlation is not None
-    info, membership = table.info, _groups(table, "train")
-    label = torch.arange(info.num_labels).repeat_interleave(info.num_attributes)
-    attribute = torch.arange(info.num_attributes).repeat(info.num_labels)
-    minority = table.correlation.is_minority(label, attribute)
+    membership = label_by_attribute(table, "train")
+    minority = table.correlation.minority_groups().flatten()
     values = margin(logits, table.label[table.split["train"]])
     figures: dict[str, Tensor] = {}
     for kind, of_group in (

@@ -9,7 +9,6 @@ import torch
 from logit_correction.config import RunConfig
 from logit_correction.errors import InputError
 from logit_correction.evaluation import Predictions
-from logit_correction.functional import group_membership
 from logit_correction.runs.folder import VALIDATION
 from logit_correction.runs.parts import components_of, find_class
 from logit_correction.training.rules.base import ValidationRows
@@ -49,13 +48,9 @@ class Objective:
             InputError: If the rule has none for it.
         """
         rows = Predictions.load(folder / VALIDATION)
-        label, groups = torch.from_numpy(rows.label), None
-        if "attribute" in self.rule.reads and rows.membership is not None:
-            groups = torch.from_numpy(rows.membership)
-        elif "attribute" in self.rule.reads and rows.attribute is not None:
-            attribute = torch.from_numpy(rows.attribute)
-            groups = group_membership(label, attribute, len(rows.label_names), len(rows.attribute_names), sparse=True)
-        known = ValidationRows(torch.from_numpy(rows.prediction), label, len(rows.label_names), groups, self.estimate)
+        prediction, label = torch.from_numpy(rows.prediction), torch.from_numpy(rows.label)
+        groups = rows.judged_groups() if "attribute" in self.rule.reads else None
+        known = ValidationRows(prediction, label, len(rows.label_names), groups, self.estimate)
         score = self.rule.score(known)
         if score is None:
             raise InputError(f"the objective has no score of {folder}: take another --objective")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from logit_correction.functional import group_balanced_accuracy, group_membership
+from logit_correction.functional import group_balanced_accuracy, group_membership, label_membership
 
 if TYPE_CHECKING:  # with it comes pandas, which the help of a command can do without
     from logit_correction.evaluation.estimated import EstimatedAttributes
@@ -38,7 +38,7 @@ class ValidationRows:
     @property
     def classes(self) -> Tensor:
         """The rows of each label, (n, L) bool, sparse."""
-        return group_membership(self.label, torch.zeros_like(self.label), self.num_labels, 1, sparse=True)
+        return label_membership(self.label, self.num_labels)
 
     @property
     def estimated_groups(self) -> Tensor | None:
