@@ -18,7 +18,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.runs import summary
 from logit_correction.training.checkpoint import Progress
 from logit_correction.training.estimates import estimate_split
-from logit_correction.training.evaluation import evaluation_loader
+from logit_correction.training.loaders import evaluation_loader
 from logit_correction.training.rules.base import SelectionRule, ValidationRows
 from logit_correction.training.selection import scored, update_best, validation_groups
 from logit_correction.types import Batch, Inputs
@@ -60,9 +60,9 @@ class EvaluatedModule(LightningModule):
         """Return logits (B, L), uncorrected: the ones to predict with."""
         return self.algorithm.predict(inputs)
 
-    def loader(self, split: str, **options: Any) -> BatchLoader:
-        """Return a loader of the rows of a split, in order and without attributes unless told otherwise."""
-        return evaluation_loader(self.table, split, self.config, self.device, **options)
+    def loader(self, split: str) -> BatchLoader:
+        """Return a loader of all rows of a split in order, for evaluation: without attributes."""
+        return evaluation_loader(self.table, split, self.config, self.device)
 
     def val_dataloader(self) -> Batches:
         """Return the validation rows in order."""

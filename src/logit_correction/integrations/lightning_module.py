@@ -14,8 +14,8 @@ from logit_correction.integrations.lightning_evaluation import EvaluatedModule
 from logit_correction.integrations.lightning_parts import Batches, hyperparameters, run_config
 from logit_correction.runs.api import Part
 from logit_correction.runs.train import prepare
-from logit_correction.seeds import derive_seed
 from logit_correction.training.checkpoint import Progress, plain_progress, progress_of
+from logit_correction.training.loaders import training_loader
 from logit_correction.training.networks import LayerRandomness
 from logit_correction.training.networks import prepare as prepare_networks
 from logit_correction.training.optim import clip_gradients, make_optimizer, set_learning_rates
@@ -125,16 +125,9 @@ class LightningMethod(EvaluatedModule):
 
     def train_dataloader(self) -> Batches:
         """Return the batches of the present stage, in the order that our own loop gives them."""
-        assert self.config.batch_size is not None
-        loader = self.loader(
-            "train",
-            batch_size=self.plan.batch_size(self.config.batch_size),
-            seed=derive_seed(self.config.seed, "stage", self.algorithm.num_stages - 1 - self.progress.stage),
-            shuffle=True,
-            with_attributes=self.algorithm.needs_attributes,
-            sample_weight=self.plan.sample_weight,
-        )
-        self._steps, self._loaded = len(loader), self.progress.stage
+        stage = self.progress.stage
+        loader = training_loader(self.table, self.algorithm, self.plan, stage, self.config, self.device)
+        self._steps, self._loaded = len(loader), stage
         return Batches(loader, lambda: (self.progress.epoch, self.progress.step))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:

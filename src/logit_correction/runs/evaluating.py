@@ -26,7 +26,7 @@ from logit_correction.runs.new_files import labelled_images
 from logit_correction.runs.new_rows import NewInputs, Part
 from logit_correction.runs.same_data import check_same_data
 from logit_correction.training.estimates import estimate_rows, estimate_split
-from logit_correction.training.evaluation import evaluation_loader
+from logit_correction.training.loaders import evaluation_loader
 
 if TYPE_CHECKING:
     from logit_correction.runs.trained import TrainedRun

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
 from logit_correction.config import TrainingConfig
 from logit_correction.data.fingerprint import fingerprint
-from logit_correction.data.loading import BatchLoader, evaluation_batch
+from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable
 from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.evaluation.predict import collect, evaluating
 from logit_correction.methods.base import Algorithm
 from logit_correction.training.estimates import estimate_split
+from logit_correction.training.loaders import evaluation_loader
 from logit_correction.training.rules.base import ValidationRows
 from logit_correction.training.selection import rules_of, scored, validation_groups
 from logit_correction.training.sharding import gathered
@@ -25,14 +25,6 @@ from logit_correction.types import Batch
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-
-
-def evaluation_loader(
-    table: DataTable, split: str, config: TrainingConfig, device: torch.device, **options: Any
-) -> BatchLoader:
-    """Return a loader of all rows of ``split`` in order, for evaluation: without attributes, unless told otherwise."""
-    size = evaluation_batch(table.inputs)
-    return BatchLoader(table, split, **{"batch_size": size, "device": device, "workers": config.workers, **options})
 
 
 @dataclass
@@ -63,9 +55,9 @@ class Evaluation:
         """Which data these are; see ``data.fingerprint``."""
         return fingerprint(self.table)
 
-    def loader(self, split: str, **options: Any) -> BatchLoader:
+    def loader(self, split: str) -> BatchLoader:
         """Return a loader of all rows of ``split`` in order, for evaluation: without attributes."""
-        return evaluation_loader(self.table, split, self.config, self.fabric.device, **options)
+        return evaluation_loader(self.table, split, self.config, self.fabric.device)
 
     def validation_rows(self) -> ValidationRows:
         """Return what the rules may look at of the validation rows, as the method stands."""

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from logit_correction.data.loading import BatchLoader
 from logit_correction.errors import InputError
-from logit_correction.seeds import derive_seed
 from logit_correction.training import checkpoint
 from logit_correction.training.checkpoint import Progress
 from logit_correction.training.display import Display
 from logit_correction.training.evaluation import Evaluation
 from logit_correction.training.interrupt import Interrupted, StopRequest, stop_requests
+from logit_correction.training.loaders import training_loader
 from logit_correction.training.networks import LayerRandomness, prepare
 from logit_correction.training.optim import clear_gradients, clip_gradients, make_optimizer, set_learning_rates
 from logit_correction.training.record import MetricsLogger, Record
@@ -49,7 +49,7 @@ class Fit(Evaluation):
         if self.config.epochs is None or self.config.batch_size is None:
             raise InputError("the loop needs a number of epochs and a batch size: give --epochs and --batch_size")
         super().__post_init__()
-        self.epochs, self.batch_size = self.config.epochs, self.config.batch_size
+        self.epochs = self.config.epochs
         self.progress, self.record = Progress(), Record(self.loggers)
         self._title = type(self.algorithm).__name__
         if self.config.strategy == "fsdp":
@@ -130,14 +130,13 @@ class Fit(Evaluation):
             self._begin_stage(0, None)
         plan = progress.plan
         assert plan is not None
-        loader = self.loader(
-            "train",
-            batch_size=plan.batch_size(self.batch_size, self.fabric.world_size),
-            # Counted from the last one, so that methods of one stage and of several see their rows in one order.
-            seed=derive_seed(config.seed, "stage", self.algorithm.num_stages - 1 - progress.stage),
-            shuffle=True,
-            with_attributes=self.algorithm.needs_attributes,
-            sample_weight=plan.sample_weight,
+        loader = training_loader(
+            self.table,
+            self.algorithm,
+            plan,
+            progress.stage,
+            config,
+            self.fabric.device,
             rank=self.fabric.global_rank,
             world_size=self.fabric.world_size,
         )
