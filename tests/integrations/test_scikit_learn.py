@@ -50,6 +50,7 @@ def test_what_was_found_is_kept(planted: tuple, fitted: LogitCorrectionClassifie
 def test_groups_by_estimate_and_by_name(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
     frame, y = planted
     named = fitted.group_report(frame, y, attribute=frame["site"])
+    assert list(named) == ["label", "attribute", "count", "correct", "accuracy", "low", "high", "minority"]
     right = (fitted.predict(frame) == y)[(y == "ill") & (frame["site"] == "south")].mean()
     row = named[(named["label"] == "ill") & (named["attribute"] == "south")].iloc[0]
     assert row["accuracy"] == pytest.approx(right) and named["count"].sum() == 600

@@ -54,7 +54,7 @@ def group_report(
         attribute_names=names,
     )
     frame = GroupReport.from_predictions(rows, correlation).groups
-    return frame.drop(columns=["margin_min", "margin_mean"])  # answers have none
+    return frame.drop(columns=["margin_min", "margin_mean", "ece"])  # answers alone have none
 
 
 def verdict_as_html(classifier: Any) -> str:
