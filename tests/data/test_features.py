@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,9 +12,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from logit_correction.data.columns import Columns
-from logit_correction.data.features import gaps_of, learn_columns, note_bad_features, to_vectors, unknown_names
+from logit_correction.data.features import gaps_of, learn_columns, note_bad_features, to_vectors, warn_of_unknown_names
 from logit_correction.data.problems import Problems
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, InputWarning
 
 FRAME = pd.DataFrame(
     {
@@ -181,8 +183,14 @@ def test_new_rows_are_checked_against_what_was_learnt() -> None:
 def test_names_that_no_training_row_had() -> None:
     learnt = learn_columns(Columns(FRAME), ["age", "sex"], TRAIN)
     new = pd.DataFrame({"age": ["1", "2", "3", "4"], "sex": ["m", "d", "", " f"]})
-    assert unknown_names(Columns(new), learnt) == {"sex": ["d", ""]}
-    assert unknown_names(Columns(FRAME.iloc[:4]), learnt) == {}
+    told: set[str] = set()
+    with pytest.warns(InputWarning, match="column 'sex' holds names .*, such as 'd', in 2 of"):
+        warn_of_unknown_names(Columns(new), learnt, told)
+    assert told == {"sex"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_unknown_names(Columns(new), learnt, told)  # once is enough
+        warn_of_unknown_names(Columns(FRAME.iloc[:4]), learnt, set())
 
 
 def test_too_many_names_are_refused() -> None:

@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from logit_correction import InputError, LogitCorrectionClassifier
+from logit_correction import InputError, InputWarning, LogitCorrectionClassifier
 
 QUICK = {"epochs": 3, "random_state": 0, "training": {"threads": 1}}
 
@@ -59,6 +59,13 @@ def test_groups_by_estimate_and_by_name(planted: tuple, fitted: LogitCorrectionC
     assert estimated["minority"].tolist() == [False, True, True, False]
     with pytest.raises(InputError, match="row 2: the label 'dead' was not in fit"):
         fitted.group_report(frame.head(3), ["ill", "well", "dead"])
+
+
+def test_a_name_that_fit_has_not_seen_is_told(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
+    frame, _ = planted
+    new = frame.head(3).assign(site=["north", "east", "south"])
+    with pytest.warns(InputWarning, match="column 'site' holds names .*, such as 'east', in 1 of 3 new rows"):
+        fitted.predict(new)
 
 
 def test_what_is_stored_is_plain(planted: tuple, fitted: LogitCorrectionClassifier, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from logit_correction.data.columns import Columns, Kind, texts_of_values
 from logit_correction.data.problems import Problems
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, InputWarning
 from logit_correction.views.columns import FEWEST_NAMES, told_apart
 
 if TYPE_CHECKING:
@@ -133,18 +134,28 @@ def to_vectors(columns: Columns, learnt: Sequence[Column], problems: Problems | 
     return torch.from_numpy(vectors)
 
 
-def unknown_names(columns: Columns, learnt: Sequence[Column]) -> dict[str, list[str]]:
-    """Return what the columns of names hold in rows with none of the categories, for those that have such rows.
+def warn_of_unknown_names(columns: Columns, learnt: Sequence[Column], told: set[str]) -> None:
+    """Warn of columns in which new rows hold none of the categories of the training rows.
 
-    Returns:
-        Column -> the text of each such row, empty where there is no value.
+    Args:
+        columns: The new rows.
+        learnt: What ``learn_columns`` returned.
+        told: Columns that were warned of already; more are added.
     """
-    found = {}
     for column in learnt:
-        if "categories" in column:
-            rows = np.flatnonzero(_category_of_rows(columns, column) < 0)
-            found[str(column["name"])] = columns.texts(str(column["name"]))[rows].tolist()
-    return {name: texts for name, texts in found.items() if texts}
+        name = str(column["name"])
+        if name in told or "categories" not in column:
+            continue
+        rows = np.flatnonzero(_category_of_rows(columns, column) < 0)
+        if len(rows):
+            told.add(name)
+            example = next((repr(text) for text in columns.texts(name)[rows].tolist() if text), "no name at all")
+            warnings.warn(
+                f"column {name!r} holds names that the model was not trained to tell apart, such as {example}, in "
+                f"{len(rows):,} of {len(columns):,} new rows: there it counts as none of the names",
+                InputWarning,
+                stacklevel=2,
+            )
 
 
 def _category_of_rows(columns: Columns, column: Column) -> NDArray[np.intp]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from logit_correction.data.problems import OnBadRows, Problems, format_faults
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.table_inputs import InputColumns
-from logit_correction.errors import InputError, InputWarning
+from logit_correction.errors import InputError
 from logit_correction.views.columns import told_apart
 
 if TYPE_CHECKING:
@@ -131,17 +130,7 @@ class Features(InputColumns):
     def new(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> InputStore:
         """Standardise new rows as those of training were."""
         store = ArrayStore(features.to_vectors(self._converted(frame), self.learnt, problems))
-        unknown = features.unknown_names(self._converted(frame), self.learnt)
-        for name, texts in unknown.items():
-            if name not in self._told:  # once: rows may come one by one
-                self._told.add(name)
-                example = next((repr(text) for text in texts if text), "no name at all")
-                warnings.warn(
-                    f"column {name!r} holds names that the model was not trained to tell apart, such as {example}, in "
-                    f"{len(texts):,} of {len(frame):,} new rows: there it counts as none of the names",
-                    InputWarning,
-                    stacklevel=2,
-                )
+        features.warn_of_unknown_names(self._converted(frame), self.learnt, self._told)
         return store
 
     def _converted(self, frame: pd.DataFrame) -> Columns:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from logit_correction.data.features import warn_of_unknown_names
 from logit_correction.data.table import UNKNOWN
 from logit_correction.errors import InputError
 from logit_correction.integrations.scikit_learn.checks import checked_rows
@@ -128,6 +129,8 @@ class Fitted(ClassifierMixin, BaseEstimator):
 
     def _read(self, X: Any) -> Rows:
         form, X = self._checked(X)
+        if form.kind == "columns":
+            warn_of_unknown_names(X, form.columns, set())
         return form.read(X)
 
     def _for_wrapped(self, X: Any) -> Any:
