@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, one_hot
 
 from logit_correction.attributes.true_attributes import TrueAttributes
 from logit_correction.correlation import Correlation
@@ -24,6 +24,7 @@ from logit_correction.functional import (
 from logit_correction.group_prior import GroupPrior
 from logit_correction.methods.lc import LC
 from logit_correction.methods.mixing import GroupMixUp, IndependentMixUp, Mixable
+from logit_correction.methods.prior import Counted
 from logit_correction.randomness import StepRandomness
 from logit_correction.types import Batch, DataInfo, TrainingRows
 
@@ -123,6 +124,28 @@ def test_the_product_prior_is_that_of_the_row_times_that_of_its_partner(table, b
             correction = (correction - correction.max()).clamp_min(-30)
             losses.append(cross_entropy(logits[i] + correction, batch.label[i]))
         torch.testing.assert_close(algorithm(batch, 9.0).loss, torch.stack(losses).mean())
+
+
+def test_the_product_prior_is_that_of_the_rows_as_they_are_drawn() -> None:
+    # Groups of 45, 5, 2 and 48 rows: with rows of small groups drawn oftener, partners are other rows, too.
+    group = torch.arange(4).repeat_interleave(torch.tensor([45, 5, 2, 48]))
+    label, attribute = group // 2, group % 2
+    info = DataInfo(num_labels=2, num_rows=100, input_shape=(3,), num_attributes=2)
+    options: dict[str, Any] = {"prior": Counted(smoothing=0.0), "mixing": GroupMixUp(prior="product")}
+    algorithm = LC(lambda: nn.Linear(3, 2), info, attributes=TrueAttributes(), oversampling=0.5, **options)
+    algorithm.setup(TrainingRows(label, attribute))
+    plan = algorithm.begin_stage(0, None).sample_weight
+    assert plan is not None
+    generator, wanted, told = torch.Generator().manual_seed(0), torch.zeros(2, 2), torch.zeros(2, 2)
+    for _ in range(1000):
+        rows = torch.multinomial(plan, 16, replacement=True, generator=generator)
+        batch = Batch(torch.zeros(16, 3), label[rows], rows)
+        _, log_prior = algorithm.mixed(batch, attribute[rows], 9.0)
+        weight = algorithm.row_weight[rows].unsqueeze(1)
+        wanted.index_add_(0, attribute[rows], weight * one_hot(label[rows], 2))
+        told.index_add_(0, attribute[rows], weight * log_prior.softmax(dim=1))
+    # Of what a mixed row shows, the prior says how often each label goes with it.
+    torch.testing.assert_close(told / wanted.sum(), wanted / wanted.sum(), atol=0.01, rtol=0)
 
 
 @pytest.mark.parametrize("estimator", ["cell", "algorithm-1"])

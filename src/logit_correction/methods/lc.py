@@ -95,14 +95,15 @@ class LC(Algorithm):
         usual = 0.25 if info.augmented and self.attributes.settled else 0.0
         self.oversampling = usual if oversampling is None else oversampling
         self.register_buffer("row_weight", torch.ones(info.num_rows if self.oversampling else 0))
+        self._drawn: Tensor | None = None
 
     def begin_own_stage(self) -> Stage:
         """Count the prior, where the estimates are settled."""
         self.prior_rule.begin(self.group_prior, self.attributes)
+        self._drawn = None
         if self.attributes.abstained or not self.oversampling:
             return Stage()
-        drawn = oversampled(self.attributes.group_counts(), self.oversampling)
-        rows = drawn.cpu()[self.attributes.rows.label, self.attributes.row_attribute.cpu().clamp_min(0)]
+        rows = self._rates().cpu()[self.attributes.rows.label, self.attributes.row_attribute.cpu().clamp_min(0)]
         rows = rows.where(self.attributes.row_attribute.cpu() >= 0, rows.mean())
         self.row_weight.copy_(rows.mean() / rows)
         return Stage(sample_weight=rows)
@@ -129,8 +130,15 @@ class LC(Algorithm):
     def mixed(self, batch: Batch, attribute: Tensor, epoch: float) -> tuple[Tensor, Tensor]:
         """Return the robust network's logits (B, L) on mixed samples and the log prior (B, L) that goes with them."""
         generator = self.randomness.next(batch.label.device)
-        given = Mixable(batch, attribute, self.group_prior, self.attributes.correlation, epoch, generator)
+        drawn = self._rates() if self.oversampling else None
+        given = Mixable(batch, attribute, self.group_prior, self.attributes.correlation, epoch, generator, drawn)
         return self.mixing(self.network, given)
+
+    def _rates(self) -> Tensor:
+        """Return in proportion to what rows of each group are drawn, (L, K); counted once, also where one goes on."""
+        if self._drawn is None:
+            self._drawn = oversampled(self.attributes.group_counts(), self.oversampling)
+        return self._drawn
 
 
 def oversampled(counts: Tensor, power: float) -> Tensor:

@@ -47,6 +47,7 @@ class Mixable:
         correlation: Which groups are minority.
         epoch: Epochs done.
         generator: Source of the randomness.
+        drawn: (L, K), how often rows of each group are drawn, up to a factor; None where all are as often.
     """
 
     batch: Batch
@@ -55,6 +56,7 @@ class Mixable:
     correlation: Correlation
     epoch: float
     generator: torch.Generator
+    drawn: Tensor | None = None
 
     def own_log_prior(self) -> Tensor:
         """Return each row's own log prior (B, L), finite, as of a sample that is not mixed."""
@@ -169,6 +171,8 @@ class GroupMixUp(Mixing):
         minority_groups = given.correlation.minority_groups(attribute.device)
         other = attribute[partner]
         pair = attribute.clamp_min(0), other.clamp_min(0)
-        drawn = partner_prior_of(prior.table, minority_groups, len(label), *pair, self.rows).t()
+        # Partners are among the rows of the batch, of which small groups may have been drawn oftener.
+        table = prior.table if given.drawn is None else prior.table * given.drawn.to(prior.table)
+        drawn = partner_prior_of(table, minority_groups, len(label), *pair, self.rows).t()
         drawn = drawn.where(((attribute >= 0) & (other >= 0)).unsqueeze(1), 1.0)  # what is unknown corrects nothing
         return logits, shifted(prior.log(own) + torch.log(drawn + prior.floor).clamp_min(LEAST_LOG))
