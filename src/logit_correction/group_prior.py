@@ -27,10 +27,10 @@ class GroupPrior(nn.Module):
     - "algorithm-1": the mean of P(a_x | x) over the same rows, as the pseudo-code is printed (batch by batch
       instead of row by row). Rare cells then get values near 1, and little is corrected.
 
-    The batches are averaged by "moving" (moving average; a cell's first visit sets it, and a cell without
-    rows in a batch keeps its value), "batch" (the last batch alone; cells without rows hold ``start``),
-    "dataset" (the mean over an epoch, taken over by ``end_epoch``) or "fixed" (a table that was counted, see
-    ``set_table``).
+    The batches are averaged by "moving" (moving average; the first visit sets a cell), "batch" (the last batch
+    alone), "dataset" (the mean over an epoch, taken over by ``end_epoch``) or "fixed" (a table that was counted,
+    see ``set_table``). A cell without rows is not visited: it keeps its value, with "batch" ``start``. Of "joint"
+    each batch visits every cell, and is 0 where it has no rows.
 
     When torch.distributed is initialised the sums of all ranks are added before anything is averaged, so that
     every rank holds the table of the whole batch. All state lies in buffers.
