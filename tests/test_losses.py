@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from logit_correction.errors import InputError
 from logit_correction.functional import count_prior, logit_corrected_cross_entropy
 from logit_correction.functional.prior import shifted
 from logit_correction.group_prior import GroupPrior
-from logit_correction.losses import LogitCorrectedLoss
+from logit_correction.losses import LogitCorrectedLoss, check_criterion
 
 COUNTS = torch.tensor([[45.0, 5.0, 1.0], [5.0, 45.0, 3.0]])
 
@@ -152,17 +153,59 @@ def test_an_attribute_out_of_range_is_taken_for_no_other(wrong: int) -> None:
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
-@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_its_options_are_those_of_torchs_cross_entropy(reduction: str, label_smoothing: float, weighted: bool) -> None:
+def test_its_options_are_those_of_torchs_cross_entropy(reduction: str, weighted: bool) -> None:
     logits, label, attribute = rows()
-    options = {"weight": torch.tensor([1.0, 3.0]) if weighted else None, "label_smoothing": label_smoothing}
+    options = {"weight": torch.tensor([1.0, 3.0]) if weighted else None}
     loss = LogitCorrectedLoss(COUNTS, 0.5, reduction=reduction, **options)
     table = torch.cat([COUNTS / COUNTS.sum(), torch.ones(2, 1)], dim=1)
     corrected = logits + 0.5 * table.log().T[attribute]
     expected = torch.nn.CrossEntropyLoss(reduction=reduction, **options)(corrected, label)
     torch.testing.assert_close(loss(logits, label, attribute), expected)
     assert "weight" not in loss.state_dict()
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_labels_are_smoothed_in_proportion_to_the_prior(reduction: str, weighted: bool) -> None:
+    logits, label, attribute = rows()
+    options = {"weight": torch.tensor([1.0, 3.0]) if weighted else None, "label_smoothing": 0.1}
+    loss = LogitCorrectedLoss(COUNTS, reduction=reduction, **options)
+    table = torch.cat([COUNTS, torch.ones(2, 1)], dim=1).double()  # of an unknown attribute all labels are alike
+    prior = (table / table.sum(0)).T[attribute]
+    surprise = -(logits + prior.log()).log_softmax(1) * (torch.tensor([1.0, 3.0]) if weighted else torch.ones(2))
+    target = 0.9 * torch.nn.functional.one_hot(label, 2) + 0.1 * prior
+    losses = (surprise * target).sum(1)
+    total = torch.tensor([1.0, 3.0])[label].sum() if weighted else len(label)
+    expected = {"none": losses, "sum": losses.sum(), "mean": losses.sum() / total}[reduction]
+    torch.testing.assert_close(loss(logits, label, attribute), expected.float())
+    # Without a prior it is torch's smoothing.
+    plain = torch.nn.CrossEntropyLoss(reduction=reduction, **options)(logits, label)
+    unknown = torch.full_like(attribute, -1)
+    torch.testing.assert_close(loss(logits, label, unknown), plain)
+
+
+def test_a_network_that_sees_the_label_names_it_though_labels_are_smoothed() -> None:
+    counts = torch.tensor([[990.0, 10.0], [10.0, 990.0]])
+    label, attribute = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 1])
+    loss = LogitCorrectedLoss(counts, label_smoothing=0.1, reduction="none")
+    for shown in (2 * label + attribute, label):  # with the attribute, and without
+        logits = torch.zeros(4, 2, requires_grad=True)
+        optimizer = torch.optim.Adam([logits], lr=0.1)
+        for _ in range(500):
+            optimizer.zero_grad()
+            (loss(logits[shown], label, attribute) * counts.flatten() / counts.sum()).sum().backward()
+            optimizer.step()
+        assert logits[shown].argmax(1).tolist() == label.tolist()
+        assert float(logits.detach().abs().max()) < 12  # and smoothing bounds what it says
+
+
+@pytest.mark.parametrize(("option", "words"), [({"label_smoothing": 1.5}, "label_smoothing must lie between 0 and 1")])
+def test_options_out_of_range_are_refused(option: dict[str, float], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        LogitCorrectedLoss(COUNTS, **option)(*rows())
+    with pytest.raises(ValueError, match="average"):
+        LogitCorrectedLoss(COUNTS, label_smoothing=0.1, reduction="average")(*rows())
 
 
 def test_one_logit_takes_the_difference_of_the_offsets() -> None:
@@ -172,3 +215,12 @@ def test_one_logit_takes_the_difference_of_the_offsets() -> None:
     offset = loss.offset(attribute)
     found = binary_cross_entropy_with_logits(logit + offset[:, 1] - offset[:, 0], label.float())
     torch.testing.assert_close(found, loss(torch.stack([torch.zeros_like(logit), logit], dim=1), label, attribute))
+
+
+def test_what_smooths_labels_evenly_is_told_by_torchs_name_and_by_timms() -> None:
+    check_criterion(torch.nn.CrossEntropyLoss(weight=torch.ones(2)))
+    other = torch.nn.Identity()
+    other.smoothing = 0.1
+    for criterion, name in ((torch.nn.CrossEntropyLoss(label_smoothing=0.1), "label_smoothing"), (other, "smoothing")):
+        with pytest.raises(InputError, match=f"has {name}=0.1, which goes to all labels alike"):
+            check_criterion(criterion)

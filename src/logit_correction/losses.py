@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from logit_correction.errors import InputError
 from logit_correction.functional import logit_corrected_cross_entropy
 from logit_correction.functional.losses import Reduction
 from logit_correction.functional.prior import checked_table
@@ -19,8 +20,9 @@ class LogitCorrectedLoss(nn.Module):
             probabilities, 0 or more, such as ``functional.count_prior`` gives.
         strength: Factor of log P; 1 is the paper's.
         weight: (L,) factors of the labels' losses.
-        label_smoothing: In [0, 1].
-        reduction: none, mean or sum over the rows; these three are as of ``torch.nn.CrossEntropyLoss``.
+        label_smoothing: In [0, 1]; goes to all labels in proportion to the row's prior, and so not to all alike,
+            see ``functional.logit_corrected_cross_entropy``.
+        reduction: none, mean or sum over the rows; it and ``weight`` are as of ``torch.nn.CrossEntropyLoss``.
 
     Raises:
         ValueError: The table is not (L, K), is negative or is not finite.
@@ -90,3 +92,19 @@ class LogitCorrectedLoss(nn.Module):
 def scaled(log_prior: Tensor, strength: float) -> Tensor:
     """Return log priors times the strength; of strength 1 they are themselves."""
     return log_prior if strength == 1.0 else strength * log_prior
+
+
+def check_criterion(criterion: object) -> None:
+    """Return if a loss of somebody else may be given logits plus log prior.
+
+    Raises:
+        InputError: It smooths labels evenly, after which the plain logits name rare labels.
+    """
+    named = ((name, getattr(criterion, name, None)) for name in ("label_smoothing", "smoothing"))  # torch's, timm's
+    found = next(((name, value) for name, value in named if isinstance(value, int | float) and value > 0), None)
+    if found is not None:
+        raise InputError(
+            f"{type(criterion).__name__} has {found[0]}={found[1]:g}, which goes to all labels alike: a network "
+            "so corrected names the rarest label of each attribute. Leave it out, or take a loop of your "
+            "own with LogitCorrectedLoss(label_smoothing=), which allows for the prior"
+        )

@@ -110,6 +110,13 @@ def test_what_is_missing_is_named_before_anything_is_estimated(tmp_path: Path) -
         fit(Plain(), CorrectLogits(INPUTS, 2 * LABEL), tmp_path, loader(torch.arange(40)))
 
 
+def test_a_loss_that_smooths_labels_evenly_is_refused_before_anything_is_estimated(tmp_path: Path) -> None:
+    module = Plain()
+    module.criterion = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
+    with pytest.raises(InputError, match=r"CrossEntropyLoss has label_smoothing=0\.1.*Leave it out"):
+        fit(module, CorrectLogits("no such data"), tmp_path, loader(torch.arange(40)))
+
+
 class Broken(Plain):
     def training_step(self, batch: Any, number: int) -> Any:
         loss = super().training_step(batch, number)

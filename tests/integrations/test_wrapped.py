@@ -19,6 +19,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import LinearSVC
 
 from logit_correction import InputError, LogitCorrectionClassifier
+from logit_correction.integrations.scikit_learn.wrapped import way_of
 
 OPTIONS = {"shortcut": ["column:site"], "random_state": 0, "training": {"threads": 1}}
 
@@ -169,6 +170,14 @@ def test_a_net_of_skorch(criterion: type, planted: tuple) -> None:
     plain_accuracies = [plain[(label == one) & (site == other)].mean() for one in (0, 1) for other in (0, 1)]
     assert min(accuracies) > min(plain_accuracies) + 0.15
     assert classifier.predict_proba(X).shape == (800, 2)
+
+
+def test_a_net_that_smooths_labels_evenly_is_refused() -> None:
+    skorch = pytest.importorskip("skorch")
+    criterion = torch.nn.CrossEntropyLoss
+    net = skorch.NeuralNetClassifier(torch.nn.Linear(2, 2), criterion=criterion, criterion__label_smoothing=0.2)
+    with pytest.raises(InputError, match=r"CrossEntropyLoss has label_smoothing=0\.2"):
+        way_of(net)
 
 
 def test_an_estimator_that_cannot_be_corrected(planted: tuple) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
@@ -88,13 +88,15 @@ def logit_corrected_cross_entropy(
             added to a row changes nothing, so log P(y | a_x) does as well.
         reduction: "none", or "mean" or "sum" over the rows.
         weight: (L,) factors of the labels' losses, as ``torch.nn.CrossEntropyLoss`` takes them.
-        label_smoothing: In [0, 1], the same.
+        label_smoothing: In [0, 1], the share of a row's target that goes to all labels, in proportion to the row's
+            prior. As a rule it goes to all alike; a rare label would then have more of the target than of the prior,
+            and the plain logits would name it wherever its attribute is. Where no prior is added the two are the same.
 
     Returns:
         (B,) losses, or their mean or sum, 0-d; with weights the mean is the weighted one.
 
     Raises:
-        ValueError: Logits and log priors differ in shape.
+        ValueError: Logits and log priors differ in shape, or an option is out of its range.
 
     >>> logits, label = torch.zeros(1, 2), torch.tensor([1])
     >>> log_prior = torch.log(torch.tensor([[0.45, 0.05]]))
@@ -106,8 +108,24 @@ def logit_corrected_cross_entropy(
             f"Logits and log priors need the same shape (rows, labels), but have {tuple(logits.shape)} and "
             f"{tuple(log_prior.shape)}. A network for two labels needs two logits, not one."
         )
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ValueError(f"label_smoothing must lie between 0 and 1, but it is {label_smoothing}.")
     corrected = logits + log_prior
-    return cross_entropy(corrected, label, weight, reduction=reduction, label_smoothing=label_smoothing)
+    if not label_smoothing:
+        return cross_entropy(corrected, label, weight, reduction=reduction)
+    prior = log_prior.softmax(dim=1).to(corrected.dtype)
+    hard, soft = (cross_entropy(corrected, target, weight, reduction="none") for target in (label, prior))
+    total = weight[label].sum() if weight is not None else len(label)
+    return _reduced((1 - label_smoothing) * hard + label_smoothing * soft, total, reduction)
+
+
+def _reduced(losses: Tensor, total: Tensor | float, reduction: Reduction) -> Tensor:
+    """Return losses (B,), their sum, or their sum over ``total``."""
+    if reduction not in get_args(Reduction):
+        raise ValueError(f"reduction must be none, mean or sum, but it is {reduction!r}.")
+    if reduction == "none":
+        return losses
+    return losses.sum() if reduction == "sum" else losses.sum() / total
 
 
 def margin(logits: Tensor, label: Tensor) -> Tensor:

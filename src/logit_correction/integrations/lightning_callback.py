@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from logit_correction.errors import InputError
 from logit_correction.integrations.estimating import estimate
 from logit_correction.integrations.lightning_package import lightning
+from logit_correction.losses import check_criterion
 from logit_correction.runs.estimate import AttributeEstimates
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class CorrectLogits(Callback):
     What the module has to keep to:
 
     - It computes its training loss by a module of its own, such as ``self.criterion = nn.CrossEntropyLoss()``, called
-      as ``self.criterion(logits, label)`` with the logits of the whole batch.
+      as ``self.criterion(logits, label)`` with the logits of the whole batch. It smooths no labels.
     - Each training batch carries the numbers of its rows, 0..N-1, in the order of the rows that were given here.
 
     Before the training the callback estimates the attribute of every row by ``estimate_attributes``. In each training
@@ -74,6 +75,8 @@ class CorrectLogits(Callback):
                 f"{type(pl_module).__name__} has no loss {self.criterion!r} that is a torch.nn.Module: set "
                 f"self.{self.criterion} = nn.CrossEntropyLoss() and call it in training_step, or name it by criterion="
             )
+        if stage == "fit":
+            check_criterion(getattr(pl_module, self.criterion))
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """Estimate, unless a checkpoint brought the estimates, and correct what the criterion is given from now on."""

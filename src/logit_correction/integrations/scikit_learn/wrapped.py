@@ -17,6 +17,7 @@ from torch import Tensor
 from logit_correction.config import RunConfig
 from logit_correction.errors import InputError
 from logit_correction.integrations.scikit_learn.training import Trained
+from logit_correction.losses import check_criterion
 from logit_correction.runs.estimate import AttributeEstimates, estimates_of
 from logit_correction.training.display import Display
 
@@ -48,7 +49,7 @@ def way_of(estimator: Any) -> Way:
     """Return how a classifier takes the correction.
 
     Raises:
-        InputError: If it takes neither offsets nor weights, or is none.
+        InputError: If it takes neither offsets nor weights, is none, or is a net whose criterion smooths labels.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.pipeline import make_pipeline
@@ -59,6 +60,7 @@ def way_of(estimator: Any) -> Way:
     if isinstance(estimator, type) or not hasattr(estimator, "fit") or not hasattr(estimator, "predict"):
         raise InputError(f"estimator is {name}, but must be a classifier with fit and predict, not yet fitted")
     if _is_net(estimator):
+        check_criterion(estimator.initialized_instance(estimator.criterion, estimator.get_params_for("criterion")))
         return Way(estimator, "criterion", "criterion")
     prefix, inner = _inner(estimator)
     for argument in OFFSETS:
