@@ -238,6 +238,9 @@ def test_options_that_are_missing(command: Any, tmp_path: Path) -> None:
     for place in ("gone.csv", "gone/", "./gone"):
         assert f"--data {place} does not exist: give a folder" in command("train", "--data", place, *words).error()
     assert "cannot be imported" in command("train", "--data", "gone.Source", *words).error()
+    (tmp_path / "one.JPG").write_bytes(b"")
+    one = command("train", "--data", tmp_path / "one.JPG", *words).error()
+    assert "one.JPG is one image: give the folder that holds a folder of images for each label" in one
     given = ("--data.file", tmp_path / "x.csv", "--data.label", "y")
     assert "give one of --data.text" in command("train", "--data", "Table", *given, *words).error()
     message = command("train", "--data", "Table", *given, "--data.text", "t", "--workers", "-2", *words).error()

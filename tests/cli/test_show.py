@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from logit_correction.cli.show import show_run
+from logit_correction.cli.show import announce, show_run
+from logit_correction.config import ComponentConfig, RunConfig
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import DataTable
 
 SENTENCE = "colour alone is right in 93%, the whole network in 93%"
 
@@ -58,3 +62,14 @@ def test_a_shortcut_that_a_person_named(
 
 def test_nothing_where_nobody_looked(finished: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert not any("shortcut" in line for line in printed(capsys, finished["LC"]))
+
+
+def test_of_many_labels_the_rarest_and_the_commonest_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    label = torch.arange(40).repeat_interleave(torch.arange(1, 41))
+    rows = {"train": torch.arange(len(label)), "valid": torch.arange(2), "test": torch.arange(2)}
+    names = [f"kind {y}" for y in range(40)]
+    table = DataTable(ArrayStore(label[:, None].float()), label, torch.full_like(label, -1), rows, names, [])
+    announce(RunConfig(ComponentConfig("Table"), ComponentConfig("ERM")), table)
+    told = next(line for line in capsys.readouterr().err.splitlines() if "rows per label" in line)
+    assert "40 labels, the fewest kind 0 1, kind 1 2," in told and told.endswith("kind 38 39, kind 39 40")
+    assert "kind 20" not in told

@@ -45,7 +45,8 @@ def brightness(table: object, rows: torch.Tensor) -> list[int]:
 
 
 def test_a_folder_per_label(root: Path) -> None:
-    (root / "cat" / "notes.txt").write_text("about cats")
+    for label in ("cat", "dog"):
+        (root / label / "notes.txt").write_text("about pets")
     (root / "dog" / ".DS_Store").write_text("")
     (root / ".git").mkdir()
     table = source(root).build().check()
@@ -54,7 +55,8 @@ def test_a_folder_per_label(root: Path) -> None:
     rows = torch.arange(20)
     assert [value >= 100 for value in brightness(table, rows)] == table.label[rows].bool().tolist()
     assert table.row_names is not None and "cat/deep/3.png" in table.row_names
-    assert len(table.notes) == 1 and "1 file is no image by name" in table.notes[0] and "notes.txt" in table.notes[0]
+    assert len(table.notes) == 1 and "2 files are no images by name" in table.notes[0]
+    assert "cat/notes.txt" in table.notes[0] and "dog/notes.txt" in table.notes[0]
     assert table.metadata["split"] == "drawn label by label, 10 % valid, 20 % test, seed 0"
 
 

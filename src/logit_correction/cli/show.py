@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from logit_correction.config import RunConfig
     from logit_correction.data.table import DataTable
 
+#: So many labels are named with their rows; of more, those of the fewest and the most rows.
+MOST_LABELS = 30
+
 
 def plain_table(title: str, names: Sequence[str | Text], numbers: Sequence[str | Text]) -> Table:
     """Return a table without rows for a console: columns of names, and columns of numbers, which stand to the right."""
@@ -49,9 +52,7 @@ def announce(config: RunConfig, table: DataTable) -> None:
         own = f"judged on {len(table.scoring.names)} groups of the data's own, not on those below"
         console.print(own, highlight=False, soft_wrap=True)
     if not table.has_attributes("train"):
-        labels = table.label[table.split["train"]]
-        counts = [f"{name} {int((labels == y).sum()):,}" for y, name in enumerate(table.label_names)]
-        console.print(Text(f"attributes unknown; rows per label: {', '.join(counts)}"), soft_wrap=True)
+        console.print(Text(f"attributes unknown; rows per label: {_rows_per_label(table)}"), soft_wrap=True)
         return
     attributes = [Text(str(name)) for name in table.attribute_names]
     shown = plain_table("training rows per group (label x attribute)", ["label"], attributes)
@@ -63,6 +64,16 @@ def announce(config: RunConfig, table: DataTable) -> None:
         ]
         shown.add_row(Text(str(table.label_names[y])), *cells)
     console.print(shown)
+
+
+def _rows_per_label(table: DataTable) -> str:
+    """Return the training rows of each label, or of many labels those of the fewest and of the most rows."""
+    counts = table.label[table.split["train"]].bincount(minlength=len(table.label_names))
+    told = [f"{name} {count:,}" for name, count in zip(table.label_names, counts.tolist(), strict=True)]
+    if len(told) <= MOST_LABELS:
+        return ", ".join(told)
+    ordered = [told[y] for y in counts.argsort(stable=True).tolist()]
+    return f"{len(told):,} labels, the fewest {', '.join(ordered[:5])}; the most {', '.join(ordered[-5:])}"
 
 
 def show_run(folder: Path) -> None:

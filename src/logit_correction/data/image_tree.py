@@ -120,9 +120,9 @@ def find_images(root: Path, folders: Iterable[Path]) -> FoundImages:
     found: list[tuple[Path, Path]] = []
     links: set[Path] = set()
     notes: list[str] = []
+    other: list[Path] = []
     for folder in folders:
         own: list[Path] = []
-        other: list[Path] = []
         for path, link in visible_files(folder):
             # A link that leads to no file is told of, whatever its name: it may stand for a folder of images.
             is_image = path.suffix.lower() in SUFFIXES or (link and not path.is_file())
@@ -131,10 +131,10 @@ def find_images(root: Path, folders: Iterable[Path]) -> FoundImages:
                 links.add(path)
         if not own:
             notes.append(f"{folder} holds no image ({', '.join(SUFFIXES)})")
-        if other:
-            what = "1 file is no image" if len(other) == 1 else f"{len(other):,} files are no images"
-            notes.append(f"{what} by name and left out: {format_faults([str(path) for path in sorted(other)])}")
         found += [(path, folder) for path in sorted(own)]
+    if other:  # in one line: each folder may hold what its owner's computer puts into every folder
+        what = "1 file is no image" if len(other) == 1 else f"{len(other):,} files are no images"
+        notes.append(f"{what} by name and left out: {format_faults([str(path) for path in sorted(other)])}")
     if not found:
         raise InputError(f"{root} holds no images ({', '.join(SUFFIXES)})")
     files = [path for path, _ in found]

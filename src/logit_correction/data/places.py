@@ -40,5 +40,13 @@ def source_of_place(data: Any) -> Any:
         )
     if named is not None:
         raise InputError(f"--data {place} may be the place or the data source {named}: give ./{place} or {named}")
-    source = {"name": "ImageFolder", "root": place} if Path(place).is_dir() else {"name": "Table", "file": place}
+    source = {"name": "ImageFolder", "root": place} if Path(place).is_dir() else _table(place)
     return {**source, **{name: value for name, value in given.items() if name != "name"}}
+
+
+def _table(file: str) -> dict[str, str]:
+    from logit_correction.data.image_io import SUFFIXES  # which reads torch
+
+    if Path(file).suffix.lower() in SUFFIXES:
+        raise InputError(f"--data {file} is one image: give the folder that holds a folder of images for each label")
+    return {"name": "Table", "file": file}
