@@ -348,7 +348,7 @@ def test_the_lines_of_a_csv_are_kept_for_files_that_tell_of_them(file: Path, tmp
 
 def test_files_that_are_no_tables(file: Path, tmp_path: Path) -> None:
     for name, content, message in (
-        ("a.csv", b"", "cannot be read as a table"),
+        ("a.csv", b"", "a.csv is empty: give a CSV with the names of its columns"),
         ("b.csv", b"text,mood\n", "has no rows"),
         ("c.csv", b"text,mood\na,\xe9\n", 'cannot be read as a table .*: save it as UTF-8 .in Excel: "CSV UTF-8".'),
         ("d.parquet", b"PAR1", "cannot be read as a table"),
@@ -356,6 +356,7 @@ def test_files_that_are_no_tables(file: Path, tmp_path: Path) -> None:
         ("g.json", b"{}", "no CSV or Parquet file: save the table as CSV"),
         ("h.xlsx", b"PK", "no CSV or Parquet file: save the table as CSV"),
         ("f.csv", b"text,mood,mood \na,b,c\n", "more than one column mood"),
+        ("i.csv", b"text,mood,mood\na,b,c\n", "more than one column mood"),
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match=message) as caught:

@@ -75,7 +75,7 @@ def read_csv(
     text = _look(file)
     options = _options(text, layout)
     held = _names(file, options)
-    names = [name.strip() for name in held]
+    names = _written_names(file, options, held)
     check(names)
     first = 1 + (options["skiprows"] if "names" in layout else text.header)
     frame = _by_arrow(text, held, columns) if not layout else None
@@ -122,6 +122,8 @@ def _look(file: Path) -> _Text:
         header = 1
         while line and not line.strip():
             line, skip, header = lines.readline(), skip + 1, header + 1
+    if not line:
+        raise InputError(f"{file} is empty: give a CSV with the names of its columns in the first line")
     tabs = file.name.lower().removesuffix(".gz").endswith(".tsv")
     return _Text(file, text.encoding, told[1] if told else "\t" if tabs else separator_of(line), skip, header)
 
@@ -133,9 +135,23 @@ def _options(text: _Text, layout: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names(file: Path, options: dict[str, Any]) -> list[str]:
+    """Return the names of the columns as pandas knows them, where the second x is x.1."""
     import pandas as pd
 
     return [str(name) for name in pd.read_csv(file, nrows=0, **options).columns]
+
+
+def _written_names(file: Path, options: dict[str, Any], held: list[str]) -> list[str]:
+    """Return the names as they are written, without blanks around them; a column without one is called as pandas does.
+
+    ``held`` is what pandas calls the columns.
+    """
+    import pandas as pd
+
+    if "names" in options or "header" in options:
+        return [name.strip() for name in held]
+    first = pd.read_csv(file, nrows=1, header=None, **options).iloc[0]
+    return [(written or name).strip() for written, name in zip(first.str.strip(), held, strict=True)]
 
 
 def _by_pandas(text: _Text, options: dict[str, Any], width: int, fix: str) -> pd.DataFrame:
