@@ -81,10 +81,10 @@ def test_a_missing_test_folder_is_drawn_from_training(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("names", [("0", "1"), ("0", "1", "2", "3")])
 def test_numbers_are_labels_also_with_folders_in_them(names: tuple[str, ...], tmp_path: Path) -> None:
-    for name in names:
-        for patient in ("a", "b", "c"):
+    for number, name in enumerate(names):
+        for place, patient in enumerate(("a", "b", "c")):
             for i in range(4):
-                save(tmp_path / "data" / name / patient / f"{i}.png", i)
+                save(tmp_path / "data" / name / patient / f"{i}.png", 12 * number + 4 * place + i)
     table = source(tmp_path / "data").build().check()
     assert table.label_names == list(names) and table.notes == ()
     assert str(table.metadata["split"]).startswith("drawn label by label")

@@ -385,7 +385,13 @@ def test_options_that_do_not_go_together(file: Path) -> None:
         source(file, path="text", tokenizer="x")
     noted = source(file.rename(file.with_name("named.csv")), text="text")
     noted.file.write_text(noted.file.read_text().replace("part", "split", 1))
-    assert noted.build().notes == ("the column 'split' is not used: give --data.split split to use it",)
+    note = "the column 'split' is not used: give --data.split split to use it"
+    assert noted.build().notes == (note,)
+    table = source(noted.file, features="*").build()
+    assert note in table.notes and "split" not in table.columns
+    for options in ({"features": ["age", "split"]}, {"features": "*", "categorical": "split"}):
+        table = source(noted.file, **options).build()
+        assert note not in table.notes and "split" in table.columns
 
 
 NESTED = {

@@ -16,6 +16,7 @@ from logit_correction.data.row_names import row_names
 from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.table_notes import seen_in_training
 from logit_correction.data.tabular_io import file_column, read_frame, texts_of
 from logit_correction.errors import InputError, check_range
 
@@ -87,7 +88,8 @@ class ImageFolder(DataSource):
             "images": format_resizing((self.size, self.size), self.fit),
         }
         table = build_table(raw, problems, store, self.splitting, self.on_bad_rows, self.augment)
-        return replace(table, files=paths, ordered=listed_rows)  # folders are read label by label
+        notes = (*table.notes, *seen_in_training(table))
+        return replace(table, notes=notes, files=paths, ordered=listed_rows)  # folders are read label by label
 
     def _read_metadata(self, metadata: Path) -> tuple[Records, list[Path], Problems]:
         """Read the rows of a metadata.csv."""

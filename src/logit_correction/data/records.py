@@ -16,6 +16,7 @@ from logit_correction.data.problems import OnBadRows, Problems
 from logit_correction.data.splits import Splitting, make_splits, split_name
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.data.table_notes import alike_names, partly_known, thin_splits
 from logit_correction.data.tabular_io import check_columns, texts_of
 from logit_correction.errors import InputError
 
@@ -117,8 +118,8 @@ def build_table(
         label_names=label_names,
         attribute_names=attribute_names,
         metadata=raw.metadata | {"split": how},
-        notes=(*notes, *raw.notes, *_thin(label, split, label_names)),
-        attribute_notes=tuple(_partly_known(attribute, split) if raw.attributes else ()),
+        notes=(*notes, *raw.notes, *thin_splits(label, split, label_names), *alike_names("labels", label_names)),
+        attribute_notes=(*partly_known(attribute, split), *alike_names("values of the attribute", attribute_names)),
         augment=augment,
         row_names=raw.row_names,
     )
@@ -218,23 +219,3 @@ def _labels_and_splits(
     except InputError as error:
         raise InputError(f"{raw.place}: {error}") from error
     return label, names, split, how
-
-
-def _partly_known(attribute: Tensor, split: dict[str, Tensor]) -> list[str]:
-    """Tell of test rows that count in no group, beside others that do."""
-    unknown = attribute[split["test"]] == UNKNOWN
-    count, total = int(unknown.sum()), len(unknown)
-    if not 0 < count < total:
-        return []
-    return [f"{count:,} of {total:,} test rows have no attribute: they count in the average and in no group"]
-
-
-def _thin(label: Tensor, split: dict[str, Tensor], label_names: list[str]) -> list[str]:
-    """Tell of labels that validation or the test has not got."""
-    notes = []
-    for name in ("valid", "test"):
-        present = set(label[split[name]].tolist())
-        absent = [label_name for y, label_name in enumerate(label_names) if y not in present]
-        if absent:
-            notes.append(f"the {name} split has no row with label {', '.join(absent)}: nothing can be said of it there")
-    return notes

@@ -22,6 +22,9 @@ from logit_correction.views.columns import told_apart
 if TYPE_CHECKING:
     import pandas as pd
 
+#: A column of this name says which rows are for what, also where nobody has named it: * leaves it out.
+SPLIT = "split"
+
 
 class Features(InputColumns):
     """Columns of numbers and dates, standardised by the training rows, and of names, each a 0 or 1 of its own."""
@@ -29,7 +32,7 @@ class Features(InputColumns):
     def __init__(self, names: list[str], others: list[str], categorical: Sequence[str] = ()) -> None:
         """Choose the columns, and those whose numbers stand for names.
 
-        * stands for all but ``others`` and those of too many different texts.
+        * stands for all but ``others``, those of too many different texts, and a column split.
 
         Raises:
             InputError: A column of the latter is none of the former.
@@ -48,8 +51,8 @@ class Features(InputColumns):
             return [column["name"] for column in self.learnt]
         if self.names != ["*"]:
             return self.names
-        left_out = self._left_out(frame)
-        return [name for name in frame.columns if name not in self.others and name not in left_out]
+        left_out = {*self.others, *self._left_out(frame)} | ({SPLIT} - set(self.categorical))
+        return [name for name in frame.columns if name not in left_out]
 
     def _left_out(self, frame: pd.DataFrame) -> dict[str, int]:
         """Return how many different texts each column holds that * leaves out, since they are hardly categories."""

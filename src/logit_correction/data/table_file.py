@@ -22,8 +22,9 @@ from logit_correction.data.row_names import has_lines, numbered, row_names
 from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
-from logit_correction.data.table_features import Features
+from logit_correction.data.table_features import SPLIT, Features
 from logit_correction.data.table_inputs import FIX, ImageFiles, InputColumns, Texts
+from logit_correction.data.table_notes import seen_in_training
 from logit_correction.data.tabular_io import check_columns, read_frame, tell_columns
 from logit_correction.data.text import TextForm
 from logit_correction.errors import InputError, check_range
@@ -68,9 +69,9 @@ class Table(DataSource):
             label: Column of labels, names or numbers; it must be named.
             text: Column of texts.
             path: Column of image files.
-            features: Columns of features, or * for all that have no other part, but for texts that are no categories.
-                Numbers, and dates such as 2024-05-31, are standardised by the training rows; a column of names becomes
-                one number, 0 or 1, for each name. Values may be missing.
+            features: Columns of features, or * for all that have no other part, but for texts that are no categories
+                and a column split. Numbers, and dates such as 2024-05-31, are standardised by the training rows; a
+                column of names becomes one number, 0 or 1, for each name. Values may be missing.
             categorical: Those features whose numbers stand for names, such as 3 for the third hospital.
             split: Column that says train, valid or test; splits that it does not give are drawn, label by label.
             attribute: Columns of attributes, where you have them; several make one attribute of their combinations. An
@@ -143,7 +144,7 @@ class Table(DataSource):
             raw.keys = self.inputs.keys(frame, without=self.split)
         if numbering is not None:
             raw.notes.append(f"the first column, without a name, numbers the rows and is not used ({numbering})")
-        if self.split is None and "split" in frame.columns:
+        if SPLIT in frame.columns and SPLIT not in {*self.named, *self.inputs.columns(frame)}:
             raw.notes.append("the column 'split' is not used: give --data.split split to use it")
         problems = Problems(place, names)
         self.inputs.note_faults(frame, problems)
@@ -156,7 +157,8 @@ class Table(DataSource):
             self.augment,
         )
         lines = torch.tensor(frame.index.to_numpy()) if has_lines(self.file) else None
-        return replace(self.inputs.finished(table, frame), lines=lines)
+        table = replace(self.inputs.finished(table, frame), lines=lines)
+        return replace(table, notes=(*table.notes, *seen_in_training(table)))
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         """Take over means and categories of the training rows."""
