@@ -139,7 +139,8 @@ COLUMNS: dict[str, Any] = {"row": [7, 3], "attribute": ["a", "b"]}
         ({"row": [7, 3], "p_a": [None, None]}, "gives no row an attribute"),
         ({"row": [1000, 1001], "attribute": ["a", "b"]}, r"tells of no training row.*such as '1000'.*such as '7'"),
         ({"path": ["a.png"], "attribute": ["a"]}, r"tells of no training row.*'a\.png'.*'img/007\.png'"),
-        ({"row": ["x"], "attribute": ["a"]}, "tells of no training row"),
+        ({"row": [7, "x"], "attribute": ["a", "b"]}, "row 'x' is no whole number: number the rows so, or give path"),
+        ({"line": ["7.0", "8.0"], "attribute": ["a", "b"]}, r"line '7\.0' is no whole number"),
     ],
 )
 def test_a_bad_file_is_refused_with_what_is_wrong(columns: Any, words: str, small, attached, tmp_path) -> None:

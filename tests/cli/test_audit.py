@@ -15,7 +15,7 @@ SHORT = ["--epochs", "3", "--device", "cpu", "--threads", "1", "--try-fix", "fal
 
 
 def test_an_audit_and_what_follows_it(command: Any, tmp_path: Path) -> None:
-    out = str(tmp_path / "out")
+    out = str(tmp_path / "the audit")
     done = command("audit", *DATA, *SHORT, "--out", out, "--fail-on", "shortcut")
     assert done.status == 3, done.err
     assert (
@@ -24,7 +24,8 @@ def test_an_audit_and_what_follows_it(command: Any, tmp_path: Path) -> None:
     )
     assert "report.html" in done.out
     sheet = command("audit", "--label-budget", "30", "--out", out)
-    assert sheet.status == 0 and (tmp_path / "out" / "sheet.csv").is_file()
+    assert sheet.status == 0 and (tmp_path / "the audit" / "sheet.csv").is_file()
+    assert f"then: logit-correction audit --labels '{out}/sheet.csv' --out '{out}'" in sheet.out
     assert "fill in" in command("audit", "--labels", f"{out}/sheet.csv", "--out", out).error()
     fixed = command("train", "--config", f"{out}/fix.yaml", "--out", str(tmp_path / "fixed"))
     assert fixed.status == 0, fixed.err

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
-from logit_correction import load
+from logit_correction import ComponentConfig, load, train
 
 
 def close(one: Any, other: Any) -> bool:
@@ -100,6 +101,17 @@ def test_new_labelled_images_in_folders_and_in_a_table(command: Any, finished: d
     assert "odd" in command(*words).out
 
 
+def test_of_many_labels_those_without_rows_are_counted(command: Any, tmp_path: Path) -> None:
+    label = np.arange(160) % 40
+    frame = pd.DataFrame({"x": label + np.linspace(0, 0.5, 160), "kind": [f"k{y}" for y in label]})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame[label < 3].to_csv(tmp_path / "new.csv", index=False)
+    data = ComponentConfig("Table", {"file": str(tmp_path / "rows.csv"), "label": "kind", "features": "x"})
+    train(data, tmp_path / "run", method="ERM", epochs=1, batch_size=32, device="cpu")
+    shown = command("evaluate", tmp_path / "run", "--on", tmp_path / "new.csv").out
+    assert "37 of 40 labels have no rows" in shown and len(re.findall(r"^k\d+ ", shown, re.MULTILINE)) == 3
+
+
 def test_a_folder_is_read_as_training_reads_it(command: Any, finished: dict[str, Path], tmp_path: Path) -> None:
     run, new = finished["ERM"], tmp_path / "new"
 
@@ -115,7 +127,7 @@ def test_a_folder_is_read_as_training_reads_it(command: Any, finished: dict[str,
         save(name)
     outcome = command(*words)
     assert count(outcome) == 2
-    assert "1 file is no image by name and left out" in outcome.err and "b.jfif" in outcome.err
+    assert "2 files are no images by name and left out" in outcome.err and "b.jfif" in outcome.err
     assert "9 holds no image" in outcome.err and "MACOSX" not in outcome.err
     (new / "7" / "gone.png").symlink_to(tmp_path / "nowhere.png")
     assert "7/gone.png: is a link to nothing; fix or remove" in command(*words).error()

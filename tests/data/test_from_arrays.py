@@ -153,6 +153,9 @@ def test_a_data_frame() -> None:
         from_table(FRAME, label="sort", text="words")
     with pytest.raises(InputError, match="the table has more than one column words: rename all but one"):
         from_table(pd.concat([FRAME, FRAME["words"]], axis=1), label="kind", text="words")
+    gone = from_table({**FRAME.to_dict("list"), "kind": [None, *FRAME["kind"][1:]]}, label="kind", text="words")
+    with pytest.raises(InputError, match=r"^the table given in Python: 1 row is bad: row 0: has no label"):
+        Table(**gone.options).build()
     with pytest.raises(InputError, match="int is no table"):
         from_table(3, label="kind")
 

@@ -29,7 +29,8 @@ class RowFile:
         """Read the file.
 
         Raises:
-            InputError: If it cannot be read, has none of these columns, or tells of a row twice.
+            InputError: If it cannot be read, has none of these columns, numbers a row by no number, or tells of a row
+                twice.
         """
         self.file = Path(file).expanduser()
         self.frame = read_frame(self.file)
@@ -41,6 +42,9 @@ class RowFile:
         repeated = [str(name) for name, count in Counter(self.names).items() if count > 1]
         if repeated:
             raise InputError(f"{self.file}: {self.key} {min(repeated)} stands there more than once")
+        other = next((name for name in self.names if name is not None and not name.isdecimal()), None)
+        if self.key != "path" and other is not None:
+            raise InputError(f"{self.file}: {self.key} {other!r} is no whole number: number the rows so, or give path")
         early = {str(line) for line in range(FIRST_LINE)} & {str(name) for name in self.names}
         if self.key == "line" and early:
             raise InputError(

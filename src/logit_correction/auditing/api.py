@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -119,7 +120,7 @@ def _audit_into(
         try:
             write_sheet(out, frame, list(table.label_names), label_budget, searched.config.training.seed)
         except InputError as error:
-            again = f"logit-correction audit --label-budget N --out {out}"
+            again = shlex.join(["logit-correction", "audit", "--label-budget", "N", "--out", str(out)])
             raise InputError(f"{error}; the audit itself is finished, {out / PAGE}, and needs only: {again}") from error
 
 

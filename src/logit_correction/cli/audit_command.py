@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -95,10 +96,8 @@ def _go_on(options: Namespace, rest: list[str]) -> int:
             raise InputError("--label-budget writes a sheet and --labels reads it back: give one at a time")
         add_sheet(options.out, options.label_budget)
         sheet = options.out / SHEET
-        print(
-            f"fill in the column attribute of {sheet}, then: "
-            f"logit-correction audit --labels {sheet} --out {options.out}"
-        )
+        then = shlex.join(["logit-correction", "audit", "--labels", str(sheet), "--out", str(options.out)])
+        print(f"fill in the column attribute of {sheet}, then: {then}")
         return 0
     return _show(add_labels(options.out, options.labels), options)
 

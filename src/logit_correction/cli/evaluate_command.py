@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logit_correction.cli.arguments import Parser, add_trust
-from logit_correction.cli.show import plain_table, print_json
+from logit_correction.cli.show import MOST_LABELS, plain_table, print_json
 from logit_correction.errors import InputError
 from logit_correction.percent import format_percent
 
@@ -63,11 +63,16 @@ def _show(figures: dict[str, Any], title: str, estimated: dict[str, Any] | None)
         _show_estimated(estimated, console)
     numbers = ("rows", "accuracy %", "95 % interval", "least margin", "mean margin")
     table = plain_table(title, ("label", "attribute"), numbers)
-    for group in figures["groups"]:
+    groups = figures["groups"]
+    few = len(groups) <= MOST_LABELS
+    listed = [group for group in groups if few or group["count"] or group["attribute"] is not None]
+    for group in listed:
         margins = ("" if group[k] is None else f"{group[k]:.2f}" for k in ("margin_min", "margin_mean"))
         attribute = "unknown" if group["attribute"] is None else str(group["attribute"])
         table.add_row(escape(str(group["label"])), escape(attribute), *_cells(group), *margins)
     console.print(table)
+    if len(listed) < len(groups):
+        console.print(f"{len(groups) - len(listed):,} of {len(groups):,} labels have no rows", highlight=False)
     _show_attributes(figures["by_attribute"], console)
     names = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority", "adjusted_average")
     shown = ", ".join(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from logit_correction.config import RunConfig
     from logit_correction.data.table import DataTable
 
-#: So many labels are named with their rows; of more, those of the fewest and the most rows.
+#: So many labels are named with their rows; of more, those of the fewest and the most rows, or those that have any.
 MOST_LABELS = 30
 
 

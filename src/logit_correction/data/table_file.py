@@ -133,11 +133,13 @@ class Table(DataSource):
             numbering = None
         if numbering is not None:  # it would tell labels that stand in order
             frame = frame.drop(columns=numbering)
-        place, names = str(self.file), row_names(frame.index)
+        from_python = self.file.parent == tables_folder()
+        place = "the table given in Python" if from_python else str(self.file)
+        names = row_names(frame.index)
         raw = records_of_frame(frame, place, names, self.label, self.split, self.attributes)
         check_columns(frame, place, [*self.inputs.columns(frame), *self.inputs.categorical])
         raw.notes += self.inputs.notes(frame)
-        source = "rows given in Python" if self.file.parent == tables_folder() else f"the rows of {self.file.name}"
+        source = "rows given in Python" if from_python else f"the rows of {self.file.name}"
         raw.metadata = {"source": source, **self.inputs.metadata()}
         raw.row_names = self.inputs.format_rows(frame, names)
         if not self.keep_duplicates:
