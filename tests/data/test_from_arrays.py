@@ -120,6 +120,13 @@ def test_arrays_that_do_not_fit(inputs: np.ndarray, label: np.ndarray, message: 
         from_arrays(inputs, label)
 
 
+@pytest.mark.parametrize("split", ["valid", "test"])
+def test_a_split_of_no_rows_is_told_with_its_option(split: str) -> None:
+    choice = from_arrays(*two_clouds(20), **{f"{split}_fraction": 0.0})
+    with pytest.raises(InputError, match=rf"the {split} split has no rows: .* a {split}_fraction above 0"):
+        Arrays(**choice.options).build().check()
+
+
 def test_rows_that_are_bad() -> None:
     X, y = two_clouds(20)
     X[3, 1], X[7, 0] = np.nan, np.inf

@@ -132,7 +132,7 @@ class DataTable:
         """
         for name in splits:
             if len(self.split.get(name, ())) == 0:
-                raise InputError(f"the {name} split has no rows: give rows to it, or let the source make a split")
+                raise InputError(f"the {name} split has no rows: give rows to it, or a {name}_fraction above 0")
         present = torch.bincount(self._checked_labels(), minlength=len(self.label_names)) > 0
         if int(present.sum()) < 2:
             raise InputError("the training split holds one label only: a classifier needs rows of at least two labels")
