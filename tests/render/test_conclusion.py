@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -46,6 +47,12 @@ def test_lc_loses(birds: Make, tmp_path: Path) -> None:
 def test_lc_makes_no_difference(birds: Make, tmp_path: Path) -> None:
     found = judged([birds(tmp_path / "erm", "ERM", skill=(0.9, 0.7)), birds(tmp_path / "lc", "LC", skill=(0.9, 0.7))])
     assert found.headline.endswith("LC makes no difference beyond chance.")
+
+
+def test_figures_that_are_the_same_need_no_decimal(birds: Make, tmp_path: Path) -> None:
+    erm, lc = (birds(tmp_path / name, name, skill=(1.0, 1.0)) for name in ("ERM", "LC"))
+    assert share(erm, "minority") == share(lc, "minority")
+    assert re.search(r"ERM is right in \d+ % of the cases and LC in \d+ %:", judged([erm, lc]).headline)
 
 
 def test_close_figures_are_told_with_a_decimal_and_agree_with_their_distance(birds: Make, tmp_path: Path) -> None:

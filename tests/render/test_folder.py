@@ -40,6 +40,36 @@ def test_runs_of_one_method_are_named_by_their_differences(colored: Make, tmp_pa
     assert len({one.color for one in comparison.series}) == 3
 
 
+def test_of_a_part_that_differs_the_name_is_told_and_what_runs_with_that_part_do_not_share(
+    colored: Make, tmp_path: Path
+) -> None:
+    auto = {"name": "Auto", "shortcut": None, "views": None}
+    parts = [auto, {"name": "Online", "q": 0.7, "pooling": 0}, {"name": "Online", "q": 0.8, "pooling": 0}, None]
+    runs = [colored(tmp_path / f"{i}", "LC", method_options={"attributes": part}) for i, part in enumerate(parts)]
+    (comparison,) = compare([RunFolder.read(run) for run in runs])
+    assert [one.name for one in comparison.series] == [
+        "LC (attributes Auto)",
+        "LC (attributes Online with q 0.7)",
+        "LC (attributes Online with q 0.8)",
+        "LC (attributes –)",
+    ]
+
+
+def test_the_rule_of_the_checkpoint_names_a_run_only_where_nothing_else_does(colored: Make, tmp_path: Path) -> None:
+    rules = ["valid_worst_group", "last"]
+    made = [
+        (rules[number], {"q": q}, tmp_path / f"{name}{number}")
+        for name, qs in (("alike", (0.7, 0.7)), ("apart", (0.7, 0.8)))
+        for number, q in enumerate(qs)
+    ]
+    runs = [
+        RunFolder.read(colored(path, "LC", selection={"rule": rule, "labels_read": []}, method_options=options))
+        for rule, options, path in made
+    ]
+    names = [[one.name for one in compare(pair)[0].series] for pair in (runs[:2], runs[2:])]
+    assert names == [["LC (selection valid worst group)", "LC (selection last)"], ["LC (q 0.7)", "LC (q 0.8)"]]
+
+
 def test_a_training_option_tells_runs_apart_but_the_device_does_not(colored: Make, tmp_path: Path) -> None:
     training = [{"learning_rate": 0.001, "device": "cpu"}, {"learning_rate": 0.001, "device": "cuda"}]
     training += [{"learning_rate": 0.01, "device": "cpu"}]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from logit_correction.errors import InputError
-from logit_correction.render import html
+from logit_correction.render import html, style
 from logit_correction.render.html import render_page, write_page
 
 Make = Callable[..., Path]
@@ -110,6 +110,65 @@ def test_a_comparison_has_every_section_and_loads_nothing(colored: Make, tmp_pat
         assert wanted in page.text.replace("\u00a0", " "), wanted
     assert sum(tag == "img" for tag, _ in page.tags) == 12
     assert sum(tag == "svg" for tag, _ in page.tags) == 6  # two heat maps, two curves, two priors
+
+
+def test_every_class_that_the_page_styles_is_there() -> None:
+    folder = Path(style.__file__).parent
+    templates = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.j2"))
+    known = set(re.findall(r"[\w-]+", " ".join(re.findall(r"class=(.*)", templates))))
+    css = (folder / "page.css").read_text(encoding="utf-8")
+    rows = {"seed", "other"}  # a row's kind is its class
+    assert set(re.findall(r"\.([a-z][\w-]*)", css)) - known - rows == set()
+
+
+def test_groups_without_rows_are_drawn_and_not_listed(colored: Make, tmp_path: Path) -> None:
+    folder = colored(tmp_path / "lc", "LC")
+    report = json.loads((folder / "report.json").read_text())
+    report["data"]["counts"] = {}
+    for group in report["test"]["groups"][::2]:
+        group |= {"count": 0, "accuracy": None}
+    (folder / "report.json").write_text(json.dumps(report))
+    page = Page(render_page([folder]))
+    assert "All 49 groups that have rows in numbers" in page.text
+    assert "– has no test rows." in page.text
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [
+        ((1, 1), "are 95 % intervals (Wilson)."),
+        ((2, 2), "reach from the worst to the best run."),
+        ((2, 1), "reach from the worst to the best run; of one run they are 95 % intervals (Wilson)."),
+    ],
+)
+def test_what_the_ends_of_a_figure_are_is_told(
+    colored: Make, birds: Make, tmp_path: Path, seeds: tuple[int, int], said: str
+) -> None:
+    for make, what in ((birds, "Lines"), (colored, "The small figures")):
+        runs = [
+            make(tmp_path / f"{what}-{name}-{seed}", name, seed=seed)
+            for name, count in zip(("ERM", "LC"), seeds, strict=True)
+            for seed in range(count)
+        ]
+        assert f"{what} {said}" in Page(render_page(runs)).text
+
+
+def test_the_best_is_marked_where_there_is_one(colored: Make, tmp_path: Path) -> None:
+    folders = [colored(tmp_path / name, name) for name in ("ERM", "LC")]
+    for folder in folders:
+        report = json.loads((folder / "report.json").read_text())
+        report["test"]["worst_group"] = 0.0  # of both
+        (folder / "report.json").write_text(json.dumps(report))
+    cells = re.findall(r'class="num( best)?" data-name="(.*?)"', render_page(folders))
+    assert ("", "Worst group") in cells and (" best", "Worst group") not in cells
+    assert sum(found == (" best", "Minority") for found in cells) == 1
+
+
+def test_no_two_parts_of_a_page_have_the_same_id(colored: Make, tmp_path: Path) -> None:
+    folders = [colored(tmp_path / f"{q}", "LC", method_options={"q": q}) for q in (0.7, 0.8)]
+    page = Page(render_page(folders))
+    found = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert found and len(found) == len(set(found))
 
 
 def test_the_verdict_comes_before_everything_else(colored: Make, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def _series(runs: Sequence[RunFolder]) -> list[Series]:
     series: list[Series] = []
     for group in ordered:
         method = str(group[0].report["method"])
-        rivals = [other[0].settings() for other in ordered if other[0].report["method"] == method]
+        rivals = _without_selection([one[0].settings() for one in ordered if one[0].report["method"] == method])
         differences = _differences(group[0].settings(), rivals)
         name = f"{method} ({', '.join(differences)})" if differences else method
         shade = sum(one.method == method for one in series)
@@ -79,7 +79,22 @@ def _differences(own: dict[str, Any], rivals: Sequence[dict[str, Any]]) -> list[
     """The entries of ``own`` that not all rivals share, such as ``minority ratio 0.01``."""
     names = dict.fromkeys(name for settings in rivals for name in settings)
     differing = [name for name in names if len({_key(settings.get(name)) for settings in rivals}) > 1]
-    return [f"{format_name(name)} {format_value(own.get(name))}" for name in differing]
+    return [f"{format_name(name)} {_told(own.get(name), [one.get(name) for one in rivals])}" for name in differing]
+
+
+def _told(value: Any, rivals: Sequence[Any]) -> str:
+    """A value; of a part, such as an estimator, its name and the options that rivals of that name do not share."""
+    if not isinstance(value, dict) or "name" not in value:
+        return format_value(value)
+    alike = [rival for rival in rivals if isinstance(rival, dict) and rival.get("name") == value["name"]]
+    options = _differences(value, alike)
+    return f"{value['name']} with {format_list(options)}" if options else str(value["name"])
+
+
+def _without_selection(rivals: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Settings without the rule of the checkpoint where others tell them apart: it stands beside each figure."""
+    brief = [{name: value for name, value in settings.items() if name != "selection"} for settings in rivals]
+    return brief if len({_key(settings) for settings in brief}) == len(brief) else rivals
 
 
 def _lighter(color: str, steps: int) -> str:

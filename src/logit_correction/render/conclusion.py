@@ -70,9 +70,9 @@ def _value(series: Series, key: str) -> float:
 
 
 def _digits(values: Sequence[float]) -> int:
-    """Decimals of a per cent that are told: more where figures lie close together."""
+    """Decimals of a per cent that are told: more where figures lie close together and are not the same."""
     ordered = sorted(values)
-    return int(any(upper - lower < 0.02 for lower, upper in pairwise(ordered)))
+    return int(any(0 < upper - lower < 0.02 for lower, upper in pairwise(ordered)))
 
 
 def _gap(one: float, other: float, digits: int) -> str:

@@ -17,6 +17,7 @@ from logit_correction.errors import InputError
 from logit_correction.files import plain
 from logit_correction.functional.groups import wilson_interval
 from logit_correction.render.estimated import flat_figures, sides
+from logit_correction.render.formatting import format_name
 from logit_correction.render.report_file import FIX, read_report_file
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
@@ -94,8 +95,8 @@ class RunFolder:
             settings |= {f"encoder {name}": value for name, value in encoder["options"].items()}
         training = report.get("training") or {}
         settings |= {name: value for name, value in training.items() if name not in _NOT_THE_METHOD}
-        settings["epochs"], settings["selection"] = (report.get("epochs"), (report.get("selection") or {}).get("rule"))
-        return settings
+        rule = (report.get("selection") or {}).get("rule")
+        return settings | {"epochs": report.get("epochs"), "selection": format_name(rule or "last")}
 
     def task(self) -> dict[str, Any]:
         """The options of the data source that make it another task."""

@@ -19,10 +19,12 @@ def format_points(difference: float) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return a setting as a reader writes it: yes and no, thousands apart, lists by commas.
+    """Return a setting as a reader writes it: yes and no, thousands apart, lists by commas, parts by name.
 
     >>> format_value(True), format_value(55000), format_value(0.005), format_value([1, 2]), format_value({"a": None})
     ('yes', '55,000', '0.005', '1, 2', 'a: –')
+    >>> format_value({"name": "Online", "q": 0.7, "epochs": None})
+    'Online, q 0.7'
     """
     if value is None:
         return "–"
@@ -32,6 +34,9 @@ def format_value(value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:g}"
+    if isinstance(value, dict) and "name" in value:  # what a part leaves open says nothing
+        given = {key: entry for key, entry in value.items() if key != "name" and entry is not None}
+        return ", ".join([str(value["name"]), *(f"{format_name(k)} {format_value(v)}" for k, v in given.items())])
     if isinstance(value, dict):
         return ", ".join(f"{format_name(key)}: {format_value(entry)}" for key, entry in value.items())
     if isinstance(value, (list, tuple)):

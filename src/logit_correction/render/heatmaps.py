@@ -48,12 +48,20 @@ def prior_heatmaps(
     true: ArrayLike | None = None,
     label_names: Sequence[str] | None = None,
     attribute_names: Sequence[str] | None = None,
+    of: str = "",
 ) -> dict[str, str]:
     """Draw group priors (L, K) on one logarithmic colour scale.
 
     A factor common to all labels of an attribute value shifts all logits of a row alike, so only the shares
     of the labels within an attribute value matter, and only those can be compared between estimators: columns
     are brought to 100 %.
+
+    Args:
+        estimated: (L, K).
+        true: (L, K), where it is known.
+        label_names: L names.
+        attribute_names: K names.
+        of: Name of the run, for those who do not see the figure.
 
     Returns:
         ``estimated`` and, where it is given, ``true``.
@@ -66,7 +74,8 @@ def prior_heatmaps(
         rows = list(label_names or map(str, range(share.shape[0])))
         columns = list(attribute_names or map(str, range(share.shape[1])))
         heatmap = _Heatmap(title, share, rows, columns, style.SHARE_COLORS, (0.01, 100), _short_share)
-        figures[title.lower()] = heatmap.draw(f"{title} group prior by label and attribute")
+        run = f" of {of}" if of else ""
+        figures[title.lower()] = heatmap.draw(f"{title} group prior{run} by label and attribute")
     return figures
 
 

@@ -166,6 +166,7 @@ def _curve_figure(
         axes.grid(axis="y")
         axes.set_axisbelow(True)
         axes.spines["left"].set_visible(False)
+        axes.locator_params(axis="x", integer=True)
         axes.set_xlabel("epoch")
         _, labels = axes.get_legend_handles_labels()
         rows = -(-len(labels) // 2)

@@ -11,18 +11,18 @@ import pandas as pd
 from logit_correction.percent import format_percent, is_missing
 from logit_correction.render.comparison import Comparison
 from logit_correction.render.conclusion import conclude
+from logit_correction.render.conflicting import conflicting_rows
 from logit_correction.render.estimated import flat_figures
-from logit_correction.render.evidence import block, found_shortcut, views_of
+from logit_correction.render.evidence import block, found_shortcut
 from logit_correction.render.folder import Series
 from logit_correction.render.formatting import format_name
-from logit_correction.render.image_uris import checked_uri, image_width
 from logit_correction.render.plots import curves, group_bars, group_heatmaps, label_shares, prior_heatmaps
 from logit_correction.render.quality import quality
 from logit_correction.render.settings import environment, labels_read, run_settings, train_counts
 from logit_correction.render.tables import describe_selection
 
-#: Up to so many groups are drawn as bars, more as a heat map; so many images are shown.
-_MOST_BARS, _MOST_IMAGES = 12, 24
+#: Up to so many groups are drawn as bars, more as a heat map.
+_MOST_BARS = 12
 
 #: Pairs of entries of the test block whose distance tells of a shortcut, and what each of them means.
 _GAPS = (
@@ -67,9 +67,10 @@ def part(comparison: Comparison, several: bool) -> dict[str, Any]:
         "quality": quality(series),
         "curves": curves({one.name: one.runs[0].metrics for one in series}, {one.name: one.color for one in series}),
         "several_seeds": any(len(one.runs) > 1 for one in series),
+        "ends": _ends(series),
         "evidence": _evidence(series),
         "priors": [entry for one in series if (entry := _prior(one))],
-        "minorities": [entry for one in series if (entry := _minority(one))],
+        "minorities": [entry for one in series if (entry := conflicting_rows(one))],
         "settings": run_settings(series),
         "names": [one.name for one in series],
         "labels_read": labels_read(series),
@@ -111,7 +112,7 @@ def _rows(series: Sequence[Series], named: bool) -> list[dict[str, Any]]:
     best = {}
     for key, _, _ in _COLUMNS:
         values = [value for one in series if (value := one.figure(key)) is not None]
-        best[key] = max(values) if named and len(values) > 1 else None
+        best[key] = max(values) if named and len(set(values)) > 1 else None
     rows = []
     for one in series:
         mean = len(one.runs) > 1
@@ -149,10 +150,20 @@ def _groupings(comparison: Comparison) -> list[dict[str, Any]]:
     return [_groups(series, frames, block["source"]), *found]
 
 
+def _ends(series: Sequence[Series]) -> str:
+    """Say what the ends of an accuracy are."""
+    several, alone = "reach from the worst to the best run", "are 95 % intervals (Wilson)"
+    counts = [len(one.runs) > 1 for one in series]
+    return several if all(counts) else f"{several}; of one run they {alone}" if any(counts) else alone
+
+
 def _groups(series: Sequence[Series], frames: dict[str, pd.DataFrame], estimated: str | None = None) -> dict[str, Any]:
     first = frames[series[0].name]
     by_label = bool(first["attribute"].isna().all())
     bars = len(first) <= _MOST_BARS or by_label
+    table = _group_table(series, frames, None if estimated else train_counts(series[0].runs[0], len(first)))
+    if not bars:  # of many labels and attribute values most never meet
+        table = [row for row in table if row["count"] or row["train"] not in (None, "0")]
     return {
         "by_label": by_label,
         "estimated": estimated,
@@ -162,7 +173,8 @@ def _groups(series: Sequence[Series], frames: dict[str, pd.DataFrame], estimated
         "starred": bool((first["minority"] == True).any()),  # noqa: E712
         "empty": bool((first["count"] == 0).any()),
         "overlapping": bool((series[0].runs[0].report["data"].get("scoring") or {}).get("overlapping")),
-        "table": _group_table(series, frames, None if estimated else train_counts(series[0].runs[0], len(first))),
+        "count": len(first),
+        "table": table,
     }
 
 
@@ -215,36 +227,5 @@ def _prior(series: Series) -> dict[str, Any] | None:
         rare = (true_share > 0) & (true_share < 50) & (estimated_share > 0)
         if rare.any():
             factor = float(np.exp(np.median(np.log(estimated_share[rare] / true_share[rare]))))
-    figures = prior_heatmaps(prior["estimated"], true, *names)
+    figures = prior_heatmaps(prior["estimated"], true, *names, of=series.name)
     return {"name": series.name, "how": how, "figures": figures, "factor": factor}
-
-
-def _minority(series: Series) -> dict[str, Any] | None:
-    report = series.runs[0].report
-    found, evidence = report.get("estimated_minority"), report.get("evidence")
-    if not found:
-        return None
-    examples = []
-    for example in (found.get("examples") or [])[:_MOST_IMAGES]:
-        uri = checked_uri(example.get("picture"))
-        examples.append({"name": None, **example, "picture": uri, "small": uri is not None and image_width(uri) < 100})
-    data = report["data"]
-    total = (data.get("rows") or {}).get("train") or int(np.sum(data.get("counts", {}).get("train") or 0)) or None
-    values = data.get("attribute_names") or ()
-    known = bool(values) and all(example["estimated_attribute"] in values for example in examples)
-    known = known and any(example.get("attribute") is not None for example in examples)
-    like_labels = {f"that of {name}" for name in data.get("label_names") or ()}
-    texts = any(example.get("name") and not example["picture"] for example in examples)
-    return {
-        "name": series.name,
-        **found,
-        "examples": examples,
-        "total": total,
-        "known": known,
-        "like_label": all(example["estimated_attribute"] in like_labels for example in examples),
-        "abstained": found_shortcut(evidence) is False,
-        "source": report.get("attributes"),
-        "views": views_of(evidence) if evidence and found_shortcut(evidence) else None,
-        "attributed": bool(values),
-        "texts": texts,
-    }
