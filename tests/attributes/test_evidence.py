@@ -167,6 +167,8 @@ def test_one_sign_alone_is_no_shortcut(change: dict[str, float], verdict: str) -
 def test_where_one_label_has_most_rows_the_reason_is_what_the_view_settles() -> None:
     found = conclude([replace(CLEAR, information=0.123)], 4, num_rows=20)
     assert found.verdict == "none found" and "colour settles 12 % of it" in found.sentence
+    nearly_all = conclude([replace(CLEAR, information=0.55)], 4).sentence  # more than half, and less than a shortcut
+    assert nearly_all.endswith("settles 55 % of it (share of the label's entropy), and a shortcut at least 58 %")
     nearly = conclude([replace(CLEAR, accuracy=0.9996, network_accuracy=1.0)], 4).sentence
     assert "is right in 99.96 %, the whole network in 100 %" in nearly  # what misses a row is not right in all
     assert "predicts the label as the network does: colour" in conclude([replace(CLEAR, ratio=0.9)], 4).sentence

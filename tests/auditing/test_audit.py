@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from logit_correction import Audit, InputError, audit, from_table, load, train
+from logit_correction.auditing.figures import would_change
 from logit_correction.data.planted import Planted
 from logit_correction.files import replacing
 
@@ -89,6 +90,24 @@ def test_a_person_who_fills_in_the_sheet_makes_it_certain(found: Audit, tmp_path
     assert Audit(folder).summary["labelled"]["network"]["looked_at"] == 60
 
 
+def test_a_sheet_that_a_person_has_begun_is_never_written_over(found: Audit, tmp_path: Path) -> None:
+    from logit_correction.auditing.folder import add_sheet
+
+    folder = copy(found.path, tmp_path / "copy")
+    assert "name the attribute of 60 chosen rows" in (folder / "report.html").read_text()
+    assert "--label-budget" not in (folder / "report.html").read_text()
+    add_sheet(folder, 40)  # nothing is lost of one that is empty
+    answers = pd.read_csv(folder / "sheet.csv").astype({"attribute": object})
+    assert len(answers) == 40 and "name the attribute of 40 chosen rows" in (folder / "report.html").read_text()
+    answers.loc[3, "attribute"] = "old form"
+    answers.to_csv(folder / "sheet.csv", index=False)
+    with pytest.raises(
+        InputError, match=r"sheet.csv is filled in, at least in part: read it back by --labels, or move"
+    ):
+        add_sheet(folder, 60)
+    assert pd.read_csv(folder / "sheet.csv")["attribute"].notna().sum() == 1
+
+
 def copy(source: Path, target: Path) -> Path:
     import shutil
 
@@ -127,6 +146,15 @@ def test_the_page_asks_for_nothing_and_says_what_to_do(found: Audit) -> None:
     assert "default-src 'none'" in page
     for words in ("A shortcut is likely: column:form_version.", "fix.yaml", "--legitimate", "rows.csv"):
         assert words in page
+
+
+def test_what_would_change_the_verdict_is_a_sentence() -> None:
+    sign = {"view": "colour", "breadth": 0, "ratio": 1.0, "rows": 3, "information": 0.9}
+    few = would_change({"verdict": "cannot tell", "views": [], "signs": [sign]}, "ordinary classifier")
+    assert few.startswith("More rows where colour and label disagree would tell: there are 3, and fewer than 20 are")
+    sign |= {"rows": 40, "information": -0.02}
+    nothing = would_change({"verdict": "none found", "views": [], "signs": [sign]}, "ordinary classifier")
+    assert "it settles 0 % of it, and a shortcut at least 58 %" in nothing.replace("\u00a0", " ")
 
 
 def test_names_are_escaped(tmp_path: Path) -> None:

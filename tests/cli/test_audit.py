@@ -25,7 +25,10 @@ def test_an_audit_and_what_follows_it(command: Any, tmp_path: Path) -> None:
     assert "report.html" in done.out
     sheet = command("audit", "--label-budget", "30", "--out", out)
     assert sheet.status == 0 and (tmp_path / "the audit" / "sheet.csv").is_file()
+    assert sheet.out.startswith("fill in the column attribute of ")
     assert f"then: logit-correction audit --labels '{out}/sheet.csv' --out '{out}'" in sheet.out
+    at_once = command("audit", *DATA, *SHORT, "--out", f"{out}-2", "--label-budget", "30")
+    assert f"--labels '{out}-2/sheet.csv' --out '{out}-2'" in at_once.out
     assert "fill in" in command("audit", "--labels", f"{out}/sheet.csv", "--out", out).error()
     fixed = command("train", "--config", f"{out}/fix.yaml", "--out", str(tmp_path / "fixed"))
     assert fixed.status == 0, fixed.err

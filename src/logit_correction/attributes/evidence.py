@@ -145,7 +145,8 @@ def conclude(
         best = max((one for one in narrow if one.ratio >= thresholds.ratio), key=lambda one: one.information)
         share = format_percent(max(best.information, 0), unit=" %")
         settled = f"{phrase(best.views)} settles {share} of it (share of the label's entropy)"
-        reason = f"no narrow view tells much of the label: {settled}, and a shortcut more than half"
+        least = format_percent(thresholds.information, unit=" %")
+        reason = f"no narrow view tells much of the label: {settled}, and a shortcut at least {least}"
     return Evidence("none found", [], signs, reason)
 
 

@@ -15,7 +15,7 @@ import torch
 
 from logit_correction.auditing import figures
 from logit_correction.auditing.contrast import contrasts
-from logit_correction.auditing.folder import FIX, PAGE, Audit, check_out, write_audit, write_sheet
+from logit_correction.auditing.folder import FIX, PAGE, Audit, add_sheet, check_out, write_audit
 from logit_correction.auditing.rows import CSV, may_be_mislabelled, rows_frame, shown_rows, with_answers, write_rows
 from logit_correction.auditing.search import Prepared, Searched, expected_of_lc, prepared_search, search
 from logit_correction.config import ComponentConfig, RunConfig, listed
@@ -118,7 +118,7 @@ def _audit_into(
     write_audit(out, found)
     if label_budget is not None:  # last, so that a budget that is too small costs nothing
         try:
-            write_sheet(out, frame, list(table.label_names), label_budget, searched.config.training.seed)
+            add_sheet(out, label_budget)
         except InputError as error:
             again = shlex.join(["logit-correction", "audit", "--label-budget", "N", "--out", str(out)])
             raise InputError(f"{error}; the audit itself is finished, {out / PAGE}, and needs only: {again}") from error

@@ -168,14 +168,14 @@ def _missing_sign(best: Mapping[str, Any], who: str) -> str:
         )
     if best["rows"] < thresholds.least_rows:
         return (
-            f"More rows where {view} and label disagree: there are {best['rows']}, and fewer "
-            f"than {thresholds.least_rows} are too few to correct by. A person who knows says so by --shortcut or "
+            f"More rows where {view} and label disagree would tell: there are {best['rows']}, and fewer than "
+            f"{thresholds.least_rows} are too few to correct by. A person who knows says so by --shortcut or "
             "--legitimate."
         )
     if (best["information"] or 0) < thresholds.information:
         return (
-            f"It would be called a shortcut if {view} alone left less of the label open: it takes away "
-            f"{format_percent(best['information'], unit=' %')} of it, and a shortcut at least "
+            f"It would be called a shortcut if {view} alone left less of the label open: it settles "
+            f"{format_percent(max(best['information'] or 0, 0), unit=' %')} of it, and a shortcut at least "
             f"{format_percent(thresholds.information, unit=' %')}."
         )
     if (best["follows_low"] or 0) >= thresholds.follows and (best["told_apart_low"] or 0) <= CHANCE:

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from logit_correction.auditing.budget import sheet
-from logit_correction.auditing.labels import read_labels
+from logit_correction.auditing.labels import filled_in, read_labels
 from logit_correction.auditing.page import render_page
 from logit_correction.auditing.rows import CSV, PARQUET, read_rows
 from logit_correction.errors import InputError
@@ -102,21 +102,19 @@ def write_audit(out: Path, found: Mapping[str, Any]) -> None:
     files.write_json(out / AUDIT, found)
 
 
-def write_sheet(out: Path, frame: pd.DataFrame, label_names: list[str], budget: int, seed: int) -> None:
-    """Write the sheet of rows that a person should look at."""
-    rows = sheet(frame, label_names, budget, seed)
-    with replacing(out / SHEET) as temporary:
-        rows.to_csv(temporary, index=False)
-
-
 def add_sheet(folder: Path, budget: int) -> None:
-    """Write the sheet of a finished audit.
+    """Write the sheet of rows that a person should look at, and the page that tells of it.
 
     Raises:
-        InputError: If there is no audit, or the budget is too small.
+        InputError: If there is no audit, the budget is too small, or the sheet that is there is filled in.
     """
     found = read_audit(folder)
-    write_sheet(folder, read_rows(folder), found["data"]["label_names"], budget, found["training"]["seed"])
+    if (folder / SHEET).is_file() and filled_in(folder / SHEET):
+        raise InputError(f"{folder / SHEET} is filled in, at least in part: read it back by --labels, or move it away")
+    rows = sheet(read_rows(folder), found["data"]["label_names"], budget, found["training"]["seed"])
+    with replacing(folder / SHEET) as temporary:
+        rows.to_csv(temporary, index=False)
+    write_audit(folder, found | {"label_budget": budget})
 
 
 def add_labels(folder: Path, file: Path) -> dict[str, Any]:

@@ -61,12 +61,26 @@ def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], see
     return found | _conclusion(found["network"], who)
 
 
-def _told(file: Path) -> pd.DataFrame:
+def filled_in(file: Path) -> bool:
+    """Return whether a person has named the attribute of any row of a sheet.
+
+    Raises:
+        InputError: If it is no such sheet.
+    """
+    return not _answers(file).empty
+
+
+def _answers(file: Path) -> pd.DataFrame:
     """Return the rows of a sheet that are filled in."""
     answers = read_frame(file)
     check_columns(answers, str(file), ("row", "attribute"))
     told = pd.DataFrame({"row": texts_of(answers, "row"), "attribute": texts_of(answers, "attribute")}).dropna()
-    told = told[told["attribute"].str.strip() != ""]
+    return told[told["attribute"].str.strip() != ""]
+
+
+def _told(file: Path) -> pd.DataFrame:
+    """Return the rows of a sheet that are filled in, of which there are enough and none stands twice."""
+    told = _answers(file)
     if told["row"].duplicated().any():
         raise InputError(f"{file}: row {told['row'][told['row'].duplicated()].iloc[0]} stands there more than once")
     if len(told) < 2:

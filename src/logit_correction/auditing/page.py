@@ -135,14 +135,14 @@ def _commands(found: Mapping[str, Any], folder: Path) -> list[dict[str, str]]:
     if question and found["verdict"] == "shortcut":
         reason = again.format(options=_options("legitimate", question["views"]))
         commands.append({"what": "If it is a reason", "line": reason})
-    commands.append(
-        {
-            "what": "Be surer: name the attribute of 100 chosen rows in sheet.csv, and read it back",
-            "line": f"logit-correction audit --label-budget 100 --out {place}\n"
-            f"logit-correction audit --labels {place}/sheet.csv --out {place}",
-        }
-    )
-    return commands
+    return [*commands, _by_hand(found.get("label_budget"), place)]
+
+
+def _by_hand(budget: int | None, place: str) -> dict[str, str]:
+    """Return how a person makes it surer: by the sheet that was asked for, else by one that is still to be written."""
+    what = f"Be surer: name the attribute of {budget or 100} chosen rows in sheet.csv, and read it back"
+    write = "" if budget else f"logit-correction audit --label-budget 100 --out {place}\n"
+    return {"what": what, "line": f"{write}logit-correction audit --labels {place}/sheet.csv --out {place}"}
 
 
 def _options(name: str, views: Sequence[str]) -> str:

@@ -87,7 +87,7 @@ def _parsed(arguments: list[str]) -> tuple[Namespace, list[str]]:
 
 def _go_on(options: Namespace, rest: list[str]) -> int:
     """Write the sheet of a finished audit, or read it back."""
-    from logit_correction.auditing.folder import SHEET, add_labels, add_sheet
+    from logit_correction.auditing.folder import add_labels, add_sheet
 
     if rest:
         raise InputError(f"--labels goes on with the audit in --out, so {rest[0]} is of no effect: leave it out")
@@ -95,11 +95,18 @@ def _go_on(options: Namespace, rest: list[str]) -> int:
         if options.labels is not None:
             raise InputError("--label-budget writes a sheet and --labels reads it back: give one at a time")
         add_sheet(options.out, options.label_budget)
-        sheet = options.out / SHEET
-        then = shlex.join(["logit-correction", "audit", "--labels", str(sheet), "--out", str(options.out)])
-        print(f"fill in the column attribute of {sheet}, then: {then}")
+        print(_what_to_fill_in(options.out))
         return 0
     return _show(add_labels(options.out, options.labels), options)
+
+
+def _what_to_fill_in(out: Path) -> str:
+    """Return what a person does with the sheet."""
+    from logit_correction.auditing.folder import SHEET
+
+    sheet = out / SHEET
+    command = shlex.join(["logit-correction", "audit", "--labels", str(sheet), "--out", str(out)])
+    return f"fill in the column attribute of {sheet}, then: {command}"
 
 
 def _show(found: dict[str, Any], options: Namespace) -> int:
@@ -138,5 +145,7 @@ def _show(found: dict[str, Any], options: Namespace) -> int:
     if found["would_change"]:
         console.print(Text(found["would_change"]), soft_wrap=True)
     show_warnings(found["data"]["warnings"], console)
+    if options.label_budget is not None:
+        console.print(_what_to_fill_in(options.out), highlight=False, markup=False, soft_wrap=True)
     console.print(f"page: {options.out / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
     return status
