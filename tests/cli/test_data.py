@@ -50,9 +50,13 @@ def test_images_without_attributes_are_shown_by_label(tmp_path: Path, command: A
         (tmp_path / "pets" / label).mkdir()
         for i in range(12):
             Image.new("RGB", (32, 32), color).save(tmp_path / "pets" / label / f"{i}.png")
-    options = ("--data.root", tmp_path / "pets", "--data.size", "32", "--split", "train")
-    outcome = command("data", "preview", "ImageFolder", *options, "--out", tmp_path / "sheet.png")
+    words = ("--data.size", "32", "--split", "train", "--out")
+    outcome = command(
+        "data", "preview", "ImageFolder", "--data.root", tmp_path / "pets", *words, tmp_path / "sheet.png"
+    )
     assert outcome.status == 0, outcome.err
+    assert command("data", "preview", tmp_path / "pets", *words, tmp_path / "again.png").status == 0
+    assert (tmp_path / "again.png").read_bytes() == (tmp_path / "sheet.png").read_bytes()
     with Image.open(tmp_path / "sheet.png") as image:
         pixels = np.asarray(image)
     red, blue = ((pixels == color).all(2).nonzero()[0] for color in ((200, 0, 0), (0, 0, 200)))
@@ -64,7 +68,8 @@ def test_images_without_attributes_are_shown_by_label(tmp_path: Path, command: A
     [
         ((), ("preview", "NAME", "missing")),
         (("preview", "Digits"), ("--out is missing",)),
-        (("show", "Digits", "--out", "x.png"), ("'show'", "preview")),
+        (("show", "Digits", "--out", "x.png"), ("'show' stands where", "preview")),
+        (("preview", "no/photos", "--out", "x.png"), ("no/photos does not exist",)),
         (("preview", "Digit", "--out", "x.png"), ("did you mean Digits?",)),
         (("preview", "Digits", "--out", "nowhere/x.png"), ("nowhere",)),
         (("preview", "Digits", "--out", "x.png", "--rows", "0"), ("--rows is 0",)),

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from logit_correction import ComponentConfig, load, train
+from logit_correction.cli import evaluate_command
 
 
 def close(one: Any, other: Any) -> bool:
@@ -60,8 +61,23 @@ def test_valid_split_has_empty_groups_that_count_nowhere(command: Any, finished:
     assert empty and all(group["accuracy"] is None and group["low"] is None for group in empty)
     assert figures["group_balanced"] == pytest.approx(np.mean(filled))
     assert figures["worst_group"] == min(filled)
-    shown = command("evaluate", finished["LC"], "--split", "valid").out
-    assert "valid split" in shown and re.search(r" 0 +–", shown)
+
+
+def test_of_many_groups_those_without_rows_are_left_out(
+    command: Any, finished: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = json.loads(command("evaluate", finished["LC"], "--split", "valid", "--json").out)
+    empty = sum(group["count"] == 0 for group in figures["groups"])
+    after = command("evaluate", finished["LC"], "--split", "valid").out.splitlines()
+    monkeypatch.setattr(evaluate_command, "MOST_EMPTY", 100)
+    before = command("evaluate", finished["LC"], "--split", "valid").out.splitlines()
+    assert "valid split" in before[0] and any(re.search(r" 0 +–", line) for line in before)
+    assert empty > 0 and f"{empty} groups without rows are left out" in after
+    assert len(after) == len(before) - empty + 1
+
+
+def test_a_margin_of_nothing_has_no_sign() -> None:
+    assert [evaluate_command._decimal(value) for value in (-0.004, 0.0, -0.006, None)] == ["0.00", "0.00", "-0.01", ""]
 
 
 def test_train_split_agrees_with_the_counts_of_the_report(command: Any, finished: dict[str, Path]) -> None:
@@ -109,7 +125,7 @@ def test_of_many_labels_those_without_rows_are_counted(command: Any, tmp_path: P
     data = ComponentConfig("Table", {"file": str(tmp_path / "rows.csv"), "label": "kind", "features": "x"})
     train(data, tmp_path / "run", method="ERM", epochs=1, batch_size=32, device="cpu")
     shown = command("evaluate", tmp_path / "run", "--on", tmp_path / "new.csv").out
-    assert "37 of 40 labels have no rows" in shown and len(re.findall(r"^k\d+ ", shown, re.MULTILINE)) == 3
+    assert "37 groups without rows are left out" in shown and len(re.findall(r"^k\d+ ", shown, re.MULTILINE)) == 3
 
 
 def test_a_folder_is_read_as_training_reads_it(command: Any, finished: dict[str, Path], tmp_path: Path) -> None:

@@ -73,3 +73,26 @@ def test_of_many_labels_the_rarest_and_the_commonest_are_named(capsys: pytest.Ca
     told = next(line for line in capsys.readouterr().err.splitlines() if "rows per label" in line)
     assert "40 labels, the fewest kind 0 1, kind 1 2," in told and told.endswith("kind 38 39, kind 39 40")
     assert "kind 20" not in told
+
+
+@pytest.mark.parametrize(("many", "labels"), [(100, 100), (3, 60), (40, 3)])
+def test_groups_that_have_no_room_are_counted(
+    many: int, labels: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = torch.arange(1200)
+    table = DataTable(
+        inputs=ArrayStore(torch.zeros(1200, 2)),
+        label=rows % labels,
+        attribute=rows % many,
+        split={"train": rows[:600], "valid": rows[600:900], "test": rows[900:]},
+        label_names=[f"class {y}" for y in range(labels)],
+        attribute_names=[f"mark {a}" for a in range(many)],
+    )
+    announce(RunConfig(ComponentConfig("Table"), ComponentConfig("ERM")), table)
+    lines = capsys.readouterr().err.splitlines()
+    counts = table.group_counts("train")
+    assert lines[1:] == [
+        f"{labels} labels x {many} attribute values: {int((counts == 0).sum()):,} of {labels * many:,} groups have no "
+        f"training rows, the largest has {int(counts.max())}"
+    ]

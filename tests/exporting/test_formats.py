@@ -112,6 +112,12 @@ def test_new_rows_are_judged_and_splits_are_not(case_of: Any, tmp_path: Path) ->
     assert (again / "model.safetensors").read_bytes() == (loaded.path / "model.safetensors").read_bytes()
 
 
+def test_whoever_may_read_the_settings_may_read_the_weights(case_of: Any, tmp_path: Path) -> None:
+    folder = export(case_of("MLP").run, "safetensors", tmp_path / "out")
+    modes = [(folder / name).stat().st_mode & 0o777 for name in ("config.json", "model.safetensors")]
+    assert modes[0] == modes[1]
+
+
 def test_what_is_in_the_way_is_refused(case_of: Any, tmp_path: Path) -> None:
     run = case_of("MLP").run
     (tmp_path / "full").mkdir()

@@ -12,6 +12,7 @@ from logit_correction.errors import InputError
 _MESSAGES = (
     (r"the following arguments are required: (.*)", r"\1 is missing"),
     (r"argument (\S+): invalid int value: (.*)", r"\1 is \2, but must be a whole number"),
+    (r"argument \S+: invalid choice: (\S+) \(choose from ([^,]+)\)", r"\1 stands where \2 must stand"),
     (r"argument (\S+): invalid choice: (\S+) \(choose from (.*)\)", r"\1 is \2, but must be one of \3"),
     (r"argument (\S+): expected one argument", r"\1 needs a value"),
 )

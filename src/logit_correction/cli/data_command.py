@@ -23,7 +23,9 @@ def main(arguments: list[str]) -> int:
     """Write the sheet and say what it shows."""
     parser = Parser("data", "Look at a data source before training: a contact sheet, label by attribute, as PNG.")
     parser.add_argument("action", choices=["preview"], metavar="preview", help="write a contact sheet")
-    parser.add_argument("name", metavar="NAME", help="data source, as `logit-correction list data` names it")
+    parser.add_argument(
+        "name", metavar="NAME", help="data source, as `logit-correction list data` names it, or a folder"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.png", help="image to write")
     parser.add_argument("--rows", type=int, default=2, metavar="N", help="images of each group; 2 by default")
     parser.add_argument(
@@ -52,6 +54,7 @@ def _source(name: str, rest: list[str]) -> DataSource:
     Raises:
         InputError: If an option is unknown or has a wrong value.
     """
+    from logit_correction.data.places import source_of_place
     from logit_correction.runs.parts import checked
 
     where = f" of `data preview {name}`: its options are given as --data.NAME VALUE"
@@ -59,7 +62,8 @@ def _source(name: str, rest: list[str]) -> DataSource:
     for option in words:
         if option != "data" or not isinstance(words[option], dict):
             raise InputError(f"there is no option --{option}{where}")
-    source: DataSource = checked("data", ComponentConfig(name, words.get("data", {}))).make()
+    chosen = source_of_place({"name": name} | words.get("data", {}))
+    source: DataSource = checked("data", ComponentConfig(chosen.pop("name"), chosen)).make()
     return source
 
 

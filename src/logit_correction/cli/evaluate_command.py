@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logit_correction.cli.arguments import Parser, add_trust
-from logit_correction.cli.show import MOST_LABELS, plain_table, print_json
+from logit_correction.cli.show import plain_table, print_json
 from logit_correction.errors import InputError
 from logit_correction.percent import format_percent
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+#: Among more groups those without rows are left out.
+MOST_EMPTY = 30
 
 
 def main(arguments: list[str]) -> int:
@@ -64,15 +67,14 @@ def _show(figures: dict[str, Any], title: str, estimated: dict[str, Any] | None)
     numbers = ("rows", "accuracy %", "95 % interval", "least margin", "mean margin")
     table = plain_table(title, ("label", "attribute"), numbers)
     groups = figures["groups"]
-    few = len(groups) <= MOST_LABELS
-    listed = [group for group in groups if few or group["count"] or group["attribute"] is not None]
-    for group in listed:
-        margins = ("" if group[k] is None else f"{group[k]:.2f}" for k in ("margin_min", "margin_mean"))
+    shown_groups = [group for group in groups if group["count"] or len(groups) <= MOST_EMPTY]
+    for group in shown_groups:
+        margins = (_decimal(group[name]) for name in ("margin_min", "margin_mean"))
         attribute = "unknown" if group["attribute"] is None else str(group["attribute"])
         table.add_row(escape(str(group["label"])), escape(attribute), *_cells(group), *margins)
     console.print(table)
-    if len(listed) < len(groups):
-        console.print(f"{len(groups) - len(listed):,} of {len(groups):,} labels have no rows", highlight=False)
+    if len(shown_groups) < len(groups):
+        console.print(f"{len(groups) - len(shown_groups):,} groups without rows are left out", highlight=False)
     _show_attributes(figures["by_attribute"], console)
     names = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority", "adjusted_average")
     shown = ", ".join(
@@ -112,6 +114,11 @@ def _show_estimated(estimated: dict[str, Any], console: Console) -> None:
     words = {"minority": "conflicts", "majority": "agrees"}
     shown = ", ".join(f"where it {word} {format_percent(estimated[name], 1, '')}" for name, word in words.items())
     console.print(f"accuracy %: {shown}; nobody named these attributes\n", highlight=False, soft_wrap=True)
+
+
+def _decimal(value: float | None) -> str:
+    """Return a margin with two decimals, a 0 without a sign; nothing where there is none."""
+    return "" if value is None else f"{round(value, 2) + 0.0:.2f}"
 
 
 def _cells(group: dict[str, Any]) -> tuple[str, str, str]:

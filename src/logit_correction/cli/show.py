@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from logit_correction.config import RunConfig
     from logit_correction.data.table import DataTable
 
-#: So many labels are named with their rows; of more, those of the fewest and the most rows, or those that have any.
-MOST_LABELS = 30
+#: Up to so many labels are named with their rows, and their groups where each attribute has so many characters.
+MOST_LABELS, NARROWEST = 30, 6
 
 
 def plain_table(title: str, names: Sequence[str | Text], numbers: Sequence[str | Text]) -> Table:
@@ -53,6 +53,19 @@ def announce(config: RunConfig, table: DataTable) -> None:
         console.print(own, highlight=False, soft_wrap=True)
     if not table.has_attributes("train"):
         console.print(Text(f"attributes unknown; rows per label: {_rows_per_label(table)}"), soft_wrap=True)
+        return
+    _show_groups(table, console)
+
+
+def _show_groups(table: DataTable, console: Console) -> None:
+    """Show the training rows of each group; of more groups than the console has room for, their number."""
+    from rich.text import Text
+
+    if len(table.label_names) > MOST_LABELS or len(table.attribute_names) * NARROWEST > console.width:
+        counts_of_all = table.group_counts("train")
+        what = f"{len(table.label_names):,} labels x {len(table.attribute_names):,} attribute values"
+        empty = f"{int((counts_of_all == 0).sum()):,} of {counts_of_all.numel():,} groups have no training rows"
+        console.print(f"{what}: {empty}, the largest has {int(counts_of_all.max()):,}", highlight=False, soft_wrap=True)
         return
     attributes = [Text(str(name)) for name in table.attribute_names]
     shown = plain_table("training rows per group (label x attribute)", ["label"], attributes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from logit_correction.exporting.base import Exported
 from logit_correction.exporting.network import Predicting
 from logit_correction.exporting.settings import TEXT_ENCODER, TEXT_MODEL, TOKENIZER, write_settings
 from logit_correction.files import checksum_of_file
-from logit_correction.runs.exported import CHECKSUM, ENCODER, NETWORK, WEIGHTS, ExportedRun
+from logit_correction.runs.exported import CHECKSUM, CONFIG, ENCODER, NETWORK, WEIGHTS, ExportedRun
 
 
 def write_weights(exported: Exported, folder: Path) -> None:
@@ -40,6 +41,7 @@ def write_weights(exported: Exported, folder: Path) -> None:
     }
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
     write_settings(folder, exported.settings | {CHECKSUM: checksum_of_file(folder / WEIGHTS)})
+    shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors lets its owner alone read it
     write_text_parts(exported, folder, models=True)
     _compare(exported, folder)
 
