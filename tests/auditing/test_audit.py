@@ -13,6 +13,7 @@ import torch
 
 from logit_correction import Audit, InputError, audit, from_table, load, train
 from logit_correction.auditing.figures import would_change
+from logit_correction.auditing.page import render_page
 from logit_correction.data.planted import Planted
 from logit_correction.files import replacing
 
@@ -146,6 +147,40 @@ def test_the_page_asks_for_nothing_and_says_what_to_do(found: Audit) -> None:
     assert "default-src 'none'" in page
     for words in ("A shortcut is likely: column:form_version.", "fix.yaml", "--legitimate", "rows.csv"):
         assert words in page
+
+
+def test_of_many_labels_the_commonest_pairs_are_listed(found: Audit, tmp_path: Path) -> None:
+    names = [f"class {number}" for number in range(40)]
+    summary = json.loads(json.dumps(found.summary))
+    assert "looks like" in render_page(summary, tmp_path) and "Commonest label" not in render_page(summary, tmp_path)
+    summary["labels"] = [{**summary["labels"][0], "label": name, "sure_rows": 0} for name in names]
+    group = summary["groups"][0]
+    summary["groups"] = [
+        group | {"label": name, "attribute": other, "rows": 50 if name == other else (i + j) % 7}
+        for i, name in enumerate(names)
+        for j, other in enumerate(names)
+    ]
+    counts = [0] * 39 + [4]
+    summary["contrasts"] = [
+        {"kind": "values", "view": "v", "labels": names, "rows": [{"value": "x", "counts": counts}], "more": 0}
+    ]
+    page = render_page(summary, tmp_path)
+    assert "class 8, class 9 and 30 more." in page and "class 12," not in page
+    assert "<td>class 39</td>" in page and "Commonest label" in page
+    pairs = re.findall(r'<th scope="row">class \d+</th><td>class \d+</td><td class="num">(\d+)</td>', page)
+    assert pairs == ["6"] * 20 and len(page) < len(render_page(found.summary, tmp_path)) + 9_000
+
+
+def test_every_table_of_the_page_may_be_wider_than_a_phone(found: Audit, tmp_path: Path) -> None:
+    from logit_correction.auditing.folder import add_labels
+
+    folder = copy(found.path, tmp_path / "copy")
+    answers = pd.read_csv(folder / "sheet.csv")
+    answers.assign(attribute=answers["looks_like"]).to_csv(folder / "sheet.csv", index=False)
+    add_labels(folder, folder / "sheet.csv")
+    page = (folder / "report.html").read_text()
+    assert "that a person looked at" in page
+    assert page.count("<table") == page.count('<div class="scroll"><table') + page.count('<div class="scroll">\n<table')
 
 
 def test_what_would_change_the_verdict_is_a_sentence() -> None:

@@ -17,6 +17,12 @@ from logit_correction.views.base import phrase
 
 _TEMPLATE = "audit.html.j2"
 
+#: A table has a column for each of so many labels; of more the commonest pairs are listed, so many of them.
+MOST_COLUMNS, MOST_PAIRS = 12, 20
+
+#: So many labels are named where there are more of which nothing can be told.
+_MOST_NAMES = 10
+
 #: Colours of the ordinary classifier and of LC.
 _COLOURS = {"network": "#c2571a", "fixed": "#1f6fb2"}
 
@@ -57,6 +63,7 @@ def render_page(found: Mapping[str, Any], folder: Path) -> str:
         contrasts=[_checked(one) for one in found["contrasts"]],
         labelled=found.get("labelled"),
         label_lines=label_lines(found["labels"]),
+        pairs=_pairs(found) if len(found["labels"]) > MOST_COLUMNS else None,
         commands=_commands(found, folder),
         rows=found["data"]["rows"]["train"],
         what=source,
@@ -83,8 +90,16 @@ def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
         for one in told
     ]
     if others and "sure_rows" in labels[0]:
-        lines.append(f"too few rows to tell of one label alone: {format_list(others)}")
+        more = len(others) - _MOST_NAMES
+        shown = [*others[:_MOST_NAMES], f"{more:,} more"] if more > 0 else others
+        lines.append(f"too few rows to tell of one label alone: {format_list(shown)}")
     return lines
+
+
+def _pairs(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the commonest pairs of a label and another that its rows look like."""
+    conflicting = [one for one in found["groups"] if one["rows"] and one["label"] != one["attribute"]]
+    return sorted(conflicting, key=lambda one: -int(one["rows"]))[:MOST_PAIRS]
 
 
 def _bars(found: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -98,6 +113,8 @@ def _bars(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _checked(contrast: Mapping[str, Any]) -> dict[str, Any]:
     """Return a contrast whose images are images, and nothing that a page would load."""
+    if contrast["kind"] == "values" and len(contrast["labels"]) > MOST_COLUMNS:
+        return {**contrast, "rows": [row | _commonest(row["counts"], contrast["labels"]) for row in contrast["rows"]]}
     if contrast["kind"] != "images":
         return dict(contrast)
     rows = []
@@ -108,6 +125,12 @@ def _checked(contrast: Mapping[str, Any]) -> dict[str, Any]:
         }
         rows.append({**row, **kinds})
     return {**contrast, "rows": rows}
+
+
+def _commonest(counts: Sequence[int], labels: Sequence[str]) -> dict[str, Any]:
+    """Return the commonest label of a value."""
+    most = max(range(len(counts)), key=counts.__getitem__)
+    return {"commonest": labels[most], "count": counts[most]}
 
 
 def _commands(found: Mapping[str, Any], folder: Path) -> list[dict[str, str]]:
