@@ -55,6 +55,13 @@ def test_of_a_part_that_differs_the_name_is_told_and_what_runs_with_that_part_do
     ]
 
 
+def test_a_part_that_all_runs_have_is_not_named(colored: Make, tmp_path: Path) -> None:
+    options = [{"attributes": {"name": "Online", "q": q, "epochs": None}, "epochs": 3} for q in (0.7, 0.8)]
+    runs = [colored(tmp_path / f"{i}", "LC", method_options=one) for i, one in enumerate(options)]
+    (comparison,) = compare([RunFolder.read(run) for run in runs])
+    assert [one.name for one in comparison.series] == ["LC (attributes q 0.7)", "LC (attributes q 0.8)"]
+
+
 def test_the_rule_of_the_checkpoint_names_a_run_only_where_nothing_else_does(colored: Make, tmp_path: Path) -> None:
     rules = ["valid_worst_group", "last"]
     made = [

@@ -83,11 +83,13 @@ def _differences(own: dict[str, Any], rivals: Sequence[dict[str, Any]]) -> list[
 
 
 def _told(value: Any, rivals: Sequence[Any]) -> str:
-    """A value; of a part, such as an estimator, its name and the options that rivals of that name do not share."""
+    """A value; of a part, such as an estimator, its name where not all have it, and the options in which it differs."""
     if not isinstance(value, dict) or "name" not in value:
         return format_value(value)
     alike = [rival for rival in rivals if isinstance(rival, dict) and rival.get("name") == value["name"]]
     options = _differences(value, alike)
+    if options and len(alike) == len(rivals):
+        return ", ".join(options)
     return f"{value['name']} with {format_list(options)}" if options else str(value["name"])
 
 
