@@ -228,7 +228,8 @@ def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
     assert found.rows["conflicting"].isna().all() and found.summary["cost"] == {}
     assert not (tmp_path / "out" / "fix.yaml").exists()
     assert found.summary["would_change"]
-    assert "found" in found._repr_html_() or "cannot tell" in found._repr_html_()
+    told = {"none found": "No shortcut was found.", "cannot tell": "It cannot be told whether there is a shortcut."}
+    assert found._repr_html_().startswith(f"<p><strong>{told[found.verdict]}</strong> ")
 
 
 def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:

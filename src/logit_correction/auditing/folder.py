@@ -12,10 +12,11 @@ import pandas as pd
 
 from logit_correction.auditing.budget import sheet
 from logit_correction.auditing.labels import filled_in, read_labels
-from logit_correction.auditing.page import render_page
+from logit_correction.auditing.page import headline, render_page
 from logit_correction.auditing.rows import CSV, PARQUET, read_rows
 from logit_correction.errors import InputError
 from logit_correction.files import check_new, plain, replacing
+from logit_correction.render.evidence import sentence_of
 from logit_correction.render.html import save_page
 from logit_correction.render.report_file import fault_of
 from logit_correction.runs import folder as files
@@ -79,9 +80,8 @@ class Audit:
         """Show the verdict in a notebook."""
         from html import escape
 
-        named = ", ".join(self.views)
-        head = escape(f"{self.verdict}: {named}" if named else self.verdict)
-        return f"<p><strong>{head}</strong>. {escape(str(self.summary['sentence']))}</p>"
+        sentence = sentence_of(self.summary["evidence"])
+        return f"<p><strong>{escape(headline(self.summary))}</strong> {escape(sentence)}</p>"
 
 
 def check_out(folder: Path) -> None:

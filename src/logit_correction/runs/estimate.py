@@ -21,6 +21,7 @@ from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.prior import Counted
+from logit_correction.render.evidence import answer, sentence_of
 from logit_correction.runs.api import Part, as_mapping, config_of
 from logit_correction.runs.assemble import build_source, keeping_threads
 from logit_correction.runs.further import FurtherRows
@@ -154,7 +155,8 @@ class AttributeEstimates:
         """Show the verdict and the groups in a notebook."""
         from html import escape
 
-        head = f"<p><strong>{escape(self.verdict or 'estimated')}</strong>. {escape(self.sentence)}</p>"
+        verdict = answer(self.evidence) if self.evidence else "estimated"
+        head = f"<p><strong>{escape(verdict)}</strong>. {escape(sentence_of(self.evidence or {}))}</p>"
         return head + (self.counts._repr_html_() if self.corrects else "")  # type: ignore[operator]
 
 
