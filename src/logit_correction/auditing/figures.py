@@ -74,16 +74,19 @@ def groups(frame: pd.DataFrame, label_names: Sequence[str]) -> list[dict[str, An
     found: list[dict[str, Any]] = []
     if train.empty:
         return found
-    for label in label_names:
-        own = train[train["label"] == label]
-        counts = [int((own["attribute"] == name).sum()) for name in label_names]
-        low, high = wilson_interval(torch.tensor(counts), len(own), CONFIDENCE)
+    asked = [who for who in WHO if f"{who}_label" in frame]
+    nobody = {who: accuracy(frame.iloc[:0], who) for who in asked}  # of many labels most groups have no rows
+    cells = {key: {who: accuracy(cell, who) for who in asked} for key, cell in frame.groupby(["label", "attribute"])}
+    table = pd.crosstab(train["label"], train["attribute"]).reindex(
+        index=label_names, columns=label_names, fill_value=0
+    )
+    for label, counts in zip(label_names, table.to_numpy().tolist(), strict=True):
+        low, high = wilson_interval(torch.tensor(counts), sum(counts), CONFIDENCE)
         for number, name in enumerate(label_names):
-            cell = frame[(frame["label"] == label) & (frame["attribute"] == name)]
             entry = {"label": label, "attribute": name, "rows": counts[number]}
-            entry |= {"share": counts[number] / max(1, len(own))}
+            entry |= {"share": counts[number] / max(1, sum(counts))}
             entry |= {"share_low": float(low[number]), "share_high": float(high[number])}
-            found.append(entry | {who: accuracy(cell, who) for who in WHO if f"{who}_label" in frame})
+            found.append(entry | cells.get((label, name), nobody))
     return found
 
 
