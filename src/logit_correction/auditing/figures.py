@@ -77,9 +77,8 @@ def groups(frame: pd.DataFrame, label_names: Sequence[str]) -> list[dict[str, An
     asked = [who for who in WHO if f"{who}_label" in frame]
     nobody = {who: accuracy(frame.iloc[:0], who) for who in asked}  # of many labels most groups have no rows
     cells = {key: {who: accuracy(cell, who) for who in asked} for key, cell in frame.groupby(["label", "attribute"])}
-    table = pd.crosstab(train["label"], train["attribute"]).reindex(
-        index=label_names, columns=label_names, fill_value=0
-    )
+    names = list(label_names)
+    table = pd.crosstab(train["label"], train["attribute"]).reindex(index=names, columns=names, fill_value=0)
     for label, counts in zip(label_names, table.to_numpy().tolist(), strict=True):
         low, high = wilson_interval(torch.tensor(counts), sum(counts), CONFIDENCE)
         for number, name in enumerate(label_names):

@@ -12,7 +12,7 @@ import yaml
 from logit_correction.errors import format_list
 from logit_correction.percent import format_percent
 from logit_correction.render.estimated import sides
-from logit_correction.render.evidence import answer, sentence_of
+from logit_correction.render.evidence import answer
 
 #: What stands for a repository that nobody has named.
 PLACE = "OWNER/NAME"
@@ -147,7 +147,7 @@ def _evidence(report: Mapping[str, Any]) -> str:
     evidence = report.get("evidence")
     if not evidence:
         return "Nobody looked for one in this training."
-    return f"{markdown(answer(evidence))}. {markdown(sentence_of(evidence))}"
+    return f"{markdown(answer(evidence))}. {markdown(evidence['sentence'])}"
 
 
 def _labels_read(report: Mapping[str, Any]) -> str:

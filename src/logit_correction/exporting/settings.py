@@ -11,6 +11,7 @@ from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.exporting.forms import InputForm
 from logit_correction.exporting.network import predicts_by_network
 from logit_correction.networks.base import without_pretrained_weights
+from logit_correction.render.evidence import sentence_of
 from logit_correction.runs.assemble import network_factory
 from logit_correction.runs.exported import CONFIG, FORMAT, HERE, LIBRARY
 from logit_correction.runs.folder import write_json
@@ -22,7 +23,7 @@ TOKENIZER, TEXT_MODEL, TEXT_ENCODER = "tokenizer", "text_model", "text_encoder"
 #: Entries of a test block and of the evidence that are handed out: figures and sentences, no examples of rows.
 _ACCURACIES = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority")
 _TEST = ("groups", "by_attribute", *_ACCURACIES, "estimated")
-_EVIDENCE = ("verdict", "sentence", "views")
+_EVIDENCE = ("verdict", "views")
 
 
 def settings_of(run: TrainedRun, form: InputForm, format_name: str) -> dict[str, Any]:
@@ -77,7 +78,9 @@ def portable_report(report: Mapping[str, Any]) -> dict[str, Any]:
         "epochs": report.get("epochs"),
         "selection": report.get("selection"),
         "labels_read": report.get("labels_read"),
-        "evidence": {name: evidence.get(name) for name in _EVIDENCE} if evidence else None,
+        "evidence": {**{name: evidence.get(name) for name in _EVIDENCE}, "sentence": sentence_of(evidence)}
+        if evidence
+        else None,
         "test": {name: report["test"].get(name) for name in _TEST},
     }
 
