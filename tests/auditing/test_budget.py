@@ -21,7 +21,7 @@ def population(count: int = 1500, seed: int = 0, informed: bool = True) -> tuple
     right = generator.random(count) < np.where(conflicts, 0.35, 0.95)
     noise = generator.normal(0, 0.15, count)
     score = np.clip(np.where(conflicts, 0.85, 0.05) + noise, 0.001, 0.999) if informed else np.full(count, 0.5)
-    return Population.made(np.arange(count), label, right, score, 3), conflicts
+    return Population(np.arange(count), label, right, score, 3), conflicts
 
 
 @given(budget=st.integers(20, 400), seed=st.integers(0, 5))
@@ -69,7 +69,7 @@ def blind_population(count: int = 2000) -> tuple[Population, np.ndarray]:
     label = generator.integers(0, 2, count)
     conflicts = (label == 1) & (generator.random(count) < 0.4)
     right = generator.random(count) < np.where(conflicts, 0.3, 0.95)
-    return Population.made(np.arange(count), label, right, np.full(count, 0.2), 2), conflicts
+    return Population(np.arange(count), label, right, np.full(count, 0.2), 2), conflicts
 
 
 def test_the_figures_of_a_label_are_of_its_own_rows() -> None:
@@ -96,12 +96,12 @@ def test_the_figures_of_a_label_are_of_its_own_rows() -> None:
 def test_of_a_stratum_without_an_answer_estimate_and_interval_say_what_the_audit_believes() -> None:
     score = np.repeat([0.5, 0.001], [100, 1900])
     right = np.concatenate([np.arange(100) % 2 == 0, np.ones(1900, dtype=bool)])
-    rows = Population.made(np.arange(2000), np.zeros(2000, dtype=np.int64), right, score, 1)
+    rows = Population(np.arange(2000), np.zeros(2000, dtype=np.int64), right, score, 1)
     conflicting = group_accuracies(rows, np.arange(40), np.ones(40, dtype=bool))["groups"][1]
     assert conflicting["rows"] == pytest.approx(100 + 1900 * 0.001)
     assert conflicting["low"] <= conflicting["accuracy"] <= conflicting["high"]
-    surer = Population.made(rows.row, rows.label, right, np.where(score < 0.1, 0.019, score), 1)
-    doubtful = Population.made(rows.row, rows.label, right, np.where(score < 0.1, 0.4, score), 1)
+    surer = Population(rows.row, rows.label, right, np.where(score < 0.1, 0.019, score), 1)
+    doubtful = Population(rows.row, rows.label, right, np.where(score < 0.1, 0.4, score), 1)
     high = [
         group_accuracies(one, np.arange(40), np.ones(40, dtype=bool))["groups"][1]["high"]
         for one in (rows, surer, doubtful)

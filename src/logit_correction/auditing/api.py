@@ -109,9 +109,11 @@ def _audit_into(
     write_rows(frame, out)
     files.write_text(out / files.CONFIG, replace(searched.config, method=ComponentConfig("LC")).to_yaml())
     if attribute is not None:
-        files.write_text(out / FIX, _fix_config(searched, out).to_yaml())
+        given = {"name": "Given", "file": str((out / CSV).resolve())}
+        fix = replace(searched.config, method=ComponentConfig("LC", {"attributes": given}))
+        files.write_text(out / FIX, fix.to_yaml())
         if try_fix and run_of(searched) is None:
-            fixed = expected_of_lc(searched, out / CSV, new_display)
+            fixed = expected_of_lc(fix, table, new_display)
             frame = _with_fixed(frame, table, attribute, fixed)
             write_rows(frame, out)
     found = _summary(searched, frame, bool(prepared.shortcut)) | {"seconds": time.monotonic() - started}
@@ -127,12 +129,6 @@ def _audit_into(
 def run_of(searched: Searched) -> str | None:
     """Return the run or the file of predictions that was examined; None where the audit trained networks of its own."""
     return searched.estimator.run or searched.estimator.predictions
-
-
-def _fix_config(searched: Searched, out: Path) -> RunConfig:
-    """Return the config of a training of LC on the rows of the audit."""
-    given = {"name": "Given", "file": str((out / CSV).resolve())}
-    return replace(searched.config, method=ComponentConfig("LC", {"attributes": given}))
 
 
 def _with_fixed(frame: pd.DataFrame, table: DataTable, attribute: torch.Tensor, fixed: torch.Tensor) -> pd.DataFrame:

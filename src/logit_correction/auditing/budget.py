@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,6 @@ class Population:
         label: (n,) numbers of labels.
         right: (n,) whether the classifier is right.
         score: (n,) how likely a row conflicts.
-        stratum: (n,) right or wrong by score, numbered.
         num_labels: L; some may have no row here.
     """
 
@@ -46,7 +46,6 @@ class Population:
     label: NDArray[np.int64]
     right: NDArray[np.bool_]
     score: NDArray[np.float64]
-    stratum: NDArray[np.int64]
     num_labels: int
 
     @classmethod
@@ -63,22 +62,14 @@ class Population:
         right = (asked[f"{who}_label"] == asked["label"]).to_numpy(dtype=bool)
         known = asked["score"].astype(float)
         score = np.asarray(known.fillna(0.5), dtype=np.float64)
-        return cls.made(asked["row"].to_numpy(dtype=np.int64), label, right, score, len(label_names))
+        return cls(asked["row"].to_numpy(dtype=np.int64), label, right, score, len(label_names))
 
-    @classmethod
-    def made(
-        cls,
-        row: NDArray[np.int64],
-        label: NDArray[np.int64],
-        right: NDArray[np.bool_],
-        score: NDArray[np.float64],
-        num_labels: int,
-    ) -> Population:
-        """Return a population with its strata."""
-        part = np.searchsorted(CUTS, score, side="right")
-        stratum = right * (len(CUTS) + 1) + part
-        numbered = np.unique(stratum, return_inverse=True)[1].astype(np.int64)
-        return cls(row, label, right, score, numbered, num_labels)
+    @cached_property
+    def stratum(self) -> NDArray[np.int64]:
+        """(n,) right or wrong by score, numbered."""
+        part = np.searchsorted(CUTS, self.score, side="right")
+        stratum = self.right * (len(CUTS) + 1) + part
+        return np.unique(stratum, return_inverse=True)[1].astype(np.int64)
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -156,7 +147,7 @@ def group_accuracies(
     Returns:
         ``groups``, those of all labels first (label None), and ``looked_at``, m.
     """
-    right = _of_stratum(population.right, population).astype(bool)
+    right = population.right[np.unique(population.stratum, return_index=True)[1]]  # the same in all of a stratum
     generator, groups = np.random.default_rng(seed), []
     for label in (None, *range(population.num_labels)):
         own = np.ones(len(population.row), dtype=bool) if label is None else population.label == label
@@ -189,9 +180,3 @@ def _accuracy(rows: NDArray[Any], drawn_rows: NDArray[Any], right: NDArray[np.bo
     ends = np.quantile(accuracy, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]) if some.any() else (0.0, 1.0)
     value = float(rows[right].sum()) / size if size > 0 else None
     return {"rows": size, "accuracy": value, "low": float(ends[0]), "high": float(ends[1])}
-
-
-def _of_stratum(value: NDArray[Any], population: Population) -> NDArray[Any]:
-    """Return for each stratum what is common to its rows."""
-    first = np.unique(population.stratum, return_index=True)[1]
-    return np.asarray(value[first])

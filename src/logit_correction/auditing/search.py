@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from logit_correction.attributes.auto import Auto
-from logit_correction.config import ComponentConfig, RunConfig
+from logit_correction.config import RunConfig
 from logit_correction.data.table import DataTable
 from logit_correction.runs.assemble import build_algorithm
 from logit_correction.runs.parts import complete
@@ -90,19 +89,17 @@ def search(prepared: Prepared, display: Display) -> Searched:
     return Searched(prepared.built.config, prepared.built.table, prepared.estimator)
 
 
-def expected_of_lc(searched: Searched, rows_file: Path, new_display: Callable[[], Display]) -> Tensor:
+def expected_of_lc(config: RunConfig, table: DataTable, new_display: Callable[[], Display]) -> Tensor:
     """Return what LC with the estimated attributes says of training rows that it was not trained on.
 
     Args:
-        searched: A search that found a shortcut.
-        rows_file: The audit's own file of rows, from which LC takes the attributes.
+        config: LC with the attributes of the audit's own file of rows.
+        table: The data.
         new_display: Shows the progress of one training.
 
     Returns:
         (N, L) class probabilities; NaN of rows that were not judged.
     """
-    table, given = searched.table, {"name": "Given", "file": str(rows_file)}
-    config = replace(searched.config, method=ComponentConfig("LC", {"attributes": given}))
     config = complete(replace(config, training=replace(config.training, selection="last", also_select=[])))
     found = torch.full((len(table.split["train"]), len(table.label_names)), torch.nan)
     for number, (learned, judged) in enumerate(_parts(len(found), config.training.seed)):

@@ -11,11 +11,14 @@ from logit_correction.exporting.base import Exported, Format
 from logit_correction.exporting.forms import ImageType, form_of
 from logit_correction.exporting.hub import check_repository
 from logit_correction.exporting.network import portable_network
-from logit_correction.exporting.settings import settings_of, write_settings
+from logit_correction.exporting.settings import settings_of
 from logit_correction.exporting.weights import write_text_parts
+from logit_correction.extras import needed
 from logit_correction.files import new_folder
 from logit_correction.registry import resolve
 from logit_correction.runs.api import load
+from logit_correction.runs.exported import CONFIG
+from logit_correction.runs.folder import write_json
 from logit_correction.runs.trained import TrainedRun
 
 
@@ -55,7 +58,8 @@ def export(
     kind = resolve("format", format, FORMATS, Format)
     if repository is not None:
         check_repository(repository)
-    kind.check_installed(format)
+    for package in kind.packages:
+        needed(package, f"--format {format}", kind.extra)
     folder, loaded = Path(out), load(run, trust_code=trust_code)
     if images != "uint8" and not kind.portable:
         raise InputError(
@@ -65,7 +69,7 @@ def export(
         form = form_of(loaded, images)
         settings = settings_of(loaded, form, format)
         exported = Exported(loaded, portable_network(loaded, form), form, settings, repository)
-        write_settings(temporary, settings)
+        write_json(temporary / CONFIG, settings)
         if kind.portable:
             write_text_parts(exported, temporary, models=False)
         writer = kind()

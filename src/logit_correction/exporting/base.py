@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from logit_correction.exporting.forms import InputForm
 from logit_correction.exporting.network import Portable
-from logit_correction.extras import needed
 from logit_correction.runs.trained import TrainedRun
 
 
@@ -45,16 +44,6 @@ class Format(ABC):
     packages: ClassVar[tuple[str, ...]] = ()
     extra: ClassVar[str] = ""
     portable: ClassVar[bool] = True
-
-    @classmethod
-    def check_installed(cls, name: str) -> None:
-        """Return if what the format needs is installed.
-
-        Raises:
-            InputError: Otherwise; names the command that installs it.
-        """
-        for package in cls.packages:
-            needed(package, f"--format {name}", cls.extra)
 
     @abstractmethod
     def write(self, exported: Exported, folder: Path) -> None:

@@ -59,18 +59,6 @@ class InputForm:
         return {"kind": self.kind, "inputs": inputs, **self.metadata}
 
 
-class FromImages(nn.Module):
-    """Bytes, or floats in [0, 1], (n, C, H, W) -> the scale of training."""
-
-    def __init__(self, scale: float, bytes_: bool) -> None:
-        super().__init__()
-        self.factor = scale / 255 if bytes_ else scale
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return floats."""
-        return images.float() * self.factor
-
-
 class FromColumns(nn.Module):
     """Columns (n, C) as they were written -> standardised numbers, and a 0 or 1 for each name, (n, F).
 
@@ -119,7 +107,7 @@ class FromColumns(nn.Module):
 
 
 class Scaled(nn.Module):
-    """Numbers times a factor."""
+    """Numbers, or the bytes of images, times a factor: the scale of training."""
 
     def __init__(self, factor: float) -> None:
         super().__init__()
@@ -143,7 +131,8 @@ def form_of(run: TrainedRun, images: ImageType = "uint8") -> InputForm:
         metadata: dict[str, Any] = {"range": [0, 255] if images == "uint8" else [0, 1], "channels": "RGB"}
         if source.image_size is not None:
             metadata |= {"resize": list(source.image_size), "fit": source.fit, "resampling": "bilinear"}
-        return InputForm("images", ("images",), dtype, shape, FromImages(source.scale, images == "uint8"), metadata)
+        factor = source.scale / 255 if images == "uint8" else source.scale
+        return InputForm("images", ("images",), dtype, shape, Scaled(factor), metadata)
     if images != "uint8":
         raise InputError(f"--images {images} is for runs on images, and {run} takes none: leave it out")
     if info.tokens:

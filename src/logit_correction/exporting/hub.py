@@ -33,12 +33,11 @@ class Hub(Format):
         return f"nothing was uploaded; put a licence into README.md, then: {command}"
 
 
-def check_repository(name: str) -> str:
-    """Return the name of a repository if it is one.
+def check_repository(name: str) -> None:
+    """Return if a name is that of a repository.
 
     Raises:
         InputError: Otherwise.
     """
     if not _REPOSITORY.fullmatch(name):
         raise InputError(f"--repository is {name!r}, but must be OWNER/NAME")
-    return name

@@ -13,8 +13,7 @@ from logit_correction.exporting.network import predicts_by_network
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.render.evidence import sentence_of
 from logit_correction.runs.assemble import network_factory
-from logit_correction.runs.exported import CONFIG, FORMAT, HERE, LIBRARY
-from logit_correction.runs.folder import write_json
+from logit_correction.runs.exported import FORMAT, HERE, LIBRARY
 from logit_correction.runs.trained import TrainedRun
 
 #: Folders beside ``config.json`` that hold what texts are read by, and the sizes of text encoders.
@@ -40,11 +39,6 @@ def settings_of(run: TrainedRun, form: InputForm, format_name: str) -> dict[str,
         "run": portable_config(run),
         "report": portable_report(run.report),
     }
-
-
-def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write ``config.json``."""
-    write_json(folder / CONFIG, settings)
 
 
 def portable_config(run: TrainedRun) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from logit_correction.data.text import load_tokenizer
 from logit_correction.errors import InputError
 from logit_correction.exporting.base import Exported
 from logit_correction.exporting.network import Predicting
-from logit_correction.exporting.settings import TEXT_ENCODER, TEXT_MODEL, TOKENIZER, write_settings
+from logit_correction.exporting.settings import TEXT_ENCODER, TEXT_MODEL, TOKENIZER
 from logit_correction.files import checksum_of_file
 from logit_correction.runs.exported import CHECKSUM, CONFIG, ENCODER, NETWORK, WEIGHTS, ExportedRun
+from logit_correction.runs.folder import write_json
 
 
 def write_weights(exported: Exported, folder: Path) -> None:
@@ -40,7 +41,7 @@ def write_weights(exported: Exported, folder: Path) -> None:
         for name, value in module.state_dict().items()
     }
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
-    write_settings(folder, exported.settings | {CHECKSUM: checksum_of_file(folder / WEIGHTS)})
+    write_json(folder / CONFIG, exported.settings | {CHECKSUM: checksum_of_file(folder / WEIGHTS)})
     shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors lets its owner alone read it
     write_text_parts(exported, folder, models=True)
     _compare(exported, folder)

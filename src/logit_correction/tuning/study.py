@@ -60,12 +60,13 @@ def tune(
     from logit_correction.runs.parts import complete
     from logit_correction.tuning.objective import Objective, usual_objective
 
-    study_of = _optuna()
+    needed("optuna", "tune", "tune")
     config = complete(config)
     rule = objective or usual_objective(config)
     if rule == "last":
         raise InputError("--objective last chooses nothing: take valid_worst_class, or another of `list rules`")
-    config = complete(replace(config, training=replace(config.training, also_select=_also(config, rule))))
+    also = list(dict.fromkeys([*config.training.also_select, rule]))  # a rule that is reported says what is to be read
+    config = complete(replace(config, training=replace(config.training, also_select=also)))
     make(out)
     with acquire(out):
         _check_same(out, config, rule)
@@ -74,7 +75,7 @@ def tune(
             _train(executor, config, out / REFERENCE)
             scoring = Objective(rule, out / REFERENCE)
             say(f"options as given: {scoring.score(out / REFERENCE):.4f} by {rule}")
-            study = study_of(out, config.training.seed)
+            study = _opened(out, config.training.seed)
             _run(study, config, out, trials, jobs, executor, scoring, say)
         except BaseException:
             executor.stop()
@@ -84,29 +85,20 @@ def tune(
         return _write(study, config, out, rule, scoring)
 
 
-def _optuna() -> Callable[[Path, int], optuna.Study]:
-    """Return a function that opens the study of a folder.
-
-    Raises:
-        InputError: If Optuna is not installed.
-    """
-    needed("optuna", "tune", "tune")
+def _opened(out: Path, seed: int) -> optuna.Study:
+    """Return the study of a folder."""
     import optuna
     from optuna.storages.journal import JournalFileBackend
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-
-    def opened(out: Path, seed: int) -> optuna.Study:
-        storage = optuna.storages.JournalStorage(JournalFileBackend(str(out / JOURNAL)))
-        study = optuna.create_study(study_name="tune", storage=storage, direction="maximize", load_if_exists=True)
-        for stale in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
-            # Its run goes on: the folder is named by the options. The lock says that no other process is at it.
-            study.tell(stale.number, state=optuna.trial.TrialState.FAIL)
-            study.enqueue_trial(stale.params)
-        study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials))
-        return study
-
-    return opened
+    storage = optuna.storages.JournalStorage(JournalFileBackend(str(out / JOURNAL)))
+    study = optuna.create_study(study_name="tune", storage=storage, direction="maximize", load_if_exists=True)
+    for stale in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
+        # Its run goes on: the folder is named by the options. The lock says that no other process is at it.
+        study.tell(stale.number, state=optuna.trial.TrialState.FAIL)
+        study.enqueue_trial(stale.params)
+    study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials))
+    return study
 
 
 def ended(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
@@ -181,11 +173,6 @@ def _train(executor: Executor, config: RunConfig, folder: Path) -> None:
         lines = job.log.read_text(encoding="utf-8").splitlines() if job.log.is_file() else []
         reason = outcome.message or (lines[-1].removeprefix("error: ") if lines else "it ended early")
         raise TrainingError(f"the run in {folder} failed: {reason}")
-
-
-def _also(config: RunConfig, rule: str) -> list[str]:
-    """Return the rules that are reported beside, the objective among them: it says what is to be read."""
-    return list(dict.fromkeys([*config.training.also_select, rule]))
 
 
 def _check_same(out: Path, config: RunConfig, rule: str) -> None:

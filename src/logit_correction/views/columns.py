@@ -62,7 +62,7 @@ class Columns(View):
         if not is_numeric(values):
             self._names = _common_names(values)[: told_apart(inputs.num_rows)]
             return
-        present = _numbers(values)
+        present = values.astype(np.float64)
         present = present[np.isfinite(present)]
         if not len(present):
             return
@@ -93,7 +93,7 @@ class Columns(View):
         return torch.from_numpy(self._of_numbers(values) if is_numeric(values) else self._of_names(values))
 
     def _of_numbers(self, values: NDArray[Any]) -> NDArray[np.float32]:
-        number = _numbers(values)
+        number = values.astype(np.float64)
         missing = ~np.isfinite(number)
         number = np.where(missing, self._median, number)
         with np.errstate(over="ignore"):  # halved, so that no difference of finite numbers is infinite
@@ -143,11 +143,7 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     >>> is_missing(np.array([1.0, np.nan])).tolist(), is_missing(np.array(["", "sea"])).tolist()
     ([False, True], [True, False])
     """
-    return ~np.isfinite(_numbers(values)) if is_numeric(values) else np.asarray(values == "", dtype=bool)
-
-
-def _numbers(values: NDArray[Any]) -> NDArray[np.float64]:
-    return values.astype(np.float64)
+    return ~np.isfinite(values.astype(np.float64)) if is_numeric(values) else np.asarray(values == "", dtype=bool)
 
 
 def _varies(values: NDArray[Any]) -> bool:

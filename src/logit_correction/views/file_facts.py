@@ -47,11 +47,6 @@ class FileFacts(View):
     breadth = 0
     needs = "the files that the rows were read from"
 
-    @classmethod
-    def views_of(cls, inputs: ViewInputs) -> list[View]:
-        """Return the view where the files are known."""
-        return [] if inputs.files is None else [cls()]
-
     def can_look(self, inputs: ViewInputs) -> bool:
         """Return whether there are files."""
         return inputs.files is not None

@@ -102,13 +102,12 @@ class ImageView(View):
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:
         """Return the view where the inputs are images."""
-        return [] if inputs.image_shape is None else [cls().for_shape(inputs.image_shape)]
-
-    def for_shape(self, shape: tuple[int, int, int]) -> ImageView:
-        """Return the view itself, told how large the images are."""
-        if min(shape[1:]) < self.least_side:
-            self.breadth = EVERYTHING
-        return self
+        view, shape = cls(), inputs.image_shape
+        if shape is None:
+            return []
+        if min(shape[1:]) < cls.least_side:
+            view.breadth = EVERYTHING
+        return [view]
 
     def can_look(self, inputs: ViewInputs) -> bool:
         """Return whether there are images."""

@@ -55,7 +55,8 @@ class Texture(ImageView):
         """Learn components and filters from random patches of the images; deterministic."""
         generator = make_generator(0, "texture")
         patches = _random_patches(inputs, generator)
-        self._side = math.isqrt(patches.shape[1] // _channels(inputs))
+        self._side = math.isqrt(patches.shape[1])
+        patches = patches.flatten(1)
         mean = patches.mean(0)
         centred = patches - mean
         # In float64 and with signs fixed: the components do not hang on the rounding of the machine.
@@ -124,14 +125,6 @@ def _respond(patches: Tensor, weights: Tensor, shift: Tensor) -> Tensor:
     return torch.addmm(shift, flat, weights / 255).view(patches.shape[0], -1, weights.shape[1])
 
 
-def _channels(inputs: ViewInputs) -> int:
-    """Return the number of channels of the images."""
-    shape = inputs.image_shape
-    if shape is None:
-        raise InputError("the view 'texture' looks at images, but the inputs are no images")
-    return shape[0]
-
-
 def _bounded(images: Tensor) -> Tensor:
     """Average images (B, C, H, W) down to at most 64 pixels on the longer side."""
     height, width = images.shape[2:]
@@ -162,7 +155,7 @@ def _patches(images: Tensor, side: int) -> Tensor:
 
 
 def _random_patches(inputs: ViewInputs, generator: torch.Generator) -> Tensor:
-    """Return 100,000 patches (P, side * side * C) in [0, 1] from random places of random images."""
+    """Return 100,000 patches (P, side * side, C) in [0, 1] from random places of random images."""
     rows = torch.randperm(inputs.num_rows, generator=generator)[:_SOURCES].sort().values
     each = -(-_PATCHES // len(rows))
     found = []
@@ -176,5 +169,5 @@ def _random_patches(inputs: ViewInputs, generator: torch.Generator) -> Tensor:
         top = torch.randint(height - side + 1, count, generator=generator) + torch.arange(side).view(-1, 1)
         left = torch.randint(width - side + 1, count, generator=generator) + torch.arange(side)
         cut = small.permute(0, 2, 3, 1)[torch.arange(len(part)).view(-1, 1, 1, 1), top, left]
-        found.append(cut.flatten(2).flatten(0, 1).float() / 255)
+        found.append(cut.flatten(2, 3).flatten(0, 1).float() / 255)
     return torch.cat(found)

@@ -38,11 +38,6 @@ class TermView(View):
     def __init__(self) -> None:
         self.terms: list[str] = []
 
-    @classmethod
-    def views_of(cls, inputs: ViewInputs) -> list[View]:
-        """Return the view if there are texts."""
-        return [] if inputs.texts is None else [cls()]
-
     def can_look(self, inputs: ViewInputs) -> bool:
         """Return whether there are texts."""
         return inputs.texts is not None
