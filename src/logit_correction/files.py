@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import shutil
 import uuid
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from logit_correction.errors import InputError, reason_of
 
@@ -138,20 +139,36 @@ def writable(folder: Path) -> Iterator[None]:
         raise InputError(f"--out {folder} cannot be written ({error.strerror}): give another folder") from error
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML file of options.
+def read_json(path: Path, fix: str) -> Any:
+    """Read a file of strict JSON; ``fix`` says what to do about one that is damaged.
 
     Raises:
-        InputError: Names the file, if it cannot be read or holds no options.
+        InputError: Names the file, if it cannot be read.
+    """
+
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(f"{constant} is no number of JSON")
+
+    try:
+        return json.loads(plain(path).read_text(encoding="utf-8"), parse_constant=refuse)
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read ({error}): {fix}") from error
+
+
+def read_yaml(path: Path, content: str = "options such as `method: LC`, one a line") -> dict[str, Any]:
+    """Read a YAML file of a mapping; ``content`` says what it must hold.
+
+    Raises:
+        InputError: Names the file, if it cannot be read or holds something else.
     """
     import yaml
 
     try:
-        content = yaml.safe_load(plain(path).read_text(encoding="utf-8"))
+        found = yaml.safe_load(plain(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: it cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise InputError(f"{path}: it is not YAML: {reason_of(error)}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: it must hold options such as `method: LC`, one a line")
-    return content
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: it must hold {content}")
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import io
 import random
 from collections.abc import Callable
@@ -26,7 +27,6 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.networks.mlp import MLP
 from logit_correction.randomness import StepRandomness
 from logit_correction.registry import resolve
-from logit_correction.runs.parts import default_of
 from logit_correction.runs.train import training_rows
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
@@ -102,7 +102,9 @@ FURTHER: list[tuple[str, dict[str, Any], str]] = [
 def given_estimator(name: str, options: dict[str, Any]) -> Any:
     """What a method is given for an attribute estimator, or takes by default; None where it has none."""
     cls = resolve("method", name, METHODS)
-    return options.get("attributes", default_of(cls, "attributes")) if "attributes" in cls.components else None
+    if "attributes" not in cls.components:
+        return None
+    return options.get("attributes", inspect.signature(cls).parameters["attributes"].default)
 
 
 def stages_of(name: str, options: dict[str, Any]) -> int:

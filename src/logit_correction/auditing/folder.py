@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +14,7 @@ from logit_correction.auditing.labels import filled_in, read_labels
 from logit_correction.auditing.page import headline, render_page
 from logit_correction.auditing.rows import CSV, PARQUET, read_rows
 from logit_correction.errors import InputError
-from logit_correction.files import check_new, plain, replacing
+from logit_correction.files import check_new, read_json, replacing
 from logit_correction.render.evidence import sentence_of
 from logit_correction.render.html import save_page
 from logit_correction.render.report_file import fault_of
@@ -142,10 +141,7 @@ def read_audit(folder: Path) -> dict[str, Any]:
     """
     if not (folder / AUDIT).is_file() or not (folder / PARQUET).is_file():
         raise InputError(f"{folder} holds no finished audit: run `logit-correction audit --data ... --out {folder}`")
-    try:
-        found = json.loads(plain(folder / AUDIT).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{folder / AUDIT} is damaged ({error}): run the audit again") from error
+    found: dict[str, Any] = read_json(folder / AUDIT, "run the audit again")
     if (fault := fault_of(found, _SHAPE)) is not None:
         raise InputError(f"{folder / AUDIT} is damaged ({fault}): run the audit again")
     return found

@@ -37,14 +37,12 @@ def slug(name: str) -> str:
     return "-".join(part for part in kept.split("-") if part.strip("."))
 
 
-def check_content(content: Any) -> None:
+def check_content(content: dict[str, Any]) -> None:
     """Return if a file's content describes a grid.
 
     Raises:
         InputError: Names the key that is wrong.
     """
-    if not isinstance(content, dict):
-        raise InputError(f"it must hold {', '.join(KEYS[:3])}, and may hold {', '.join(KEYS[3:])}")
     for key in content:
         if key not in KEYS:
             raise InputError(f"there is no {key!r}{did_you_mean(str(key), KEYS)}: it may hold {', '.join(KEYS)}")

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.resources import files as package_files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from logit_correction.benchmark.checks import check_content, figures_of, slug
-from logit_correction.errors import InputError, reason_of
-from logit_correction.files import plain
+from logit_correction.benchmark.checks import KEYS, check_content, figures_of, slug
+from logit_correction.errors import InputError
+from logit_correction.files import read_yaml
 from logit_correction.presets import merge
 
 if TYPE_CHECKING:
     from logit_correction.config import RunConfig
 
 #: Where the shipped benchmarks lie.
-SHIPPED = "benchmarks"
+SHIPPED = Path(__file__).parents[1] / "benchmarks"
 
 
 @dataclass(frozen=True)
@@ -103,11 +100,7 @@ class Cell:
 
 def shipped() -> dict[str, str]:
     """Return the shipped benchmarks, name -> title."""
-    found = {}
-    for path in sorted(package_files("logit_correction").joinpath(SHIPPED).iterdir(), key=lambda p: p.name):
-        if path.name.endswith(".yaml"):
-            found[path.name.removesuffix(".yaml")] = yaml.safe_load(path.read_text(encoding="utf-8"))["title"]
-    return found
+    return {path.stem: read_yaml(path)["title"] for path in sorted(SHIPPED.glob("*.yaml"))}
 
 
 def read(name: str, seeds: int | None = None) -> Benchmark:
@@ -117,24 +110,18 @@ def read(name: str, seeds: int | None = None) -> Benchmark:
         InputError: If there is no such benchmark or the file is not one.
     """
     if Path(name).suffix in (".yaml", ".yml"):
-        path: Any = Path(name)
+        path = Path(name)
     elif name in shipped():
-        path = package_files("logit_correction").joinpath(SHIPPED, f"{name}.yaml")
+        path = SHIPPED / f"{name}.yaml"
     else:
         raise InputError(f"benchmark {name!r} is unknown: take one of {', '.join(shipped())}, or a .yaml file")
-    try:
-        text = (plain(path) if isinstance(path, Path) else path).read_text(encoding="utf-8")
-        content = yaml.safe_load(text)
-    except OSError as error:
-        raise InputError(f"benchmark {name} cannot be read ({error.strerror})") from error
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise InputError(f"benchmark {name} is not YAML: {reason_of(error)}") from error
+    content = read_yaml(path, f"{', '.join(KEYS[:3])}, and may hold {', '.join(KEYS[3:])}")
     try:
         check_content(content)
     except InputError as error:
         raise InputError(f"benchmark {name}: {error}") from error
     return Benchmark(
-        name=path.name.rsplit(".", 1)[0],
+        name=path.stem,
         title=str(content["title"]),
         rows={str(k): v or {} for k, v in content["rows"].items()},
         columns={str(k): v or {} for k, v in content["columns"].items()},
@@ -145,7 +132,7 @@ def read(name: str, seeds: int | None = None) -> Benchmark:
         paper=_by_cell(content.get("paper")),
         figures=figures_of(content.get("figure")),
         column_title=str(content.get("column_title", "")),
-        text=text,
+        text=path.read_text(encoding="utf-8"),
         cell_options=_by_cell(content.get("cells")),
         column_metrics={str(column): str(name) for column, name in (content.get("column_metrics") or {}).items()},
     )

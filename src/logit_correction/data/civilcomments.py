@@ -113,7 +113,7 @@ class CivilComments(DataSource):
         """
         frame = read_frame(file) if frame is None else frame
         check_columns(frame, str(file), [_TEXT])
-        return *numbered(file, frame.index), self.read_values(frame[_TEXT].fillna("").astype(str).tolist())
+        return *numbered(file, frame.index), self.read_values(frame)
 
     def read_values(self, values: Any) -> InputStore:
         """Take a list of comments, or a data frame with the column ``comment_text``.
@@ -123,8 +123,7 @@ class CivilComments(DataSource):
         """
         if hasattr(values, "columns"):
             check_columns(values, "the new rows", [_TEXT])
-            values = values[_TEXT].fillna("")
-        return self.form.store([str(value) for value in values])
+        return self.form.store(self.looks(values)["texts"])
 
     def looks(self, values: Any, folder: Path | None = None) -> dict[str, Any]:
         """Return the texts."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from logit_correction.config import ComponentConfig
 from logit_correction.data.cache import digest, made_once, tables_folder
-from logit_correction.data.tabular_io import check_unique
+from logit_correction.data.tabular_io import check_names, check_unique
 from logit_correction.errors import InputError, reason_of
 
 
@@ -34,9 +34,9 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     from pyarrow import ArrowException
 
     frame, has_splits = _frame_of(rows)
-    check_unique([str(name) for name in frame.columns], "the table")
-    if label not in frame.columns:
-        raise InputError(f"the table has no column {label!r}: it has {', '.join(map(str, frame.columns))}")
+    names = [str(name) for name in frame.columns]
+    check_unique(names, "the table")
+    check_names(names, "the table", [label])
     if has_splits:
         options.setdefault("split", "split")
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.image_files import image_store
 from logit_correction.data.image_io import Fit, format_resizing
@@ -61,8 +62,7 @@ class ImageFolder(DataSource):
         """
         check_range("--data.size", size, 1)
         self.root, self.metadata = Path(root).expanduser(), None if metadata is None else Path(metadata).expanduser()
-        self.label, self.split = label, split
-        self.attributes = None if attribute is None else [attribute] if isinstance(attribute, str) else attribute
+        self.label, self.split, self.attributes = label, split, listed(attribute)
         self.size, self.fit, self.memory_limit, self.on_bad_rows = size, fit, memory_limit, on_bad_rows
         self.image_size = (size, size)
         self.splitting = Splitting(valid_fraction, test_fraction, seed)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
+from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.image_io import Fit, faults_of, format_resizing, read_image
 from logit_correction.data.problems import OnBadRows, Problems
@@ -22,7 +23,7 @@ from logit_correction.data.row_names import LazyNames
 from logit_correction.data.shards import read_index, shard_files
 from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import StreamedImages
-from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.table import SPLITS, DataSource, DataTable
 from logit_correction.data.tabular_io import texts_of
 from logit_correction.errors import InputError, TrainingError, check_range
 from logit_correction.threads import in_threads
@@ -64,10 +65,9 @@ class ImageShards(DataSource):
             on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
         """
         check_range("--data.size", size, 1)
-        given = {"train": train, "valid": valid, "test": test}
-        self.shards = {name: [one] if isinstance(one, str) else one for name, one in given.items() if one}
+        self.shards = {split: listed(one) for split, one in zip(SPLITS, (train, valid, test), strict=True) if one}
         self.label, self.size, self.fit, self.on_bad_rows = label, size, fit, on_bad_rows
-        self.attributes = [attribute] if isinstance(attribute, str) else attribute or []
+        self.attributes = listed(attribute)
         self.image_size = (size, size)
         self.splitting = Splitting(valid_fraction, test_fraction, seed)
         self.augment = named_augmentation(augment, size)
@@ -79,7 +79,8 @@ class ImageShards(DataSource):
     def build(self) -> DataTable:
         """Read what lies where in the shards, or what was kept of it; images are read when a batch asks for them."""
         files, splits = self._files()
-        frames = list(in_threads(self._index, files, "reading what lies where in shards"))
+        read = partial(read_index, label=self.label, others=self.attributes, size=(self.size, self.size))
+        frames = list(in_threads(read, files, "reading what lies where in shards"))
         shard = np.repeat(np.arange(len(files), dtype=np.int32), [len(frame) for frame in frames])
         frame = pd.concat(frames, ignore_index=True)
         if not len(frame):
@@ -113,9 +114,6 @@ class ImageShards(DataSource):
             twice = next(file for file in files if files.count(file) > 1)
             raise InputError(f"{twice} is named more than once: give each shard once, to one split")
         return files, [name for name, part in found.items() for _ in part]
-
-    def _index(self, file: Path) -> pd.DataFrame:
-        return read_index(file, self.label, self.attributes, (self.size, self.size))
 
 
 def _sample_name(
@@ -170,9 +168,3 @@ class ShardedImages(StreamedImages):
         if faults:
             raise TrainingError(f"{faults[0][1]}, but could be when training began: copy the shard again")
         return images
-
-    def to(self, device: torch.device | str) -> ShardedImages:
-        """Return a store that puts batches on ``device``."""
-        placed = ShardedImages(self.files, self.shard, self.offset, self.length, self.size, self.fit)
-        placed.device = device
-        return placed

@@ -61,9 +61,6 @@ class Problems:
     def __len__(self) -> int:
         return len(self._faults)
 
-    def __contains__(self, row: int) -> bool:
-        return row in self._faults
-
     @property
     def good(self) -> Tensor:
         """(M,) bool, whether each row is good."""

@@ -6,6 +6,7 @@ import math
 import mmap
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -158,13 +159,19 @@ class StreamedImages(InputStore):
         """Return the inputs of ``rows`` as float32."""
         return self.images(rows).to(self.device).float().mul_(1 / 255)
 
+    def to(self, device: torch.device | str) -> StreamedImages:
+        """Return a store that puts batches on ``device``."""
+        placed = copy(self)
+        placed.device = device
+        return placed
+
 
 class StreamedStore(StreamedImages):
     """Images in a file of bytes, (M, C, H, W) as NumPy saves them."""
 
-    def __init__(self, file: Path, place: str | None = None, device: torch.device | str = "cpu") -> None:
-        """Open the file, ``.npy`` of unsigned bytes; ``place`` tells why it is streamed, batches go to ``device``."""
-        self.file, self.place, self.device = Path(file), place, device
+    def __init__(self, file: Path, place: str | None = None) -> None:
+        """Open the file, ``.npy`` of unsigned bytes; ``place`` tells why it is streamed."""
+        self.file, self.place = Path(file), place
         self._values = np.load(self.file, mmap_mode="r")
 
     def __len__(self) -> int:
@@ -184,10 +191,6 @@ class StreamedStore(StreamedImages):
         if release is not None:
             release(mmap.MADV_DONTNEED)
         return batch
-
-    def to(self, device: torch.device | str) -> StreamedStore:
-        """Return a store that puts batches on ``device``."""
-        return StreamedStore(self.file, self.place, device)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the open file out; another process opens it anew."""

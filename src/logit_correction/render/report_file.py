@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from logit_correction.errors import InputError
-from logit_correction.files import plain
+from logit_correction.files import read_json
 
 #: What to do about a damaged file of a run.
 FIX = "put a copy of it back, or train again into a new folder"
@@ -140,11 +139,7 @@ def read_report_file(path: Path, needed: Collection[str] = ()) -> dict[str, Any]
     Raises:
         InputError: If the file cannot be read, or does not hold what the program reads of it; names the entry.
     """
-    try:
-        content = json.loads(plain(path).read_text(encoding="utf-8"), parse_constant=_refuse)
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read ({error}): {FIX}") from error
-    return check_report(content, str(path), FIX, needed)
+    return check_report(read_json(path, FIX), str(path), FIX, needed)
 
 
 def check_report(content: Any, place: str, fix: str, needed: Collection[str] = ()) -> dict[str, Any]:
@@ -209,7 +204,3 @@ def _is(value: Any, kind: str) -> bool:
 def _short(value: Any) -> str:
     text = "missing" if value is None else repr(value)
     return text if len(text) <= 40 else f"{text[:40]}..."
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number of JSON")

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data.table import SPLITS, DataSource, DataTable
 from logit_correction.distributed import delay_kill
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
-from logit_correction.runs.networks import factory
 from logit_correction.runs.parts import checked
 from logit_correction.training.selection import reads_attributes
 from logit_correction.training.sharding import shard
@@ -53,8 +53,16 @@ def build_table(source: DataSource, rules: Sequence[str], splits: Sequence[str] 
 
 
 def network_factory(choice: ComponentConfig, info: DataInfo, part: str = "network") -> NetworkFactory:
-    """Return a function that builds the chosen network."""
-    return factory(choice.name, checked(part, choice).make, info)
+    """Return a function that builds the chosen network; it raises ``InputError`` if what was built is none."""
+    make = checked(part, choice).make
+
+    def build() -> nn.Module:
+        built = make(info=info)
+        if not isinstance(built, nn.Module):
+            raise InputError(f"network {choice.name!r} made a {type(built).__name__}, but must make a torch.nn.Module")
+        return built
+
+    return build
 
 
 def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:

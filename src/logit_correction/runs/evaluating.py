@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.row_names import row_names
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.data.tabular_io import read_frame
 from logit_correction.errors import InputError
 from logit_correction.evaluation.estimated import EstimatedAttributes
@@ -30,9 +30,6 @@ from logit_correction.training.loaders import evaluation_loader
 
 if TYPE_CHECKING:
     from logit_correction.runs.trained import TrainedRun
-
-#: The splits that a run can be judged on.
-SPLITS = ("test", "valid", "train")
 
 
 def evaluate_split(run: TrainedRun, split: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from functools import cached_property
@@ -15,12 +14,11 @@ from torch import Tensor, nn
 from logit_correction.config import RunConfig
 from logit_correction.errors import InputError
 from logit_correction.extras import needed
-from logit_correction.files import checksum_of_file, is_within
+from logit_correction.files import checksum_of_file, is_within, read_json
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.render.report_file import check_report
 from logit_correction.runs import summary
-from logit_correction.runs.assemble import build_algorithm
 from logit_correction.runs.encode import Encoder
 from logit_correction.runs.labelled_rows import Names
 from logit_correction.runs.new_rows import NewInputs
@@ -49,8 +47,8 @@ def is_exported(folder: Path) -> bool:
     """Return whether a folder holds what ``export`` wrote, rather than a run."""
     path = folder / CONFIG
     try:
-        return path.is_file() and json.loads(path.read_text(encoding="utf-8")).get("library_name") == LIBRARY
-    except (OSError, ValueError, AttributeError, RecursionError):
+        return path.is_file() and read_json(path, _AGAIN).get("library_name") == LIBRARY
+    except (InputError, OSError, AttributeError):
         return False
 
 
@@ -84,17 +82,8 @@ class ExportedRun(TrainedRun):
         with self.names():
             return complete_parts(RunConfig.from_dict(_at(self._flat, self.path)))
 
-    @cached_property
-    def algorithm(self) -> Algorithm:
-        """The predicting network in a method.
-
-        Raises:
-            InputError: If the weights are damaged or missing.
-        """
-        with self.names(), without_pretrained_weights():
-            algorithm = build_algorithm(self.config, self.info)
+    def _load_weights(self, algorithm: Algorithm) -> None:
         self._fill(algorithm.network, NETWORK)
-        return algorithm.to(self.device).eval()
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -153,10 +142,7 @@ def _read(path: Path) -> dict[str, Any]:
     Raises:
         InputError: If it cannot be read, or is of another version.
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read ({error}): {_AGAIN}") from error
+    content = read_json(path, _AGAIN)
     if content.get("export_format") != FORMAT or not isinstance(content.get("run"), dict):
         raise InputError(f"{path} is of another version of logit-correction: {_AGAIN}")
     check_report(content.get("report"), f"{path}: report", _AGAIN, summary.NEEDED)

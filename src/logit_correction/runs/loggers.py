@@ -11,7 +11,7 @@ from typing import Any
 from logit_correction.config import TrainingConfig
 from logit_correction.errors import InputError, reason_of
 from logit_correction.extras import needed
-from logit_correction.files import plain, write_text
+from logit_correction.files import read_json, write_text
 from logit_correction.registry import resolve
 from logit_correction.render.estimated import flat_figures
 from logit_correction.render.tables import groups_table
@@ -51,14 +51,11 @@ def _identities(path: Path) -> dict[str, str]:
     Raises:
         InputError: If the file is damaged.
     """
-    try:
-        kept = json.loads(plain(path).read_text(encoding="utf-8"))
-        if isinstance(kept, dict) and all(isinstance(identity, str) for identity in kept.values()):
-            return kept
-        fault: object = "it holds no names"
-    except (OSError, ValueError, RecursionError) as error:
-        fault = error
-    raise InputError(f"{path} cannot be read ({fault}): remove it, and the loggers begin anew")
+    fix = "remove it, and the loggers begin anew"
+    kept = read_json(path, fix)
+    if not isinstance(kept, dict) or not all(isinstance(identity, str) for identity in kept.values()):
+        raise InputError(f"{path} cannot be read (it holds no names): {fix}")
+    return kept
 
 
 class Loggers:

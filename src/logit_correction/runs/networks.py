@@ -1,4 +1,4 @@
-"""From the name of a network to a function that builds it, and whether what it builds fits the data."""
+"""Whether a network can be told of the data, and whether what was built fits them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
 
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, reason_of
 from logit_correction.methods.base import Algorithm
-from logit_correction.types import DataInfo, NetworkFactory
 
 
 def check_takes_info(name: str, network: Callable[..., Any]) -> None:
@@ -27,21 +25,6 @@ def check_takes_info(name: str, network: Callable[..., Any]) -> None:
             f"network {name!r} takes no argument `info`: give a class or function of yours that does; it holds "
             "input_shape and num_labels"
         )
-
-
-def factory(name: str, network: Callable[..., Any], info: DataInfo) -> NetworkFactory:
-    """Return a function that builds a network by a class or function that takes an argument ``info``.
-
-    It raises ``InputError`` if what was built is none.
-    """
-
-    def build() -> nn.Module:
-        built = network(info=info)
-        if not isinstance(built, nn.Module):
-            raise InputError(f"network {name!r} made a {type(built).__name__}, but must make a torch.nn.Module")
-        return built
-
-    return build
 
 
 def check_fits(algorithm: Algorithm, table: DataTable, name: str) -> None:

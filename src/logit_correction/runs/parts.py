@@ -159,11 +159,6 @@ def components_of(cls: Callable[..., Any]) -> Mapping[str, str]:
     return getattr(cls, "components", {})
 
 
-def default_of(cls: Callable[..., Any], argument: str) -> Any:
-    """Return the default of a constructor's argument."""
-    return inspect.signature(cls).parameters[argument].default
-
-
 def component_of(
     cls: Callable[..., Any], argument: str, options: Mapping[str, Any], path: str
 ) -> ComponentConfig | None:
@@ -174,7 +169,7 @@ def component_of(
     Raises:
         InputError: If it is something else, or has options but no name where there is no default.
     """
-    default = default_of(cls, argument)
+    default = inspect.signature(cls).parameters[argument].default
     given = options.get(argument, default)
     if given is None or isinstance(given, ComponentConfig):
         return given

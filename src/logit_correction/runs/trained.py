@@ -127,11 +127,14 @@ class TrainedRun(os.PathLike[str]):
         """
         with self.names(), without_pretrained_weights():
             algorithm = build_algorithm(self.config, self.info)
+        self._load_weights(algorithm)
+        return algorithm.to(self.device).eval()
+
+    def _load_weights(self, algorithm: Algorithm) -> None:
         try:
             algorithm.load_state_dict(checkpoint.read(self.path / files.CHECKPOINT)["algorithm"])
         except (RuntimeError, KeyError) as error:
             raise InputError(f"{self.path / files.CHECKPOINT} does not fit the run's config: train again") from error
-        return algorithm.to(self.device).eval()
 
     def predict_proba(self, inputs: NewInputs) -> NDArray[np.float32]:
         """Return the probability of every label.
