@@ -121,7 +121,7 @@ def tokens(folder: Path) -> Kind:
         return torch.stack(list(store.fetch(ROWS).values()))
 
     read()
-    (file,) = (folder / "cache").iterdir()
+    (file,) = (folder / "cache").glob("*.npy")
     return file, read, True
 
 

@@ -7,15 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from logit_correction.render.plots import (
-    METHOD_COLORS,
-    curves,
-    group_bars,
-    group_heatmaps,
-    label_shares,
-    method_color,
-    prior_heatmaps,
-)
+from logit_correction.render.heatmaps import group_heatmaps, label_shares, prior_heatmaps
+from logit_correction.render.plots import METHOD_COLORS, curves, group_bars, method_color
 
 NASTY = "<script>alert('$x^2$')</script> & \"co\""
 

@@ -133,39 +133,28 @@ def _commonest(counts: Sequence[int], labels: Sequence[str]) -> dict[str, Any]:
     return {"commonest": labels[most], "count": counts[most]}
 
 
-def _commands(found: Mapping[str, Any], folder: Path) -> list[dict[str, str]]:
-    """Return what to run next."""
+def _commands(found: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    """Return what to do next -> by which command."""
     place, question = shlex.quote(str(folder)), found["question"]
     again = f"logit-correction audit --config {place}/config.yaml {{options}} --out another-audit"
-    commands = []
+    commands = {}
     if found["verdict"] == "shortcut":
-        commands.append(
-            {
-                "what": "Train a classifier that does not lean on it, by the attributes in rows.csv; correct that "
-                "column first where it is wrong",
-                "line": f"logit-correction train --config {place}/fix.yaml --out fixed",
-            }
+        train = "Train a classifier that does not lean on it, by the attributes in rows.csv"
+        commands[f"{train}; correct that column first where it is wrong"] = (
+            f"logit-correction train --config {place}/fix.yaml --out fixed"
         )
-        commands.append(
-            {
-                "what": "See whether it is fixed: examine the new classifier",
-                "line": again.format(options=f"--run fixed {_options('shortcut', found['views'])}"),
-            }
-        )
+        examine = f"--run fixed {_options('shortcut', found['views'])}"
+        commands["See whether it is fixed: examine the new classifier"] = again.format(options=examine)
     if question and found["verdict"] == "cannot tell":
-        accident = again.format(options=_options("shortcut", question["views"]))
-        commands.append({"what": "If it is an accident", "line": accident})
+        commands["If it is an accident"] = again.format(options=_options("shortcut", question["views"]))
     if question and found["verdict"] == "shortcut":
-        reason = again.format(options=_options("legitimate", question["views"]))
-        commands.append({"what": "If it is a reason", "line": reason})
-    return [*commands, _by_hand(found.get("label_budget"), place)]
-
-
-def _by_hand(budget: int | None, place: str) -> dict[str, str]:
-    """Return how a person makes it surer: by the sheet that was asked for, else by one that is still to be written."""
-    what = f"Be surer: name the attribute of {budget or 100} chosen rows in sheet.csv, and read it back"
+        commands["If it is a reason"] = again.format(options=_options("legitimate", question["views"]))
+    budget = found.get("label_budget")  # of the sheet that was asked for
     write = "" if budget else f"logit-correction audit --label-budget 100 --out {place}\n"
-    return {"what": what, "line": f"{write}logit-correction audit --labels {place}/sheet.csv --out {place}"}
+    commands[f"Be surer: name the attribute of {budget or 100} chosen rows in sheet.csv, and read it back"] = (
+        f"{write}logit-correction audit --labels {place}/sheet.csv --out {place}"
+    )
+    return commands
 
 
 def _options(name: str, views: Sequence[str]) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logit_correction.cli.arguments import Parser
 from logit_correction.cli.show import lines_of
-from logit_correction.cli.stopping import stoppable
+from logit_correction.cli.stopping import stoppable, stopped
 from logit_correction.errors import InputError, check_range
 
 if TYPE_CHECKING:
@@ -40,9 +38,7 @@ def main(arguments: list[str]) -> int:
         with stoppable():
             failed = grids.run(grid, out, executor, choose_progress(), options.also)
     except KeyboardInterrupt:
-        again = shlex.join(["logit-correction", "benchmark", *arguments])
-        print(f"stopped; the same command goes on: {again}", file=sys.stderr)
-        return 130
+        return stopped("benchmark", *arguments)
     except grids.DataMissing:
         _write(grid, out, options)  # the figures of the paper beside empty cells
         raise

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from logit_correction.cli.arguments import Parser
+from logit_correction.cli.stopping import stopped
 
 #: What both methods are trained with.
 EPOCHS, LEARNING_RATE, BATCH_SIZE = 60, 2e-3, 64
@@ -28,9 +27,7 @@ def main(arguments: list[str]) -> int:
     try:
         folders = [_train(method, options.out, options.seed) for method in ("ERM", "LC")]
     except Interrupted:
-        again = f"logit-correction quickstart --out {shlex.quote(str(options.out))} --seed {options.seed}"
-        print(f"stopped; the same command goes on: {again}", file=sys.stderr)
-        return 130
+        return stopped("quickstart", *arguments)
     page = options.out / PAGE
     write_page(folders, page)
     _show(folders, page)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,3 +21,9 @@ def stoppable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def stopped(*words: str) -> int:
+    """Say by which words the program goes on with what was stopped, and return the exit status."""
+    print(f"stopped; the same command goes on: {shlex.join(['logit-correction', *words])}", file=sys.stderr)
+    return 130

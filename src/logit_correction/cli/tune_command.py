@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 
 from logit_correction.cli.arguments import Parser
+from logit_correction.cli.stopping import stopped
 from logit_correction.cli.train_arguments import parse
 from logit_correction.errors import InputError
 
@@ -56,8 +56,6 @@ def main(arguments: list[str]) -> int:
             say=lambda text: print(text, file=sys.stderr, flush=True),
         )
     except KeyboardInterrupt:
-        again = shlex.join(["logit-correction", "tune", *arguments])
-        print(f"stopped; the same command goes on: {again}", file=sys.stderr)
-        return 130
+        return stopped("tune", *arguments)
     print(f"best: {best}\noptions: {order.out / BEST}\npage: {order.out / PAGE}")
     return 0

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.cache import cache_folder, digest, made_once, read_arrays, remove
+from logit_correction.data.cache import cache_folder, digest, verified_array
 from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError, check_range, reason_of
 from logit_correction.extras import needed
@@ -179,30 +180,14 @@ def tokenize(texts: Sequence[str], tokenizer: str, max_tokens: int, cache: Path 
         InputError: If transformers is not installed or the tokenizer cannot be loaded.
     """
     folder = cache_folder() / "tokens" if cache is None else cache
-    file = folder / f"{digest([_identity(tokenizer), max_tokens, *texts])}.npz"
 
-    def write(path: Path) -> None:
+    def make() -> NDArray[np.int32]:
         options = {"padding": "longest", "truncation": True, "max_length": max_tokens, "return_tensors": "np"}
         encoded = load_tokenizer(tokenizer)(list(texts), **options)
-        tokens: dict[str, Any] = {name: np.asarray(encoded[name], np.int32) for name in TOKENS}
-        np.savez(path, **tokens)
+        return np.stack([np.asarray(encoded[name], np.int32) for name in TOKENS])
 
-    kept = _kept_tokens(file, len(texts))
-    if kept is None:
-        remove(file)
-        kept = read_arrays(made_once(file, write))
-    return TokenStore({name: torch.from_numpy(kept[name]) for name in TOKENS})
-
-
-def _kept_tokens(file: Path, rows: int) -> dict[str, Any] | None:
-    """Return the tokens of a file, or None if it is missing or damaged."""
-    try:
-        kept = read_arrays(file)
-    except (OSError, ValueError):
-        return None
-    shapes = {kept[name].shape if name in kept and kept[name].dtype == np.int32 else None for name in TOKENS}
-    whole = len(shapes) == 1 and (shape := shapes.pop()) is not None and len(shape) == 2 and shape[0] == rows
-    return kept if whole else None
+    tokens, _ = verified_array(folder / f"{digest([_identity(tokenizer), max_tokens, *texts])}.npy", make)
+    return TokenStore(dict(zip(TOKENS, torch.from_numpy(tokens), strict=True)))
 
 
 def _identity(tokenizer: str) -> str:

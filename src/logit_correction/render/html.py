@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logit_correction.errors import InputError
 from logit_correction.files import NoRoom, write_text
@@ -116,14 +116,11 @@ def inline_svg(svg: str) -> Markup:
     return Markup(f'{opening} style="--width: {size:.0f}">{rest}')
 
 
-def _commands(folders: Sequence[Path], out: Path | str) -> list[dict[str, Any]]:
+def _commands(folders: Sequence[Path], out: Path | str) -> dict[str, list[str]]:
     """The command lines that make the page, and the runs, again."""
     report = shlex.join(["logit-correction", "report", *map(str, folders), "--out", str(out)])
     train = [
         shlex.join(["logit-correction", "train", "--config", str(folder / "config.yaml"), "--out", f"{folder}-again"])
         for folder in folders
     ]
-    return [
-        {"what": "This page, from the run folders", "lines": [report]},
-        {"what": "The runs", "lines": train},
-    ]
+    return {"This page, from the run folders": [report], "The runs": train}

@@ -1,4 +1,4 @@
-"""Figures of group accuracies, training curves and group priors, as SVG elements."""
+"""Figures of group accuracies and training curves, as SVG elements."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from logit_correction.render import style
-from logit_correction.render.heatmaps import group_heatmaps, label_shares, prior_heatmaps
 from logit_correction.render.metrics import curve_points, stage_ends
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["METHOD_COLORS", "curves", "group_bars", "group_heatmaps", "label_shares", "method_color", "prior_heatmaps"]
 
 #: The same colour for a method everywhere; told apart by every kind of colour vision (after Okabe and Ito).
 METHOD_COLORS = {

@@ -16,7 +16,8 @@ from logit_correction.render.estimated import flat_figures
 from logit_correction.render.evidence import block, found_shortcut
 from logit_correction.render.folder import Series
 from logit_correction.render.formatting import format_name
-from logit_correction.render.plots import curves, group_bars, group_heatmaps, label_shares, prior_heatmaps
+from logit_correction.render.heatmaps import group_heatmaps, label_shares, prior_heatmaps
+from logit_correction.render.plots import curves, group_bars
 from logit_correction.render.quality import quality
 from logit_correction.render.settings import environment, labels_read, run_settings, train_counts
 from logit_correction.render.tables import describe_selection
