@@ -23,10 +23,9 @@ def make(
     label: list[str | None], on_bad_rows: Any = "error", problems: Problems | None = None, **options: Any
 ) -> DataTable:
     names = [f"row {i}" for i in range(len(label))]
-    raw = Records("rows.csv", names, label, **options)
-    problems = problems or Problems("rows.csv", names)
+    raw = Records(problems or Problems("rows.csv", names), label, **options)
     store = ArrayStore(torch.zeros(len(label), 2))
-    return build_table(raw, problems, lambda: store, Splitting(0.2, 0.2, 0), on_bad_rows)
+    return build_table(raw, lambda: store, Splitting(0.2, 0.2, 0), on_bad_rows)
 
 
 LABELS: list[str | None] = ["a", "b"] * 6
@@ -120,9 +119,9 @@ def test_one_label_is_not_enough() -> None:
 
 
 def test_structure_is_checked_before_the_inputs_are_made() -> None:
-    raw = Records("rows.csv", ["row 0"] * 4, ["a"] * 4)
+    raw = Records(Problems("rows.csv", ["row 0"] * 4), ["a"] * 4)
     with pytest.raises(InputError, match="only label"):
-        build_table(raw, Problems("", raw.names), lambda: pytest.fail("made"), Splitting(0.2, 0.2, 0), "error")
+        build_table(raw, lambda: pytest.fail("made"), Splitting(0.2, 0.2, 0), "error")
 
 
 def test_test_rows_of_unknown_attribute_are_noted() -> None:

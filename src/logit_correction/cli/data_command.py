@@ -80,21 +80,15 @@ def _sheet(table: DataTable, split: str, per_cell: int) -> Any:
         what = "has no rows" if len(rows) == 0 else "holds no images, so there is nothing to look at"
         raise InputError(f"the {split} split {what}: take another split or source")
     labels = list(table.label_names)[:LIMIT]
-    if not table.has_attributes(split):
-        columns = 8
-        cells = [_columns(table, rows[table.label[rows] == y], columns, per_cell) for y in range(len(labels))]
-        return contact_sheet(cells, labels, [""] * columns, per_cell)
-    attributes = list(table.attribute_names)[:LIMIT]
-    cells = []
-    for y in range(len(labels)):
-        mine = rows[table.label[rows] == y]
-        groups = [mine[table.attribute[mine] == a][:per_cell] for a in range(len(attributes))]
-        cells.append([_images(table, group) for group in groups])
-    return contact_sheet(cells, labels, attributes, per_cell)
-
-
-def _columns(table: DataTable, rows: Tensor, columns: int, per_cell: int) -> list[Tensor]:
-    return [_images(table, rows[i * per_cell : (i + 1) * per_cell]) for i in range(columns)]
+    of_label = [rows[table.label[rows] == y] for y in range(len(labels))]
+    if table.has_attributes(split):
+        columns = list(table.attribute_names)[:LIMIT]
+        groups = [[mine[table.attribute[mine] == a][:per_cell] for a in range(len(columns))] for mine in of_label]
+    else:
+        columns = [""] * 8
+        groups = [[mine[i * per_cell : (i + 1) * per_cell] for i in range(len(columns))] for mine in of_label]
+    cells = [[_images(table, group) for group in groups_of_label] for groups_of_label in groups]
+    return contact_sheet(cells, labels, columns, per_cell)
 
 
 def _images(table: DataTable, rows: Tensor) -> Tensor:

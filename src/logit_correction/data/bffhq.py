@@ -73,7 +73,7 @@ class BiasedFFHQ(PublishedImages):
                 "names": "numbers of the file names; young women and old men are the majority",
                 "usual figure": "accuracy on the bias-conflicting test images alone, here the minority figure",
             },
-            augment=self._augmentation,
+            augment=self.augment,
             row_names=found.names,
             ordered=False,  # aligned images come first, and names tell the attribute: files are for no view
         )

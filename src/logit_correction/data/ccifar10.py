@@ -17,6 +17,7 @@ from logit_correction.data.cifar10_images import CLASSES, SIZE, Cifar10, ensure_
 from logit_correction.data.conflict_folders import read_conflict_folders
 from logit_correction.data.corruptions import FAMILIES, RECIPE, check_name, check_severity, corrupt_all
 from logit_correction.data.image_files import image_store
+from logit_correction.data.problems import Problems
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.errors import InputError
@@ -171,7 +172,7 @@ class CorruptedCIFAR10(DataSource):
         source = f"published Corrupted CIFAR-10, {parts[0].removesuffix('/align')}"
         read = read_conflict_folders(base, parts, len(CLASSES))
         return DataTable(
-            inputs=image_store(read.paths, size=SIZE, names=read.names),
+            inputs=image_store(read.paths, SIZE, Problems("images", read.names)),
             label=read.label,
             attribute=read.attribute,
             split=read.split,

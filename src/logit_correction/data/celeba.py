@@ -114,7 +114,7 @@ class CelebA(PublishedImages):
                 "source": "CelebA, aligned and cropped",
                 "images": f"middle square, resized to {self.size} x {self.size}",
             },
-            augment=self._augmentation,
+            augment=self.augment,
             row_names=names,
             files=paths,
         )

@@ -67,8 +67,7 @@ class Arrays(DataSource):
                 problems.add(row, "its input holds NaN or infinity")
             inputs = np.where(finite.reshape(-1, *([1] * (inputs.ndim - 1))), inputs, 0).astype(np.float32)
         raw = Records(
-            "the arrays",
-            names,
+            problems,
             [as_text(value) for value in arrays["label"].tolist()],
             [as_text(value) for value in arrays["split"].tolist()] if "split" in arrays else None,
             {"attribute": _known(arrays["attribute"])} if "attribute" in arrays else {},
@@ -76,7 +75,7 @@ class Arrays(DataSource):
         )
         augment = named_augmentation(self.augment, inputs.shape[2:]) if inputs.ndim == 4 else None
         store = ArrayStore(torch.from_numpy(inputs))
-        table = build_table(raw, problems, lambda: store, self.splitting, self.on_bad_rows, augment)
+        table = build_table(raw, lambda: store, self.splitting, self.on_bad_rows, augment)
         notes = (*table.notes, *seen_in_training(table))
         return replace(table, notes=notes, columns=columns_of(inputs), preparation={"shape": list(inputs.shape[1:])})
 

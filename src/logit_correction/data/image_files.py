@@ -39,7 +39,6 @@ def image_store(
     problems: Problems | None = None,
     on_bad_rows: OnBadRows = "error",
     *,
-    names: Sequence[str] | None = None,
     fit: Fit = "stretch",
     cache: Path | None = None,
     memory_limit: float | None = None,
@@ -55,7 +54,6 @@ def image_store(
         problems: Faults of the same rows that were found before; told together with files that cannot be read.
         on_bad_rows: With ``skip`` unreadable files are noted in ``problems``; the caller leaves these rows, which are
             black here, out.
-        names: What to call each row in messages, where ``problems`` does not tell; by default its path.
         fit: ``stretch`` changes the proportions; ``crop`` keeps them and takes the middle.
         cache: Folder of the kept files; by default ``pictures`` in ``cache_folder()``.
         memory_limit: GiB that may stay in memory; see ``memory_limit_bytes``.
@@ -64,7 +62,7 @@ def image_store(
         InputError: Names the first ten files that cannot be read.
     """
     shape = (3, size, size) if isinstance(size, int) else (3, *size)
-    found = Problems("images", list(names or map(str, paths))) if problems is None else problems
+    found = Problems("images", list(map(str, paths))) if problems is None else problems
     parts: list[str | int] = [VERSION, *shape, fit]
     for row, path in enumerate(paths):
         parts += [os.path.abspath(path), *_stamp(path, row, found)]

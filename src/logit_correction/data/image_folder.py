@@ -11,9 +11,8 @@ from logit_correction.data.image_files import image_store
 from logit_correction.data.image_io import Fit, format_resizing
 from logit_correction.data.image_tree import METADATA, find_images, folders_with_splits, visible_folders
 from logit_correction.data.named_files import files_within
-from logit_correction.data.problems import OnBadRows, Problems
+from logit_correction.data.problems import OnBadRows
 from logit_correction.data.records import Records, build_table, records_of_frame
-from logit_correction.data.row_names import row_names
 from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
@@ -74,35 +73,30 @@ class ImageFolder(DataSource):
             raise InputError(f"--data.root {self.root} is no folder: give the folder that holds the images")
         metadata = self.root / METADATA if self.metadata is None else self.metadata
         listed_rows = self.metadata is not None or metadata.is_file()
-        if listed_rows:
-            raw, paths, problems = self._read_metadata(metadata)
-        else:
-            raw, paths, problems = self._found()
+        raw, paths = self._read_metadata(metadata) if listed_rows else self._found()
 
         def store() -> InputStore:
             rule = self.on_bad_rows
-            return image_store(paths, self.size, problems, rule, fit=self.fit, memory_limit=self.memory_limit)
+            return image_store(paths, self.size, raw.problems, rule, fit=self.fit, memory_limit=self.memory_limit)
 
         raw.metadata = {
             "source": f"the images of {self.root.resolve().name}",
             "images": format_resizing((self.size, self.size), self.fit),
         }
-        table = build_table(raw, problems, store, self.splitting, self.on_bad_rows, self.augment)
+        table = build_table(raw, store, self.splitting, self.on_bad_rows, self.augment)
         notes = (*table.notes, *seen_in_training(table))
         return replace(table, notes=notes, files=paths, ordered=listed_rows)  # folders are read label by label
 
-    def _read_metadata(self, metadata: Path) -> tuple[Records, list[Path], Problems]:
+    def _read_metadata(self, metadata: Path) -> tuple[Records, list[Path]]:
         """Read the rows of a metadata.csv."""
         frame = read_frame(metadata)
         column = file_column(frame, metadata)
         split = self.split or ("split" if "split" in frame.columns else None)
         attributes = self.attributes or (["attribute"] if "attribute" in frame.columns else [])
-        names = row_names(frame.index)
-        raw = records_of_frame(frame, str(metadata), names, self.label, split, attributes)
-        problems, files = Problems(str(metadata), names), texts_of(frame, column)
-        paths = files_within(self.root, files, problems, column)
+        raw, files = records_of_frame(frame, str(metadata), self.label, split, attributes), texts_of(frame, column)
+        paths = files_within(self.root, files, raw.problems, column)
         raw.keys, raw.row_names = paths, [name or "" for name in files]
-        return raw, paths, problems
+        return raw, paths
 
     def _label_folders(self) -> tuple[dict[Path, str | None], list[str]]:
         """Return the folder of every label with its split, under folders per split or not, and what to tell."""
@@ -120,18 +114,12 @@ class ImageFolder(DataSource):
             )
         return labels, notes
 
-    def _found(self) -> tuple[Records, list[Path], Problems]:
+    def _found(self) -> tuple[Records, list[Path]]:
         """Find the images of a folder per label."""
         folders, notes = self._label_folders()
         found = find_images(self.root, folders)
         labels: list[str | None] = [folder.name for folder in found.folders]
         splits = [folders[folder] for folder in found.folders]
-        raw = Records(
-            str(self.root),
-            found.names,
-            labels,
-            None if splits[0] is None else splits,
-            row_names=found.names,
-            notes=notes + found.notes,
-        )
-        return raw, found.files, found.problems
+        given = None if splits[0] is None else splits
+        raw = Records(found.problems, labels, given, row_names=found.names, notes=notes + found.notes)
+        return raw, found.files

@@ -86,25 +86,25 @@ class ImageShards(DataSource):
         if not len(frame):
             raise InputError(f"{files[0]} and the other shards hold no samples")
         place = f"{files[0]}" if len(files) == 1 else f"{len(files):,} shards from {files[0]} on"
+        names = LazyNames(partial(_sample_name, files, shard, frame["name"].array), range(len(frame)))
+        problems = Problems(place, names)
+        for row in np.flatnonzero(frame["fault"].notna()).tolist():
+            problems.add(row, str(frame["fault"].iloc[row]))
         raw = Records(
-            place=place,
-            names=LazyNames(partial(_sample_name, files, shard, frame["name"].array), range(len(frame))),
+            problems,
             label=texts_of(frame, self.label),
             split=[splits[one] for one in shard.tolist()] if len(self.shards) > 1 else None,
             attributes={name: texts_of(frame, name) for name in self.attributes},
             keys=pd.util.hash_pandas_object(frame[["name"]].assign(shard=shard), index=False),
+            row_names=names,
+            metadata={
+                "source": f"{len(files):,} tar files, the first of them {files[0].name}",
+                "images": format_resizing((self.size, self.size), self.fit),
+            },
         )
-        raw.row_names = raw.names
-        raw.metadata = {
-            "source": f"{len(files):,} tar files, the first of them {files[0].name}",
-            "images": format_resizing((self.size, self.size), self.fit),
-        }
-        problems = Problems(place, raw.names)
-        for row in np.flatnonzero(frame["fault"].notna()).tolist():
-            problems.add(row, str(frame["fault"].iloc[row]))
         offset, length = (frame[name].to_numpy(np.int64) for name in ("offset", "length"))
         store = ShardedImages(files, shard, offset, length, (self.size, self.size), self.fit)
-        return build_table(raw, problems, lambda: store, self.splitting, self.on_bad_rows, self.augment)
+        return build_table(raw, lambda: store, self.splitting, self.on_bad_rows, self.augment)
 
     def _files(self) -> tuple[list[Path], list[str]]:
         """Return all shards, and the split of each."""

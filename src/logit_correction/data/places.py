@@ -30,7 +30,7 @@ def source_of_place(data: Any) -> Any:
         return data
     named = next((name for name in SOURCES if name.lower() == place.lower()), None)
     if not Path(place).exists():
-        from logit_correction.data.tabular_io import is_table  # which reads torch: not for names that are known
+        from logit_correction.data.tabular_io import is_table  # which reads NumPy: not for names that are known
 
         if named is not None or (os.sep not in place and not is_table(Path(place))):
             return data

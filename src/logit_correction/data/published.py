@@ -138,8 +138,8 @@ class PublishedImages(DataSource):
         """Check the options; those who inherit say what they mean."""
         if not 8 <= size <= 1024:
             raise InputError(f"size is {size}, but must lie in 8..1024: pixels of a side")
-        self.root, self.size, self.image_size, self.augment = root, size, (size, size), augment
-        self._augmentation = named_augmentation(augment, size)
+        self.root, self.size, self.image_size = root, size, (size, size)
+        self.augment = named_augmentation(augment, size)
 
     @abstractmethod
     def _folder(self) -> Path:

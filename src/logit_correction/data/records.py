@@ -13,6 +13,7 @@ from torch import Tensor
 
 from logit_correction.data.augment import Augmentation
 from logit_correction.data.problems import OnBadRows, Problems
+from logit_correction.data.row_names import row_names
 from logit_correction.data.splits import Splitting, make_splits, split_name
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import UNKNOWN, DataTable
@@ -32,8 +33,7 @@ class Records:
     """Rows as they were found, with everything still a text.
 
     Attributes:
-        place: The file or folder that they are from, for messages.
-        names: What messages call each row.
+        problems: What is wrong with rows; it knows where they are from, and what messages call each.
         label: The label of each row, None where it is missing.
         split: The split of each row as it is written, None where none is given at all.
         attributes: For each attribute column the values, None where unknown.
@@ -43,8 +43,7 @@ class Records:
         notes: What a user should be told.
     """
 
-    place: str
-    names: Sequence[str]
+    problems: Problems
     label: list[str | None]
     split: list[str | None] | None = None
     attributes: dict[str, list[str | None]] = field(default_factory=dict)
@@ -55,17 +54,16 @@ class Records:
 
 
 def records_of_frame(
-    frame: pd.DataFrame, place: str, names: Sequence[str], label: str, split: str | None, attributes: Sequence[str]
+    frame: pd.DataFrame, place: str, label: str, split: str | None, attributes: Sequence[str]
 ) -> Records:
-    """Take label, split and attributes out of a table.
+    """Take label, split and attributes out of the table of a file.
 
     Raises:
         InputError: If a column is missing.
     """
     check_columns(frame, place, [label, *([split] if split else []), *attributes])
     return Records(
-        place=place,
-        names=names,
+        problems=Problems(place, row_names(frame.index)),
         label=texts_of(frame, label),
         split=texts_of(frame, split) if split else None,
         attributes={name: texts_of(frame, name) for name in attributes},
@@ -74,7 +72,6 @@ def records_of_frame(
 
 def build_table(
     raw: Records,
-    problems: Problems,
     inputs: Callable[[], InputStore],
     splitting: Splitting,
     on_bad_rows: OnBadRows,
@@ -86,9 +83,8 @@ def build_table(
     and belong to no split.
 
     Args:
-        raw: The rows.
-        problems: What the source has found already; more is added.
-        inputs: Makes the store of all rows, bad ones too, and may add to ``problems``; called when all else is checked.
+        raw: The rows, with the problems that the source has found already; more are added.
+        inputs: Makes the store of all rows, bad ones too, and may add to the problems; called when all else is checked.
         splitting: How to draw the splits that are not given.
         on_bad_rows: error or skip.
         augment: For the training images.
@@ -97,18 +93,19 @@ def build_table(
         InputError: If rows are bad and not to be skipped, or labels or splits cannot be trained on.
     """
     given = None if raw.split is None else [None if value is None else split_name(value) for value in raw.split]
-    _check_rows(raw, given, problems)
+    problems = raw.problems
+    _check_rows(raw, given)
     if on_bad_rows == "skip" or not len(problems):  # else the rows are told first, together with unreadable files
         problems.raise_if_any(on_bad_rows)  # where none is left
-        _labels_and_splits(raw, given, problems, splitting)
+        _labels_and_splits(raw, given, splitting)
     store = inputs()
     notes = problems.raise_if_any(on_bad_rows)
-    label, label_names, split, how = _labels_and_splits(raw, given, problems, splitting)
+    label, label_names, split, how = _labels_and_splits(raw, given, splitting)
     attribute, attribute_names = combined(raw.attributes, problems.good)
     if len(attribute_names) > MOST_ATTRIBUTES:
         raise InputError(
-            f"{raw.place}: attribute {', '.join(raw.attributes)} has {len(attribute_names):,} different values, more "
-            f"than {MOST_ATTRIBUTES:,}: name columns of few values"
+            f"{problems.place}: attribute {', '.join(raw.attributes)} has {len(attribute_names):,} different values, "
+            f"more than {MOST_ATTRIBUTES:,}: name columns of few values"
         )
     return DataTable(
         inputs=store,
@@ -171,8 +168,9 @@ def _is_number(value: str) -> bool:
         return False
 
 
-def _check_rows(raw: Records, given: list[str | None] | None, problems: Problems) -> None:
+def _check_rows(raw: Records, given: list[str | None] | None) -> None:
     """Note labels and splits that are missing or wrong, repeated rows, and labels that training does not know."""
+    problems = raw.problems
     first = {} if raw.keys is None else _repeated(raw.keys)
     for row, label in enumerate(raw.label):
         if label is None:
@@ -181,7 +179,7 @@ def _check_rows(raw: Records, given: list[str | None] | None, problems: Problems
             split = raw.split[row]
             problems.add(row, "has no split" if split is None else f"split {split!r} is none of train, valid, test")
         if row in first:
-            problems.add(row, f"repeats {raw.names[first[row]]}")
+            problems.add(row, f"repeats {problems.rows[first[row]]}")
     if given is None:
         return
     good = problems.good.tolist()
@@ -208,14 +206,15 @@ def _repeated(keys: Iterable[Hashable]) -> dict[int, int]:
 
 
 def _labels_and_splits(
-    raw: Records, given: list[str | None] | None, problems: Problems, splitting: Splitting
+    raw: Records, given: list[str | None] | None, splitting: Splitting
 ) -> tuple[Tensor, list[str], dict[str, Tensor], str]:
-    label, names = coded(raw.label, problems.good)
+    place = raw.problems.place
+    label, names = coded(raw.label, raw.problems.good)
     if len(names) < 2:
         found = f"the only label is {names[0]!r}" if names else "no row has a label"
-        raise InputError(f"{raw.place}: {found}: a classifier needs rows of at least two labels")
+        raise InputError(f"{place}: {found}: a classifier needs rows of at least two labels")
     try:
         split, how = make_splits(label, given, names, splitting)
     except InputError as error:
-        raise InputError(f"{raw.place}: {error}") from error
+        raise InputError(f"{place}: {error}") from error
     return label, names, split, how

@@ -135,25 +135,22 @@ class Table(DataSource):
             frame = frame.drop(columns=numbering)
         from_python = self.file.parent == tables_folder()
         place = "the table given in Python" if from_python else str(self.file)
-        names = row_names(frame.index)
-        raw = records_of_frame(frame, place, names, self.label, self.split, self.attributes)
+        raw = records_of_frame(frame, place, self.label, self.split, self.attributes)
         check_columns(frame, place, [*self.inputs.columns(frame), *self.inputs.categorical])
         raw.notes += self.inputs.notes(frame)
         source = "rows given in Python" if from_python else f"the rows of {self.file.name}"
         raw.metadata = {"source": source, **self.inputs.metadata()}
-        raw.row_names = self.inputs.format_rows(frame, names)
+        raw.row_names = self.inputs.format_rows(frame, raw.problems.rows)
         if not self.keep_duplicates:
             raw.keys = self.inputs.keys(frame, without=self.split)
         if numbering is not None:
             raw.notes.append(f"the first column, without a name, numbers the rows and is not used ({numbering})")
         if SPLIT in frame.columns and SPLIT not in {*self.named, *self.inputs.columns(frame)}:
             raw.notes.append("the column 'split' is not used: give --data.split split to use it")
-        problems = Problems(place, names)
-        self.inputs.note_faults(frame, problems)
+        self.inputs.note_faults(frame, raw.problems)
         table = build_table(
             raw,
-            problems,
-            lambda: self.inputs.store(frame, problems, self.on_bad_rows),
+            lambda: self.inputs.store(frame, raw.problems, self.on_bad_rows),
             self.splitting,
             self.on_bad_rows,
             self.augment,

@@ -67,8 +67,8 @@ class InputColumns(ABC):
         """Return in what other forms views may look at new rows, of a file in ``folder`` or from Python."""
 
     def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
-        """Return the table with what only its training rows determine."""
-        return table
+        """Return the table with the forms that views look at, and what only its training rows determine."""
+        return replace(table, **self.looks(frame, None))
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:  # noqa: B027  (most need nothing)
         """Take over what ``finished`` found out."""
@@ -123,10 +123,6 @@ class Texts(InputColumns):
         """Return the texts."""
         return {"texts": self._texts(frame)}
 
-    def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
-        """Return the table with its texts."""
-        return replace(table, **self.looks(frame, None))
-
     def metadata(self) -> dict[str, object]:
         """Tell how the texts were read."""
         return {"texts": str(self.form)}
@@ -180,10 +176,6 @@ class ImageFiles(InputColumns):
             return {"files": self._new_paths(frame, Problems("", ()), folder)}
         root = folder or self.root
         return {"files": [root / (name or "") for name in texts_of(frame, self.column)]}
-
-    def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
-        """Return the table with its files; rows that name none belong to no split."""
-        return replace(table, **self.looks(frame, None))
 
     def metadata(self) -> dict[str, object]:
         """Tell how the images were read."""

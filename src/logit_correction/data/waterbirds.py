@@ -69,7 +69,7 @@ class Waterbirds(PublishedImages):
                 "images": f"resized to {self.size} x {self.size}",
                 "usual figures": "worst group, and the average with groups weighted as in training",
             },
-            augment=self._augmentation,
+            augment=self.augment,
             row_names=names,
             files=paths,
         )

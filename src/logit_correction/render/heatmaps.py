@@ -144,10 +144,11 @@ class _Heatmap:
 
     def _ground(self) -> NDArray[Any]:
         """(rows, columns, 4), the colour of each cell."""
-        from matplotlib.colors import LogNorm, Normalize, to_rgba
+        from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize, to_rgba
 
         norm = Normalize(*self.limits) if self.limits[0] == 0 else LogNorm(*self.limits, clip=True)
-        ground = style.color_map(self.colors)(norm(np.nan_to_num(self.value, nan=self.limits[1])))
+        colors = LinearSegmentedColormap.from_list("ours", list(self.colors))
+        ground = colors(norm(np.nan_to_num(self.value, nan=self.limits[1])))
         ground[np.isnan(self.value)] = to_rgba(style.EMPTY)
         return np.asarray(ground)
 

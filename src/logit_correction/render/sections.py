@@ -202,14 +202,12 @@ def _group_table(
 
 def _evidence(series: Sequence[Series]) -> list[dict[str, Any]]:
     """A block for each run that looked for a shortcut."""
-    blocks = []
-    for one in series:
-        for run in one.runs:
-            name = f"{one.name}, seed {run.report.get('seed', '–')}" if len(one.runs) > 1 else one.name
-            found = block(name, run.report)
-            if found is not None:
-                blocks.append(found)
-    return blocks
+    runs = [
+        (f"{one.name}, seed {run.report.get('seed', '–')}" if len(one.runs) > 1 else one.name, run)
+        for one in series
+        for run in one.runs
+    ]
+    return [found for name, run in runs if (found := block(name, run.report)) is not None]
 
 
 def _prior(series: Series) -> dict[str, Any] | None:

@@ -112,13 +112,6 @@ def _finish(svg: str, description: str) -> str:
     return svg.replace("<svg", f'<svg role="img" aria-label="{escape(description)}"', 1)
 
 
-def color_map(colors: Sequence[str]) -> Any:
-    """Return a continuous colour map through ``colors``."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("ours", list(colors))
-
-
 def readable_on(rgba: Sequence[float]) -> str:
     """Return the text colour that is read well on a ground."""
     red, green, blue = (channel**2.2 for channel in rgba[:3])

@@ -8,15 +8,12 @@ import torch
 from torch import Tensor
 
 from logit_correction.views.base import EVERYTHING, View, ViewInputs
-from logit_correction.views.images import area_average, brightness, image_parts
+from logit_correction.views.images import ImageView, area_average, brightness, image_parts
 
 #: Rows and columns of the grid.
 _GRID = 4
 #: Rows and columns of points in a cell between which changes of brightness are looked at.
 _POINTS = 8
-
-#: Cells of images of a shorter side hold a few points each, and together they are the image.
-_LEAST_SIDE = 16
 #: The cells' names in words; the others are told by their numbers.
 _WORDS = {
     (1, 1): "the cell in the top left corner",
@@ -26,7 +23,7 @@ _WORDS = {
 }
 
 
-class Places(View):
+class Places(ImageView):
     """The colours of one cell of a grid of 4 x 4, and where in it brightness changes.
 
     Of each channel of the cell: mean, standard deviation, least and greatest value. Of the brightness, averaged to
@@ -36,7 +33,7 @@ class Places(View):
 
     sentence = "one cell of a grid of 4 x 4 over the image"
     breadth = 0
-    needs = "images"
+    least_side = 16  # cells of smaller images hold a few points each, and together they are the image
     together = 4  # the corners; nine of the sixteen cells told ten handwritten digits apart
 
     def __init__(self, row: int, column: int, shared: _Shared | None = None) -> None:
@@ -61,23 +58,17 @@ class Places(View):
             return []
         shared = _Shared()
         cells: list[View] = [cls(row, column, shared) for row in range(1, _GRID + 1) for column in range(1, _GRID + 1)]
-        if min(inputs.image_shape[1:]) < _LEAST_SIDE:  # cells of so small an image are no places
+        if min(inputs.image_shape[1:]) < cls.least_side:
             for cell in cells:
                 cell.breadth = EVERYTHING
         return cells
-
-    def can_look(self, inputs: ViewInputs) -> bool:
-        """Return whether there are images."""
-        return inputs.image_shape is not None
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_shared": None}  # a copy or a cell read back from a file is alone
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return the numbers of the cell of all rows, (N, 4 C + 112) in [0, 1]."""
-        if self._shared is not None:
-            return self._shared.take(inputs, self)
-        return torch.cat([self.look(images) for images in image_parts(inputs)])
+        return super().features(inputs) if self._shared is None else self._shared.take(inputs, self)
 
     def look(self, images: Tensor) -> Tensor:
         """Return the numbers (B, 4 C + 112) in [0, 1] of the cell of the images (B, C, H, W), unsigned bytes."""
