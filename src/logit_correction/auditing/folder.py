@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,6 @@ class Audit:
 
     def _repr_html_(self) -> str:
         """Show the verdict in a notebook."""
-        from html import escape
-
         sentence = sentence_of(self.summary["evidence"])
         return f"<p><strong>{escape(headline(self.summary))}</strong> {escape(sentence)}</p>"
 

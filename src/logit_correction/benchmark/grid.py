@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logit_correction.benchmark.checks import KEYS, check_content, figures_of, slug
+from logit_correction.config import RunConfig
 from logit_correction.errors import InputError
 from logit_correction.files import read_yaml
 from logit_correction.presets import merge
-
-if TYPE_CHECKING:
-    from logit_correction.config import RunConfig
 
 #: Where the shipped benchmarks lie.
 SHIPPED = Path(__file__).parents[1] / "benchmarks"
@@ -89,7 +87,6 @@ class Cell:
         Raises:
             InputError: If an option is wrong.
         """
-        from logit_correction.config import RunConfig
         from logit_correction.runs.parts import complete
 
         try:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from logit_correction.benchmark.grid import Cell
+from logit_correction.config import RunConfig
 from logit_correction.errors import InputError
-
-if TYPE_CHECKING:
-    from logit_correction.config import RunConfig
 
 
 class DataMissing(InputError):

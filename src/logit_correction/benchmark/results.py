@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logit_correction.benchmark.grid import Benchmark, Cell
-from logit_correction.config import PLACE_OF_DATA, PLACE_OF_TRAINING
+from logit_correction.config import PLACE_OF_DATA, PLACE_OF_TRAINING, RunConfig
 from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from logit_correction.config import RunConfig
 
 #: Options that may differ between machines, since nothing that comes out of a run does by them.
 _OF_THE_PLACE = (*(f"data.{name}" for name in PLACE_OF_DATA), *PLACE_OF_TRAINING)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from logit_correction.benchmark.executors import Executor, ProcessExecutor
 from logit_correction.benchmark.grid import Benchmark, Cell
@@ -14,9 +13,7 @@ from logit_correction.benchmark.progress import Progress
 from logit_correction.benchmark.results import find
 from logit_correction.benchmark.run_queue import RunQueue, span
 from logit_correction.benchmark.work import Job, is_complete
-
-if TYPE_CHECKING:
-    from logit_correction.config import RunConfig
+from logit_correction.config import RunConfig
 
 
 def run(

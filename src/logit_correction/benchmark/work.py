@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from logit_correction.config import RunConfig
+from logit_correction.errors import InputError, TrainingError
+
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
-
-    from logit_correction.config import RunConfig
 
 State = Literal["done", "failed", "held", "stopped"]
 
@@ -91,7 +92,6 @@ def begin(parent: Connection) -> None:
 
 def perform(job: Job) -> Outcome:
     """Train the run in this process."""
-    from logit_correction.errors import InputError
     from logit_correction.runs.folder import make
     from logit_correction.runs.lock import FolderHeld, acquire, check_free
 
@@ -114,7 +114,6 @@ def perform(job: Job) -> Outcome:
 
 
 def _train(job: Job) -> State:
-    from logit_correction.errors import InputError, TrainingError
     from logit_correction.runs.train import train
     from logit_correction.training.display import Lines
     from logit_correction.training.interrupt import Interrupted

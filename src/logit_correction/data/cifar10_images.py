@@ -15,6 +15,7 @@ from typing import IO, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from logit_correction.data.cache import cache_folder, checksum_of, digest, verified_array
 from logit_correction.data.image_io import SUFFIXES, faults_of
@@ -205,8 +206,6 @@ def _in_order(found: Iterable[tuple[str, ...]], place: Path, advice: str) -> lis
 
 
 def _decoded(files: Sequence[IO[bytes] | Path], names: Sequence[object]) -> NDArray[np.uint8]:
-    from PIL import Image
-
     values = np.empty((len(files), 3, SIZE, SIZE), np.uint8)
 
     def read(row: int) -> None:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from logit_correction.data.memory import SHARE, free_memory
@@ -19,9 +20,6 @@ from logit_correction.data.problems import format_faults
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import plain
 from logit_correction.threads import in_threads, thread_count
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
@@ -44,8 +42,6 @@ def read_image(path: Path | BinaryIO, size: tuple[int, int], fit: Fit = "stretch
     Raises:
         Exception: Whatever Pillow raises on a damaged file; SyntaxError is among it.
     """
-    from PIL import Image, ImageOps
-
     box = (size[1], size[0])
     with _opened(path) as file:
         # JPEG can be decoded at a half, a quarter or an eighth of its size, which takes a fraction of the time; twice
@@ -85,10 +81,8 @@ def check_whole(path: Path | BinaryIO, size: tuple[int, int]) -> None:
             file.load()
 
 
-def _opened(path: Path | BinaryIO) -> Image:
+def _opened(path: Path | BinaryIO) -> Image.Image:
     """Open an image; a queue would be waited for, and a device has no end."""
-    from PIL import Image
-
     return Image.open(plain(path) if isinstance(path, Path) else path)
 
 
@@ -101,7 +95,7 @@ def _tail(path: Path | BinaryIO) -> bytes:
         return tail
 
 
-def _check_pixels(image: Image) -> None:
+def _check_pixels(image: Image.Image) -> None:
     """Return if an image can be decoded in the memory that every thread may take.
 
     Raises:
@@ -117,10 +111,8 @@ def _most_pixels() -> int:
     return int(SHARE * free_memory()) // (BYTES_OF_PIXEL * thread_count())
 
 
-def _eight_bits(image: Image) -> Image:
+def _eight_bits(image: Image.Image) -> Image.Image:
     """Bring grey images of sixteen bits, and floats in [0, 1], to eight bits; Pillow would clip them."""
-    from PIL import Image
-
     if image.mode == "F":
         floats: NDArray[np.float32] = np.nan_to_num(np.asarray(image))
         return Image.fromarray(np.rint(255 * floats)) if floats.max() <= 1 else image
@@ -130,10 +122,8 @@ def _eight_bits(image: Image) -> Image:
     return Image.fromarray((values.clip(0, 65_535) >> 8).astype(np.uint8))
 
 
-def _on_white(image: Image) -> Image:
+def _on_white(image: Image.Image) -> Image.Image:
     """Bring an image to RGB; what can be seen through lies on white, for below it the colour is mostly black."""
-    from PIL import Image
-
     if image.mode not in ("RGBA", "LA", "PA") and "transparency" not in image.info:
         return image.convert("RGB")
     above = image if image.mode == "RGBA" else image.convert("RGBA")
@@ -144,8 +134,6 @@ def _on_white(image: Image) -> Image:
 
 def fault_of(error: Exception) -> str:
     """Return in a few words why an image could not be read."""
-    from PIL import UnidentifiedImageError
-
     if isinstance(error, FileNotFoundError):
         return "is missing"
     if isinstance(error, UnidentifiedImageError):

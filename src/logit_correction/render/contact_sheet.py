@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 #: Longer side of an image on the sheet: smaller ones are enlarged by a whole factor, larger ones shrunk.
 SIDE = 64
@@ -19,7 +17,7 @@ _PAPER, _INK, _EMPTY = (255, 255, 255), (29, 36, 48), (233, 235, 238)
 
 def contact_sheet(
     cells: Sequence[Sequence[Tensor]], row_names: Sequence[str], column_names: Sequence[str], per_cell: int
-) -> Image:
+) -> Image.Image:
     """Draw images in named rows and columns; a cell with too few images is filled up with grey.
 
     Args:
@@ -34,8 +32,6 @@ def contact_sheet(
     Raises:
         ValueError: If the images are no grey or colour images of unsigned bytes.
     """
-    from PIL import Image, ImageDraw, ImageFont
-
     example = next(cell for row in cells for cell in row if len(cell))
     if example.shape[1] not in (1, 3) or str(example.dtype) != "torch.uint8":
         raise ValueError(f"images must be uint8 (n, 1 or 3, H, W), but are {example.dtype} {tuple(example.shape)}")
@@ -70,9 +66,7 @@ def _display_size(width: int, height: int) -> tuple[int, int]:
     return max(1, width * SIDE // longest), max(1, height * SIDE // longest)
 
 
-def _scaled(image: Tensor, size: tuple[int, int]) -> Image:
-    from PIL import Image
-
+def _scaled(image: Tensor, size: tuple[int, int]) -> Image.Image:
     values = image.cpu().permute(1, 2, 0).numpy()
     drawn = Image.fromarray(values if values.shape[2] == 3 else values[:, :, 0]).convert("RGB")
     # Enlarged pixels stay squares, so that one sees what the network sees.

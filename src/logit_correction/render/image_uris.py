@@ -7,6 +7,7 @@ import io
 import re
 from typing import Any
 
+from PIL import Image
 from torch import Tensor
 
 _PNG = re.compile(r"data:image/png;base64,[A-Za-z0-9+/]+={0,2}")
@@ -25,8 +26,6 @@ def png_uris(images: Tensor, longest: int = 128) -> list[str]:
     Raises:
         ValueError: The images have another shape or type.
     """
-    from PIL import Image
-
     if images.dim() != 4 or images.shape[1] not in (1, 3) or str(images.dtype) != "torch.uint8":
         found = f"{str(images.dtype).removeprefix('torch.')} {tuple(images.shape)}"
         raise ValueError(f"images must be uint8 (N, 1 or 3, H, W), but are {found}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -109,8 +110,6 @@ def keeping_threads() -> Iterator[None]:
 
 def build_fabric(config: TrainingConfig) -> Fabric:
     """Return Fabric for the devices and the precision, with its processes started."""
-    import warnings
-
     from lightning_fabric import Fabric
     from lightning_fabric.strategies import DDPStrategy, ModelParallelStrategy
 

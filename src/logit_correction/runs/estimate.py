@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -153,8 +154,6 @@ class AttributeEstimates:
 
     def _repr_html_(self) -> str:
         """Show the verdict and the groups in a notebook."""
-        from html import escape
-
         verdict = answer(self.evidence) if self.evidence else "estimated"
         head = f"<p><strong>{escape(verdict)}</strong>. {escape(sentence_of(self.evidence or {}))}</p>"
         return head + (self.counts._repr_html_() if self.corrects else "")  # type: ignore[operator]

@@ -13,16 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from logit_correction.benchmark.executors import Executor, ProcessExecutor
+from logit_correction.benchmark.work import Job
 from logit_correction.config import RunConfig
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.extras import needed
+from logit_correction.files import write_text
+from logit_correction.render.trials import Trial, write_trials
+from logit_correction.runs.folder import is_finished, make, read_report
+from logit_correction.runs.lock import acquire
+from logit_correction.runs.parts import complete
+from logit_correction.tuning.objective import Objective, usual_objective
 from logit_correction.tuning.space import suggested, with_options
 
 if TYPE_CHECKING:
     import optuna
-
-    from logit_correction.benchmark.executors import Executor
-    from logit_correction.tuning.objective import Objective
 
 #: Files of a study, and the run with the options as given, which the others are measured against.
 JOURNAL, SETTINGS, BEST, PAGE, REFERENCE = "journal.log", "tune.yaml", "best.yaml", "trials.html", "reference"
@@ -54,12 +59,6 @@ def tune(
         InputError: If Optuna is missing, an option is wrong, or the folder holds another study.
         TrainingError: If the run with the options as given failed, or all trials did.
     """
-    from logit_correction.benchmark.executors import ProcessExecutor
-    from logit_correction.runs.folder import make
-    from logit_correction.runs.lock import acquire
-    from logit_correction.runs.parts import complete
-    from logit_correction.tuning.objective import Objective, usual_objective
-
     needed("optuna", "tune", "tune")
     config = complete(config)
     rule = objective or usual_objective(config)
@@ -124,8 +123,6 @@ def _run(
     """Run what is missing of the trials."""
     from optuna.trial import TrialState
 
-    from logit_correction.runs.parts import complete
-
     left, lock = trials - len(ended(study)), threading.Lock()
 
     def work() -> None:
@@ -160,9 +157,6 @@ def _run(
 
 
 def _train(executor: Executor, config: RunConfig, folder: Path) -> None:
-    from logit_correction.benchmark.work import Job
-    from logit_correction.runs.folder import is_finished
-
     if is_finished(folder):
         return
     job = Job(config, folder.absolute())
@@ -177,8 +171,6 @@ def _train(executor: Executor, config: RunConfig, folder: Path) -> None:
 
 def _check_same(out: Path, config: RunConfig, rule: str) -> None:
     """Write down what is tuned; refuse another study in the same folder."""
-    from logit_correction.files import write_text
-
     text = yaml.safe_dump({"objective": rule, "run": config.to_dict()}, sort_keys=False, allow_unicode=True)
     there = out / SETTINGS
     if not there.is_file():
@@ -189,10 +181,6 @@ def _check_same(out: Path, config: RunConfig, rule: str) -> None:
 
 def _write(study: optuna.Study, config: RunConfig, out: Path, rule: str, objective: Objective) -> Path:
     """Write the best run's options and the page; return the folder of the best run."""
-    from logit_correction.files import write_text
-    from logit_correction.render.trials import Trial, write_trials
-    from logit_correction.runs.folder import read_report
-
     given = Trial("as given", objective.score(out / REFERENCE), {}, out / REFERENCE)
     tried = [
         Trial(f"trial {one.number}", one.value, one.params, folder_of(out, one.params), one.user_attrs.get("failed"))

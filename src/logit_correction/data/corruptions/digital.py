@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import numpy as np
+from PIL import Image
 
 from logit_correction.data.corruptions import geometry
 from logit_correction.data.corruptions.streams import Floats, Streams
@@ -48,8 +49,6 @@ def contrast(images: Floats, severity: int, streams: Streams) -> Floats:
 
 def jpeg(images: Floats, severity: int, streams: Streams) -> Floats:
     """Write and read as JPEG of quality 80, 65, 58, 50, 40."""
-    from PIL import Image
-
     result = np.empty_like(images)
     for row, pixels in enumerate(_bytes(images)):
         stream = io.BytesIO()
@@ -61,8 +60,6 @@ def jpeg(images: Floats, severity: int, streams: Streams) -> Floats:
 
 def pixelate(images: Floats, severity: int, streams: Streams) -> Floats:
     """Shrink to 0.95, 0.9, 0.85, 0.75, 0.65 of the side by averaging and enlarge again."""
-    from PIL import Image
-
     height, width = images.shape[1:3]
     small = (int(width * PIXELATE[severity - 1]), int(height * PIXELATE[severity - 1]))
     result = np.empty_like(images)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch.nn.functional import interpolate
 
 from logit_correction.errors import InputError
@@ -134,8 +135,6 @@ def _noise(images: Images, values: Values, num_values: int, draw: np.random.Gene
 
 def _jpeg(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:
     """Pack as JPEG and unpack."""
-    from PIL import Image
-
     quality = LEVELS["jpeg"](num_values)[values] + draw.integers(-3, 4, len(values))
     pixels = images.transpose(0, 2, 3, 1).astype(np.uint8)
     for row, level in enumerate(quality.tolist()):
