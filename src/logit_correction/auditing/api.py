@@ -17,7 +17,7 @@ from logit_correction.auditing import figures
 from logit_correction.auditing.contrast import contrasts
 from logit_correction.auditing.folder import FIX, PAGE, Audit, add_sheet, check_out, write_audit
 from logit_correction.auditing.rows import CSV, may_be_mislabelled, rows_frame, shown_rows, with_answers, write_rows
-from logit_correction.auditing.search import Prepared, Searched, expected_of_lc, prepared_search, search
+from logit_correction.auditing.search import ShortcutSearch, expected_of_lc, prepared_search
 from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
@@ -89,34 +89,34 @@ def audit(
     def new_display() -> Display:
         return choose_display(quiet=not progress)
 
-    prepared = prepared_search(config, listed(shortcut), new_display())
+    search = prepared_search(config, listed(shortcut), new_display())
     files.make(folder)
     with lock.acquire(folder):
-        _audit_into(folder, prepared, try_fix, label_budget, new_display)
+        _audit_into(folder, search, try_fix, label_budget, new_display)
     return tie(Audit(folder))
 
 
 @keeping_threads()
 def _audit_into(
-    out: Path, prepared: Prepared, try_fix: bool, label_budget: int | None, new_display: Callable[[], Display]
+    out: Path, search: ShortcutSearch, try_fix: bool, label_budget: int | None, new_display: Callable[[], Display]
 ) -> None:
     """Search, put down the rows, try the fix, and write everything; ``audit.json`` comes last."""
     started = time.monotonic()
-    searched = search(prepared, new_display())
-    table, view, estimator = searched.table, searched.view, searched.estimator
+    search.run(new_display())
+    config, table, view, estimator = search.built.config, search.built.table, search.view, search.estimator
     attribute = None if view is None else estimator.row_attribute.cpu()
     frame = rows_frame(table, estimator, view)
     write_rows(frame, out)
-    files.write_text(out / files.CONFIG, replace(searched.config, method=ComponentConfig("LC")).to_yaml())
+    files.write_text(out / files.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
     if attribute is not None:
         given = {"name": "Given", "file": str((out / CSV).resolve())}
-        fix = replace(searched.config, method=ComponentConfig("LC", {"attributes": given}))
+        fix = replace(config, method=ComponentConfig("LC", {"attributes": given}))
         files.write_text(out / FIX, fix.to_yaml())
-        if try_fix and run_of(searched) is None:
+        if try_fix and search.examined is None:
             fixed = expected_of_lc(fix, table, new_display)
             frame = _with_fixed(frame, table, attribute, fixed)
             write_rows(frame, out)
-    found = _summary(searched, frame, bool(prepared.shortcut)) | {"seconds": time.monotonic() - started}
+    found = _summary(search, frame) | {"seconds": time.monotonic() - started}
     write_audit(out, found)
     if label_budget is not None:  # last, so that a budget that is too small costs nothing
         try:
@@ -124,11 +124,6 @@ def _audit_into(
         except InputError as error:
             again = shlex.join(["logit-correction", "audit", "--label-budget", "N", "--out", str(out)])
             raise InputError(f"{error}; the audit itself is finished, {out / PAGE}, and needs only: {again}") from error
-
-
-def run_of(searched: Searched) -> str | None:
-    """Return the run or the file of predictions that was examined; None where the audit trained networks of its own."""
-    return searched.estimator.run or searched.estimator.predictions
 
 
 def _with_fixed(frame: pd.DataFrame, table: DataTable, attribute: torch.Tensor, fixed: torch.Tensor) -> pd.DataFrame:
@@ -143,9 +138,10 @@ def _with_fixed(frame: pd.DataFrame, table: DataTable, attribute: torch.Tensor, 
     return frame.assign(label_noise=noise)
 
 
-def _summary(searched: Searched, frame: pd.DataFrame, said: bool) -> dict[str, Any]:
-    """Return the content of ``audit.json``; ``said``: a person said what the shortcut is, and is not asked again."""
-    table, evidence, looked = searched.table, searched.estimator.evidence, searched.estimator.search
+def _summary(search: ShortcutSearch, frame: pd.DataFrame) -> dict[str, Any]:
+    """Return the content of ``audit.json``; a person who said what the shortcut is is not asked again."""
+    config, table, evidence = search.built.config, search.built.table, search.estimator.evidence
+    looked, said = search.estimator.search, bool(search.shortcut)
     assert evidence is not None and looked is not None
     names = [str(name) for name in table.label_names]
     train = frame[frame["split"] == "train"]
@@ -161,7 +157,7 @@ def _summary(searched: Searched, frame: pd.DataFrame, said: bool) -> dict[str, A
         "groups": figures.groups(frame, names),
         "cost": figures.cost(frame, who),
         "shown": shown_rows(frame, table.texts),
-        "contrasts": [] if searched.view is None else contrasts(table, frame, evidence["views"]),
+        "contrasts": [] if search.view is None else contrasts(table, frame, evidence["views"]),
         "evidence": evidence,
         "rows": {
             "file": CSV,
@@ -169,24 +165,23 @@ def _summary(searched: Searched, frame: pd.DataFrame, said: bool) -> dict[str, A
             "conflicting": int(train["conflicting"].eq(True).sum()),
             "label_noise": int(train["label_noise"].eq(True).sum()) if "label_noise" in train else None,
         },
-        "examined": run_of(searched),
+        "examined": search.examined,
         "classifier": who,
-        "data": _data_of(searched),
-        "network": {"name": searched.config.network.name, "options": searched.config.network.options},
-        "training": {"epochs": searched.config.training.epochs, "seed": searched.config.training.seed},
+        "data": _data_of(config, table),
+        "network": {"name": config.network.name, "options": config.network.options},
+        "training": {"epochs": config.training.epochs, "seed": config.training.seed},
         "labels_read": {"train": ["label"], "valid": ["label"], "test": []},
         "labelled": None,
-        "environment": summary.environment(torch.device(searched.config.training.device.replace("auto", "cpu"))),
+        "environment": summary.environment(torch.device(config.training.device.replace("auto", "cpu"))),
     }
 
 
-def _data_of(searched: Searched) -> dict[str, Any]:
+def _data_of(config: RunConfig, table: DataTable) -> dict[str, Any]:
     """Return what the rows are, without counts of groups, which would read attributes."""
-    table, data = searched.table, searched.config.data
     return {
-        "name": data.name,
+        "name": config.data.name,
         "source": table.metadata.get("source"),
-        "options": data.options,
+        "options": config.data.options,
         "rows": {split: len(rows) for split, rows in table.split.items()},
         "label_names": [str(name) for name in table.label_names],
         "warnings": list(table.notes),

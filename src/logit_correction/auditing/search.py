@@ -25,18 +25,26 @@ MANY_ROWS = 10_000
 
 
 @dataclass(frozen=True)
-class Searched:
-    """What a search came to.
+class ShortcutSearch:
+    """The search of an audit: all that may be refused has been, and nothing was written yet.
 
     Attributes:
-        config: The config with nothing left open.
-        table: The data.
-        estimator: Holds the evidence and, for a shortcut, the attribute of every training row.
+        built: What it looks at: the data, and the config with nothing left open.
+        estimator: Holds, after ``run``, the evidence and, for a shortcut, the attribute of every training row.
+        shortcut: Views that a person calls a shortcut, whatever the search concludes.
     """
 
-    config: RunConfig
-    table: DataTable
+    built: Built
     estimator: Auto
+    shortcut: Sequence[str]
+
+    def run(self, display: Display) -> None:
+        """Look for a shortcut, and estimate the attribute of all training rows where there is one."""
+        fit = self.built.fit(display)
+        with display:
+            fit.prepare()
+            if self.shortcut:
+                self.estimator.insist(self.shortcut)
 
     @property
     def view(self) -> str | None:
@@ -44,17 +52,13 @@ class Searched:
         assert self.estimator.evidence is not None
         return " + ".join(self.estimator.evidence["views"]) or None
 
-
-@dataclass(frozen=True)
-class Prepared:
-    """What an audit searches in: all that may be refused has been, and nothing was written yet."""
-
-    built: Built
-    estimator: Auto
-    shortcut: tuple[str, ...]
+    @property
+    def examined(self) -> str | None:
+        """The run or the file of predictions that was examined; None where the audit trained networks of its own."""
+        return self.estimator.run or self.estimator.predictions
 
 
-def prepared_search(config: RunConfig, shortcut: Sequence[str], display: Display) -> Prepared:
+def prepared_search(config: RunConfig, shortcut: Sequence[str], display: Display) -> ShortcutSearch:
     """Read the data and build what searches.
 
     Args:
@@ -71,22 +75,7 @@ def prepared_search(config: RunConfig, shortcut: Sequence[str], display: Display
     estimator.check_views(shortcut)
     if built.chosen:
         display.say(built.chosen)
-    return Prepared(built, estimator, tuple(shortcut))
-
-
-def search(prepared: Prepared, display: Display) -> Searched:
-    """Look for a shortcut, and estimate the attribute of all training rows where there is one.
-
-    Args:
-        prepared: What to search in.
-        display: Shows progress.
-    """
-    fit = prepared.built.fit(display)
-    with display:
-        fit.prepare()
-        if prepared.shortcut:
-            prepared.estimator.insist(prepared.shortcut)
-    return Searched(prepared.built.config, prepared.built.table, prepared.estimator)
+    return ShortcutSearch(built, estimator, shortcut)
 
 
 def expected_of_lc(config: RunConfig, table: DataTable, new_display: Callable[[], Display]) -> Tensor:

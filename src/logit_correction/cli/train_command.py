@@ -24,15 +24,12 @@ def main(arguments: list[str]) -> int:
         from logit_correction.runs.folder import is_finished
         from logit_correction.runs.train import is_first_process, train
 
-        if seeds == 1:
-            folders = [train(config, out, resume=resume, display=choose_display(), announce=announce)]
-        else:
-            folders = []
-            for seed in range(config.training.seed, config.training.seed + seeds):
-                own = replace(config, training=replace(config.training, seed=seed))
-                folder, tell = out / f"seed-{seed}", None if folders else announce
-                there = resume or is_finished(folder)
-                folders.append(train(own, folder, resume=there, display=choose_display(), announce=tell))
+        folders: list[Path] = []
+        for seed in range(config.training.seed, config.training.seed + seeds):
+            own = replace(config, training=replace(config.training, seed=seed))
+            folder, tell = out if seeds == 1 else out / f"seed-{seed}", None if folders else announce
+            there = resume or (seeds > 1 and is_finished(folder))
+            folders.append(train(own, folder, resume=there, display=choose_display(), announce=tell))
     except Interrupted:
         print(f"stopped; go on with: logit-correction train {_again(arguments, out, seeds)}", file=sys.stderr)
         return 130
