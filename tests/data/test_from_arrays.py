@@ -167,6 +167,13 @@ def test_a_data_frame() -> None:
         from_table(3, label="kind")
 
 
+@pytest.mark.parametrize("label", [2, "2"])
+def test_a_data_frame_whose_columns_are_numbered(label: Any) -> None:
+    frame = pd.DataFrame({0: np.arange(20.0), 1: np.arange(20.0) ** 2, 2: ["a", "b"] * 10})
+    table = Table(**from_table(frame, label=label, features="*").options).build().check()
+    assert table.label_names == ["a", "b"] and list(table.columns) == ["0", "1"]
+
+
 class Names:
     """What Hugging Face calls a ClassLabel."""
 

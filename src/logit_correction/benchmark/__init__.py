@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from logit_correction.benchmark.checks import slug
 from logit_correction.benchmark.executors import ProcessExecutor, RayExecutor
-from logit_correction.benchmark.grid import Benchmark, Cell, read, shipped
+from logit_correction.benchmark.grid import Benchmark, Cell, merge, read, shipped
 from logit_correction.benchmark.missing import DataMissing
 from logit_correction.benchmark.results import find, history, results
 from logit_correction.benchmark.run import run
@@ -17,6 +17,7 @@ __all__ = [
     "RayExecutor",
     "find",
     "history",
+    "merge",
     "read",
     "results",
     "run",

@@ -36,7 +36,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     frame, has_splits = _frame_of(rows)
     names = [str(name) for name in frame.columns]
     check_unique(names, "the table")
-    check_names(names, "the table", [label])
+    check_names(names, "the table", [str(label)])
     if has_splits:
         options.setdefault("split", "split")
     try:
@@ -48,7 +48,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     made_once(target, lambda file: file.write_bytes(content))
     if "path" in options:
         options.setdefault("root", str(Path.cwd()))
-    return ComponentConfig("Table", {"file": str(target), "label": label, **options})
+    return ComponentConfig("Table", {"file": str(target), "label": str(label), **options})
 
 
 def _frame_of(rows: Any) -> tuple[Any, bool]:
