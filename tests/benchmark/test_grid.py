@@ -13,8 +13,7 @@ import torch
 import yaml
 
 from logit_correction import ComponentConfig, InputError, RunConfig
-from logit_correction.benchmark import Benchmark, read, shipped, slug
-from logit_correction.presets import merge
+from logit_correction.benchmark import Benchmark, merge, read, shipped, slug
 from logit_correction.runs.assemble import build_algorithm, build_source
 from logit_correction.runs.defaults import fitted
 from logit_correction.runs.parts import complete

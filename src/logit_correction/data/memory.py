@@ -53,6 +53,4 @@ def free_memory() -> int:
 
 def fits_device(num_bytes: int, device: torch.device) -> bool:
     """Return whether inputs may lie on ``device`` beside the networks: in half of what is free there."""
-    if device.type != "cuda":
-        return True
-    return num_bytes <= SHARE * torch.cuda.mem_get_info(device)[0]
+    return device.type != "cuda" or num_bytes <= SHARE * torch.cuda.mem_get_info(device)[0]

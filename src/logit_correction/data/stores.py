@@ -80,7 +80,7 @@ class ArrayStore:
     @property
     def nbytes(self) -> int:
         """Bytes of all inputs."""
-        return self.values.numel() * self.values.element_size()
+        return self.values.nbytes
 
     def __len__(self) -> int:
         return len(self.values)

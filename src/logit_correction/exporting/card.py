@@ -11,7 +11,7 @@ import yaml
 
 from logit_correction.errors import format_list
 from logit_correction.percent import format_percent
-from logit_correction.render.estimated import sides
+from logit_correction.render.estimated import names_attributes, sides
 from logit_correction.render.evidence import answer
 
 #: What stands for a repository that nobody has named.
@@ -113,7 +113,7 @@ def _what(settings: Mapping[str, Any]) -> str:
 def _accuracy(report: Mapping[str, Any]) -> str:
     """Return the table of groups, named or estimated, and the figures over them."""
     test = report["test"]
-    named = any(group["attribute"] is not None for group in test["groups"])
+    named = names_attributes(test)
     parts = []
     if not named:
         parts.append("The test rows name no attribute, so accuracy is by label.")

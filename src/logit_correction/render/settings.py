@@ -36,7 +36,8 @@ def _settings(run: RunFolder) -> dict[str, Any]:
     """Settings of one run by readable names, what matters most first; None for what a run has not got."""
     report, data, network = run.report, run.report["data"], run.report.get("network") or {}
     training = report.get("training") or {}
-    shape = [f"{format_name(name)} {format_value(value)}" for name, value in _as_built(network).items()]
+    built = (network.get("options") or {}) | (network.get("facts") or {})  # these say what ``auto`` stood for
+    shape = [f"{format_name(name)} {format_value(value)}" for name, value in built.items()]
     seconds = {name: value for name, value in (report.get("seconds") or {}).items() if value is not None}
     settings = {
         "data": data["name"],
@@ -53,11 +54,6 @@ def _settings(run: RunFolder) -> dict[str, Any]:
         **{f"seconds, {name}": round(value, 1) for name, value in seconds.items()},
     }
     return {format_name(name): value for name, value in settings.items()}
-
-
-def _as_built(network: dict[str, Any]) -> dict[str, Any]:
-    """Options of a network, and in place of ``auto`` what it stood for."""
-    return (network.get("options") or {}) | (network.get("facts") or {})
 
 
 def _counted(run: RunFolder) -> dict[str, str]:

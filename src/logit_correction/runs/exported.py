@@ -45,10 +45,9 @@ _AGAIN = "export the run again"
 
 def is_exported(folder: Path) -> bool:
     """Return whether a folder holds what ``export`` wrote, rather than a run."""
-    path = folder / CONFIG
     try:
-        return path.is_file() and read_json(path, _AGAIN).get("library_name") == LIBRARY
-    except (InputError, OSError, AttributeError):
+        return bool(read_json(folder / CONFIG, _AGAIN).get("library_name") == LIBRARY)
+    except (InputError, AttributeError):
         return False
 
 

@@ -76,11 +76,8 @@ def check_out(folder: Path, config: RunConfig, resume: bool) -> None:
         elif resume:
             check_same(folder, config)
         else:
-            raise InputError(f"--out {folder} already holds {_held(folder)} give another folder")
-
-
-def _held(folder: Path) -> str:
-    return "a finished run:" if is_finished(folder) else "an unfinished run: go on with --resume, or"
+            held = "a finished run:" if is_finished(folder) else "an unfinished run: go on with --resume, or"
+            raise InputError(f"--out {folder} already holds {held} give another folder")
 
 
 def check_same(folder: Path, config: RunConfig) -> None:

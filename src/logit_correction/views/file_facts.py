@@ -58,14 +58,9 @@ class FileFacts(View):
         threads = min(MOST_THREADS, 4 + available_cores())  # a few reads each: the waiting for a disk is shared
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of huge or oddly written images: they are not decoded here
-            facts = dict(zip(distinct, in_threads(_facts, distinct, threads=threads), strict=True))
-        table = torch.from_numpy(np.stack([facts[file] for file in files]))
+            inside = dict(zip(distinct, in_threads(_inside, distinct, threads=threads), strict=True))
+        table = torch.from_numpy(np.stack([np.concatenate([inside[file], _names(file)]) for file in files]))
         return torch.cat([table, _order(inputs)], dim=1)
-
-
-def _facts(file: Path) -> NDArray[np.float32]:
-    """Return the facts of one file."""
-    return np.concatenate([_inside(file), _names(file)])
 
 
 def _names(file: Path) -> NDArray[np.float32]:

@@ -16,16 +16,11 @@ from logit_correction.views.base import CHUNK, View, ViewInputs
 MARKS = ".,;:!?'\"()[]{}<>-–—_/\\&@#%*+=$€£~^|`…“”\u2018’«»•\n"
 
 
-def _is_mark(character: str) -> bool:
-    """Return whether a character is punctuation or a symbol."""
-    return unicodedata.category(character)[0] in "PS"
-
-
 #: Kinds of characters of which the share is taken.
 KINDS: dict[str, Callable[[str], bool]] = {
     "capitals": str.isupper,
     "digits": str.isdigit,
-    "punctuation": _is_mark,
+    "punctuation": lambda character: unicodedata.category(character)[0] in "PS",  # and symbols
     "white space": str.isspace,
     "not ASCII": lambda character: not character.isascii(),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -30,10 +29,12 @@ class TermView(View):
 
     Attributes:
         most: Terms at most.
+        terms_by: What a term is, as options of scikit-learn's ``CountVectorizer``.
     """
 
     needs = "texts"
     most: ClassVar[int]
+    terms_by: ClassVar[dict[str, Any]]
 
     def __init__(self) -> None:
         self.terms: list[str] = []
@@ -42,15 +43,17 @@ class TermView(View):
         """Return whether there are texts."""
         return inputs.texts is not None
 
-    @abstractmethod
     def vectorizer(self, **options: Any) -> CountVectorizer:
         """Return what finds the terms of texts, with further options."""
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        return CountVectorizer(binary=True, **self.terms_by, **options)
 
     def fit(self, inputs: ViewInputs) -> None:
         """Learn the commonest terms that not nearly all texts have; of equally common ones the first."""
         texts = inputs.texts or []
         some = [texts[row] for row in _spread_rows(len(texts))]
-        vectorizer = self.vectorizer(binary=True)
+        vectorizer = self.vectorizer()
         try:
             present = vectorizer.fit_transform(some)
         except ValueError:  # no text has a term
@@ -67,7 +70,7 @@ class TermView(View):
         texts = inputs.texts or []
         values = torch.zeros(len(texts), max(1, len(self.terms)))
         if self.terms:
-            vectorizer = self.vectorizer(binary=True, vocabulary=self.terms, dtype=np.float32)
+            vectorizer = self.vectorizer(vocabulary=self.terms, dtype=np.float32)
             for start in range(0, len(texts), CHUNK):
                 there = vectorizer.transform(texts[start : start + CHUNK]).toarray()
                 values[start : start + CHUNK] = torch.from_numpy(there)
@@ -82,12 +85,7 @@ class Words(TermView):
     breadth = 0
     few: ClassVar[int | None] = 1
     most: ClassVar[int] = 2000
-
-    def vectorizer(self, **options: Any) -> CountVectorizer:
-        """Return what finds runs of letters and digits."""
-        from sklearn.feature_extraction.text import CountVectorizer
-
-        return CountVectorizer(token_pattern=WORD, **options)
+    terms_by: ClassVar[dict[str, Any]] = {"token_pattern": WORD}
 
 
 def _spread_rows(count: int) -> list[int]:
