@@ -38,6 +38,15 @@ def test_vectors_are_those_of_scikit_learn() -> None:
     np.testing.assert_allclose(vectors, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("values", [[1.0, 2.0], [1, 2], [1.0, "2"], ["1", 2]])
+def test_a_number_that_stands_for_a_name_is_the_same_however_a_row_holds_it(values: list[object]) -> None:
+    trained = pd.DataFrame({"ward": [1.0, 2.0, np.nan]})  # 1.0, for another row has a gap
+    learnt = learn_columns(Columns(trained, ["ward"]), ["ward"], TRAIN)
+    assert learnt == [{"name": "ward", "categories": ["", "1", "2"]}]
+    rows = pd.DataFrame({"ward": values}, dtype=object)
+    assert to_vectors(Columns(rows, ["ward"]), learnt).tolist() == [[0, 1, 0], [0, 0, 1]]
+
+
 def test_a_column_that_never_changes_is_zero() -> None:
     columns = learn_columns(Columns(FRAME), ["flat"], TRAIN)
     assert to_vectors(Columns(FRAME), columns).flatten().tolist() == [0.0] * 5

@@ -146,6 +146,8 @@ def texts_of_values(values: pd.Series) -> NDArray[np.object_]:
 
     Whole numbers have no point: pandas makes 3.0 of 3 where other rows have gaps.
     """
+    if values.dtype == object:  # as new rows from Python have it
+        values = values.map(lambda one: int(one) if isinstance(one, float) and one.is_integer() else one)
     texts = values.astype(object).where(values.notna(), "").astype(str).str.strip()
     if values.dtype.kind == "f":
         texts = texts.str.removesuffix(".0")
