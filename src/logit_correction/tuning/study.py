@@ -19,6 +19,7 @@ from logit_correction.config import RunConfig
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.extras import needed
 from logit_correction.files import write_text
+from logit_correction.percent import format_percent
 from logit_correction.render.trials import Trial, write_trials
 from logit_correction.runs.folder import is_finished, make, read_report
 from logit_correction.runs.lock import acquire
@@ -73,7 +74,7 @@ def tune(
         try:
             _train(executor, config, out / REFERENCE)
             scoring = Objective(rule, out / REFERENCE)
-            say(f"options as given: {scoring.score(out / REFERENCE):.4f} by {rule}")
+            say(f"options as given: {format_percent(scoring.score(out / REFERENCE), 1)} by {rule}")
             study = _opened(out, config.training.seed)
             _run(study, config, out, trials, jobs, executor, scoring, say)
         except BaseException:
@@ -144,7 +145,7 @@ def _run(
             score = objective.score(folder)
             study.tell(trial, score)
             options = ", ".join(f"{name} {value:.3g}" for name, value in drawn.items())
-            say(f"trial {trial.number}: {score:.4f}, {options}")
+            say(f"trial {trial.number}: {format_percent(score, 1)}, {options}")
 
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         try:
