@@ -45,7 +45,7 @@ def alike_names(what: str, names: Sequence[str]) -> list[str]:
         what: What they name, such as labels.
         names: The names, each once.
 
-    >>> alike_names("labels", ["Sick", "well", "sick"])[0].partition(" are ")[0]
+    >>> alike_names("labels", ["Sick", "well", "sick"])[0].partition(" are taken")[0]
     "labels that differ only in how they are written: 'Sick' and 'sick'"
     >>> alike_names("labels", ["0", "1"])
     []

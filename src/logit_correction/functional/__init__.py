@@ -9,7 +9,6 @@ from logit_correction.functional.groups import (
     group_margin,
     group_mean,
     group_membership,
-    label_membership,
     wilson_interval,
     worst_group_accuracy,
 )
@@ -51,7 +50,6 @@ __all__ = [
     "group_mixup",
     "independent_partner",
     "joint_prior",
-    "label_membership",
     "logit_corrected_cross_entropy",
     "margin",
     "mix",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from logit_correction.functional import group_balanced_accuracy, group_membership, label_membership
+from logit_correction.functional.groups import group_balanced_accuracy, group_membership, label_membership
 
 if TYPE_CHECKING:  # with it comes pandas, which the help of a command can do without
     from logit_correction.evaluation.estimated import EstimatedAttributes
