@@ -7,17 +7,18 @@ import fcntl
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, train
 from logit_correction.runs.lock import LOCK, FolderHeld, acquire, check_free, owner_of
-
-from ..forked import Forked
 
 HOLD = """
 import errno, fcntl, os, sys, time
@@ -37,19 +38,21 @@ with acquire(Path(sys.argv[1])):
 """
 
 
-def start(folder: Path, *words: str) -> Forked:
-    """Start another process that holds the folder."""
-    process = Forked(HOLD, str(folder), *words)
-    deadline = time.monotonic() + 120
-    while "held\n" not in process.told:
-        assert process.poll() is None and time.monotonic() < deadline, process.told
-        time.sleep(0.01)
-    return process
+@contextmanager
+def holding(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Start another process that holds the folder, and end it."""
+    command = [sys.executable, "-c", HOLD, str(folder), *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "held\n"
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Iterator[Forked]:
-    with start(tmp_path) as process:
+def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    with holding(tmp_path) as process:
         yield process
 
 
@@ -70,7 +73,7 @@ def test_an_error_gives_it_back_too(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_another_process_is_named(other: Forked, tmp_path: Path) -> None:
+def test_another_process_is_named(other: subprocess.Popen[str], tmp_path: Path) -> None:
     for attempt in (lambda: acquire(tmp_path).__enter__(), lambda: check_free(tmp_path)):
         with pytest.raises(FolderHeld, match=rf"{tmp_path} is in use: process {other.pid} on "):
             attempt()
@@ -81,7 +84,7 @@ def test_another_process_is_named(other: Forked, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [LOCK]
 
 
-def test_kill_frees_the_folder_at_once(other: Forked, tmp_path: Path) -> None:
+def test_kill_frees_the_folder_at_once(other: subprocess.Popen[str], tmp_path: Path) -> None:
     other.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 5
     while owner_of(tmp_path) is not None:  # not waited for: a zombie does not hold it either
@@ -95,7 +98,7 @@ def test_kill_frees_the_folder_at_once(other: Forked, tmp_path: Path) -> None:
 
 
 def test_a_fork_does_not_keep_the_lock(tmp_path: Path) -> None:
-    with start(tmp_path, "fork") as process:
+    with holding(tmp_path, "fork") as process:
         process.kill()  # but not its child
         process.wait()
         try:
@@ -112,7 +115,7 @@ def test_a_file_system_without_flock(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with start(tmp_path, "no flock") as process:
+    with holding(tmp_path, "no flock") as process:
         assert owner_of(tmp_path) == f"process {process.pid} on {socket.gethostname()}"
         with pytest.raises(FolderHeld, match=f"process {process.pid} on "), acquire(tmp_path):
             pass
