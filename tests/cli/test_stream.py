@@ -87,7 +87,7 @@ def test_rows_of_a_csv_and_json_lines_are_answered_as_those_of_a_file(
         (b"form,age\nold,3\nnew,4\nold,old\nnew,5\n", 2, "row 4 of the stream: column 'age' holds 'old', which is no"),
         (b"form,age\nold,3\nold\n", 1, "row 3 of the stream: column 'age' is empty"),
         (b"form,age\nold,3,4\n", 0, "row 2 of the stream: it has 3 cells, but there are 2 columns"),
-        (b"form\nold\n", 0, "row 2 of the stream: the new rows has no column 'age'"),
+        (b"form\nold\n", 0, "row 2 of the stream: the table of new rows has no column 'age'"),
         (b"form,age\nold,3\n\xff\xfe,3\n", 1, "row 3 of the stream: it is not UTF-8"),
         (b'form,age\nold,3\n"old,3\n', 1, "row 3 of the stream: it is no row of a CSV"),
         (b'{"form": "old", "age": 3}\n{"form": "old", "age": \n', 1, "row 2 of the stream: it is no JSON"),

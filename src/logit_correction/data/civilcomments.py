@@ -122,7 +122,7 @@ class CivilComments(DataSource):
             InputError: If the data frame lacks the column.
         """
         if hasattr(values, "columns"):
-            check_columns(values, "the new rows", [_TEXT])
+            check_columns(values, "the table of new rows", [_TEXT])
         return self.form.store(self.looks(values)["texts"])
 
     def looks(self, values: Any, folder: Path | None = None) -> dict[str, Any]:

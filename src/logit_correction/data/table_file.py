@@ -204,7 +204,7 @@ class Table(DataSource):
         return pd.DataFrame(values)
 
     def _new(self, frame: pd.DataFrame, file: Path | None) -> InputStore:
-        place = "the new rows" if file is None else str(file)
+        place = "the table of new rows" if file is None else str(file)
         check_columns(frame, place, self.inputs.columns(frame))
         problems = Problems(place, row_names(range(len(frame)) if file is None else frame.index))
         store = self.inputs.new(frame, problems, None if file is None else file.parent)
