@@ -22,7 +22,7 @@ from logit_correction.data.records import Records, build_table
 from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataSource, DataTable
-from logit_correction.data.table_notes import seen_in_training
+from logit_correction.data.table_notes import copies_told
 from logit_correction.data.tabular_io import as_text
 from logit_correction.errors import InputError
 
@@ -75,9 +75,8 @@ class Arrays(DataSource):
         )
         augment = named_augmentation(self.augment, inputs.shape[2:]) if inputs.ndim == 4 else None
         store = ArrayStore(torch.from_numpy(inputs))
-        table = build_table(raw, lambda: store, self.splitting, self.on_bad_rows, augment)
-        notes = (*table.notes, *seen_in_training(table))
-        return replace(table, notes=notes, columns=columns_of(inputs), preparation={"shape": list(inputs.shape[1:])})
+        table = copies_told(build_table(raw, lambda: store, self.splitting, self.on_bad_rows, augment))
+        return replace(table, columns=columns_of(inputs), preparation={"shape": list(inputs.shape[1:])})
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         """Take over the shape of an input, so that image files can be read where the arrays' file is gone."""

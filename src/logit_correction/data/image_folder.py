@@ -16,7 +16,7 @@ from logit_correction.data.records import Records, build_table, records_of_frame
 from logit_correction.data.splits import Splitting
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
-from logit_correction.data.table_notes import seen_in_training
+from logit_correction.data.table_notes import copies_told
 from logit_correction.data.tabular_io import file_column, read_frame, texts_of
 from logit_correction.errors import InputError, check_range
 
@@ -83,9 +83,8 @@ class ImageFolder(DataSource):
             "source": f"the images of {self.root.resolve().name}",
             "images": format_resizing((self.size, self.size), self.fit),
         }
-        table = build_table(raw, store, self.splitting, self.on_bad_rows, self.augment)
-        notes = (*table.notes, *seen_in_training(table))
-        return replace(table, notes=notes, files=paths, ordered=listed_rows)  # folders are read label by label
+        table = copies_told(build_table(raw, store, self.splitting, self.on_bad_rows, self.augment))
+        return replace(table, files=paths, ordered=listed_rows)  # folders are read label by label
 
     def _read_metadata(self, metadata: Path) -> tuple[Records, list[Path]]:
         """Read the rows of a metadata.csv."""

@@ -24,7 +24,7 @@ from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.data.table_features import SPLIT, Features
 from logit_correction.data.table_inputs import FIX, ImageFiles, InputColumns, Texts
-from logit_correction.data.table_notes import seen_in_training
+from logit_correction.data.table_notes import copies_told
 from logit_correction.data.tabular_io import check_columns, read_frame, tell_columns
 from logit_correction.data.text import TextForm
 from logit_correction.errors import InputError, check_range
@@ -156,8 +156,7 @@ class Table(DataSource):
             self.augment,
         )
         lines = torch.tensor(frame.index.to_numpy()) if has_lines(self.file) else None
-        table = replace(self.inputs.finished(table, frame), lines=lines)
-        return replace(table, notes=(*table.notes, *seen_in_training(table)))
+        return copies_told(replace(self.inputs.finished(table, frame), lines=lines))
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         """Take over means and categories of the training rows."""

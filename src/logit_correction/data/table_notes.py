@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,11 @@ def _plain(name: str) -> float | str:
     except ValueError:
         return plain
     return plain if math.isnan(number) else number
+
+
+def copies_told(table: DataTable) -> DataTable:
+    """Return a table whose notes also tell of test rows that training has; its inputs must be those of the networks."""
+    return replace(table, notes=(*table.notes, *seen_in_training(table)))
 
 
 def seen_in_training(table: DataTable) -> list[str]:
