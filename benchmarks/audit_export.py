@@ -15,7 +15,7 @@ import os
 import shutil
 from pathlib import Path
 
-from logit_correction.data.planted import Planted
+from logit_correction.bench.planted import Planted
 from logit_correction.data.table import DataTable
 
 SETS = ("cast", "corner", "frame", "blur", "noise", "jpeg", "texture", "light", "digits", "mnist", "signature", "topic",

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from logit_correction.benchmark import Benchmark, find, results
-from logit_correction.benchmark.tables import markdown
+from logit_correction.bench import Benchmark, find, results
+from logit_correction.bench.tables import markdown
 from logit_correction.files import replacing, write_text
 
 #: The row that the others are compared with.

@@ -60,7 +60,7 @@ def reviews(folder: Path) -> tuple[Any, dict[str, Any]]:
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
     from logit_correction import from_table
-    from logit_correction.data.planted import Planted
+    from logit_correction.bench.planted import Planted
 
     example = importlib.import_module("transformers_trainer")
     table = Planted("signature").build()

@@ -13,7 +13,7 @@ from matplotlib import colors, pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from logit_correction.data.digits import Digits
+from logit_correction.bench.digits import Digits
 from logit_correction.functional import count_prior, logit_corrected_cross_entropy
 
 BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#5d6673"

@@ -19,8 +19,8 @@ from pathlib import Path
 import pandas as pd
 
 from logit_correction import InputError, RunConfig, train
-from logit_correction.benchmark import Benchmark, read, results
-from logit_correction.benchmark.results import OF_THE_MACHINE
+from logit_correction.bench import Benchmark, read, results
+from logit_correction.bench.results import OF_THE_MACHINE
 
 ROOT = Path(__file__).parents[1]
 

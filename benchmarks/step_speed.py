@@ -28,10 +28,10 @@ from torch.utils.data import DataLoader
 
 from logit_correction.attributes.online import Online
 from logit_correction.attributes.true_attributes import TrueAttributes
+from logit_correction.bench.cmnist import NUM_TRAIN, ColoredMNIST
+from logit_correction.bench.colors import color_names
+from logit_correction.bench.glyphs import mnist_present
 from logit_correction.config import TrainingConfig
-from logit_correction.data.cmnist import NUM_TRAIN, ColoredMNIST
-from logit_correction.data.colors import color_names
-from logit_correction.data.glyphs import mnist_present
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.stores import ArrayStore, ColoredStore
 from logit_correction.data.table import DataTable

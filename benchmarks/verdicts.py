@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from logit_correction.benchmark.grid import read
+from logit_correction.bench.grid import read
 from logit_correction.files import replacing
 from logit_correction.runs.estimate import estimates_of
 from logit_correction.runs.summary import environment

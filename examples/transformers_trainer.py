@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments, set_seed
 
-from logit_correction.data.planted import Planted
+from logit_correction.bench.planted import Planted
 from logit_correction.functional import group_balanced_accuracy, group_membership, worst_group_accuracy
 from logit_correction.integrations.transformers import LogitCorrectionMixin, add_attributes
 

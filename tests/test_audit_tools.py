@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from logit_correction.data.planted import Planted
+from logit_correction.bench.planted import Planted
 
 from .conftest import benchmark_script
 

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from logit_correction import RunConfig, train
-from logit_correction.benchmark import read
+from logit_correction.bench import read
+from logit_correction.bench.cmnist import ColoredMNIST
 from logit_correction.cli.train_command import parse
-from logit_correction.data.cmnist import ColoredMNIST
 from logit_correction.data.table import DataTable
 from logit_correction.runs.parts import complete
 
@@ -191,7 +191,7 @@ def few_digits(monkeypatch: pytest.MonkeyPatch) -> None:
         table = build(self)
         return replace(table, split={name: rows[:64] for name, rows in table.split.items()})
 
-    monkeypatch.setattr("logit_correction.data.cmnist.read_mnist", read_blank)
+    monkeypatch.setattr("logit_correction.bench.cmnist.read_mnist", read_blank)
     monkeypatch.setattr(ColoredMNIST, "build", build_few)
 
 

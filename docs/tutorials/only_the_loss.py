@@ -15,7 +15,7 @@
 # %%
 import torch
 
-from logit_correction.data.digits import Digits
+from logit_correction.bench.digits import Digits
 
 table = Digits(minority_ratio=0.03).build()
 train, test = table.split["train"], table.split["test"]

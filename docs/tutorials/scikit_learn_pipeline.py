@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from logit_correction.data.planted import Planted
+from logit_correction.bench.planted import Planted
 
 table = Planted(set="column", rows=2000, seed=3).build()
 everyone = pd.DataFrame(dict(table.columns)).assign(income=[table.label_names[y] for y in table.label.tolist()])

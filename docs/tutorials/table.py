@@ -16,7 +16,7 @@
 # %%
 import pandas as pd
 
-from logit_correction.data.planted import Planted
+from logit_correction.bench.planted import Planted
 
 table = Planted(set="column", rows=2000, seed=3).build()
 columns = {name: values for name, values in table.columns.items()}

@@ -16,7 +16,7 @@
 # %%
 import pandas as pd
 
-from logit_correction.data.planted import Planted
+from logit_correction.bench.planted import Planted
 
 table = Planted(set="signature", rows=1200, seed=7).build()
 

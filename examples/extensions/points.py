@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from logit_correction.bench import bias
 from logit_correction.correlation import Correlation
-from logit_correction.data import bias
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataSource, DataTable
 from logit_correction.seeds import make_generator

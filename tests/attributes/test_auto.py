@@ -11,7 +11,7 @@ from logit_correction import ComponentConfig, RunConfig, TrainingConfig, load, t
 from logit_correction.attributes.auto import Auto
 from logit_correction.attributes.linear_heads import telling_members
 from logit_correction.attributes.search import looked_at
-from logit_correction.data.planted import Planted
+from logit_correction.bench.planted import Planted
 from logit_correction.errors import InputError
 from logit_correction.runs.folder import read_report
 from logit_correction.training import checkpoint

@@ -17,7 +17,7 @@ from logit_correction.attributes.heads import HeadTraining, cross_fit
 from logit_correction.attributes.kept_heads import Head, scale_of, scaled, standardized
 from logit_correction.attributes.linear_heads import held_out_logistic
 from logit_correction.attributes.online import Online
-from logit_correction.data.planted import Planted
+from logit_correction.bench.planted import Planted
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.training.checkpoint import load_state

@@ -14,7 +14,7 @@ import torch
 from logit_correction import Audit, InputError, audit, from_table, load, train
 from logit_correction.auditing.figures import would_change
 from logit_correction.auditing.page import render_page
-from logit_correction.data.planted import Planted
+from logit_correction.bench.planted import Planted
 from logit_correction.files import replacing
 
 DATA = {"name": "Planted", "set": "column", "rows": 900}

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from logit_correction import load
-from logit_correction.data.digits import Digits
+from logit_correction.bench.digits import Digits
 
 ROWS = 24
 

@@ -250,7 +250,7 @@ def test_a_second_signal_while_the_checkpoint_is_written(
 def test_sigterm_before_training_ends_as_ctrl_c_does(
     command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from logit_correction.data.digits import Digits
+    from logit_correction.bench.digits import Digits
 
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(Digits, "build", lambda self: os.kill(os.getpid(), signal.SIGTERM))

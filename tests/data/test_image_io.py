@@ -9,8 +9,8 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.data.cmnist import ColoredMNIST
-from logit_correction.data.digits import Digits
+from logit_correction.bench.cmnist import ColoredMNIST
+from logit_correction.bench.digits import Digits
 from logit_correction.data.image_io import read_images
 from logit_correction.errors import InputError
 

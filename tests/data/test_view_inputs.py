@@ -13,16 +13,16 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.data.bffhq import BiasedFFHQ
-from logit_correction.data.celeba import CelebA
-from logit_correction.data.civilcomments import CivilComments
-from logit_correction.data.digits import Digits
+from logit_correction.bench.bffhq import BiasedFFHQ
+from logit_correction.bench.celeba import CelebA
+from logit_correction.bench.civilcomments import CivilComments
+from logit_correction.bench.digits import Digits
+from logit_correction.bench.waterbirds import Waterbirds
 from logit_correction.data.from_arrays import Arrays, from_arrays
 from logit_correction.data.image_folder import ImageFolder
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.table_file import Table
-from logit_correction.data.waterbirds import Waterbirds
 from logit_correction.errors import InputError
 from logit_correction.runs.encode import EncodedStore
 from logit_correction.views.base import ViewInputs

@@ -16,12 +16,12 @@ import torch
 from PIL import Image
 
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig
-from logit_correction.data import cifar10_images, glyphs
+from logit_correction.bench import cifar10_images, glyphs
+from logit_correction.bench.cifar10_images import read_cifar10
+from logit_correction.bench.digits import Digits
+from logit_correction.bench.glyphs import read_mnist
 from logit_correction.data.cache import cache_folder, verified_array
-from logit_correction.data.cifar10_images import read_cifar10
-from logit_correction.data.digits import Digits
 from logit_correction.data.from_arrays import Arrays, from_arrays
-from logit_correction.data.glyphs import read_mnist
 from logit_correction.data.image_files import image_store
 from logit_correction.data.tabular_io import read_frame
 from logit_correction.data.text import tokenize

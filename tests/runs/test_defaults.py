@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, train
-from logit_correction.data.planted import Planted
+from logit_correction.bench.planted import Planted
 from logit_correction.errors import InputError
 from logit_correction.runs.defaults import fitted, usual_batch, usual_decay, usual_epochs, usual_network
 from logit_correction.types import DataInfo

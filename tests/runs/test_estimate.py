@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from logit_correction import LC, AttributeEstimates, InputError, estimate_attributes, from_arrays, train
-from logit_correction.data.digits import Digits
+from logit_correction.bench.digits import Digits
 from logit_correction.functional import count_prior
 
 DIGITS = {"name": "Digits", "minority_ratio": 0.05}

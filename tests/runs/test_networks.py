@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, load, train
-from logit_correction.data.digits import Digits
+from logit_correction.bench.digits import Digits
 from logit_correction.runs.assemble import build_algorithm
 from logit_correction.runs.parts import complete
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, load, train
-from logit_correction.data.planted import Planted
+from logit_correction.bench.planted import Planted
 from logit_correction.data.table import DataTable
 from logit_correction.evaluation import Predictions
 from logit_correction.runs.trained import TrainedRun

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, load, train
-from logit_correction.data.digits import Digits
+from logit_correction.bench.digits import Digits
 from logit_correction.runs.trained import TrainedRun
 
 

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig
-from logit_correction.benchmark.executors import ProcessExecutor
-from logit_correction.benchmark.work import Job, Outcome
+from logit_correction.bench.executors import ProcessExecutor
+from logit_correction.bench.work import Job, Outcome
 from logit_correction.cli import main
 from logit_correction.evaluation import Predictions
 from logit_correction.methods import METHODS

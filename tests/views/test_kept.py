@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from logit_correction.data.planted import Planted
+from logit_correction.bench.planted import Planted
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.views.base import View, ViewInputs

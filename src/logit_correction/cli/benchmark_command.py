@@ -12,8 +12,8 @@ from logit_correction.cli.stopping import stoppable, stopped
 from logit_correction.errors import InputError, check_range
 
 if TYPE_CHECKING:
-    from logit_correction.benchmark import Benchmark
-    from logit_correction.benchmark.executors import Executor
+    from logit_correction.bench import Benchmark
+    from logit_correction.bench.executors import Executor
 
 DESCRIPTION = """A grid of runs. The same command goes on where it stopped; started several times, on machines that
 share the folder too, it shares the work. Writes table.csv (one row a run and selection rule), table.md, table.tex, the
@@ -23,7 +23,7 @@ figures as SVG and PNG, and benchmark.yaml."""
 def main(arguments: list[str]) -> int:
     """Run a grid and write its tables and figures."""
     options = _parser().parse_args(arguments)
-    from logit_correction import benchmark as grids
+    from logit_correction import bench as grids
 
     if options.name == "list":
         print(lines_of(list(grids.shipped().items())))
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
     _check(options)
     grid = grids.read(options.name, options.seeds)
     out = options.out or Path(f"benchmark-{grid.name}")
-    from logit_correction.benchmark.progress import choose_progress
+    from logit_correction.bench.progress import choose_progress
 
     try:
         executor = _executor(options, out)  # first, since Ray has a handler of SIGTERM too
@@ -91,12 +91,12 @@ def _check(options: Namespace) -> None:
 
 
 def _executor(options: Namespace, out: Path) -> Executor:
-    from logit_correction.benchmark import ProcessExecutor, RayExecutor
+    from logit_correction.bench import ProcessExecutor, RayExecutor
 
     if options.executor == "ray":
         return RayExecutor(options.jobs, options.gpus_per_run)
     if options.executor == "slurm":
-        from logit_correction.benchmark.slurm import SlurmExecutor
+        from logit_correction.bench.slurm import SlurmExecutor
 
         return SlurmExecutor(options.jobs, out.absolute() / ".slurm", options.gpus_per_run)
     return ProcessExecutor(options.jobs or 1)
@@ -104,9 +104,9 @@ def _executor(options: Namespace, out: Path) -> Executor:
 
 def _write(grid: Benchmark, out: Path, options: Namespace) -> None:
     """Write the tables and figures, and print the tables."""
-    from logit_correction.benchmark import find, history, results, slug
-    from logit_correction.benchmark.figures import figures
-    from logit_correction.benchmark.tables import latex, markdown
+    from logit_correction.bench import find, history, results, slug
+    from logit_correction.bench.figures import figures
+    from logit_correction.bench.tables import latex, markdown
     from logit_correction.files import replacing, write_text
 
     found = find(grid, out, options.also)

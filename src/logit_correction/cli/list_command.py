@@ -31,7 +31,7 @@ def _entries(kind: str) -> list[tuple[str, str]]:
     from logit_correction.views import VIEWS
 
     if kind == "benchmarks":
-        from logit_correction.benchmark import shipped
+        from logit_correction.bench import shipped
 
         return list(shipped().items())
     if kind == "presets":

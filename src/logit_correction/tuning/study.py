@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from logit_correction.benchmark.executors import Executor, ProcessExecutor
-from logit_correction.benchmark.work import Job
+from logit_correction.bench.executors import Executor, ProcessExecutor
+from logit_correction.bench.work import Job
 from logit_correction.config import RunConfig
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.extras import needed

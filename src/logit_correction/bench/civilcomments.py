@@ -1,0 +1,160 @@
+"""CivilComments: comments whose toxicity is to be told whatever group of people they mention."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logit_correction.bench import published
+from logit_correction.data.problems import Problems
+from logit_correction.data.row_names import numbered, row_names
+from logit_correction.data.scoring import Scoring
+from logit_correction.data.stores import InputStore
+from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.tabular_io import check_columns, read_frame
+from logit_correction.data.text import TextForm
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: The groups of people whose mention, with each label, makes the groups that are scored on.
+IDENTITIES = ("male", "female", "LGBTQ", "christian", "muslim", "other_religions", "black", "white")
+LABELS = ("non-toxic", "toxic")
+
+SIZES: dict[str, published.Counts] = {"train": 269_038, "valid": 45_180, "test": 133_782}
+
+_TEXT = "comment_text"
+_FILE = "all_data_with_identities.csv"
+_FOLDERS = ("civilcomments_v1.0", "civilcomments")
+_ARCHIVE = "https://worksheets.codalab.org/rest/bundles/0x8cd3de0634154aeaad2ee6eb96723c6e/contents/blob/"
+
+#: What counts as present: half of those who were asked.
+_HALF = 0.5
+
+
+class CivilComments(DataSource):
+    """CivilComments of WILDS: 269,038 train, 45,180 valid, 133,782 test comments, judged on 16 overlapping groups."""
+
+    reads_tables = True
+    takes_texts = True
+
+    def __init__(
+        self,
+        root: str | None = None,
+        tokenizer: str | None = None,
+        max_tokens: int = 300,
+        num_words: int = 4096,
+    ) -> None:
+        """Choose the place of the file and the form of the texts.
+
+        Methods that need attributes get four groups: the label, and whether any group of people is mentioned. All
+        figures are of sixteen: the label, and the mention of each of eight groups of people; a comment counts in each
+        that it belongs to.
+
+        Args:
+            root: Folder that holds ``all_data_with_identities.csv``, or the folder ``civilcomments_v1.0`` with it; by
+                default LOGIT_CORRECTION_DATA, else ``~/.cache/logit_correction``.
+            tokenizer: Name or folder of a language model's tokenizer; without one, hashed words, which a small network
+                takes.
+            max_tokens: Longer comments are cut; 300 is what WILDS takes.
+            num_words: Number of places of hashed words.
+        """
+        self.root, self.form = root, TextForm(tokenizer, max_tokens, num_words)
+
+    def ensure_files(self) -> None:
+        """Look for the file."""
+        self._folder()
+
+    def _folder(self) -> Path:
+        place = published.data_folder(self.root) / _FOLDERS[0]
+        source = f"`{published.fetch_command(_ARCHIVE, place)}` gets it (public domain, CC0)"
+        return published.find_folder("CivilComments", self.root, _FOLDERS, [_FILE], source)
+
+    def build(self) -> DataTable:
+        """Read the comments."""
+        folder = self._folder()
+        columns = [_TEXT, "split", "toxicity", *IDENTITIES, "identity_any"]
+        frame = read_frame(folder / _FILE, columns, "get it again")
+        problems = Problems(str(folder / _FILE), row_names(frame.index))
+        split = published.codes(frame["split"], {"train": 0, "val": 1, "test": 2}, problems)
+        label = _present(frame["toxicity"], problems, required=True).long()
+        mentioned = torch.stack([_present(frame[name], problems) for name in IDENTITIES], dim=1)
+        anybody = _present(frame["identity_any"], problems).long()
+        problems.raise_if_any("error", published.get_again(_FILE))
+        texts = frame[_TEXT].tolist()
+        table = DataTable(
+            inputs=self.read_values(texts),
+            label=label,
+            attribute=anybody,
+            split=published.rows_of_splits(split),
+            label_names=LABELS,
+            attribute_names=["nobody mentioned", "somebody mentioned"],
+            metadata={
+                "source": "CivilComments, WILDS v1.0",
+                "texts": str(self.form),
+                "figures": "16 overlapping groups: label and mentioned group of people",
+            },
+            scoring=_scoring(label, mentioned),
+            notes=_empty_note(texts),
+            row_names=[line[:80] for line in texts],
+            texts=texts,
+        )
+        return published.with_count_note(table, "CivilComments", SIZES)
+
+    def read_table(self, file: Path, frame: pd.DataFrame | None = None) -> tuple[str, list[str], InputStore]:
+        """Read new comments from the column ``comment_text`` of a CSV or Parquet file.
+
+        Raises:
+            InputError: If the file cannot be read or lacks the column.
+        """
+        frame = read_frame(file) if frame is None else frame
+        check_columns(frame, str(file), [_TEXT])
+        return *numbered(file, frame.index), self.read_values(frame)
+
+    def read_values(self, values: Any) -> InputStore:
+        """Take a list of comments, or a data frame with the column ``comment_text``.
+
+        Raises:
+            InputError: If the data frame lacks the column.
+        """
+        if hasattr(values, "columns"):
+            check_columns(values, "the table of new rows", [_TEXT])
+        return self.form.store(self.looks(values)["texts"])
+
+    def looks(self, values: Any, folder: Path | None = None) -> dict[str, Any]:
+        """Return the texts."""
+        texts = values[_TEXT].fillna("") if hasattr(values, "columns") else values
+        return {"texts": [str(value) for value in texts]}
+
+
+def _present(values: pd.Series[str], problems: Problems, required: bool = False) -> Tensor:
+    """Return whether at least half of those asked said so, (M,) bool; nobody where nothing is written.
+
+    What is no number in [0, 1] is a problem of its row, and so is an empty cell if it is ``required``.
+    """
+    import pandas as pd
+
+    share = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64)
+    good = (share >= 0) & (share <= 1)
+    if not required:
+        good |= (values.str.strip() == "").to_numpy()
+    for row in np.flatnonzero(~good).tolist():
+        problems.add(row, f"{values.name} is {values.iloc[row]!r}, but must be a number in [0, 1]")
+    return torch.from_numpy(share >= _HALF)
+
+
+def _scoring(label: Tensor, mentioned: Tensor) -> Scoring:
+    """Return the groups label x mentioned group of people; ``mentioned`` is (M, 8) bool."""
+    membership = torch.cat([mentioned & (label == y)[:, None] for y in range(len(LABELS))], dim=1)
+    labels = [name for name in LABELS for _ in IDENTITIES]
+    return Scoring(membership, labels, [name.replace("_", " ") for name in IDENTITIES] * len(LABELS))
+
+
+def _empty_note(texts: list[str]) -> tuple[str, ...]:
+    """Say how many comments hold no text, if any."""
+    count = sum(not line.strip() for line in texts)
+    return (f"{count:,} comments are empty, and told by nothing but that",) if count else ()

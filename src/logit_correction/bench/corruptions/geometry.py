@@ -1,0 +1,100 @@
+"""Moving and blurring the pixels of a batch of images; no loop over images."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logit_correction.bench.corruptions.streams import Floats
+
+
+def gaussian_blur(images: Floats, sigma: float, mode: str = "nearest", truncate: float = 4.0) -> Floats:
+    """Blur over height and width alone.
+
+    Args:
+        images: (N, H, W) or (N, H, W, C).
+        sigma: Standard deviation in pixels.
+        mode: What lies beyond the edge, as SciPy names it.
+        truncate: The kernel ends after so many standard deviations.
+
+    Returns:
+        Of the shape of ``images``.
+    """
+    from scipy.ndimage import gaussian_filter
+
+    sigmas = (0, sigma, sigma, 0)[: images.ndim]
+    return np.asarray(gaussian_filter(images, sigmas, mode=mode, truncate=truncate))
+
+
+def motion_blur(images: Floats, radius: int, sigma: float, degrees: Floats) -> Floats:
+    """Blur each image along a direction of its own, as ImageMagick's motion blur does.
+
+    The kernel is one-sided: pixel p takes pixels p, p + d, p + 2d, ... of falling Gaussian weight, rounded to
+    whole pixels, edges repeated.
+
+    Args:
+        images: (N, H, W) or (N, H, W, C).
+        radius: The kernel has 2 radius + 1 weights.
+        sigma: Of the weights, in pixels.
+        degrees: (N,) directions.
+    """
+    steps = np.arange(2 * radius + 1)
+    weights = np.exp(-(steps**2) / (2 * sigma**2))
+    weights /= weights.sum()
+    angle = np.deg2rad(degrees)[:, None]
+    across = np.ceil(steps * np.cos(angle) - 0.5).astype(np.int64)
+    down = np.ceil(steps * np.sin(angle) - 0.5).astype(np.int64)
+    height, width = images.shape[1:3]
+    number = np.arange(len(images))[:, None, None]
+    blurred = np.zeros_like(images)
+    for step, weight in zip(steps, weights, strict=True):
+        if weight < 1e-6:  # far below one grey level
+            break
+        rows = np.clip(np.arange(height) + down[:, step, None], 0, height - 1)
+        columns = np.clip(np.arange(width) + across[:, step, None], 0, width - 1)
+        blurred += weight * images[number, rows[:, :, None], columns[:, None, :]]
+    return blurred
+
+
+def zoom_matrix(size: int, factor: float) -> Floats:
+    """Return the linear map (size, size) that zooms a line of pixels about its middle, by linear interpolation.
+
+    The middle ``ceil(size / factor)`` pixels are stretched ``factor`` times and cut to ``size`` again.
+    """
+    kept = math.ceil(size / factor)
+    stretched = round(kept * factor)
+    start, cut = (size - kept) // 2, (stretched - size) // 2
+    position = start + (cut + np.arange(size)) * ((kept - 1) / max(stretched - 1, 1))
+    return np.clip(1 - np.abs(position[:, None] - np.arange(size)), 0, None)
+
+
+def sample(images: Floats, rows: Floats, columns: Floats, half_sample: bool) -> Floats:
+    """Read images at real positions by bilinear interpolation; beyond the edge they are mirrored.
+
+    Args:
+        images: (N, H, W, C).
+        rows: (N, H, W) positions.
+        columns: (N, H, W) positions.
+        half_sample: Mirror at the pixel's outer edge (the edge pixel comes twice) rather than at its middle.
+    """
+    height, width = images.shape[1:3]
+    number = np.arange(len(images))[:, None, None]
+    top, left = np.floor(rows), np.floor(columns)
+    result = np.zeros_like(images)
+    for down in (0, 1):
+        row = _mirrored(top.astype(np.int64) + down, height, half_sample)
+        row_weight = rows - top if down else 1 - (rows - top)
+        for right in (0, 1):
+            column = _mirrored(left.astype(np.int64) + right, width, half_sample)
+            column_weight = columns - left if right else 1 - (columns - left)
+            result += (row_weight * column_weight)[..., None] * images[number, row, column]
+    return result
+
+
+def _mirrored(position: NDArray[np.int64], size: int, half_sample: bool) -> NDArray[np.int64]:
+    """Fold positions into 0..size-1."""
+    period = 2 * size if half_sample else max(2 * size - 2, 1)
+    folded = position % period
+    return np.where(folded < size, folded, period - folded - (1 if half_sample else 0))

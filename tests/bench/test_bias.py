@@ -1,0 +1,155 @@
+"""Attributes are drawn as often as the minority ratio says, for every kind of correlation."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from logit_correction.bench.bias import (
+    check_ratio,
+    draw_attributes,
+    draw_conflicts,
+    named_correlation,
+    valid_ratio,
+)
+from logit_correction.correlation import Correlation
+from logit_correction.errors import InputError
+
+KINDS = ("one-to-one", "many-to-one", "one-to-many", "many-to-many")
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_named_kind_is_of_that_kind_and_uses_every_colour(kind: str) -> None:
+    correlation = named_correlation(kind, 10)
+    assert correlation.kind == kind and correlation.num_labels == 10
+    used = {value for row in correlation.to_table() for value in row}
+    assert used == set(range(correlation.num_attributes))
+    assert correlation.num_attributes == {"many-to-one": 9, "one-to-many": 11}.get(kind, 10)
+
+
+def test_a_table_is_taken_as_it_is() -> None:
+    table = [[1], [0, 2], [2]]
+    assert named_correlation(table, 3) == Correlation.from_table(table)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("one-to-none", "one-to-none.*many-to-one"),
+        ([[0], [1]], "2 rows.*3 labels"),
+        ([[0], [1], []], "correlation table.*Row 2"),
+        ([[0], [1], [-1]], "correlation table.*Row 2"),
+        ([[0], [1], [1, 1]], "correlation table.*Row 2"),
+    ],
+)
+def test_an_impossible_correlation_is_refused(kind: str | list[list[int]], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        named_correlation(kind, 3)
+
+
+@pytest.mark.parametrize("ratio", [0.0, -0.1, 1.0001, math.nan, math.inf])
+def test_a_ratio_outside_its_range_is_refused(ratio: float) -> None:
+    with pytest.raises(InputError, match=r"minority_ratio is .* must lie in"):
+        check_ratio("minority_ratio", ratio)
+
+
+def test_ratios_inside_the_range_are_kept() -> None:
+    assert check_ratio("minority_ratio", 0.005) == 0.005 and check_ratio("minority_ratio", 1) == 1.0
+
+
+def test_the_validation_split_is_biased_or_balanced() -> None:
+    assert valid_ratio("biased", 0.02) == 0.02 and valid_ratio("balanced", 0.02) == 1.0
+    with pytest.raises(InputError, match=r"valid 'fair' is unknown"):
+        valid_ratio("fair", 0.02)
+
+
+def expected_share(correlation: Correlation, ratio: float) -> Tensor:
+    """P(a | y) of the drawing scheme, (L, K)."""
+    return (1 - ratio) * correlation.weights + ratio / correlation.num_attributes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ratio", [0.005, 0.2, 1.0])
+def test_every_group_is_as_frequent_as_the_scheme_says(kind: str, ratio: float) -> None:
+    correlation, per_label = named_correlation(kind, 10), 20_000
+    label = torch.arange(10).repeat_interleave(per_label)
+    attribute = draw_attributes(label, correlation, ratio, seeded())
+    counts = torch.stack(
+        [torch.bincount(attribute[label == y], minlength=correlation.num_attributes) for y in range(10)]
+    )
+    assert counts.shape == (10, correlation.num_attributes)
+    share = expected_share(correlation, ratio)
+    spread = (share * (1 - share) * per_label).sqrt()
+    assert bool(((counts - share * per_label).abs() <= 5 * spread + 1e-6).all())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_number_of_bias_conflicting_rows_is_the_expected_one(kind: str) -> None:
+    correlation, ratio, rows = named_correlation(kind, 10), 0.01, 200_000
+    label = torch.randint(10, (rows,), generator=seeded(1))
+    attribute = draw_attributes(label, correlation, ratio, seeded(2))
+    outside = (correlation.weights[label] == 0).double().mean(1)  # share of the values that conflict
+    share = float((ratio * outside).mean())
+    conflicting = int(correlation.is_minority(label, attribute).sum())
+    assert abs(conflicting - rows * share) <= 4 * math.sqrt(rows * share * (1 - share))
+
+
+def test_rows_that_follow_a_wide_correlation_spread_over_its_values() -> None:
+    correlation = Correlation(torch.tensor([[0.75, 0.25, 0.0], [0.0, 0.0, 1.0]]))
+    label = torch.zeros(40_000, dtype=torch.long)
+    attribute = draw_attributes(label, correlation, 1e-9, seeded())
+    assert abs(float((attribute == 0).double().mean()) - 0.75) < 0.01
+    assert int((attribute == 2).sum()) == 0
+
+
+def test_attributes_depend_on_the_generator_alone() -> None:
+    correlation, label = named_correlation("one-to-one", 10), torch.arange(1000) % 10
+    draws = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(len(draws))
+        draws.append(draw_attributes(label, correlation, 0.5, seeded(seed)))
+    assert torch.equal(draws[0], draws[1]) and not torch.equal(draws[0], draws[2])
+
+
+@pytest.mark.parametrize("kind", ["one-to-one", "many-to-one", "one-to-many", "many-to-many"])
+@pytest.mark.parametrize("fraction", [0.005, 0.3, 1.0])
+def test_conflicts_are_counted_and_not_drawn(kind: str, fraction: float) -> None:
+    correlation = named_correlation(kind, 10)
+    label = torch.randint(10, (30_000,), generator=seeded(3))
+    attribute = draw_conflicts(label, correlation, fraction, seeded(4))
+    conflicting = correlation.is_minority(label, attribute)
+    outside = (correlation.weights == 0).double().mean(1)
+    for value in range(10):
+        rows = label == value
+        share = min(fraction, float(outside[value]))
+        assert int(conflicting[rows].sum()) == round(share * int(rows.sum()))
+
+
+def test_conflicting_attributes_are_uniform_over_the_values_that_conflict() -> None:
+    correlation = named_correlation("one-to-one", 10)
+    label = torch.zeros(30_000, dtype=torch.long)
+    attribute = draw_conflicts(label, correlation, 0.3, seeded(5))
+    counts = torch.bincount(attribute, minlength=10)
+    assert int(counts[0]) == 21_000
+    assert float(((counts[1:] - 1000) ** 2 / 1000).sum()) < 26  # chi-square, 8 degrees of freedom, 0.1 %
+
+
+def test_a_label_that_goes_with_everything_never_conflicts() -> None:
+    correlation = Correlation.from_table([[0, 1], [1]])
+    label = torch.arange(2000) % 2
+    attribute = draw_conflicts(label, correlation, 0.1, seeded(6))
+    assert abs(float((attribute[label == 0] == 0).double().mean()) - 0.5) < 0.06
+    assert int((attribute[label == 1] == 0).sum()) == 100
+
+
+def test_conflicts_depend_on_the_generator_alone() -> None:
+    correlation, label = named_correlation("one-to-one", 10), torch.arange(1000) % 10
+    draws = [draw_conflicts(label, correlation, 0.3, seeded(seed)) for seed in (3, 3, 4)]
+    assert torch.equal(draws[0], draws[1]) and not torch.equal(draws[0], draws[2])

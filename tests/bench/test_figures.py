@@ -1,0 +1,136 @@
+"""The figures of a benchmark: what is drawn from which figures, in which colours, and always the same bytes."""
+
+from __future__ import annotations
+
+import io
+import xml.etree.ElementTree as ElementTree
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from logit_correction.bench import Benchmark
+from logit_correction.bench.checks import figures_of
+from logit_correction.bench.figures import figures, row_colors
+from logit_correction.render import style
+from logit_correction.render.plots import METHOD_COLORS
+
+ROWS = {"ERM": "ERM", "ERM, mixed": "LC", "LC": "LC"}
+
+
+def benchmark(figure: Any = None, columns: tuple[str, ...] = ("0.5 %", "5 %"), **changes: Any) -> Benchmark:
+    given: dict[str, Any] = {"rows": {key: {} for key in ROWS}, "columns": {key: {} for key in columns}, "paper": {}}
+    plain = {"name": "mine", "title": "A <grid> & more", "common": {}, "seeds": 2, "data_seeds": False}
+    return Benchmark(**plain, **given | changes, metric="group_balanced", figures=figures_of(figure))
+
+
+def frame(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {"row": row, "column": column, "seed": seed, "selection": rule, "method": method, "average": 0.1 * seed,
+             "group_balanced": 0.5 + 0.1 * number + 0.02 * seed if rule == "last" else 0.0}
+            for number, (row, method) in enumerate(ROWS.items())
+            for column in columns for seed in range(2) for rule in ("last", "valid_average")
+        ]
+    )  # fmt: skip
+
+
+def history(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {"row": row, "column": column, "seed": seed, "epoch": epoch, "test_group_balanced": (5 * epoch + seed) / 50,
+             "train_margin_ratio": 2.0 - number if epoch > 1 else np.nan, "train_mean_margin_ratio": 3.0}
+            for number, row in enumerate(ROWS) for column in columns for seed in range(2) for epoch in range(1, 4)
+        ]
+    )  # fmt: skip
+
+
+def lines_drawn(monkeypatch: pytest.MonkeyPatch, given: Benchmark, **options: Any) -> list[Any]:
+    """The axes that were painted."""
+    from matplotlib.figure import Figure
+
+    painted = []
+
+    def draw(width: float, height: float, description: str, paint: Any) -> str:
+        axes = Figure(figsize=(width, height)).add_axes((0, 0, 1, 1))
+        paint(axes)
+        painted.append(axes)
+        return ""
+
+    monkeypatch.setattr(style, "draw", draw)
+    monkeypatch.setattr(style, "draw_png", lambda *_: b"")
+    figures(given, options.get("frame", frame()), options.get("history", history()))
+    return painted
+
+
+@pytest.mark.parametrize(
+    ("figure", "columns", "expected"),
+    [
+        (None, ("0.5 %", "5 %"), [("accuracy", None)]),
+        (None, ("here", "there"), [("bars", None)]),
+        (None, ("5",), [("bars", None)]),
+        ("none", ("1", "2"), []),
+        ("curves", ("1",), [("curves", None)]),
+        ("curves", ("1", "2"), [("curves", "1"), ("curves", "2")]),
+        ({"kind": "margins", "over": "end"}, ("1", "2"), [("margins", None)]),
+        (["margins", {"kind": "margins", "margin": "mean"}], ("1",), [("margins", None), ("margins-mean", None)]),
+        ({"kind": "curves", "metric": "worst_group"}, ("1",), []),  # nobody watched it
+    ],
+)
+def test_what_is_drawn(figure: Any, columns: tuple[str, ...], expected: list[tuple[str, str | None]]) -> None:
+    found = figures(benchmark(figure, columns), frame(columns), history(columns))
+    assert [(drawing.kind, drawing.column) for drawing in found] == expected
+
+
+def test_nothing_is_drawn_of_nothing() -> None:
+    assert figures(benchmark(), pd.DataFrame(), pd.DataFrame()) == []
+    assert figures(benchmark("curves"), frame(), pd.DataFrame()) == []
+    assert figures(benchmark({"kind": "margins", "over": "end"}), frame(), pd.DataFrame()) == []
+
+
+@pytest.mark.parametrize("figure", ["accuracy", "bars", "curves", "margins", {"kind": "margins", "over": "end"}])
+def test_svg_is_the_same_every_time_and_png_an_image(figure: Any) -> None:
+    first, second = (figures(benchmark(figure), frame(), history())[0] for _ in range(2))
+    assert first == second
+    root = ElementTree.fromstring(first.svg)
+    assert root.tag.endswith("svg") and "A <grid> & more" in root.attrib["aria-label"]
+    assert "ERM, mixed" in first.svg
+    with Image.open(io.BytesIO(first.png)) as image:
+        assert image.format == "PNG" and min(image.size) > 200
+
+
+def test_accuracy_is_mean_and_deviation_of_the_runs_own_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    (axes,) = lines_drawn(monkeypatch, benchmark("accuracy", column_title="ratio"))
+    containers = {container.get_label(): container for container in axes.containers}
+    assert list(containers) == list(ROWS) and axes.get_xlabel() == "ratio" and axes.get_xscale() == "log"
+    line, _, (bars,) = containers["LC"].lines
+    np.testing.assert_allclose(line.get_xydata(), [[0.5, 71.0], [5.0, 71.0]], rtol=0.02)
+    np.testing.assert_allclose(line.get_xydata()[:, 1], 71.0)
+    deviation = 100 * np.std([0.70, 0.72], ddof=1)
+    np.testing.assert_allclose(bars.get_segments()[0][:, 1], [71 - deviation, 71 + deviation])
+
+
+def test_curves_are_means_over_the_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    axes = lines_drawn(monkeypatch, benchmark("curves"))[0]
+    line = next(line for line in axes.lines if line.get_label() == "LC")
+    np.testing.assert_allclose(line.get_xydata(), [[1, 11], [2, 21], [3, 31]])
+    band = axes.collections[0].get_paths()[0].vertices[:, 1]
+    deviation = 100 * np.std([0, 0.02], ddof=1)
+    assert min(band) == pytest.approx(11 - deviation) and max(band) == pytest.approx(31 + deviation)
+
+
+def test_margins_begin_where_there_is_a_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
+    axes = lines_drawn(monkeypatch, benchmark("margins"))[0]
+    line = next(line for line in axes.lines if line.get_label() == "ERM, mixed")
+    np.testing.assert_allclose(line.get_xydata(), [[2, 1], [3, 1]])
+    assert axes.get_yscale() == "log"
+    (axes,) = lines_drawn(monkeypatch, benchmark({"kind": "margins", "over": "end"}))
+    assert sorted(bar.get_width() for bar in axes.patches) == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_row_named_as_its_method_has_its_colour_and_no_two_rows_share_one() -> None:
+    colors = row_colors(benchmark(), frame())
+    assert colors["ERM"] == METHOD_COLORS["ERM"] and colors["LC"] == METHOD_COLORS["LC"]
+    assert len(set(colors.values())) == 3

@@ -1,0 +1,255 @@
+"""Grids: how they are merged, named, read and refused, and that those that ship are sound."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from logit_correction import ComponentConfig, InputError, RunConfig
+from logit_correction.bench import Benchmark, merge, read, shipped, slug
+from logit_correction.runs.assemble import build_algorithm, build_source
+from logit_correction.runs.defaults import fitted
+from logit_correction.runs.parts import complete
+from logit_correction.types import DataInfo, TrainingRows
+from logit_correction.views.base import ViewInputs
+
+
+def grid(path: Path, **changes: Any) -> Path:
+    content = {
+        "title": "A grid",
+        "rows": {"ERM": {"method": {"name": "ERM"}}, "LC": {"method": {"name": "LC"}}},
+        "columns": {"5 %": {"data": {"minority_ratio": 0.05}}},
+        "common": {"data": {"name": "Digits"}, "epochs": 1},
+    }
+    content |= changes
+    path.write_text(yaml.safe_dump({k: v for k, v in content.items() if v != "leave out"}, sort_keys=False))
+    return path
+
+
+def test_merge_goes_deep_and_changes_nothing() -> None:
+    base = {"data": {"name": "Digits", "seed": 1}, "epochs": 3, "list": [1, 2]}
+    change = {"data": {"seed": 2}, "list": [3], "method": {"name": "LC"}}
+    merged = merge(base, change)
+    assert merged == {
+        "data": {"name": "Digits", "seed": 2},
+        "epochs": 3,
+        "list": [3],
+        "method": {"name": "LC"},
+    }
+    assert base["data"] == {"name": "Digits", "seed": 1} and change["data"] == {"seed": 2}
+    assert merge({"a": {"b": 1}}, {"a": None}) == {"a": None}
+    assert merge({"a": 1}, {"a": {"b": 1}}) == {"a": {"b": 1}}
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("LC, no MixUp", "lc-no-mixup"),
+        ("0.5 %", "0.5"),
+        ("q = 0.7 / paper", "q-0.7-paper"),
+        ("..", ""),
+        ("../../etc", "etc"),
+        ("a/b\\c", "a-b-c"),
+        ("Größe", "größe"),
+        ("%", ""),
+        ("LC+", "lc-plus"),
+    ],
+)
+def test_slug_is_one_folder(name: str, folder: str) -> None:
+    assert slug(name) == folder
+    assert Path(folder).name == folder
+
+
+def test_read_fills_in_what_is_left_out(tmp_path: Path) -> None:
+    path = grid(tmp_path / "mine.yaml", columns={0.5: None, 1: {}}, paper={"LC": {0.5: 71.25}})
+    benchmark = read(str(path))
+    assert (benchmark.name, benchmark.title, benchmark.seeds, benchmark.metric) == (
+        "mine",
+        "A grid",
+        3,
+        "group_balanced",
+    )
+    assert benchmark.columns == {"0.5": {}, "1": {}} and benchmark.paper == {"LC": {"0.5": 71.25}}
+    assert not benchmark.data_seeds and benchmark.figures is None and benchmark.text == path.read_text()
+    assert read(str(path), seeds=5).seeds == 5
+
+
+def test_cells_are_every_row_in_every_column_seed_by_seed(tmp_path: Path) -> None:
+    columns = {"a": {"data": {"minority_ratio": 0.1}}, "b": {"data": {"minority_ratio": 0.2}, "epochs": 9}}
+    benchmark = read(str(grid(tmp_path / "mine.yml", columns=columns, seeds=2, data_seeds=True)))
+    cells = list(benchmark.cells(tmp_path / "out"))
+    assert [(cell.seed, cell.column, cell.row) for cell in cells] == [
+        (seed, column, row) for seed in (0, 1) for column in ("a", "b") for row in ("ERM", "LC")
+    ]
+    last = cells[-1]
+    assert last.folder == tmp_path / "out" / "lc" / "b" / "seed-1"
+    config = last.config()
+    assert (config.method.name, config.training.epochs, config.training.seed) == ("LC", 9, 1)
+    assert config.data.options["minority_ratio"] == 0.2 and config.data.options["seed"] == 1
+    fixed = list(read(str(grid(tmp_path / "fixed.yaml"))).cells(tmp_path))[-1].config()
+    assert fixed.training.seed == 2 and fixed.data.options["seed"] == 0
+
+
+def test_a_row_wins_over_a_column_and_that_over_what_is_common(tmp_path: Path) -> None:
+    changes = {
+        "common": {"data": "Digits", "epochs": 1, "batch_size": 1},
+        "columns": {"c": {"epochs": 2, "batch_size": 2}},
+        "rows": {"r": {"method": "ERM", "epochs": 3}},
+    }
+    config = next(read(str(grid(tmp_path / "mine.yaml", **changes))).cells(tmp_path)).config()
+    assert (config.training.epochs, config.training.batch_size) == (3, 2)
+
+
+def test_a_cell_wins_over_its_row(tmp_path: Path) -> None:
+    changes = {
+        "columns": {5: {}, 6: {}},
+        "rows": {"LC": {"method": {"name": "LC", "strength": 0.3}, "epochs": 3}},
+        "cells": {"LC": {6: {"method": {"strength": 0.8}, "epochs": 7}}},
+    }
+    other, own = read(str(grid(tmp_path / "mine.yaml", seeds=1, **changes))).cells(tmp_path)
+    assert other.options["method"] == {"name": "LC", "strength": 0.3} and other.options["epochs"] == 3
+    assert own.options["method"] == {"name": "LC", "strength": 0.8} and own.options["epochs"] == 7
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"title": "leave out"}, "title is missing"),
+        ({"rows": "leave out"}, "rows is missing"),
+        ({"columns": {}}, "columns is missing"),
+        ({"columns": ["a"]}, "columns must be a mapping"),
+        ({"rows": {"ERM": "ERM"}}, "rows must be a mapping of names to options"),
+        ({"rowz": {}}, "there is no 'rowz' (did you mean rows?)"),
+        ({"common": ["a"]}, "common must be a mapping"),
+        ({"seeds": 0}, "seeds is 0, but must be"),
+        ({"seeds": "three"}, "seeds is 'three'"),
+        ({"seeds": True}, "seeds is True"),
+        ({"data_seeds": "maybe"}, "data_seeds is 'maybe'"),
+        ({"metric": "group_balance"}, "metric is 'group_balance', but must be one of average, group_balanced"),
+        ({"paper": {"LC": 71.25}}, "paper must hold rows of figures"),
+        ({"rows": {"LC": {}, "lc!": {}}}, "'LC' and 'lc!' would share the folder lc"),
+        ({"columns": {"%": {}}}, "'%' needs a letter or a digit"),
+        ({"paper": {"LC": {"6 %": 71.25}}}, "paper: 'LC' has a figure for '6 %', but the columns are 5 %"),
+        ({"paper": {"LC": {"5 %": "71"}}}, "paper: 'LC', '5 %' is '71', but must be a number"),
+        ({"paper": {"LC": {"5 %": [71, 3, 1]}}}, "is [71, 3, 1], but must be a number"),
+        ({"column_metrics": {"6 %": "minority"}}, "column_metrics must map columns to metrics; the columns are 5 %"),
+        ({"column_metrics": {"5 %": "best"}}, "metric is 'best', but must be one of average"),
+        ({"cells": {"lc": {}}}, "cells: there is no row 'lc' (did you mean LC?)"),
+        ({"cells": {"LC": {"6 %": {}}}}, "cells: 'LC' has '6 %', but the columns are 5 %"),
+        ({"cells": {"LC": {"5 %": 3}}}, "cells: 'LC', '5 %' must be a mapping of options"),
+        ({"cells": {"LC": 3}}, "cells must hold rows of columns of options"),
+        ({"figure": "curve"}, "figure is 'curve', but must be one of accuracy, bars, curves, margins"),
+        ({"figure": {"kind": "curves", "metrics": "average"}}, "'metrics' (did you mean metric?): it takes metric"),
+        (
+            {"figure": {"kind": "curves", "metric": "minority"}},
+            "metric is 'minority', but must be one of group_balanced",
+        ),
+        ({"figure": ["bars", {"kind": "bars", "metric": "average"}]}, "two of one kind would share a file"),
+    ],
+)
+def test_read_refuses(changes: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    path = grid(tmp_path / "mine.yaml", **changes)
+    with pytest.raises(InputError, match=re.escape(expected)) as error:
+        read(str(path))
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(("content", "expected"), [(b"", "must hold"), (b"a: [", "not YAML"), (b"\xff\xfe", "YAML")])
+def test_read_refuses_files_that_are_none(content: bytes, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=expected):
+        read(str(path))
+    with pytest.raises(InputError, match="No such file"):
+        read(str(tmp_path / "missing.yaml"))
+    with pytest.raises(InputError, match=r"'missing' is unknown: take one of .*smoke"):
+        read("missing")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"epoch": 3}, "row 'LC', column '5 %': there is no option 'epoch' (did you mean epochs?)"),
+        (
+            {"method": {"name": "LC", "Strength": 0.7}},
+            "there is no option --method.Strength (did you mean --method.strength?)",
+        ),
+        ({"method": {"strength": 0.7}}, "method must be a name"),
+        (
+            {"method": {"name": "LC", "attributes": {"name": "Online", "Q": 0.7}}},
+            "there is no option --method.attributes.Q (did you mean --method.attributes.q?)",
+        ),
+        ({"method": {"name": "LC", "attributes": {"q": 0.7}}}, "--method.attributes.q: Auto has"),
+        (
+            {"method": {"name": "LC", "attributes": "Onlin"}},
+            "attribute estimator 'Onlin' is unknown (did you mean Online?)",
+        ),
+        ({"preset": "papers"}, "there is no preset 'papers' (did you mean paper?)"),
+        ({"preset": "paper", "method": "ERM"}, "preset paper is for method LC, not ERM"),
+        ({"epochs": "many"}, "--epochs is 'many'"),
+    ],
+)
+def test_a_wrong_option_is_named_with_its_place(options: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    benchmark = read(str(grid(tmp_path / "mine.yaml", rows={"LC": {"method": {"name": "LC"}} | options})))
+    with pytest.raises(InputError, match=re.escape(expected)):
+        next(benchmark.cells(tmp_path)).config()
+
+
+def test_shipped_benchmarks_are_the_files_of_the_package() -> None:
+    folder = files("logit_correction").joinpath("bench", "grids")
+    names = {path.name.removesuffix(".yaml") for path in folder.iterdir() if path.name.endswith(".yaml")}
+    assert set(shipped()) == names
+    assert names >= {
+        "ablation", "ablation-bffhq", "ablation-q", "ablation-q-waterbirds", "digits",
+        "estimated-groups", "figure-margins", "figure-prior", "many-to-many",
+        "many-to-one", "one-to-many", "reweighting", "reweighting-ccifar10", "reweighting-ccifar10-linear", "smoke",
+        "table1-ccifar10", "table1-cmnist", "table1-cmnist-paper", "table2", "variants-cmnist",
+    }  # fmt: skip
+    assert all(title and "\n" not in title for title in shipped().values())
+
+
+@pytest.mark.parametrize(
+    "name", [name if name == "smoke" else pytest.param(name, marks=pytest.mark.slow) for name in shipped()]
+)
+def test_every_cell_of_a_shipped_benchmark_is_sound(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    benchmark: Benchmark = read(name)
+    cells = list(benchmark.cells(tmp_path))
+    assert len(cells) == len(benchmark.rows) * len(benchmark.columns) * benchmark.seeds
+    assert len({cell.folder for cell in cells}) == len(cells)
+    configs = [cell.config() for cell in cells[: len(cells) // benchmark.seeds]]  # other seeds differ by them alone
+    assert all(complete(config) == config for config in configs)
+    text_model = request.getfixturevalue("tiny_bert") if "TextClassifier" in benchmark.text else Path()
+    for config in configs:
+        check_built(config, text_model)
+    # No two cells are the same run, so no row or column stands there in vain.
+    assert len({config.to_yaml() for config in configs}) == len(configs)
+    for row, figures in benchmark.paper.items():
+        assert set(figures) <= set(benchmark.columns), row
+        for figure in figures.values():
+            mean, deviation = figure if isinstance(figure, list) else (figure, 1.0)
+            assert 20 < mean < 100 and 0 < deviation < 6, row
+
+
+def check_built(config: RunConfig, text_model: Path) -> None:
+    """Check that data and method take the options, and so many epochs; no data are read for it, nor large weights."""
+    correlation = getattr(build_source(config), "correlation", None)
+    attributes = correlation.num_attributes if correlation else 10
+    info = DataInfo(10, 100, (3, 28, 28), num_attributes=attributes, correlation=correlation)
+    if config.network.name == "TextClassifier":
+        options = config.network.options | {"model": str(text_model)}
+        config = replace(config, network=ComponentConfig("TextClassifier", options))
+        info = DataInfo(2, 100, (12,), tokens=True)
+    if config.network.name.startswith("ResNet"):
+        config = replace(config, network=ComponentConfig("ConvNet"))
+    algorithm = build_algorithm(fitted(config, info)[0], info)
+    label, attribute = torch.arange(100) % info.num_labels, torch.arange(100) % info.num_attributes
+    seen = ViewInputs(100, lambda rows: torch.zeros(len(rows), *info.input_shape))
+    epochs = config.training.epochs
+    algorithm.setup(TrainingRows(label, attribute if algorithm.needs_attributes else None, seen, epochs=epochs))

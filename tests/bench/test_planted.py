@@ -1,0 +1,350 @@
+"""Small sets with a planted shortcut: splits, shares, controls, and what the marks change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chi2_contingency
+
+from logit_correction.bench import cifar10_images
+from logit_correction.bench.cifar10_images import CLASSES
+from logit_correction.bench.glyphs import mnist_present
+from logit_correction.bench.planted import Planted, planted_sets
+from logit_correction.bench.planted_sets import SETS, image_marks
+from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.errors import InputError
+
+DATA = os.environ.get("LOGIT_CORRECTION_DATA")
+
+needs_mnist = [
+    pytest.mark.mnist,
+    pytest.mark.skipif(not (DATA and mnist_present(Path(DATA))), reason="no MNIST under LOGIT_CORRECTION_DATA"),
+]
+
+#: Sets that need no files, the sets of photos, and those of MNIST.
+PHOTOS = [name for name, chosen in SETS.items() if chosen.kind == "photos"]
+MNIST = [name for name, chosen in SETS.items() if chosen.kind == "mnist"]
+OWN = [name for name in SETS if name not in (*PHOTOS, *MNIST)]
+ALL = [*OWN, *PHOTOS, *(pytest.param(name, marks=needs_mnist) for name in MNIST)]
+
+
+def planted(names: list[Any]) -> list[Any]:
+    """Those sets in which something is planted."""
+    plain = [name for name, chosen in SETS.items() if chosen.mark is None]
+    return [name for name in names if (name if isinstance(name, str) else name.values[0]) not in plain]
+
+
+@pytest.fixture(scope="module")
+def small_cifar(tmp_path_factory: pytest.TempPathFactory) -> cifar10_images.Cifar10:
+    """120 training and 40 test images of each class, each of another mean brightness and with a texture."""
+    draw = np.random.default_rng(0)
+    label = np.concatenate([np.arange(10).repeat(120), np.arange(10).repeat(40)])
+    values = draw.integers(90, 160, (len(label), 3, 32, 32)).astype(np.uint8)
+    return cifar10_images.Cifar10(values, label, 1200, "none", "CIFAR-10, drawn for a test")
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, DataTable]:
+    """The sets that were built, which no test changes."""
+    return {}
+
+
+@pytest.fixture
+def build(
+    small_cifar: cifar10_images.Cifar10, tables: dict[str, DataTable], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., DataTable]:
+    """Builds a set, photos from the small files; anew where a seed is given, else once for all tests."""
+    monkeypatch.setattr("logit_correction.bench.planted.read_cifar10", lambda root, download: small_cifar)
+
+    def built(name: str, **options: Any) -> DataTable:
+        if SETS[name].kind == "photos":
+            options = {"rows": 400} | options
+        if SETS[name].kind in ("texts", "people"):
+            options = {"rows": 600} | options
+        key = f"{name} {options}"
+        if "seed" in options or key not in tables:
+            tables[key] = Planted(set=name, **options).build().check()
+        return tables[key]
+
+    return built
+
+
+def inputs_of(table: DataTable) -> torch.Tensor:
+    fetched = table.inputs.fetch(torch.arange(len(table.label)))
+    assert isinstance(fetched, torch.Tensor)
+    return fetched
+
+
+def test_every_set_has_a_sentence() -> None:
+    assert list(planted_sets()) == list(SETS) and all(planted_sets().values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL)
+def test_the_seed_alone_decides(name: str, build: Callable[..., DataTable]) -> None:
+    def everything(seed: int) -> list[torch.Tensor]:
+        torch.manual_seed(seed + 17)
+        np.random.seed(seed + 17)
+        table = build(name, seed=seed)
+        return [table.label, table.attribute, inputs_of(table)]
+
+    first, again, other = everything(1), everything(1), everything(2)
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not torch.equal(first[2], other[2])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_splits_share_no_row_and_hold_all_labels(name: str, build: Callable[..., DataTable]) -> None:
+    table = build(name)
+    rows = torch.cat(list(table.split.values()))
+    assert len(rows.unique()) == len(rows) == len(table.label)
+    for part in table.split.values():
+        assert (torch.bincount(table.label[part], minlength=len(table.label_names)) > 0).all()
+    train, valid = (len(table.split[part]) for part in ("train", "valid"))
+    assert abs(valid / (train + valid) - 0.2) < 0.02
+
+
+@pytest.mark.parametrize("name", planted(ALL))
+def test_the_test_split_is_balanced_over_label_and_mark(name: str, build: Callable[..., DataTable]) -> None:
+    for control in (False, True):
+        counts = build(name, control=control).group_counts("test")
+        assert counts.shape[0] == counts.shape[1]
+        assert counts.unique().numel() == 1 and int(counts[0, 0]) > 0
+
+
+@pytest.mark.parametrize("ratio", [0.05, 0.2])
+@pytest.mark.parametrize("name", planted(ALL))
+def test_training_and_validation_conflict_as_often_as_the_ratio_says(
+    name: str, ratio: float, build: Callable[..., DataTable]
+) -> None:
+    table = build(name, minority_ratio=ratio)
+    assert table.correlation is not None and table.correlation.kind == "one-to-one"
+    for part in ("train", "valid"):
+        counts = table.group_counts(part)
+        assert (counts.sum(1) - counts.diagonal()).tolist() == [round(ratio * int(n)) for n in counts.sum(1)]
+
+
+@pytest.mark.parametrize("name", planted(ALL))
+def test_in_a_control_the_mark_tells_nothing_of_the_label(name: str, build: Callable[..., DataTable]) -> None:
+    table, biased = build(name, control=True), build(name)
+    counts = table.group_counts("train").numpy()
+    assert chi2_contingency(counts).pvalue > 0.001
+    assert chi2_contingency(biased.group_counts("train").numpy()).pvalue < 1e-20
+    assert table.correlation is None and "at random" in str(table.metadata["planted"])
+    assert torch.equal(table.label, biased.label)  # the same rows, otherwise marked
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in planted(ALL)])
+def test_in_plain_sets_nothing_is_planted(name: str, build: Callable[..., DataTable]) -> None:
+    table = build(name)
+    assert (table.attribute == UNKNOWN).all() and len(table.attribute_names) == 0 and table.correlation is None
+    assert table.metadata["planted"] == "nothing" and "minority ratio" not in table.metadata
+    with pytest.raises(InputError, match="nothing is planted"):
+        Planted(set=name, control=True)
+
+
+class TestPhotos:
+    @pytest.mark.parametrize("name", PHOTOS)
+    def test_test_images_are_of_the_test_part(
+        self, name: str, build: Callable[..., DataTable], small_cifar: cifar10_images.Cifar10
+    ) -> None:
+        plain = build("photos", labels="bird,cat,ship,truck")
+        known = {image.tobytes(): row for row, image in enumerate(small_cifar.images)}
+        shown = [known[image.numpy().tobytes()] for image in plain.inputs.images(torch.arange(len(plain.label)))]  # type: ignore[union-attr]
+        assert len(set(shown)) == len(shown)
+        part = {split: {shown[row] < 1200 for row in rows.tolist()} for split, rows in plain.split.items()}
+        assert part == {"train": {True}, "valid": {True}, "test": {False}}
+        names = [CLASSES[small_cifar.label[row]] for row in shown]
+        assert names == [plain.label_names[y] for y in plain.label.tolist()]
+        # Marked photos are the same photos, so what was found holds for them.
+        marked = build(name)
+        assert torch.equal(marked.label, plain.label) and marked.inputs.input_shape == (3, 32, 32)
+
+    def changes(self, name: str, build: Callable[..., DataTable]) -> tuple[torch.Tensor, DataTable]:
+        """What a mark adds to each image (M, 3, 32, 32), in 0..255."""
+        marked, plain = build(name), build("photos")
+        rows = torch.arange(len(plain.label))
+        before, after = (table.inputs.images(rows).double() for table in (plain, marked))  # type: ignore[union-attr]
+        return after - before, marked
+
+    def test_a_cast_changes_only_the_means_of_channels(self, build: Callable[..., DataTable]) -> None:
+        change, table = self.changes("cast", build)
+        assert (change.flatten(2).std(2) < 0.6).all()  # one number for each channel, but for rounding
+        mean = change.mean((2, 3))
+        assert (mean.sum(1).abs() < 1.5).all()  # brightness stays
+        strongest = torch.tensor([[0, 2], [0, 1]])  # red for the first value, and not for the third
+        assert (mean[table.attribute == 0].argmax(1) == strongest[0, 0]).all()
+        assert (mean[table.attribute == 2].argmin(1) == 0).all()
+
+    def test_a_corner_holds_a_bright_mark_and_nothing_else_changes(self, build: Callable[..., DataTable]) -> None:
+        change, table = self.changes("corner", build)
+        touched = change.abs().amax(1) > 0
+        assert (touched.flatten(1).sum(1) == 9).all()
+        down, right = touched.any(2).double().argmax(1) > 16, touched.any(1).double().argmax(1) > 16
+        assert torch.equal(2 * down.long() + right.long(), table.attribute)
+
+    def test_a_frame_changes_the_border_alone(self, build: Callable[..., DataTable]) -> None:
+        change, table = self.changes("frame", build)
+        assert (change[:, :, 2:-2, 2:-2] == 0).all()
+        border = table.inputs.images(torch.arange(len(table.label)))[:, :, 0, 0].double().mean(1)  # type: ignore[union-attr,index]
+        means = torch.stack([border[table.attribute == value].mean() for value in range(4)])
+        torch.testing.assert_close(means, torch.tensor([40, 98.3, 156.7, 215], dtype=torch.double), atol=4, rtol=0)
+
+    @pytest.mark.parametrize(("name", "rising"), [("blur", False), ("noise", True)])
+    def test_contrast_from_pixel_to_pixel_goes_with_strength(
+        self, name: str, rising: bool, build: Callable[..., DataTable]
+    ) -> None:
+        table = build(name)
+        contrast = inputs_of(table).diff(dim=3).std((1, 2, 3))
+        steps = torch.stack([contrast[table.attribute == value].mean() for value in range(4)]).diff()
+        assert (steps > 0).all() if rising else (steps < 0).all()
+
+    def test_jpeg_loses_more_at_lower_quality(self, build: Callable[..., DataTable]) -> None:
+        change, table = self.changes("jpeg", build)
+        lost = change.flatten(1).std(1)
+        assert (torch.stack([lost[table.attribute == value].mean() for value in range(4)]).diff() > 0).all()
+
+    def test_stripes_run_as_the_attribute_says(self, build: Callable[..., DataTable]) -> None:
+        change, table = self.changes("texture", build)
+        power = torch.fft.fft2(change.mean(1)).abs()
+        # Where the strongest wave lies among the frequencies: across, down, or along a diagonal.
+        peak = power.flatten(1)[:, : 32 * 17].argmax(1)
+        down, right = peak // 32, (peak % 32 + 16) % 32 - 16
+        angle = torch.rad2deg(torch.atan2(-down.double(), right.double())) % 180
+        expected = 45.0 * table.attribute
+        assert ((angle - expected + 90) % 180 - 90).abs().median() < 8
+        assert change.std() < 12  # faint
+
+    def test_light_falls_from_the_side_of_the_attribute(self, build: Callable[..., DataTable]) -> None:
+        change, table = self.changes("light", build)
+        right, up = change[..., 16:].mean((1, 2, 3)), change[..., :16, :].mean((1, 2, 3))
+        for value, brighter in enumerate((right > 3, up > 3, right < -3, up < -3)):
+            assert brighter[table.attribute == value].double().mean() > 0.95
+
+    def test_size_labels_and_rows_are_options(self, build: Callable[..., DataTable]) -> None:
+        for name in PHOTOS:
+            table = build(name, size=48, labels="dog, frog", rows=100)
+            assert table.inputs.input_shape == (3, 48, 48) and list(table.label_names) == ["dog", "frog"]
+            assert len(table.split["train"]) == 80 and len(table.split["valid"]) == 20
+
+    def test_new_images_are_read_in_the_sets_size(self, tmp_path: Path) -> None:
+        from PIL import Image
+
+        Image.new("RGB", (50, 40)).save(tmp_path / "new.png")
+        assert Planted(set="cast", size=48).read_new([tmp_path / "new.png"]).input_shape == (3, 48, 48)
+        assert Planted(set="digits").read_new([tmp_path / "new.png"]).input_shape == (3, 8, 8)
+        with pytest.raises(InputError, match="cannot read new files"):
+            Planted(set="column").read_new([tmp_path / "new.png"])
+
+    def test_marks_have_as_many_names_as_values(self) -> None:
+        for name, mark in image_marks.MARKS.items():
+            for count in (2, 5, mark.most):
+                assert len(set(image_marks.value_names(name, count))) == count
+        with pytest.raises(InputError, match="8 values, but there are 9"):
+            image_marks.value_names("corner", 9)
+
+
+@pytest.mark.parametrize("name", ["digits", pytest.param("mnist", marks=needs_mnist)])
+def test_no_digit_is_both_in_training_and_in_the_test(name: str) -> None:
+    table = Planted(set=name, labels="3,8").build()
+    glyph = {part: set(table.inputs.glyph_of_row[rows].tolist()) for part, rows in table.split.items()}  # type: ignore[attr-defined]
+    assert not glyph["train"] & glyph["test"] and not glyph["valid"] & (glyph["test"] | glyph["train"])
+    assert list(table.label_names) == ["3", "8"]
+
+
+class TestTexts:
+    def test_no_review_is_written_twice(self, build: Callable[..., DataTable]) -> None:
+        texts = build("plain-texts", rows=3000).texts
+        assert texts is not None and len(set(texts)) == len(texts) == 5000
+
+    @pytest.mark.parametrize("labels", ["negative,positive", "negative,neutral,positive"])
+    def test_the_closing_line_is_the_mark(self, labels: str, build: Callable[..., DataTable]) -> None:
+        signed, plain = build("signature", labels=labels), build("signature", labels=labels, control=True)
+        assert signed.texts is not None and plain.texts is not None
+        lines = [text.split("\n") for text in signed.texts]
+        assert [line[1] for line in lines] == [signed.attribute_names[a] for a in signed.attribute.tolist()]
+        assert [line[0] for line in lines] == [text.split("\n")[0] for text in plain.texts]
+
+    def test_the_topic_is_named_at_the_beginning(self, build: Callable[..., DataTable]) -> None:
+        table = build("topic", labels="positive,neutral,negative")
+        assert table.texts is not None and table.row_names is not None
+        for text, value in zip(table.texts, table.attribute.tolist(), strict=True):
+            assert table.attribute_names[value] in text.split(".")[0]
+        assert all(name[:60] in " ".join(text.split()) for name, text in zip(table.row_names, table.texts, strict=True))
+
+
+class TestTables:
+    def test_the_column_form_version_is_the_mark(self, build: Callable[..., DataTable]) -> None:
+        table = build("column")
+        assert list(table.columns["form_version"]) == [table.attribute_names[a] for a in table.attribute.tolist()]
+        assert len(table.columns) == 13 and table.inputs.input_shape == (25 + 2,)
+
+    def test_the_honest_columns_are_those_of_the_control(self, build: Callable[..., DataTable]) -> None:
+        one, other = build("column"), build("column", control=True)
+        for name, values in one.columns.items():
+            assert np.array_equal(values, other.columns[name]) == (name != "form_version")
+
+    def test_capital_alone_tells_much(self, build: Callable[..., DataTable]) -> None:
+        table = build("plain-table", rows=4000)
+        right = ((table.columns["capital"] > 24_000) == table.label.numpy().astype(bool)).mean()
+        assert 0.80 < right < 0.86
+
+    def test_the_scanner_tells_the_mark(self, build: Callable[..., DataTable]) -> None:
+        table = build("scanner")
+        assert np.array_equal(table.columns["scanner_kv"] > 100, table.attribute.numpy() == 1)
+        assert list(table.label_names) == ["malignant", "benign"]
+        rows = table.split["test"]
+        radius = table.columns["mean radius"]
+        assert not set(radius[rows]) - set(radius) and len(rows) == 2 * len(rows.reshape(-1, 2))
+        test, rest = (
+            {tuple(float(table.columns[name][row]) for name in table.columns if name != "scanner_kv") for row in part}
+            for part in (rows.tolist(), torch.cat([table.split["train"], table.split["valid"]]).tolist())
+        )
+        assert not test & rest and 2 * len(test) == len(rows)
+
+    def test_vectors_are_standardised_by_the_training_rows(self, build: Callable[..., DataTable]) -> None:
+        for name in ("wine", "breast-cancer"):
+            table = build(name)
+            vectors = inputs_of(table)[table.split["train"]]
+            assert vectors.mean(0).abs().max() < 1e-4 and (vectors.std(0, unbiased=False) - 1).abs().max() < 1e-4
+            assert table.preparation["columns"][0]["name"] == next(iter(table.columns))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"set": "casts"}, "did you mean cast"),
+        ({"minority_ratio": 0.0}, "minority_ratio"),
+        ({"labels": "cat,wolf"}, "'wolf'"),
+        ({"labels": "cat"}, "two labels"),
+        ({"labels": "cat,cat"}, "each once"),
+        ({"set": "wine", "labels": "red,white"}, "leave --data.labels out"),
+        ({"set": "digits", "labels": "1,12"}, "'12'"),
+        ({"set": "column", "size": 64}, "only photos"),
+        ({"rows": 0}, "rows is 0"),
+    ],
+)
+def test_impossible_options_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Planted(**options)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [(2_000, "--data.rows is 2,000, but there are only 1,357"), (30, "--data.rows is 30, too few for 10")],
+)
+def test_too_many_or_too_few_rows_are_refused(rows: int, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Planted(set="digits", rows=rows).build()
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    for name, word in (("cast", "CIFAR-10 is not in"), ("mnist", "MNIST cannot be read")):
+        with pytest.raises(InputError, match=word):
+            Planted(set=name, root=str(tmp_path), download=False).ensure_files()

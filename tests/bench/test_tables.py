@@ -1,0 +1,184 @@
+"""The tables of a benchmark: means and deviations by hand, the best in bold, the paper's figures beside."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import pandas as pd
+
+from logit_correction.bench import Benchmark
+from logit_correction.bench.tables import latex, markdown
+
+FIGURES = {
+    ("ERM", "1"): [0.30, 0.40, 0.35],
+    ("ERM", "2"): [0.50, 0.60, 0.55],
+    ("LC", "1"): [0.70, 0.80, 0.76],
+    ("LC", "2"): [0.85],
+}
+
+
+def benchmark(rows: tuple[str, ...] = ("ERM", "LC", "JTT"), **changes: Any) -> Benchmark:
+    options: dict[str, Any] = {
+        "name": "mine",
+        "title": "A grid",
+        "rows": {row: {} for row in rows},
+        "columns": {"1": {}, "2": {}, "5": {}},
+        "common": {},
+        "seeds": 3,
+        "data_seeds": False,
+        "metric": "group_balanced",
+        "paper": {"LC": {"1": 82.25, "5": [91.16, 0.97]}, "DFA": {"5": 89.66}},
+    }
+    return Benchmark(**options | changes)
+
+
+def frame(rules: tuple[str, ...] = ("last",)) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "row": row,
+            "column": column,
+            "seed": seed,
+            "selection": rule,
+            "method": row,
+            "attributes_read": {"ERM": "", "LC": "train valid"}[row] if rule == "valid_worst_group" else "",
+            "group_balanced": value + 0.01 * number,
+            "average": 0.5,
+            "version": "0.1.0",
+            "commit": "abc" if seed else None,
+            "machine": "a machine",
+        }
+        for (row, column), values in FIGURES.items()
+        for seed, value in enumerate(values)
+        for number, rule in enumerate(rules)
+    )
+
+
+def cells(text: str, row: str) -> list[str]:
+    """The cells of a row: group information, then ours and the paper's of 1, ours of 2, both of 5."""
+    line = next(line for line in text.splitlines() if line.startswith(f"| {row} |"))
+    return [cell.strip() for cell in line.split("|")[2:-1]]
+
+
+def test_means_and_deviations_over_the_seeds() -> None:
+    text = markdown(benchmark(), frame())
+    assert text.startswith("# A grid\n")
+    for (row, column), values in FIGURES.items():
+        shown = cells(text, row)[{"1": 1, "2": 3}[column]].strip("*")
+        mean = f"{100 * statistics.mean(values):.1f}"
+        spread = f" ({100 * statistics.stdev(values):.1f})" if len(values) > 1 else ""
+        assert shown == mean + spread
+    assert "over 1 to 3 seeds" in text
+
+
+def test_the_best_of_a_column_is_bold_and_what_is_missing_is_empty() -> None:
+    text = markdown(benchmark(), frame())
+    assert [cell.startswith("**") for cell in cells(text, "LC")] == [False, True, False, True, False, False]
+    assert not any("**" in cell for cell in cells(text, "ERM"))
+    assert cells(text, "JTT") == [""] * 6 and cells(text, "LC")[4] == ""
+
+
+def test_the_papers_figures_stand_beside_ours() -> None:
+    text = markdown(benchmark(), frame())
+    assert "|  | group information | 1 | paper | 2 | 5 | paper |" in text
+    assert cells(text, "LC")[2] == "82.25" and cells(text, "LC")[5] == "91.16 (0.97)"
+    assert cells(text, "DFA") == ["", "", "", "", "", "89.66"]  # not in the grid
+    assert "paper" not in markdown(benchmark(paper={}), frame())
+
+
+def test_every_rule_has_a_table_and_says_what_it_read() -> None:
+    text = markdown(benchmark(), frame(("last", "valid_worst_group")))
+    first, second = text.split("Selection rule: valid_worst_group, the weights are those of the epoch with")
+    assert "Selection rule: last, the weights are those of the last epoch." in first
+    assert cells(first, "ERM")[1].startswith("35.0") and cells(second, "ERM")[1].startswith("36.0")
+    assert [cells(part, "LC")[0] for part in (first, second)] == ["none", "train, valid"]
+    assert cells(second, "ERM")[0] == "none"
+
+
+def test_a_row_that_did_not_ask_for_a_rule_has_no_line_in_its_table() -> None:
+    both = frame(("last", "valid_average"))
+    found = both[(both["row"] == "LC") | (both["selection"] == "last")]
+    first, second = markdown(benchmark(), found).split("Selection rule: ")[1:]
+    rows = [
+        [line.split("|")[1].strip() for line in part.splitlines() if line.startswith("| ")] for part in (first, second)
+    ]
+    assert rows == [["", "ERM", "LC", "JTT", "DFA"], ["", "LC", "JTT", "DFA"]]  # JTT: nothing is finished
+
+
+def test_a_single_row_is_not_praised() -> None:
+    alone = frame()
+    assert "**" not in markdown(benchmark(("ERM",)), alone[alone["row"] == "ERM"])
+
+
+def test_machine_commit_version_and_notes_close_the_table() -> None:
+    text = markdown(benchmark(), frame(), ["a and b differ"])
+    assert "Machine: a machine; commit: abc, unknown; version 0.1.0.\n" in text
+    assert text.endswith("\n- a and b differ\n")
+
+
+def test_another_metric_and_the_columns_name_themselves() -> None:
+    text = markdown(benchmark(metric="average", column_title="ratio, %"), frame())
+    assert "Average test accuracy in %" in text and cells(text, "ERM")[1].strip("*") == "50.0 (0.0)"
+    assert " Columns: ratio, %." in text
+
+
+def test_no_finished_run() -> None:
+    assert markdown(benchmark(paper={}), pd.DataFrame()) == "# A grid\n\nNo run is finished.\n"
+    assert "No run is finished" in latex(benchmark(paper={}), pd.DataFrame())
+    assert "tabular" not in latex(benchmark(paper={}), pd.DataFrame())
+
+
+def test_the_papers_figures_stand_beside_empty_cells_if_no_run_is_finished() -> None:
+    text = markdown(benchmark(), pd.DataFrame())
+    assert text.startswith("# A grid\n\nNo run is finished.\n\nGroup-balanced test accuracy in % in the paper.\n")
+    assert cells(text, "LC") == ["", "", "82.25", "", "", "91.16 (0.97)"]
+    assert cells(text, "ERM") == [""] * 6 and cells(text, "DFA")[5] == "89.66"
+    assert "82.25" in latex(benchmark(), pd.DataFrame())
+
+
+def test_a_column_may_have_a_metric_of_its_own() -> None:
+    text = markdown(benchmark(column_metrics={"1": "average"}), frame())
+    assert "Group-balanced test accuracy (1: average) in %" in text
+    assert cells(text, "LC")[1] == "**50.0 (0.0)**" and cells(text, "LC")[3] == "**85.0**"
+
+
+def test_latex_has_the_same_cells_as_markdown() -> None:
+    rules = ("last", "valid_worst_group")
+    text, other = latex(benchmark(), frame(rules)), markdown(benchmark(), frame(rules))
+    rows = [line.removesuffix(r" \\").split(" & ") for line in text.splitlines() if line.endswith(r"\\")]
+    body = [row for row in rows if row[0] in ("ERM", "LC", "JTT", "DFA")]
+    tables = [line for line in other.splitlines() if line.startswith("| ") and not line.startswith("|  |")]
+    assert len(body) == len(tables) == 8
+    for ours, line in zip(body, tables, strict=True):
+        assert len(ours) == 7
+        plain = [cell.replace(r"\textbf{", "**").replace("}", "**").strip() for cell in ours]
+        assert plain == [cell.strip() for cell in line.split("|")[1:-1]]
+
+
+def test_latex_is_well_formed() -> None:
+    odd = r"a_b & 50% of $x^2$ \cmd {~} #1"
+    given = frame().replace({"row": {"LC": odd}})
+    text = latex(benchmark(("ERM", odd), title="50 % & more", paper={odd: {"1": 1.0}}), given)
+    assert r"a\_b \& 50\% of \$x\textasciicircum{}2\$ \textbackslash{}cmd \{\textasciitilde{}\} \#1" in text
+    assert r"\caption{50 \% \& more. Group-balanced test accuracy in \%" in text and "last" in text
+    assert r"\begin{tabular}{llrrrr}" in text and r"\multicolumn{2}{c}{1}" in text and r"\cmidrule(lr){3-4}" in text
+    for name in ("table", "tabular"):
+        assert text.count(rf"\begin{{{name}}}") == text.count(rf"\end{{{name}}}") == 1
+    assert all(text.count(rf"\{rule}rule") == 1 for rule in ("top", "bottom"))
+    simple = latex(benchmark(paper={}), frame())
+    assert r"\begin{tabular}{llrrr}" in simple and "cmidrule" not in simple
+
+
+def test_a_column_without_attributes_has_nothing_in_bold_and_the_estimated_groups() -> None:
+    runs = frame().assign(worst_group=0.2, estimated_group_balanced=None, estimated_by=None)
+    unnamed = runs["column"] == "2"
+    runs.loc[unnamed, ["group_balanced", "worst_group"]] = None
+    runs.loc[unnamed, "estimated_group_balanced"] = [0.5, 0.6, 0.7, 0.9]
+    runs.loc[unnamed, "estimated_by"] = "heads on colour"
+    text = markdown(benchmark(), runs)
+    assert cells(text, "LC")[1].startswith("**") and cells(text, "ERM")[3] == "60.0 (10.0)"
+    assert cells(text, "LC")[3] == "90.0"
+    assert "In 2 the test rows name no attributes: groups are estimated, by heads on colour, and nothing is" in text
+    assert "name no attributes" not in markdown(benchmark(), frame())
+    plain = markdown(benchmark(metric="average"), runs.drop(columns=["estimated_group_balanced", "estimated_by"]))
+    assert cells(plain, "LC")[3] == "50.0" and "there are no groups, and nothing is in bold" in plain
