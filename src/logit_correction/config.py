@@ -60,8 +60,6 @@ class TrainingConfig:
         device: auto, cpu or cuda.
         devices: Processes on this machine, one device each.
         nodes: Machines.
-        strategy: How several processes share the work: ddp keeps the whole network on each device; fsdp keeps a part of
-            weights, gradients and the optimizer's state on each, for a network that does not fit on one.
         precision: Arithmetic of the networks.
         channels_last: Keep the channels of a pixel side by side in memory, which convolutions are faster with.
         compile: Compile the networks with torch.compile: slow to start, pays in long runs on a GPU; reduce-overhead
@@ -97,7 +95,6 @@ class TrainingConfig:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     devices: int = 1
     nodes: int = 1
-    strategy: Literal["ddp", "fsdp"] = "ddp"
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
     channels_last: bool = True
     compile: bool | Compilation = False

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
-from functools import partial
-
 import torch
 from torch import Tensor
-
-#: Seconds in which a process that waits for one that has ended may say so and end by itself.
-GRACE = 60.0
 
 
 def num_processes() -> int:
@@ -34,24 +26,6 @@ def lost_process(error: RuntimeError) -> str | None:
         return "a process that reads images"
     waits = num_processes() > 1 and (isinstance(error, torch.distributed.DistError) or "gloo/transport" in str(error))
     return "another process" if waits else None
-
-
-def delay_kill() -> None:
-    """Let Lightning kill this process only ``GRACE`` seconds after it has seen another one end.
-
-    It looks every five seconds and kills at once, which may come before this process has told what to do. Asked for
-    again, by a second training of the same process, nothing more is waited for.
-    """
-    for thread in threading.enumerate():
-        kill = getattr(thread, "_terminate_all", None)
-        own = "_terminate_all" in vars(thread)  # it waits already
-        if thread.name == "child-process-observer" and kill is not None and not own:
-            vars(thread)["_terminate_all"] = partial(_wait_and_call, kill)
-
-
-def _wait_and_call(function: Callable[[], None]) -> None:
-    time.sleep(GRACE)
-    function()
 
 
 def sum_over_processes(value: Tensor) -> Tensor:

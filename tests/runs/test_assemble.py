@@ -90,9 +90,6 @@ def test_config_from_a_mapping_refuses(flat: dict[str, Any], expected: str) -> N
         ({"also_select": ["best"]}, "--also_select: selection rule 'best' is unknown: take one of last"),
         ({"devices": 3, "batch_size": 10}, "--batch_size is 10, but must be divisible by the 3 processes"),
         ({"deterministic": "maybe"}, "--deterministic is 'maybe', but must be true or false"),
-        ({"strategy": "fdsp"}, "--strategy is 'fdsp', but must be one of ddp, fsdp"),
-        ({"strategy": "fsdp"}, "--strategy fsdp needs several processes, and there is one: give --devices 2, or take"),
-        ({"strategy": "fsdp", "devices": 2, "compile": True}, "--compile does not go with --strategy fsdp"),
     ],
 )
 def test_training_options_are_checked(options: dict[str, Any], expected: str) -> None:

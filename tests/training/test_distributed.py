@@ -33,9 +33,6 @@ from logit_correction.methods.jtt import JTT
 from logit_correction.methods.lc import LC
 from logit_correction.methods.lff import LfF
 from logit_correction.methods.staged_lc import StagedLC
-from logit_correction.training import sharding
-
-sharding.LEAST = 20  # so that a layer of these small networks is gathered by itself
 
 
 class Source(DataSource):
@@ -52,10 +49,7 @@ class Source(DataSource):
 
 class Watched:
     def end_epoch(self):
-        whole = {k: v.full_tensor() if hasattr(v, "full_tensor") else v for k, v in self.state_dict().items()}
-        torch.save(whole, f"{os.environ['WATCH']}/rank{os.environ.get('LOCAL_RANK', '0')}.pt")
-        weights = [w.to_local() if hasattr(w, "to_local") else w for w in self.parameters()]
-        torch.save(sum(w.numel() for w in weights), f"{os.environ['WATCH']}/held{os.environ.get('LOCAL_RANK', '0')}.pt")
+        torch.save(self.state_dict(), f"{os.environ['WATCH']}/rank{os.environ.get('LOCAL_RANK', '0')}.pt")
         return super().end_epoch()
 
 
@@ -125,17 +119,13 @@ def normalised(info):
 #: Name -> method and options. The first ones are compared with what one process trains.
 SETTLED = ("--method.attributes", "TrueAttributes")
 ONLINE = ("--method.attributes", "Online")
-FSDP = ("--strategy", "fsdp")
 COMPARED: dict[str, tuple[str, ...]] = {
     "ERM": ("ExactERM",),
     "LC": ("ExactLC", *SETTLED, "--method.mixing", "NoMixing"),
     "LC with Online": ("ExactLC", *ONLINE, "--method.mixing", "NoMixing"),
     "GroupDRO": ("ExactGroupDRO",),
     "LfF": ("ExactLfF",),
-    "ERM in parts": ("ExactERM", *FSDP),
-    "LC in parts": ("ExactLC", *SETTLED, "--method.mixing", "NoMixing", "--gradient_clip", "0.1", *FSDP),
-    "LC with Online in parts": ("ExactLC", *ONLINE, "--method.mixing", "NoMixing", *FSDP),
-    "JTT in parts": ("ExactJTT", "--method.up_weight", "3", *FSDP),
+    "JTT": ("ExactJTT", "--method.up_weight", "3"),
 }
 #: From the head start over side by side to the frozen biased network, so that parts have no gradient at times.
 FROZEN = ("--method.attributes.head_start_epochs", "1", "--method.attributes.epochs", "2", "--gradient_clip", "1")
@@ -145,9 +135,7 @@ CASES = COMPARED | {
     "frozen": ("WatchedLC", *ONLINE, *FROZEN),
     "heads": ("WatchedLC", *HEADS, "--method.attributes.splits", "1"),
     "stages": ("WatchedStagedLC", "--network", "own_module.normalised", "--method.attributes.splits", "1"),
-    "stopped": ("StoppedLC", *COMPARED["LC in parts"][1:]),
-    "Auto in parts": ("WatchedLC", *FSDP),
-    "rounds in parts": ("WatchedStagedLC", "--method.attributes.rounds", "1", *FSDP),
+    "stopped": ("StoppedLC", *COMPARED["LC"][1:]),
 }
 
 #: Trains one case after another.
@@ -168,9 +156,8 @@ def words(out: Path, devices: int, method: str, *options: str) -> list[str]:
     network = [] if "--network" in options else ["--network", "MLP", "--network.hidden", "[8]"]
     parts = ["train", "--data", "own_module.Source", "--method", f"own_module.{method}", "--out", str(out / "run")]
     sizes = ["--devices", str(devices), "--batch_size", "16", "--epochs", "3", "--learning_rate", "1e-2"]
-    given = [word for word in options if devices > 1 or word not in FSDP]
     # What each process ended with is compared with the checkpoint, so the last epoch is taken.
-    return [*parts, "--device", "cpu", "--selection", "last", *sizes, *network, *given]
+    return [*parts, "--device", "cpu", "--selection", "last", *sizes, *network, *options]
 
 
 def surroundings(folder: Path, **more: str) -> dict[str, str]:
@@ -290,35 +277,6 @@ def test_a_stage_begins_alike_in_both_processes_though_their_running_statistics_
 
 
 @pytest.mark.slow
-def test_with_fsdp_each_process_holds_a_part_of_the_weights(both: Path) -> None:
-    weights = states_of(both / "ERM in parts", 2)[0]
-    total = sum(value.numel() for value in weights.values() if isinstance(value, Tensor))
-    held = [torch.load(both / "ERM in parts" / f"held{rank}.pt") for rank in range(2)]
-    assert sum(held) == total and max(held) < 0.6 * total
-    assert [torch.load(both / "ERM" / f"held{rank}.pt") for rank in range(2)] == [total, total]
-
-
-@pytest.mark.slow
-def test_with_fsdp_a_run_that_was_stopped_ends_as_one_that_was_not(both: Path) -> None:
+def test_a_run_of_two_processes_that_was_stopped_ends_as_one_that_was_not(both: Path) -> None:
     assert (both / "stopped" / "run" / "metrics.csv").is_file()
-    assert_same(states_of(both / "stopped", 2)[0], states_of(both / "LC in parts", 2)[0])
-
-
-@pytest.mark.slow
-def test_what_fsdp_trained_is_loaded_by_one_process(both: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(both))
-    monkeypatch.setenv("WATCH", str(both))
-    run = logit_correction.load(both / "LC in parts" / "run", trust_code=True)
-    figures = ("count", "correct", "label", "attribute")
-    evaluated, report = run.evaluate("test"), run.report["test"]
-    assert [[group[name] for name in figures] for group in evaluated["groups"]] == [
-        [group[name] for name in figures] for group in report["groups"]
-    ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["Auto in parts", "rounds in parts"])
-def test_with_fsdp_estimators_train_networks_first(name: str, both: Path) -> None:
-    left, right = states_of(both / name, 2)
-    assert_same(left, right)
-    assert left["attributes._extra_state"]["stage"] >= (name == "rounds in parts")
+    assert_same(states_of(both / "stopped", 2)[0], states_of(both / "LC", 2)[0])

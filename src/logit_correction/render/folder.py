@@ -22,7 +22,7 @@ from logit_correction.render.report_file import FIX, read_report_file
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
 _NOT_THE_METHOD = {*PLACE_OF_TRAINING, "also_select", "deterministic", "device", "devices", "nodes", "selection"}
-_NOT_THE_METHOD |= {"strategy", "watch"}
+_NOT_THE_METHOD |= {"watch"}
 
 #: Options of a data source that change the draw or the place of the files, not what the data is.
 _NOT_THE_TASK = {"seed", *PLACE_OF_DATA}

@@ -14,12 +14,10 @@ from torch import nn
 
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data.table import SPLITS, DataSource, DataTable
-from logit_correction.distributed import delay_kill
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.parts import checked
 from logit_correction.training.selection import reads_attributes
-from logit_correction.training.sharding import shard
 from logit_correction.types import DataInfo, NetworkFactory
 
 if TYPE_CHECKING:
@@ -111,7 +109,7 @@ def keeping_threads() -> Iterator[None]:
 def build_fabric(config: TrainingConfig) -> Fabric:
     """Return Fabric for the devices and the precision, with its processes started."""
     from lightning_fabric import Fabric
-    from lightning_fabric.strategies import DDPStrategy, ModelParallelStrategy
+    from lightning_fabric.strategies import DDPStrategy
 
     if config.threads:
         torch.set_num_threads(config.threads)
@@ -120,11 +118,8 @@ def build_fabric(config: TrainingConfig) -> Fabric:
         torch.use_deterministic_algorithms(True, warn_only=True)
         # It would fill what is about to be written, one kernel for each new tensor; nothing here reads it before.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    processes = config.devices * config.nodes
     strategy: Any = "auto"
-    if config.strategy == "fsdp":
-        strategy = ModelParallelStrategy(shard, data_parallel_size=processes, tensor_parallel_size=1)
-    elif processes > 1:
+    if config.devices * config.nodes > 1:
         # Every process keeps its own buffers: the methods reduce what must be common, and broadcasting rank 0's
         # would lose what another rank wrote. A frozen biased network leaves parameters without gradients.
         strategy = DDPStrategy(broadcast_buffers=False, find_unused_parameters=True)
@@ -138,7 +133,6 @@ def build_fabric(config: TrainingConfig) -> Fabric:
             strategy=strategy,
         )
         fabric.launch()
-    delay_kill()
     if fabric.device.type == "cpu":
         # Importing Fabric makes torch look for GPUs by NVML, which optimizers ask for in each step: 120 us without one.
         os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)

@@ -189,10 +189,6 @@ def check_training(config: TrainingConfig) -> TrainingConfig:
         raise InputError("--compile reduce-overhead is for one process: give --compile true with several devices")
     if config.batch_size is not None and config.batch_size % processes:
         raise InputError(f"--batch_size is {config.batch_size}, but must be divisible by the {processes} processes")
-    if config.strategy == "fsdp" and processes == 1:
-        raise InputError("--strategy fsdp needs several processes, and there is one: give --devices 2, or take ddp")
-    if config.strategy == "fsdp" and config.compile:
-        raise InputError("--compile does not go with --strategy fsdp: leave one of them out")
     if config.device == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: torch sees no CUDA device here; take --device cpu or auto")
     if config.device == "cuda" and config.devices > torch.cuda.device_count():

@@ -33,7 +33,6 @@ from logit_correction.runs.write import write_run
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.training.selection import check_estimates, rules_of
-from logit_correction.training.sharding import check_strategy, is_sharded
 from logit_correction.training.watch import check_watch
 from logit_correction.types import TrainingRows
 
@@ -138,7 +137,6 @@ def prepare(config: RunConfig, display: Display | None, splits: Sequence[str] = 
     """
     rules = rules_of(config.training)
     check_loggers(config.training)
-    check_strategy(config.training)
     table = build_table(build_source(config), rules, splits)
     if config.encoder is not None:
         table = encode_table(table, config, display)
@@ -183,9 +181,8 @@ def _train_into(
         loggers.log_options(files.flat_options(config))
         with fit.display:
             fit.run(resume=resume and (out / files.RESUME).is_file())
-        if fabric.is_global_zero or is_sharded(fit.algorithm):
-            report = write_run(fit, config, out)
         if fabric.is_global_zero:
+            report = write_run(fit, config, out)
             _finish(out, page)
             loggers.log_report(report, fit.progress.total_steps)
     fabric.barrier()

@@ -22,29 +22,22 @@ from logit_correction.runs.selections import (
 from logit_correction.runs.watch_groups import describe_reference
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import Fit
-from logit_correction.training.sharding import whole
 from logit_correction.training.watch import labels_watched
 
 
 def write_run(fit: Fit, config: RunConfig, out: Path) -> dict[str, Any]:
     """Evaluate what was trained and write the folder; the report comes last, so a finished run has it all.
 
-    Of processes that share the weights all evaluate, and the first one writes.
-
     Returns:
-        The content of ``report.json``; in other processes than the first one nothing.
+        The content of ``report.json``.
     """
     started = time.monotonic()
     found, test_rows, validation = _evaluate(fit)
-    first = fit.fabric.is_global_zero
-    state = whole(fit.algorithm, fit.algorithm.state_dict(), first)
-    if not first:
-        return {}
     files.write_text(out / files.CONFIG, config.to_yaml())
     fit.record.write(out / files.METRICS)
     test_rows.save(out / files.PREDICTIONS)
     validation.save(out / files.VALIDATION)
-    checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": state})
+    checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": fit.algorithm.state_dict()})
     seconds = {"train": fit.progress.seconds, "evaluate": time.monotonic() - started}
     report = {**_describe(fit, config), **found, "seconds": seconds}
     files.write_json(out / files.REPORT, report)

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.files import plain, replacing
 from logit_correction.training.selection import Selected
-from logit_correction.training.sharding import count_not_finite
 from logit_correction.types import Stage
 
 FORMAT = 1
@@ -53,7 +52,7 @@ def check_finite(weights: Iterable[Tensor], step: int) -> None:
     Raises:
         TrainingError: Otherwise.
     """
-    if count_not_finite(weights):
+    if not all(bool(weight.isfinite().all()) for weight in weights):
         raise TrainingError(
             f"the weights are not finite after step {step}: lower --learning_rate, or set --gradient_clip 1; the last "
             "checkpoint before it was kept"

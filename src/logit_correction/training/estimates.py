@@ -12,7 +12,6 @@ from logit_correction.data.table import DataTable
 from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.evaluation.predict import evaluating
 from logit_correction.methods.base import Algorithm
-from logit_correction.training.sharding import gathered
 from logit_correction.types import Inputs
 from logit_correction.views.base import ViewInputs
 
@@ -40,7 +39,7 @@ def estimate_rows(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> Esti
     dtype = next((weight.dtype for weight in algorithm.parameters() if weight.is_floating_point()), None)
     rows = replace(rows, inputs=_in_precision(rows.inputs, dtype))
     with evaluating(estimator):
-        found = gathered(algorithm, estimator.estimate_new)(label, rows)
+        found = estimator.estimate_new(label, rows)
     if found is None:
         return None
     names = attribute_names_of(algorithm)

@@ -20,7 +20,6 @@ from logit_correction.training.estimates import estimate_split
 from logit_correction.training.loaders import evaluation_loader
 from logit_correction.training.rules.base import ValidationRows
 from logit_correction.training.selection import rules_of, scored, validation_groups
-from logit_correction.training.sharding import gathered
 from logit_correction.types import Batch
 
 if TYPE_CHECKING:
@@ -84,4 +83,4 @@ class Evaluation:
         """Apply ``function`` to every batch of ``split`` in evaluation mode."""
         loader = self.valid if split == "valid" else self.loader(split)
         with evaluating(self.algorithm), self.fabric.autocast():
-            return collect(gathered(self.algorithm, function), loader.epoch())
+            return collect(function, loader.epoch())

@@ -24,7 +24,6 @@ from logit_correction.training.networks import LayerRandomness, prepare
 from logit_correction.training.optim import clear_gradients, clip_gradients, make_optimizer, set_learning_rates
 from logit_correction.training.record import MetricsLogger, Record
 from logit_correction.training.selection import update_best
-from logit_correction.training.sharding import gathered, is_sharded, load_optimizer, whole
 from logit_correction.training.watch import watched
 
 
@@ -52,10 +51,7 @@ class Fit(Evaluation):
         self.epochs = self.config.epochs
         self.progress, self.record = Progress(), Record(self.loggers)
         self._title = type(self.algorithm).__name__
-        if self.config.strategy == "fsdp":
-            self.fabric.strategy.setup_module(self.algorithm)  # brings the parts alone to the device
-        else:
-            prepare(self.algorithm, self.config, self.fabric.device)
+        prepare(self.algorithm, self.config, self.fabric.device)
         self._layers = LayerRandomness(self.config.seed, self.fabric.global_rank, self.fabric.device)
         self._cuda = [self.fabric.device] if self.fabric.device.type == "cuda" else []
         self._saved_at = self._started = time.monotonic()
@@ -121,7 +117,7 @@ class Fit(Evaluation):
                 self._begin_stage(0, None)
 
     def _begin_stage(self, stage: int, outputs: Tensor | None) -> None:
-        self.progress.plan = gathered(self.algorithm, self.algorithm.begin_stage)(stage, outputs)
+        self.progress.plan = self.algorithm.begin_stage(stage, outputs)
         self.progress.stage, self.progress.epoch, self.progress.step = stage, 0, 0
 
     def _run_stage(self, request: StopRequest, optimizer_state: dict[str, Any] | None) -> None:
@@ -146,7 +142,7 @@ class Fit(Evaluation):
         groups = self.algorithm.parameter_groups()
         optimizer = make_optimizer(groups, config, plan.learning_rate or config.learning_rate)
         if optimizer_state is not None:
-            load_optimizer(optimizer, optimizer_state)
+            optimizer.load_state_dict(optimizer_state)
         epochs, title = plan.epochs or self.epochs, self._title
         if self.algorithm.num_stages > 1:
             title += f", stage {progress.stage + 1} of {self.algorithm.num_stages}"
@@ -232,9 +228,8 @@ class Fit(Evaluation):
         """
         self.record.check(self.progress.total_steps)
         checkpoint.check_finite(self.algorithm.parameters(), self.progress.total_steps)
-        first = self.fabric.is_global_zero
         self._count_seconds()
-        if self.checkpoint_path is not None and (first or is_sharded(self.algorithm)):
+        if self.checkpoint_path is not None and self.fabric.is_global_zero:
             content = checkpoint.content(
                 self.progress,
                 data=self.fingerprint,
@@ -242,8 +237,6 @@ class Fit(Evaluation):
                 optimizer=optimizer.state_dict(),
                 record=self.record.state(),
             )
-            content = whole(self.algorithm, content, first)
-            if first:
-                checkpoint.write(self.checkpoint_path, content)
+            checkpoint.write(self.checkpoint_path, content)
         self._saved_at = time.monotonic()
         self.fabric.barrier()
