@@ -25,8 +25,8 @@ import torch
 from logit_correction.evaluation import Predictions
 from logit_correction.files import replacing
 from logit_correction.functional import group_membership
-from logit_correction.render.comparison import compare
-from logit_correction.render.folder import RunFolder
+from logit_correction.pages.comparison import compare
+from logit_correction.pages.folder import RunFolder
 from logit_correction.training.rules import RULES
 from logit_correction.training.rules.base import ValidationRows
 from logit_correction.training.selection import rule_of

@@ -14,8 +14,8 @@ from PIL import Image
 from logit_correction.bench import Benchmark
 from logit_correction.bench.checks import figures_of
 from logit_correction.bench.figures import figures, row_colors
-from logit_correction.render import style
-from logit_correction.render.plots import METHOD_COLORS
+from logit_correction.pages import plots as style
+from logit_correction.pages.plots import METHOD_COLORS
 
 ROWS = {"ERM": "ERM", "ERM, mixed": "LC", "LC": "LC"}
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, train
-from logit_correction.render.folder import RunFolder
+from logit_correction.pages.folder import RunFolder
 
 from ..conftest import benchmark_script
 

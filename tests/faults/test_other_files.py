@@ -16,7 +16,7 @@ from logit_correction.auditing.folder import Audit
 from logit_correction.bench.grid import read as read_benchmark
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.files import read_yaml
-from logit_correction.render.folder import RunFolder
+from logit_correction.pages.folder import RunFolder
 from logit_correction.runs.loggers import KEPT, Loggers
 from logit_correction.runs.parts import complete
 from logit_correction.training.checkpoint import load as load_checkpoint

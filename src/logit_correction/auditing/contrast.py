@@ -12,7 +12,7 @@ from torch import Tensor
 
 from logit_correction.attributes.linear_heads import telling_features
 from logit_correction.data.table import DataTable
-from logit_correction.render.image_uris import png_uris
+from logit_correction.pages.images import png_uris
 from logit_correction.views.base import View
 from logit_correction.views.choose import find_views
 from logit_correction.views.columns import is_numeric

@@ -16,9 +16,9 @@ from logit_correction.auditing.page import headline, render_page
 from logit_correction.auditing.rows import CSV, PARQUET, read_rows
 from logit_correction.errors import InputError
 from logit_correction.files import check_new, read_json, replacing
-from logit_correction.render.evidence import sentence_of
-from logit_correction.render.html import save_page
-from logit_correction.render.report_file import fault_of
+from logit_correction.pages.evidence import sentence_of
+from logit_correction.pages.html import save_page
+from logit_correction.pages.report_file import fault_of
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from logit_correction.render import style
-from logit_correction.render.plots import METHOD_COLORS
+from logit_correction.pages import plots as style
+from logit_correction.pages.plots import METHOD_COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

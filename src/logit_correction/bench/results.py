@@ -108,7 +108,7 @@ def results(benchmark: Benchmark, out: Path, also: Sequence[Path] = (), found: F
     """
     import pandas as pd
 
-    from logit_correction.render.tables import reports_of
+    from logit_correction.pages.tables import reports_of
 
     found = found or find(benchmark, out, also)
     cells = [(cell, folder) for cell in benchmark.cells(out) if (folder := found.of(cell)) is not None]
@@ -150,7 +150,7 @@ def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _estimated(test: dict[str, Any]) -> dict[str, Any]:
     """Return the figures by estimated group, of test rows whose attributes nobody named."""
-    from logit_correction.render.estimated import flat_figures, names_attributes
+    from logit_correction.pages.estimated import flat_figures, names_attributes
 
     if names_attributes(test) or not test.get("estimated"):
         return {}
@@ -173,7 +173,7 @@ def history(benchmark: Benchmark, out: Path, also: Sequence[Path] = (), found: F
     """
     import pandas as pd
 
-    from logit_correction.render.folder import RunFolder
+    from logit_correction.pages.folder import RunFolder
     from logit_correction.runs.folder import METRICS
 
     found, frames = found or find(benchmark, out, also), []

@@ -116,7 +116,7 @@ def _show(found: dict[str, Any], options: Namespace) -> int:
 
     from logit_correction.auditing.page import headline, label_lines
     from logit_correction.cli.show import print_json, show_warnings
-    from logit_correction.render.evidence import sentence_of
+    from logit_correction.pages.evidence import sentence_of
 
     status = FOUND if options.fail_on == found["verdict"] else 0
     if options.json:

@@ -73,7 +73,7 @@ def _sheet(table: DataTable, split: str, per_cell: int) -> Any:
     Raises:
         InputError: If the inputs are no images, or the split is empty.
     """
-    from logit_correction.render.contact_sheet import contact_sheet
+    from logit_correction.pages.images import contact_sheet
 
     rows = table.split[split]
     if len(rows) == 0 or table.inputs.images(rows[:1]) is None:

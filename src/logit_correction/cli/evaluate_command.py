@@ -103,7 +103,7 @@ def _show_estimated(estimated: dict[str, Any], console: Console) -> None:
     """Print the accuracy where the estimated attribute goes with the label, and where it conflicts with it."""
     from rich.markup import escape
 
-    from logit_correction.render.estimated import sides
+    from logit_correction.pages.estimated import sides
 
     title, numbers = f"estimated groups: by {estimated['source']}", ("rows", "accuracy %", "95 % interval")
     table = plain_table(title, ("label", "estimated attribute"), numbers)

@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--out", type=Path, default=Path("quickstart"), help="folder to write (default: quickstart)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the data and of training (default: 0)")
     options = parser.parse_args(arguments)
-    from logit_correction.render.html import write_page
+    from logit_correction.pages.html import write_page
     from logit_correction.runs.folder import PAGE
     from logit_correction.training.interrupt import Interrupted
 
@@ -59,7 +59,7 @@ def _show(folders: Sequence[Path], page: Path) -> None:
     """Print the table of both, and where the page is."""
     from rich.console import Console
 
-    from logit_correction.render.tables import comparison_table, reports_of, to_console
+    from logit_correction.pages.tables import comparison_table, reports_of, to_console
 
     console = Console()
     console.print(to_console(comparison_table(reports_of(folders))))

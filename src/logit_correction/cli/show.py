@@ -93,7 +93,7 @@ def show_run(folder: Path) -> None:
     """Print the figures of a finished run and where its files are."""
     from rich.console import Console
 
-    from logit_correction.render.tables import comparison_table, to_console
+    from logit_correction.pages.tables import comparison_table, to_console
     from logit_correction.runs.folder import read_report
 
     report = read_report(folder)
@@ -114,7 +114,7 @@ def show_evidence(report: dict[str, Any], console: Console, of_seed: str = "") -
     """Print whether there is a shortcut, and what follows; nothing where nobody looked."""
     from rich.text import Text  # names are the user's: they are shown as they are, whatever brackets they hold
 
-    from logit_correction.render.evidence import advice, answer, sentence_of
+    from logit_correction.pages.evidence import advice, answer, sentence_of
 
     evidence = report.get("evidence")
     if not evidence:

@@ -43,8 +43,8 @@ def _show_seeds(folders: list[Path], out: Path) -> None:
     from rich.console import Console
 
     from logit_correction.cli.show import show_evidence
-    from logit_correction.render.html import write_page
-    from logit_correction.render.tables import comparison_table, reports_of, to_console
+    from logit_correction.pages.html import write_page
+    from logit_correction.pages.tables import comparison_table, reports_of, to_console
     from logit_correction.runs.folder import PAGE
 
     reports = reports_of(folders)

@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from logit_correction.errors import format_list
+from logit_correction.pages.estimated import names_attributes, sides
+from logit_correction.pages.evidence import answer
 from logit_correction.percent import format_percent
-from logit_correction.render.estimated import names_attributes, sides
-from logit_correction.render.evidence import answer
 
 #: What stands for a repository that nobody has named.
 PLACE = "OWNER/NAME"

@@ -11,7 +11,7 @@ from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.exporting.forms import InputForm
 from logit_correction.exporting.network import predicts_by_network
 from logit_correction.networks.base import without_pretrained_weights
-from logit_correction.render.evidence import sentence_of
+from logit_correction.pages.evidence import sentence_of
 from logit_correction.runs.assemble import network_factory
 from logit_correction.runs.exported import FORMAT, HERE, LIBRARY
 from logit_correction.runs.trained import TrainedRun

@@ -22,7 +22,7 @@ from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.prior import Counted
-from logit_correction.render.evidence import answer, sentence_of
+from logit_correction.pages.evidence import answer, sentence_of
 from logit_correction.runs.api import Part, as_mapping, config_of
 from logit_correction.runs.assemble import build_source, keeping_threads
 from logit_correction.runs.further import FurtherRows

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from logit_correction.config import RunConfig
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.files import NoRoom, check_new, disk_of, writable, write_text
+from logit_correction.pages.report_file import read_report_file
 from logit_correction.registry import UntrustedCode, known_names_only
-from logit_correction.render.report_file import read_report_file
 from logit_correction.runs.lock import LOCK
 
 CONFIG, METRICS, REPORT, PAGE = "config.yaml", "metrics.csv", "report.json", "report.html"

@@ -13,7 +13,7 @@ from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.online import Online
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.methods.base import Algorithm
-from logit_correction.render.image_uris import png_uris
+from logit_correction.pages.images import png_uris
 from logit_correction.training.estimates import attribute_names_of
 
 #: So many rows are shown.

@@ -1,0 +1,170 @@
+"""Finished run folders as a page reads them, and the means over those that differ only by their seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import stdev
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from logit_correction.config import PLACE_OF_DATA, PLACE_OF_TRAINING
+from logit_correction.errors import InputError
+from logit_correction.files import plain
+from logit_correction.functional.groups import wilson_interval
+from logit_correction.pages.estimated import flat_figures, sides
+from logit_correction.pages.formatting import format_name
+from logit_correction.pages.report_file import FIX, read_report_file
+
+#: Training options that change where and how fast a run goes, not what comes out of it.
+_NOT_THE_METHOD = {*PLACE_OF_TRAINING, "also_select", "deterministic", "device", "devices", "nodes", "selection"}
+_NOT_THE_METHOD |= {"watch"}
+
+#: Options of a data source that change the draw or the place of the files, not what the data is.
+_NOT_THE_TASK = {"seed", *PLACE_OF_DATA}
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A finished run: its place, its ``report.json`` and its ``metrics.csv`` (an empty frame if missing)."""
+
+    path: Path
+    report: dict[str, Any]
+    metrics: pd.DataFrame
+
+    @classmethod
+    def read(cls, path: Path | str) -> RunFolder:
+        """Read a run folder.
+
+        Raises:
+            InputError: The folder holds no finished run, or a file of it is damaged.
+        """
+        path = Path(path)
+        if not (path / "report.json").exists():
+            raise InputError(f"{path} holds no report.json: name the folder of a run that has finished")
+        report = read_report_file(path / "report.json")
+        metrics = path / "metrics.csv"
+        try:
+            return cls(path, report, _numbers(pd.read_csv(plain(metrics))) if metrics.exists() else pd.DataFrame())
+        except (OSError, ValueError) as error:
+            raise InputError(f"{metrics} cannot be read ({error}): {FIX}, or remove it") from error
+
+    @property
+    def test(self) -> dict[str, Any]:
+        """Figures on the test split; those by estimated group as ``estimated_minority`` and so on."""
+        return flat_figures(self.report["test"])
+
+    @property
+    def groups(self) -> pd.DataFrame:
+        """Groups of the test split, with the columns of ``GroupReport.groups`` that ``report.json`` has."""
+        return self._frame(self.test["groups"])
+
+    @property
+    def estimated_groups(self) -> pd.DataFrame | None:
+        """The same of the estimated groups, two for each label; None where nothing is estimated."""
+        block = self.test.get("estimated")
+        return None if block is None else self._frame(sides(block["groups"]))
+
+    def _frame(self, groups: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+        columns = ["label", "attribute", "count", "accuracy", "low", "high", "minority"]
+        frame = pd.DataFrame([{name: row.get(name) for name in columns} for row in groups], columns=columns)
+        for name in ("accuracy", "low", "high"):
+            frame[name] = frame[name].astype(float)
+        if frame["low"].isna().all():
+            share, count = frame["accuracy"].to_numpy(), frame["count"].to_numpy(float)
+            low, high = wilson_interval(torch.from_numpy(np.nan_to_num(share) * count), torch.from_numpy(count))
+            frame["low"], frame["high"] = (np.where(np.isnan(share), np.nan, end) for end in (low, high))
+        return frame
+
+    def settings(self) -> dict[str, Any]:
+        """Everything but the seed that tells this run from another one on the same data."""
+        report = self.report
+        network = report.get("network") or {}
+        settings = {
+            **(report.get("method_options") or {}),
+            "network": network.get("name"),
+            **(network.get("options") or {}),
+        }
+        encoder = report.get("encoder") or {}
+        if encoder:
+            settings |= {"encoder": encoder["name"]}
+            settings |= {f"encoder {name}": value for name, value in encoder["options"].items()}
+        training = report.get("training") or {}
+        settings |= {name: value for name, value in training.items() if name not in _NOT_THE_METHOD}
+        rule = (report.get("selection") or {}).get("rule")
+        return settings | {"epochs": report.get("epochs"), "selection": format_name(rule or "last")}
+
+    def task(self) -> dict[str, Any]:
+        """The options of the data source that make it another task."""
+        options = self.report["data"].get("options") or {}
+        return {name: value for name, value in options.items() if name not in _NOT_THE_TASK}
+
+
+@dataclass(frozen=True)
+class Series:
+    """Runs that differ only by their seed."""
+
+    name: str
+    method: str
+    color: str
+    runs: tuple[RunFolder, ...]
+
+    def _values(self, key: str) -> list[float]:
+        """An entry of the test block for every run; none at all where a run lacks it."""
+        values = [run.test.get(key) for run in self.runs]
+        present = [float(value) for value in values if value is not None]
+        return present if len(present) == len(values) else []
+
+    def figure(self, key: str) -> float | None:
+        """Return the mean over the runs of an entry of the test block; None where a run lacks it."""
+        values = self._values(key)
+        return sum(values) / len(values) if values else None
+
+    def spread(self, key: str) -> tuple[float, float] | None:
+        """Return the least and the greatest value over the runs; None where a run lacks it."""
+        values = self._values(key)
+        return (min(values), max(values)) if values else None
+
+    def deviation(self, key: str) -> float | None:
+        """Return the standard deviation over the runs; None of one run, and where a run lacks the entry."""
+        values = self._values(key)
+        return stdev(values) if len(values) > 1 else None
+
+    @property
+    def groups(self) -> pd.DataFrame:
+        """Groups with the mean accuracy over the runs; of several, ``low`` and ``high`` are the extremes."""
+        return _mean([run.groups for run in self.runs])
+
+    @property
+    def estimated_groups(self) -> pd.DataFrame | None:
+        """The same of the estimated groups; None where a run has none."""
+        frames = [run.estimated_groups for run in self.runs]
+        return None if any(frame is None for frame in frames) else _mean([one for one in frames if one is not None])
+
+
+def _mean(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return groups with their mean accuracy; of several, ``low`` and ``high`` are the extremes."""
+    if len(frames) == 1:
+        return frames[0]
+    accuracy = pd.concat([frame["accuracy"] for frame in frames], axis=1)
+    return frames[0].assign(accuracy=accuracy.mean(axis=1), low=accuracy.min(axis=1), high=accuracy.max(axis=1))
+
+
+def _numbers(metrics: pd.DataFrame) -> pd.DataFrame:
+    """Return the figures over time, if they are such.
+
+    Raises:
+        ValueError: A column is missing or holds something else.
+    """
+    missing = {"step", "epoch"} - set(metrics.columns)
+    if missing:
+        raise ValueError(f"it has no column {', '.join(sorted(missing))}")
+    for name in metrics.columns:
+        values = pd.to_numeric(metrics[name])
+        if name in ("step", "epoch", "stage") and not values.dropna().between(0, 2**53).all():
+            raise ValueError(f"column {name} holds what is no count")
+    return metrics

@@ -1,0 +1,56 @@
+"""Contact sheets: which image lies where."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from logit_correction.pages.images import SIDE, contact_sheet
+
+
+def colored(*colors: tuple[int, int, int], size: int = 8) -> torch.Tensor:
+    """One flat image for each colour."""
+    return torch.tensor(colors, dtype=torch.uint8)[:, :, None, None].expand(-1, -1, size, size)
+
+
+def found(sheet: np.ndarray, color: tuple[int, int, int]) -> tuple[int, int, int, int]:
+    """Rows and columns of the sheet that a colour fills."""
+    rows, columns = (sheet == color).all(2).nonzero()
+    assert len(rows) == (rows.max() - rows.min() + 1) * (columns.max() - columns.min() + 1)
+    return rows.min(), rows.max() + 1, columns.min(), columns.max() + 1
+
+
+RED, GREEN, BLUE, PINK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (250, 150, 200)
+
+
+def test_images_lie_in_their_cells() -> None:
+    cells = [[colored(RED, PINK), colored(GREEN)], [colored(BLUE), colored(RED)[:0]]]
+    sheet = np.asarray(contact_sheet(cells, ["one", "two"], ["left", "right"], per_cell=2))
+    red, pink, green, blue = (found(sheet, color) for color in (RED, PINK, GREEN, BLUE))
+    assert {(box[1] - box[0], box[3] - box[2]) for box in (red, pink, green, blue)} == {(SIDE, SIDE)}
+    assert red[2:] == pink[2:] == blue[2:] and red[1] < pink[0] < pink[1] < blue[0]
+    assert green[:2] == red[:2] and green[2] > red[3]
+    # Four places are empty: below green, below blue, and the whole last cell.
+    empty = (sheet == (233, 235, 238)).all(2).sum()
+    assert empty == 4 * SIDE * SIDE
+
+
+@pytest.mark.parametrize(("size", "shown"), [(8, 64), (28, 56), (32, 64), (64, 64), (224, 64)])
+def test_images_are_enlarged_by_whole_factors_or_shrunk(size: int, shown: int) -> None:
+    sheet = np.asarray(contact_sheet([[colored(RED, size=size)]], ["a"], ["b"], per_cell=1))
+    top, bottom, left, right = found(sheet, RED)
+    assert (bottom - top, right - left) == (shown, shown)
+
+
+def test_enlarged_pixels_stay_squares_and_grey_images_grey() -> None:
+    image = torch.arange(64, dtype=torch.uint8).reshape(1, 1, 8, 8)
+    sheet = np.asarray(contact_sheet([[image]], ["a"], [""], per_cell=1))
+    shown = sheet[sheet.shape[0] - SIDE - 5 : sheet.shape[0] - 5, -SIDE - 4 : -4]
+    assert np.array_equal(shown[4::8, 4::8], np.arange(64).reshape(8, 8, 1).repeat(3, 2))
+    assert np.array_equal(shown, shown[4::8, 4::8].repeat(8, 0).repeat(8, 1))
+
+
+def test_what_is_no_image_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be uint8"):
+        contact_sheet([[torch.zeros(1, 3, 8, 8)]], ["a"], ["b"], 1)

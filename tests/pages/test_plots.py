@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from logit_correction.pages.plots import (
+    METHOD_COLORS,
+    curves,
+    group_bars,
+    group_heatmaps,
+    label_shares,
+    method_color,
+    prior_heatmaps,
+)
+
+NASTY = "<script>alert('$x^2$')</script> & \"co\""
+
+
+def groups(labels: list[str], attributes: list[str | None], seed: int = 0) -> pd.DataFrame:
+    draw = np.random.default_rng(seed)
+    rows = []
+    for y, label in enumerate(labels):
+        for a, attribute in enumerate(attributes):
+            share = draw.uniform(0.1, 0.9)
+            minority = None if attribute is None else y != a
+            rows.append((label, attribute, 50, share, share - 0.05, share + 0.05, minority))
+    columns = ["label", "attribute", "count", "accuracy", "low", "high", "minority"]
+    return pd.DataFrame(rows, columns=columns).astype({"minority": object, "attribute": object})
+
+
+def texts(svg: str) -> list[str]:
+    """What is written in a figure; also checks that it is sound XML."""
+    root = ElementTree.fromstring(svg)
+    return ["".join(node.itertext()).strip() for node in root.iter() if node.tag.endswith("}text")]
+
+
+def test_bars_show_every_group_of_every_run_with_its_value() -> None:
+    frames = {
+        "ERM": groups(["land", "water"], ["l", "w"]),
+        "LC": groups(["land", "water"], ["l", "w"], seed=1),
+    }
+    found = texts(group_bars(frames))
+    for frame in frames.values():
+        for value in frame["accuracy"]:
+            assert f"{100 * value:.0f}" in found
+    assert {"ERM", "LC", "land", "water", "w *"} <= set(found)  # the star marks a minority group
+
+
+def test_bars_take_groups_without_rows_and_labels_alone() -> None:
+    frame = groups(["a", "b"], [None])
+    frame.loc[0, ["accuracy", "low", "high"]] = np.nan
+    found = texts(group_bars({"LC": frame}))
+    assert "no rows" in found
+    assert "a" in found
+
+
+def test_heatmaps_come_one_per_run_with_a_number_in_every_cell() -> None:
+    names = [str(i) for i in range(10)]
+    frame = groups(names, [f"a{i}" for i in range(10)])
+    frame.loc[37, "accuracy"] = np.nan
+    figures = group_heatmaps({"ERM": frame, "LC": frame})
+    assert list(figures) == ["ERM", "LC"]
+    found = texts(figures["LC"])
+    for value in frame["accuracy"].dropna():
+        assert f"{100 * value:.0f}" in found
+    assert found.count("–") == 1
+    assert figures["LC"].count("stroke: #e08a00") == 10  # the majority groups are outlined
+
+
+def test_a_heat_map_of_very_many_groups_is_still_drawn() -> None:
+    names = [f"y{i}" for i in range(60)]
+    figure = group_heatmaps({"LC": groups(names, list(names))})["LC"]
+    assert len(texts(figure)) < 60
+    assert len(figure) < 200_000
+
+
+def test_priors_are_compared_as_shares_of_the_labels_within_an_attribute() -> None:
+    true = np.array([[0.45, 0.05], [0.05, 0.45]])
+    scaled = true * np.array([[7.0, 0.2]])  # another factor per attribute leaves the correction as it is
+    np.testing.assert_allclose(label_shares(scaled), label_shares(true))
+    figures = prior_heatmaps(scaled, true, ["cat", "dog"], ["in", "out"])
+    assert list(figures) == ["estimated", "true"]
+    assert texts(figures["estimated"])[:-1] == texts(figures["true"])[:-1]  # all but the title
+    assert list(prior_heatmaps(scaled)) == ["estimated"]
+
+
+def test_an_attribute_that_never_occurs_has_no_shares() -> None:
+    share = label_shares([[0.5, 0.0], [0.5, 0.0]])
+    assert np.isnan(share[:, 1]).all()
+    assert texts(prior_heatmaps([[0.5, 0.0], [0.5, 0.0]])["estimated"]).count("–") == 2
+
+
+def metrics(**columns: list[float]) -> pd.DataFrame:
+    rows = len(next(iter(columns.values())))
+    return pd.DataFrame({"step": range(1, rows + 1), "epoch": range(rows), "stage": 0, **columns})
+
+
+def test_curves_show_the_networks_apart_and_only_what_was_recorded() -> None:
+    figures = curves({"ERM": metrics(loss=[2, 1]), "LC": metrics(loss=[3, 2], loss_robust=[2, 1], loss_biased=[1, 1])})
+    assert list(figures) == ["loss"]
+    assert {"ERM", "LC, robust network", "LC, biased network"} <= set(texts(figures["loss"]))
+    assert "LC" not in texts(figures["loss"])
+    assert list(curves({"LC": metrics(valid_average=[0.1, 0.9], loss=[1, 0])})) == ["loss", "accuracy"]
+    assert curves({"LC": pd.DataFrame()}) == {}
+
+
+@pytest.mark.parametrize("kind", ["bars", "heatmap", "prior", "curves"])
+def test_figures_are_the_same_bytes_each_time_and_refer_to_nothing(kind: str) -> None:
+    def draw() -> str:
+        frame = groups([NASTY, "b"], [NASTY, "w"])
+        return {
+            "bars": lambda: group_bars({NASTY: frame}),
+            "heatmap": lambda: group_heatmaps({NASTY: frame})[NASTY],
+            "prior": lambda: prior_heatmaps(np.eye(2) + 0.1, None, [NASTY, "b"], [NASTY, "w"])["estimated"],
+            "curves": lambda: curves({NASTY: metrics(loss=[2, 1, 0.5])})["loss"],
+        }[kind]()
+
+    svg = draw()
+    assert svg == draw()
+    assert svg.startswith("<svg")
+    assert "<script" not in svg
+    assert any("<script>" in text for text in texts(svg))  # shown, not run
+    assert not re.search(r'(?:href|src)="(?!#)', svg)
+    assert "<metadata" not in svg
+    assert not re.search(r"\b20\d\d-\d\d-\d\d", svg)
+
+
+def test_a_users_matplotlib_settings_leave_no_trace() -> None:
+    import matplotlib
+
+    frame = groups(["a", "b"], ["l", "w"])
+    before = group_bars({"LC": frame})
+    with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "red", "svg.fonttype": "path"}):
+        assert group_bars({"LC": frame}) == before
+        assert matplotlib.rcParams["font.size"] == 20
+
+
+def test_a_method_has_one_colour_and_all_methods_differ() -> None:
+    assert method_color("LC") == method_color("LC (q 0.8)") == METHOD_COLORS["LC"]
+    assert len(set(METHOD_COLORS.values())) == len(METHOD_COLORS)
+    assert method_color("Theirs", 0) != method_color("Others", 1)
+    assert METHOD_COLORS["LC"] in group_bars({"LC": groups(["a"], ["b"])})
