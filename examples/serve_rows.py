@@ -1,14 +1,13 @@
-"""A program asks a run through pipes, some rows at a time, and at the end whether the groups have moved.
+"""A program asks a run through pipes, some rows at a time.
 
 python examples/serve_rows.py
 
-In training the version of a form goes with the label. Among the rows to answer it does not, as ``--watch-out`` notices.
+In training the version of a form goes with the label. Among the rows to answer it does not.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -27,11 +26,11 @@ def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
     data = from_table(people.assign(income=income), label="income", features="*")
     test, label, attribute = rows(seed, "test")
     with tempfile.TemporaryDirectory() as name:
-        folder, moved = Path(name, "run"), Path(name, "groups.json")
+        folder = Path(name, "run")
         run = train(data, folder, method="LC", epochs=epochs, seed=seed, threads=1, page=False)
         print(run.report["evidence"]["sentence"])
 
-        command = [sys.executable, "-m", "logit_correction", "predict", str(folder), "-", "--watch-out", str(moved)]
+        command = [sys.executable, "-m", "logit_correction", "predict", str(folder), "-"]
         answers = []
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdin is not None and server.stdout is not None
@@ -43,7 +42,6 @@ def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
                     server.stdout.readline()  # line,label,probability_...
                 answers += [server.stdout.readline().split(",")[1] for _ in range(len(asked))]
             server.stdin.close()  # the end of the rows
-        print(json.loads(moved.read_text())["sentence"])
 
     names = np.unique(income)
     true, predicted = (torch.from_numpy(np.searchsorted(names, one)) for one in (label, np.array(answers)))

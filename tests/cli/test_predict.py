@@ -128,10 +128,9 @@ def test_what_is_written_takes_the_place_of_no_input(
     listing = folder / "list.csv"
     listing.write_text("path\n01.png\n")
     (tmp_path / "link.csv").symlink_to(listing)
-    for option in ("--out", "--watch-out"):
-        for name in (listing, tmp_path / "link.csv"):
-            message = command("predict", finished["LC"], folder / "02.png", listing, option, name).error()
-            assert f"{option} {name} is an input itself, which would be lost: give another file" in message
+    for name in (listing, tmp_path / "link.csv"):
+        message = command("predict", finished["LC"], folder / "02.png", listing, "--out", name).error()
+        assert f"--out {name} is an input itself, which would be lost: give another file" in message
     assert listing.read_text() == "path\n01.png\n"
     message = command("predict", finished["LC"], listing, "--out", tmp_path / "a.parquet").error()
     assert "a.parquet: CSV is written, not Parquet: give a .csv" in message and not (tmp_path / "a.parquet").exists()

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from logit_correction import load, train
+from logit_correction import train
 from logit_correction.runs import stream as streams
 from logit_correction.runs.stream import StreamStopped, chunks_of_stream
 from logit_correction.runs.trained import TrainedRun
@@ -164,33 +164,3 @@ def test_an_answer_comes_before_the_next_row(run: TrainedRun, python: list[str])
         program.stdin.flush()
         assert "row 4 of the stream" in program.stderr.read()  # with standard input still open
         assert program.wait(timeout=60) == 2
-
-
-def test_groups_are_watched_against_the_validation_rows(
-    run: TrainedRun, command: Any, piped: Any, tmp_path: Path
-) -> None:
-    reference = run.report["predicted_groups"]
-    assert np.sum(reference["counts"]) == run.report["data"]["rows"]["valid"]
-    for seed, conflict, moved in ((5, 0.1, False), (6, 0.6, True)):
-        people(400, seed, conflict).to_csv(tmp_path / "new.csv", index=False)
-        out = tmp_path / "groups.json"
-        plain = command("predict", run, tmp_path / "new.csv")
-        outcome = command("predict", run, tmp_path / "new.csv", "--watch-out", out)
-        assert outcome.out == plain.out and outcome.status == 0
-        told = json.loads(out.read_text())
-        assert told["moved"] is moved and told["sentence"] in outcome.err
-        assert sum(cell["new_rows"] for cell in told["cells"]) == 400
-        assert told["conflict"]["reference"]["rows"] == run.report["data"]["rows"]["valid"]
-    streamed = piped((tmp_path / "new.csv").read_bytes(), run, "-", "--watch-groups")
-    assert told["sentence"] in streamed.err and streamed.out == plain.out
-
-
-def test_runs_without_groups_say_so_before_any_work(
-    finished: dict[str, Path], run: TrainedRun, command: Any, tmp_path: Path
-) -> None:
-    words = (tmp_path / "no-such-file.csv", "--watch-groups")
-    assert "estimates no groups (ERM): train LC" in command("predict", finished["ERM"], *words).error()
-    model = load(finished["LC"])
-    assert model.report["predicted_groups"] is not None  # Online tells of new rows as well
-    outcome = command("predict", run, tmp_path / "no.csv", "--watch-out", tmp_path / "no" / "groups.json")
-    assert "--watch-out" in outcome.error() and "its folder does not exist" in outcome.err

@@ -122,7 +122,6 @@ REPORT: dict[str, Any] = {
     "estimated_minority": Maybe(
         {"count": "count", "recall": _SHARE, "precision": _SHARE, "examples": Maybe([_EXAMPLE])}
     ),
-    "predicted_groups": Maybe({"counts": Matrix("count"), "names": ["name"], "table": [["count"]], "source": "text"}),
     "warnings": Maybe(["text"]),
     "environment": _OPTIONS,
     "seconds": Maybe(Each(_NUMBER)),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logit_correction.data.image_io import SUFFIXES
 from logit_correction.data.stores import InputStore
-from logit_correction.data.tabular_io import is_table, read_frame
+from logit_correction.data.tabular_io import is_table
 from logit_correction.runs.new_files import image_files
 
 if TYPE_CHECKING:
@@ -26,13 +26,11 @@ class Chunk:
         header: What names a row: ``path``, ``line`` or ``row``.
         names: n names.
         store: The rows as the source reads them.
-        looks: Returns in what other forms views may look at them; see ``DataSource.looks``.
     """
 
     header: str
     names: list[str]
     store: InputStore
-    looks: Callable[[], dict[str, Any]]
 
 
 def chunks_of_files(run: TrainedRun, inputs: Sequence[Path]) -> Iterator[Chunk]:
@@ -44,13 +42,13 @@ def chunks_of_files(run: TrainedRun, inputs: Sequence[Path]) -> Iterator[Chunk]:
     for tables, group in groupby(inputs, partial(_is_table, run)):
         if not tables:
             for store, looks in run.parts(image_files(list(group))):
-                yield Chunk("path", [str(file) for file in looks["files"]], store, partial(dict, looks))
+                yield Chunk("path", [str(file) for file in looks["files"]], store)
             continue
         for file in group:
             header, names, store = run.source.read_table(file)
             if len(inputs) > 1 and header != "path":
                 names = [f"{file}:{name}" for name in names]
-            yield Chunk(header, names, store, partial(_looks_of, run, file))
+            yield Chunk(header, names, store)
 
 
 def _is_table(run: TrainedRun, path: Path) -> bool:
@@ -58,8 +56,3 @@ def _is_table(run: TrainedRun, path: Path) -> bool:
     if not run.source.reads_tables or is_table(path):
         return run.source.reads_tables
     return run.source.image_size is None and path.is_file() and path.suffix.lower() not in SUFFIXES
-
-
-def _looks_of(run: TrainedRun, file: Path) -> dict[str, Any]:
-    """Return the other forms of a table's rows, for which it is read a second time: only views want them."""
-    return run.source.looks(read_frame(file), file.parent)

@@ -89,14 +89,14 @@ def _chunk(run: TrainedRun, records: Sequence[Record], images: bool) -> Chunk:
     values = [record.value for record in records]
     if images:
         paths = [Path(value) for value in values]
-        return Chunk("path", [str(path) for path in paths], run.source.read_new(paths), lambda: {"files": paths})
+        return Chunk("path", [str(path) for path in paths], run.source.read_new(paths))
     rows = _rows(values)
     store: InputStore
     if isinstance(rows, np.ndarray):
         store = store_of(rows, run.source, run.inputs_info)
     else:
         store = run.source.read_values(rows)
-    return Chunk("line", [str(record.number) for record in records], store, lambda: run.source.looks(rows))
+    return Chunk("line", [str(record.number) for record in records], store)
 
 
 def _rows(values: Sequence[Any]) -> Any:

@@ -6,8 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from logit_correction.config import RunConfig
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.runs import folder as files
@@ -19,7 +17,6 @@ from logit_correction.runs.selections import (
     unanswered,
     validation_predictions,
 )
-from logit_correction.runs.watch_groups import describe_reference
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import Fit
 from logit_correction.training.watch import labels_watched
@@ -62,13 +59,11 @@ def _evaluate(fit: Fit) -> tuple[dict[str, Any], Predictions, Predictions]:
     prior = summary.describe_prior(algorithm, table)
     blocks, test_rows = evaluate_selections(fit)
     validation = validation_predictions(fit)
-    predicted = torch.from_numpy(validation.prediction)
     entries = {
         **blocks[rules[0]],
         "other_selections": [blocks[rule]["selection"] | {"test": blocks[rule]["test"]} for rule in rules[1:]],
         "group_prior": prior,
         "estimated_minority": minority,
-        "predicted_groups": describe_reference(algorithm, predicted, table.view_inputs("valid")),
         "warnings": warnings,
     }
     return entries, test_rows, validation
