@@ -1,0 +1,80 @@
+"""The doors: commands in this process, a folder of small data, and runs that are trained once for all workers."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from . import golden
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command did."""
+
+    status: int
+    out: str
+    err: str
+
+
+def door(*words: object) -> Answer:
+    """Call the command line as a user does, in this process."""
+    from logit_correction.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            status = main([str(word) for word in words])
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    return Answer(status, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(name="door", scope="session")
+def the_door() -> Callable[..., Answer]:
+    """The command line."""
+    return door
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers share, with a cache of its own."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "doors"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def here(shared: Path) -> Path:
+    """The data: ``photos``, ``later``, ``patients.csv``, ``later.csv``, ``reviews.csv``; nobody changes them."""
+    with FileLock(shared / "data.lock"):
+        if not (shared / "data").exists():
+            (shared / "making").mkdir(exist_ok=True)
+            golden.make_data(shared / "making")
+            (shared / "making").rename(shared / "data")
+    return shared / "data"
+
+
+@pytest.fixture(scope="session")
+def run(shared: Path, here: Path) -> Callable[[str], Path]:
+    """Name of ``golden.RUNS`` -> its folder, made by the first who asks; nobody changes it."""
+
+    def make(name: str) -> Path:
+        folder = shared / "runs" / name
+        with FileLock(shared / f"{name}.lock"), pytest.MonkeyPatch.context() as patch:
+            if not (shared / f"{name}.out").exists():
+                patch.setenv("LOGIT_CORRECTION_CACHE", str(shared / "cache"))
+                answer = door(*golden.command(name, here, folder))
+                assert answer.status == 0, answer.err
+                (shared / f"{name}.out").write_text(answer.out)
+        return folder
+
+    return make
