@@ -3,8 +3,7 @@
     python benchmarks/streaming.py --images 4000 --limit 0.1
 
 draws JPEG files, reads them into a kept file that is larger than the memory limit (GiB), walks through an epoch of it,
-and trains ResNet-18 at 224 pixels for a few steps. With --shards the images lie in tar files instead, of 1,000 images
-each, and are decoded when a batch asks for them. Linux only: it reads /proc.
+and trains ResNet-18 at 224 pixels for a few steps. Linux only: it reads /proc.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import argparse
 import json
 import os
 import statistics
-import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,7 +23,6 @@ import torch
 from PIL import Image
 
 from logit_correction.data.image_folder import ImageFolder
-from logit_correction.data.image_shards import ImageShards
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.stores import StreamedImages, location_of
 from logit_correction.data.table import DataSource, DataTable
@@ -43,17 +40,6 @@ def draw_files(root: Path, count: int, side: int) -> None:
         (root / label).mkdir(parents=True)
     with ThreadPoolExecutor() as pool:
         list(pool.map(draw, range(count)))
-
-
-def write_shards(root: Path, out: Path) -> None:
-    """Write the images of a folder for each label, in the order of their numbers, into tar files."""
-    files = sorted(root.rglob("*.jpg"), key=lambda file: file.name)
-    for start in range(0, len(files), 1000):
-        with tarfile.open(out / f"images-{start // 1000:05}.tar", "w") as shard:
-            for file in files[start : start + 1000]:
-                (label := file.with_suffix(".cls")).write_text(file.parent.name)
-                shard.add(label, label.name)
-                shard.add(file, file.name)
 
 
 def resident_mib() -> float:
@@ -131,15 +117,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=6, help="of ResNet-18; 0 leaves it out")
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--augment", default="resized-crop-flip")
-    parser.add_argument("--shards", action="store_true", help="tar files in place of the kept file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["LOGIT_CORRECTION_CACHE"] = f"{folder}/cache"
         draw_files(Path(folder) / "files", options.images, options.side)
         source: DataSource = ImageFolder(f"{folder}/files", memory_limit=options.limit, augment=options.augment)
-        if options.shards:
-            write_shards(Path(folder) / "files", Path(folder))
-            source = ImageShards(f"{folder}/images-*.tar", augment=options.augment)
         before, started, processor = resident_mib(), time.perf_counter(), time.process_time()
         table = source.build()
         seconds, read = time.perf_counter() - started, time.process_time()

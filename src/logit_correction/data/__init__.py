@@ -24,10 +24,6 @@ SOURCES: dict[str, tuple[str, str]] = {
         "logit_correction.data.image_folder.ImageFolder",
         "your own images: a folder per label, or a metadata.csv",
     ),
-    "ImageShards": (
-        "logit_correction.data.image_shards.ImageShards",
-        "your own images in tar files, as WebDataset writes them; read batch by batch",
-    ),
     "Table": (
         "logit_correction.data.table_file.Table",
         "your own CSV or Parquet file: texts, image files or feature columns",
