@@ -33,7 +33,7 @@ from logit_correction.attributes.true_attributes import TrueAttributes
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
-from logit_correction.data.text import TokenStore
+from logit_correction.data.texts import TokenStore
 from logit_correction.methods import METHODS
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC

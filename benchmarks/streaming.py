@@ -24,8 +24,9 @@ from PIL import Image
 
 from logit_correction.data.image_folder import ImageFolder
 from logit_correction.data.loading import BatchLoader
+from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import StreamedImages, location_of
-from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.table import DataTable
 
 
 def draw_files(root: Path, count: int, side: int) -> None:

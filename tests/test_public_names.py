@@ -16,7 +16,7 @@ from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.cli import COMMANDS
 from logit_correction.data import SOURCES
-from logit_correction.data.table import DataSource
+from logit_correction.data.reader import DataSource
 from logit_correction.errors import InputError
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm

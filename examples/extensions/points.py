@@ -6,8 +6,9 @@ import torch
 
 from logit_correction.bench import bias
 from logit_correction.correlation import Correlation
+from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.table import DataTable
 from logit_correction.seeds import make_generator
 
 

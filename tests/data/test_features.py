@@ -11,9 +11,15 @@ import torch
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from logit_correction.data.columns import Columns
-from logit_correction.data.features import gaps_of, learn_columns, note_bad_features, to_vectors, warn_of_unknown_names
-from logit_correction.data.problems import Problems
+from logit_correction.data.features import (
+    Columns,
+    gaps_of,
+    learn_columns,
+    note_bad_features,
+    to_vectors,
+    warn_of_unknown_names,
+)
+from logit_correction.data.rows import Problems
 from logit_correction.errors import InputError, InputWarning
 
 FRAME = pd.DataFrame(

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, from_arrays, from_table, load, train
-from logit_correction.data.from_arrays import Arrays
+from logit_correction.data.arrays import Arrays
 from logit_correction.data.table_file import Table
 from logit_correction.errors import InputError
 

@@ -14,11 +14,10 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.data import image_files
-from logit_correction.data.image_files import image_store
-from logit_correction.data.image_io import read_image, read_images
-from logit_correction.data.memory import memory_limit_bytes
-from logit_correction.data.problems import Problems
+from logit_correction.data import images
+from logit_correction.data.cache import memory_limit_bytes
+from logit_correction.data.images import image_store, read_image, read_images
+from logit_correction.data.rows import Problems
 from logit_correction.data.stores import ArrayStore, StreamedStore, location_of
 from logit_correction.errors import InputError, InputWarning
 
@@ -71,7 +70,7 @@ def test_images_are_decoded_once_until_a_file_changes(
         read.append(path)
         return read_image(path, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(image_files, "read_image", counted)
+    monkeypatch.setattr(images, "read_image", counted)
     first = image_store(paths, size=4, cache=cache)
     assert sorted(read) == paths
     assert torch.equal(image_store(paths, size=4, cache=cache).images(torch.arange(7)), first.values)
@@ -153,10 +152,9 @@ def test_what_was_wrong_with_a_label_changes_no_image(paths: list[Path], tmp_pat
 def test_an_image_larger_than_memory_is_told(
     paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from logit_correction.data import image_io
 
     Image.new("RGB", (3000, 2000)).save(paths[3])
-    monkeypatch.setattr(image_io, "_most_pixels", lambda: 5_000_000)
+    monkeypatch.setattr(images, "_most_pixels", lambda: 5_000_000)
     with pytest.raises(InputError, match=r"3\.png has 3,000 x 2,000 pixels, but 5,000,000 fit into memory here"):
         image_store(paths, size=4, cache=tmp_path / "cache")
     Image.new("RGB", (3000, 2000)).save(paths[3].with_suffix(".jpg"))  # which is decoded at an eighth of its size

@@ -11,7 +11,7 @@ from PIL import Image
 
 from logit_correction.bench.cmnist import ColoredMNIST
 from logit_correction.bench.digits import Digits
-from logit_correction.data.image_io import read_images
+from logit_correction.data.images import read_images
 from logit_correction.errors import InputError
 
 

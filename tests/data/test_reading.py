@@ -13,11 +13,10 @@ import pytest
 import torch
 
 from logit_correction.data.augment import CropFlip, ResizedCropFlip
-from logit_correction.data.loading import BatchLoader, evaluation_batch
-from logit_correction.data.reading import choose_workers, place_seeds
+from logit_correction.data.loading import BatchLoader, choose_workers, evaluation_batch, place_seeds
 from logit_correction.data.stores import ArrayStore, StreamedStore
 from logit_correction.data.table import DataTable
-from logit_correction.data.text import TokenStore
+from logit_correction.data.texts import TokenStore
 from logit_correction.errors import InputError
 
 ROWS = 22

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from logit_correction.data.problems import Problems, format_faults
-from logit_correction.data.records import Records, build_table, coded, combined
-from logit_correction.data.splits import Splitting
+from logit_correction.data.rows import Problems, Records, Splitting, build_table, coded, combined, format_faults
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from logit_correction.correlation import Correlation
-from logit_correction.data.scoring import Scoring
+from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import UNKNOWN, DataSource, DataTable
+from logit_correction.data.table import UNKNOWN, DataTable, Scoring
 from logit_correction.errors import InputError
 
 

@@ -14,9 +14,9 @@ import torch
 from PIL import Image
 
 from logit_correction.attributes.row_file import RowFile
+from logit_correction.data.frames import read_frame
 from logit_correction.data.table_file import Table
-from logit_correction.data.tabular_io import read_frame
-from logit_correction.data.text import hashed_words
+from logit_correction.data.texts import hashed_words
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.types import TrainingRows
 

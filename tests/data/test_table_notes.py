@@ -11,10 +11,10 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.data.from_arrays import Arrays
+from logit_correction.data.arrays import Arrays
 from logit_correction.data.image_folder import ImageFolder
+from logit_correction.data.rows import alike_names
 from logit_correction.data.table_file import Table
-from logit_correction.data.table_notes import alike_names
 
 #: Ten training rows, two of validation, four test rows: the first two of these hold what training rows 0 and 1 hold.
 SPLIT = ["train"] * 10 + ["valid"] * 2 + ["test"] * 4

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logit_correction.data import csv_files, tabular_io
-from logit_correction.data.named_files import files_within
-from logit_correction.data.problems import Problems
-from logit_correction.data.row_names import LazyNames, row_names
-from logit_correction.data.tabular_io import read_frame
+from logit_correction.data import frames
+from logit_correction.data.frames import LazyNames, read_frame, row_names
+from logit_correction.data.rows import Problems, files_within
 from logit_correction.errors import InputError
 
 
@@ -54,7 +52,7 @@ def test_any_csv_reads_as_pandas_reads_it(text: str, sep: str, tmp_path: Path, m
     for arrow in (True, False):
         with monkeypatch.context() as patch:
             if not arrow:
-                patch.setattr(csv_files, "_by_arrow", lambda *_: None)
+                patch.setattr(frames, "_by_arrow", lambda *_: None)
             try:
                 found.append(read_frame(file))
             except InputError as error:
@@ -78,7 +76,7 @@ def test_a_regular_csv_is_read_by_arrow_and_an_irregular_one_by_pandas(tmp_path:
     ):
         file.write_text(text)
         header = list(pd.read_csv(file, sep=";", nrows=0).columns)
-        assert (csv_files._by_arrow(csv_files._look(file), header, None) is not None) == regular, text
+        assert (frames._by_arrow(frames._look(file), header, None) is not None) == regular, text
     file.write_text("a;b\n007;\n")
     assert read_frame(file).to_numpy().tolist() == [["007", ""]]
     assert read_frame(file, columns=["b"]).columns.tolist() == ["b"]
@@ -141,7 +139,7 @@ def test_other_forms_of_csv(name: str, content: bytes, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     frame = read_frame(tmp_path / name)
     assert frame.columns.tolist() == ["a", "b"] and frame.to_numpy().tolist() == [["1", "2"]]
-    assert frame.index.tolist() == [2] and tabular_io.is_table(tmp_path / name)
+    assert frame.index.tolist() == [2] and frames.is_table(tmp_path / name)
 
 
 def test_the_separator_is_that_of_the_suffix_or_the_rarer_one(tmp_path: Path) -> None:

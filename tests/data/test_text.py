@@ -10,7 +10,7 @@ import pytest
 import torch
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from logit_correction.data.text import LENGTH, MOST_WORDS, TokenStore, hashed_words, tokenize
+from logit_correction.data.texts import LENGTH, MOST_WORDS, TokenStore, hashed_words, tokenize
 from logit_correction.errors import InputError
 
 TEXTS = ["A good film, good indeed.", "bad", "", "Das Ende war gut; all's well!", "good bad good bad bad"]

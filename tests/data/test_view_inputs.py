@@ -18,7 +18,7 @@ from logit_correction.bench.celeba import CelebA
 from logit_correction.bench.civilcomments import CivilComments
 from logit_correction.bench.digits import Digits
 from logit_correction.bench.waterbirds import Waterbirds
-from logit_correction.data.from_arrays import Arrays, from_arrays
+from logit_correction.data.arrays import Arrays, from_arrays
 from logit_correction.data.image_folder import ImageFolder
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable

@@ -20,11 +20,11 @@ from logit_correction.bench import cifar10_images, glyphs
 from logit_correction.bench.cifar10_images import read_cifar10
 from logit_correction.bench.digits import Digits
 from logit_correction.bench.glyphs import read_mnist
+from logit_correction.data.arrays import Arrays, from_arrays
 from logit_correction.data.cache import cache_folder, verified_array
-from logit_correction.data.from_arrays import Arrays, from_arrays
-from logit_correction.data.image_files import image_store
-from logit_correction.data.tabular_io import read_frame
-from logit_correction.data.text import tokenize
+from logit_correction.data.frames import read_frame
+from logit_correction.data.images import image_store
+from logit_correction.data.texts import tokenize
 from logit_correction.runs.encode import encode_table
 from logit_correction.runs.parts import complete
 

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from logit_correction.cli.train_arguments import parse
 from logit_correction.config import RunConfig
 from logit_correction.correlation import Correlation
-from logit_correction.data.from_arrays import Arrays, from_arrays
-from logit_correction.data.from_table import from_table
+from logit_correction.data.arrays import Arrays, from_arrays, from_table
 from logit_correction.data.table_file import Table
 from logit_correction.errors import InputError
 from logit_correction.runs.parts import complete

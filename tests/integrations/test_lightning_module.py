@@ -13,7 +13,7 @@ import torch
 
 from logit_correction import InputError, load, train
 from logit_correction.config import ComponentConfig
-from logit_correction.data.from_arrays import from_arrays
+from logit_correction.data.arrays import from_arrays
 
 pl = pytest.importorskip("lightning.pytorch")
 

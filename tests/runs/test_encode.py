@@ -201,7 +201,7 @@ def test_options_of_the_encoder_are_checked() -> None:
 
 
 def test_texts_are_encoded(cache: Path, tiny_bert: Path, tmp_path: Path) -> None:
-    text = pytest.importorskip("logit_correction.data.text")
+    text = pytest.importorskip("logit_correction.data.texts")
     phrases = [
         f"the film is {word} {end}" for word in ("good", "bad") for end in ("", "and long", "and short", "but i was")
     ]

@@ -26,7 +26,8 @@ import time
 from dataclasses import replace
 import torch
 from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.reader import DataSource
+from logit_correction.data.table import DataTable
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.group_dro import GroupDRO
 from logit_correction.methods.jtt import JTT

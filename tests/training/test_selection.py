@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from logit_correction.data.scoring import Scoring
+from logit_correction.data.table import Scoring
 from logit_correction.errors import InputError
 from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.functional import group_membership

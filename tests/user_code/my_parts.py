@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.correlation import Correlation
+from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import UNKNOWN, DataSource, DataTable
+from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.erm import ERM

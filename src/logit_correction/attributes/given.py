@@ -12,7 +12,7 @@ from torch import Tensor
 from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder
 from logit_correction.attributes.row_file import RowFile
 from logit_correction.correlation import Correlation
-from logit_correction.data.tabular_io import texts_of
+from logit_correction.data.frames import texts_of
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.networks.base import weights_follow
 from logit_correction.types import DataInfo, NetworkFactory, TrainingRows

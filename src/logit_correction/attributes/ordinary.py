@@ -14,7 +14,7 @@ from logit_correction.attributes.folds import gather_members, take_rows
 from logit_correction.attributes.kept_heads import answers
 from logit_correction.attributes.row_file import RowFile
 from logit_correction.attributes.search import Judged, looked_at
-from logit_correction.data.row_names import row_names
+from logit_correction.data.frames import row_names
 from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve

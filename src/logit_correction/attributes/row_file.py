@@ -8,8 +8,7 @@ from pathlib import Path
 
 import torch
 
-from logit_correction.data.row_names import FIRST_LINE
-from logit_correction.data.tabular_io import read_frame, texts_of
+from logit_correction.data.frames import FIRST_LINE, read_frame, texts_of
 from logit_correction.errors import InputError
 from logit_correction.types import TrainingRows
 

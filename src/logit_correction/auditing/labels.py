@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from logit_correction.auditing.budget import Population, group_accuracies
 from logit_correction.auditing.figures import WHO
-from logit_correction.data.tabular_io import check_columns, read_frame, texts_of
+from logit_correction.data.frames import check_columns, read_frame, texts_of
 from logit_correction.errors import InputError
 from logit_correction.percent import format_percent
 

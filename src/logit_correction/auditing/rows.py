@@ -16,8 +16,8 @@ from logit_correction.attributes.auto import Auto
 from logit_correction.attributes.evidence import Thresholds
 from logit_correction.attributes.search import Search
 from logit_correction.auditing.calibration import conflict_probability
+from logit_correction.data.frames import read_frame
 from logit_correction.data.table import DataTable
-from logit_correction.data.tabular_io import read_frame
 from logit_correction.errors import InputError
 from logit_correction.files import replacing
 

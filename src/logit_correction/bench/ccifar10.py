@@ -16,10 +16,11 @@ from logit_correction.bench.corruptions import FAMILIES, RECIPE, check_name, che
 from logit_correction.correlation import Correlation
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, verified_array
-from logit_correction.data.image_files import image_store
-from logit_correction.data.problems import Problems
+from logit_correction.data.images import image_store
+from logit_correction.data.reader import DataSource
+from logit_correction.data.rows import Problems
 from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import DataSource, DataTable
+from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.seeds import make_generator
 from logit_correction.threads import available_cores

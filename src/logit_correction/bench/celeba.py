@@ -14,12 +14,10 @@ from logit_correction.bench import published
 from logit_correction.bench.published import PublishedImages
 from logit_correction.correlation import Correlation
 from logit_correction.data.augment import AugmentationName
-from logit_correction.data.image_io import Fit
-from logit_correction.data.named_files import files_within
-from logit_correction.data.problems import Problems
-from logit_correction.data.row_names import row_names
+from logit_correction.data.frames import read_frame, row_names
+from logit_correction.data.images import Fit
+from logit_correction.data.rows import Problems, files_within
 from logit_correction.data.table import DataTable
-from logit_correction.data.tabular_io import read_frame
 from logit_correction.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from logit_correction.data.cache import cache_folder, checksum_of, digest, verified_array
-from logit_correction.data.image_io import SUFFIXES, faults_of
-from logit_correction.data.problems import format_faults
+from logit_correction.data.images import SUFFIXES, faults_of
+from logit_correction.data.rows import format_faults
 from logit_correction.errors import InputError
 from logit_correction.files import plain
 

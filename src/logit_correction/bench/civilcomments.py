@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from logit_correction.bench import published
-from logit_correction.data.problems import Problems
-from logit_correction.data.row_names import numbered, row_names
-from logit_correction.data.scoring import Scoring
+from logit_correction.data.frames import check_columns, numbered, read_frame, row_names
+from logit_correction.data.reader import DataSource
+from logit_correction.data.rows import Problems
 from logit_correction.data.stores import InputStore
-from logit_correction.data.table import DataSource, DataTable
-from logit_correction.data.tabular_io import check_columns, read_frame
-from logit_correction.data.text import TextForm
+from logit_correction.data.table import DataTable, Scoring
+from logit_correction.data.texts import TextForm
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.bench import bias
-from logit_correction.data.table import DataSource
+from logit_correction.data.reader import DataSource
 from logit_correction.errors import InputError
 
 #: Mean colours of the attribute values: those of the published Colored MNIST benchmark, so that figures compare,

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from logit_correction.bench.published import rows_of_splits
-from logit_correction.data.image_io import SUFFIXES
-from logit_correction.data.image_tree import visible_files
-from logit_correction.data.problems import Problems
+from logit_correction.data.images import SUFFIXES, visible_files
+from logit_correction.data.rows import Problems
 from logit_correction.errors import InputError
 
 _NAME = re.compile(r"_(\d+)_(\d+)\.[A-Za-z]+$")

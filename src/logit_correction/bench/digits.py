@@ -7,7 +7,7 @@ import torch
 from logit_correction.bench import bias
 from logit_correction.bench.colors import ColoredDigits, jittered_colors
 from logit_correction.bench.glyphs import small_digits
-from logit_correction.data.splits import consecutive_splits
+from logit_correction.data.rows import consecutive_splits
 from logit_correction.data.stores import ColoredStore
 from logit_correction.data.table import DataTable
 from logit_correction.seeds import make_generator

@@ -17,10 +17,11 @@ from logit_correction.bench.planted_sets import SETS, checked_labels, image_mark
 from logit_correction.bench.planted_sets.rows import Rows, draw_rows, drawn_labels, even_marks
 from logit_correction.correlation import Correlation
 from logit_correction.data import features
-from logit_correction.data.columns import Columns
+from logit_correction.data.features import Columns
+from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import ArrayStore, ColoredStore, InputStore
-from logit_correction.data.table import UNKNOWN, DataSource, DataTable
-from logit_correction.data.text import beginning, hashed_words
+from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.data.texts import beginning, hashed_words
 from logit_correction.errors import InputError, check_range, did_you_mean
 from logit_correction.seeds import derive_seed, make_generator
 

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.image_files import image_store
-from logit_correction.data.problems import Problems
+from logit_correction.data.images import image_store
+from logit_correction.data.reader import DataSource
+from logit_correction.data.rows import Problems
 from logit_correction.data.stores import InputStore
-from logit_correction.data.table import SPLITS, DataSource, DataTable
+from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError
 
 if TYPE_CHECKING:

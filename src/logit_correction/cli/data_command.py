@@ -13,7 +13,8 @@ from logit_correction.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from logit_correction.data.table import DataSource, DataTable
+    from logit_correction.data.reader import DataSource
+    from logit_correction.data.table import DataTable
 
 #: Labels and attributes beyond so many are left out of the sheet.
 LIMIT = 40
@@ -54,7 +55,7 @@ def _source(name: str, rest: list[str]) -> DataSource:
     Raises:
         InputError: If an option is unknown or has a wrong value.
     """
-    from logit_correction.data.places import source_of_place
+    from logit_correction.data import source_of_place
     from logit_correction.runs.parts import checked
 
     where = f" of `data preview {name}`: its options are given as --data.NAME VALUE"

@@ -62,7 +62,7 @@ def _check_answers(path: Path, inputs: list[Path]) -> None:
     Raises:
         InputError: Otherwise, or if its folder is missing or ``path`` is a folder.
     """
-    from logit_correction.data.tabular_io import PARQUET
+    from logit_correction.data.frames import PARQUET
     from logit_correction.runs.folder import check_parent
 
     check_parent(path, "--out")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from logit_correction.cli.words import HABITS, read_words
 from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig
-from logit_correction.data.places import source_of_place
+from logit_correction.data import source_of_place
 from logit_correction.errors import InputError, check_range, did_you_mean, no_effect
 from logit_correction.files import read_yaml
 from logit_correction.presets import merge, with_preset

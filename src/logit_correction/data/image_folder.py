@@ -7,17 +7,28 @@ from pathlib import Path
 
 from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.image_files import image_store
-from logit_correction.data.image_io import Fit, format_resizing
-from logit_correction.data.image_tree import METADATA, find_images, folders_with_splits, visible_folders
-from logit_correction.data.named_files import files_within
-from logit_correction.data.problems import OnBadRows
-from logit_correction.data.records import Records, build_table, records_of_frame
-from logit_correction.data.splits import Splitting
+from logit_correction.data.frames import file_column, read_frame, texts_of
+from logit_correction.data.images import (
+    METADATA,
+    Fit,
+    find_images,
+    folders_with_splits,
+    format_resizing,
+    image_store,
+    visible_folders,
+)
+from logit_correction.data.reader import DataSource
+from logit_correction.data.rows import (
+    OnBadRows,
+    Records,
+    Splitting,
+    build_table,
+    copies_told,
+    files_within,
+    records_of_frame,
+)
 from logit_correction.data.stores import InputStore
-from logit_correction.data.table import DataSource, DataTable
-from logit_correction.data.table_notes import copies_told
-from logit_correction.data.tabular_io import file_column, read_frame, texts_of
+from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,16 +14,15 @@ from torch import Tensor
 
 from logit_correction.correlation import Correlation
 from logit_correction.data.augment import Augmentation
-from logit_correction.data.image_io import Fit, read_images
-from logit_correction.data.problems import check_finite
-from logit_correction.data.scoring import Scoring
-from logit_correction.data.stores import ArrayStore, InputStore, as_views_see, holds_tokens
-from logit_correction.data.text import WordStore
+from logit_correction.data.cache import digest
+from logit_correction.data.stores import InputStore, as_views_see, holds_tokens
+from logit_correction.data.texts import WordStore
 from logit_correction.errors import InputError
 from logit_correction.types import DataInfo, ViewInputs
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
+
 
 #: The attribute of a row where nobody has recorded it.
 UNKNOWN = -1
@@ -166,85 +164,63 @@ class DataTable:
         return self.label[self.split["train"]]
 
 
-class DataSource(ABC):
-    """A data set with its options; the constructor's signature is what the command line offers.
-
-    A new source is one file with one subclass, and one line in ``logit_correction.data.SOURCES``.
+@dataclass(frozen=True)
+class Scoring:
+    """The groups to judge on where they are not label x attribute: they may overlap and leave rows out.
 
     Attributes:
-        scale: What inputs, bytes brought to [0, 1] before, are multiplied by.
-        image_size: Height and width of its images; None where it takes no image files.
-        fit: How an image of other proportions is brought to this size.
-        reads_tables: Whether new rows come as a CSV or Parquet file with the columns of training.
-        takes_texts: Whether the texts that ``read_values`` is given are inputs, rather than names of files.
+        membership: (M, G) bool, which row of the table belongs to which group.
+        label_names: G names, the label of each group.
+        attribute_names: G names, what else the rows of a group have in common.
     """
 
-    scale: float = 1.0
-    image_size: tuple[int, int] | None = None
-    fit: Fit = "stretch"
-    reads_tables: bool = False
-    takes_texts: bool = False
+    membership: Tensor
+    label_names: Sequence[str]
+    attribute_names: Sequence[str]
 
-    @abstractmethod
-    def build(self) -> DataTable:
-        """Read or make the data.
+    def __post_init__(self) -> None:
+        """Check the shapes.
 
         Raises:
-            InputError: If a file is missing or damaged; the message names it and says how to fix it.
+            InputError: If the membership is not (M, G) bool, or there are not G names.
         """
+        if self.membership.dim() != 2 or self.membership.dtype != torch.bool:
+            raise InputError("the membership of scoring groups must be a (rows, groups) tensor of bools")
+        if not self.membership.shape[1] == len(self.label_names) == len(self.attribute_names):
+            raise InputError(
+                f"there are {self.membership.shape[1]} scoring groups, but {len(self.label_names)} names of labels and "
+                f"{len(self.attribute_names)} of attributes: name each group by both"
+            )
 
-    def ensure_files(self) -> None:  # noqa: B027  (most sources have no files of a known place)
-        """Return if the files that ``build`` reads are there, downloaded if need be; a look, none is read.
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """Label and attribute of each group."""
+        return list(zip(map(str, self.label_names), map(str, self.attribute_names), strict=True))
 
-        Raises:
-            InputError: If they are not; says what is missing, where to get it and where to put it.
-        """
 
-    def prepare(self, preparation: Mapping[str, Any]) -> None:  # noqa: B027  (most sources need nothing)
-        """Take over what training found out of its rows, ``DataTable.preparation``, before new inputs are read.
+def fingerprint(table: DataTable) -> str:
+    """Return a name of 32 hexadecimal digits for the labels of all rows, in their order, and for the splits.
 
-        Raises:
-            InputError: If it does not fit the source.
-        """
+    Inputs and attributes take no part: to read them all would cost as much as an epoch.
+    """
+    parts: list[str | bytes] = [*map(str, table.label_names), table.label.cpu().numpy().tobytes()]
+    for name, rows in sorted(table.split.items()):
+        parts += [name, rows.cpu().numpy().tobytes()]
+    return digest(parts)
 
-    def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read new image files in the form that this source's networks take.
 
-        Raises:
-            InputError: If the source cannot read new files or a file is damaged.
-        """
-        if self.image_size is None:
-            raise InputError(f"{type(self).__name__} cannot read new files")
-        return self.as_store(read_images(paths, self.image_size, self.fit))
+def check_finite(inputs: InputStore, chunk: int = 4096) -> None:
+    """Return if all inputs are finite, ``chunk`` rows at a time.
 
-    def read_table(self, file: Path, frame: pd.DataFrame | None = None) -> tuple[str, list[str], InputStore]:
-        """Read new rows from a CSV or Parquet file; ``frame`` is what stands in it, where that has been read already.
-
-        Returns:
-            What names a row (``line``, ``row`` or ``path``), the name of each row, and the inputs.
-
-        Raises:
-            InputError: If the source cannot read such files or the file does not fit.
-        """
-        raise InputError(f"{type(self).__name__} cannot read new rows from a table")
-
-    def read_values(self, values: Any) -> InputStore:
-        """Take new rows from Python: a data frame or a mapping of columns; a list of texts where ``takes_texts``.
-
-        Raises:
-            InputError: If the source cannot take such rows or they do not fit.
-        """
-        raise InputError(f"{type(self).__name__} takes image files or arrays, not {type(values).__name__}")
-
-    def looks(self, values: Any, folder: Path | None = None) -> dict[str, Any]:
-        """Return in what other forms views may look at new rows: ``texts``, ``columns``, ``files`` of ``ViewInputs``.
-
-        Args:
-            values: A data frame of a file, or what ``read_values`` took; rows that have been read without a fault.
-            folder: Of the file, which its files lie in.
-        """
-        return {}
-
-    def as_store(self, values: Tensor) -> InputStore:
-        """Return new inputs (n, *input_shape) in the form that this source's networks take."""
-        return ArrayStore(values, self.scale)
+    Raises:
+        InputError: Names the first row that is not.
+    """
+    if getattr(inputs, "always_finite", False):
+        return
+    for start in range(0, len(inputs), chunk):
+        fetched = inputs.fetch(torch.arange(start, min(start + chunk, len(inputs))))
+        for part in fetched.values() if isinstance(fetched, dict) else (fetched,):
+            finite = torch.isfinite(part).reshape(len(part), -1).all(1)
+            if not bool(finite.all()):
+                row = start + int((~finite).nonzero()[0])
+                raise InputError(f"the input of row {row} holds NaN or infinity: fix or remove the row")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,25 +14,342 @@ import torch
 from torch import Tensor
 
 from logit_correction.config import listed
+from logit_correction.data import features
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import tables_folder
-from logit_correction.data.columns import unnamed_row_numbers
-from logit_correction.data.image_io import Fit
-from logit_correction.data.problems import OnBadRows, Problems
-from logit_correction.data.records import build_table, records_of_frame
-from logit_correction.data.row_names import has_lines, numbered, row_names
-from logit_correction.data.splits import Splitting
-from logit_correction.data.stores import InputStore
-from logit_correction.data.table import DataSource, DataTable
-from logit_correction.data.table_features import SPLIT, Features
-from logit_correction.data.table_inputs import FIX, ImageFiles, InputColumns, Texts
-from logit_correction.data.table_notes import copies_told
-from logit_correction.data.tabular_io import check_columns, read_frame, tell_columns
-from logit_correction.data.text import TextForm
+from logit_correction.data.features import Columns, unnamed_row_numbers
+from logit_correction.data.frames import (
+    check_columns,
+    has_lines,
+    nested_columns,
+    numbered,
+    read_frame,
+    row_names,
+    tell_columns,
+    texts_of,
+)
+from logit_correction.data.images import Fit, format_resizing, image_store
+from logit_correction.data.reader import DataSource
+from logit_correction.data.rows import (
+    OnBadRows,
+    Problems,
+    Splitting,
+    build_table,
+    copies_told,
+    files_within,
+    format_faults,
+    records_of_frame,
+)
+from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.table import DataTable
+from logit_correction.data.texts import TextForm, beginning
 from logit_correction.errors import InputError, check_range
+from logit_correction.views.columns import told_apart
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+#: So many characters of a text are shown on the report page.
+SHOWN = 160
+
+#: How to fix new rows: those of training may be skipped, of new ones each is to be answered.
+FIX = "fix or remove them"
+
+#: What to do about files that do not lie below the folder of the table.
+ELSEWHERE = "if the files lie elsewhere, give the folder that holds them all by --data.root"
+
+
+class InputColumns(ABC):
+    """The columns of a table that a network's inputs are made of."""
+
+    column = ""
+
+    #: Columns that are to be taken for names, whatever they hold.
+    categorical: Sequence[str] = ()
+
+    def columns(self, frame: pd.DataFrame) -> list[str]:
+        """Return the names of the columns; they may not be there."""
+        return [self.column]
+
+    @abstractmethod
+    def note_faults(self, frame: pd.DataFrame, problems: Problems) -> None:
+        """Note what is wrong with rows and can be seen without long work."""
+
+    def notes(self, frame: pd.DataFrame) -> list[str]:
+        """Return what a user should be told of the columns."""
+        return []
+
+    @abstractmethod
+    def store(self, frame: pd.DataFrame, problems: Problems, on_bad_rows: OnBadRows) -> InputStore:
+        """Make the inputs of all rows; those of bad rows may be anything finite."""
+
+    @abstractmethod
+    def new(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> InputStore:
+        """Make the inputs of new rows, of a file in ``folder`` or from Python, as those of training were made."""
+
+    @abstractmethod
+    def looks(self, frame: pd.DataFrame, folder: Path | None) -> dict[str, Any]:
+        """Return in what other forms views may look at new rows, of a file in ``folder`` or from Python."""
+
+    def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
+        """Return the table with the forms that views look at, and what only its training rows determine."""
+        return replace(table, **self.looks(frame, None))
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:  # noqa: B027  (most need nothing)
+        """Take over what ``finished`` found out."""
+
+    def scaled(self, values: Tensor) -> Tensor:
+        """Return inputs that were given as numbers as the network takes them."""
+        return values
+
+    def metadata(self) -> dict[str, object]:
+        """Return what a reader of a result must know of the inputs."""
+        return {}
+
+    def format_rows(self, frame: pd.DataFrame, names: Sequence[str]) -> Sequence[str]:
+        """Return what a reader of the report is shown of each row."""
+        return names
+
+    def keys(self, frame: pd.DataFrame, without: str | None) -> Iterable[Hashable]:
+        """Return keys that are the same for rows that repeat each other in all columns but ``without``."""
+        import pandas as pd
+
+        whole = frame.drop(columns=[without] if without else [])
+        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+            whole = whole.assign(**{name: whole[name].map(str) for name in nested_columns(whole)})
+        return pd.util.hash_pandas_object(whole, index=False)
+
+
+class Texts(InputColumns):
+    """A column of texts: tokens for a language model, or counted words."""
+
+    def __init__(self, column: str, form: TextForm) -> None:
+        """Choose the column and how its texts are read."""
+        self.column, self.form = column, form
+
+    def note_faults(self, frame: pd.DataFrame, problems: Problems) -> None:
+        """Note empty texts."""
+        for row, text in enumerate(texts_of(frame, self.column)):
+            if text is None:
+                problems.add(row, f"the text (column {self.column!r}) is empty")
+
+    def store(self, frame: pd.DataFrame, problems: Problems, on_bad_rows: OnBadRows) -> InputStore:
+        """Read the texts."""
+        problems.raise_if_any(on_bad_rows)
+        return self.form.store(self._texts(frame))
+
+    def new(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> InputStore:
+        """Read new texts."""
+        self.note_faults(frame, problems)
+        problems.raise_if_any("error", hint=FIX)
+        return self.store(frame, problems, "error")
+
+    def looks(self, frame: pd.DataFrame, folder: Path | None) -> dict[str, Any]:
+        """Return the texts."""
+        return {"texts": self._texts(frame)}
+
+    def metadata(self) -> dict[str, object]:
+        """Tell how the texts were read."""
+        return {"texts": str(self.form)}
+
+    def format_rows(self, frame: pd.DataFrame, names: Sequence[str]) -> Sequence[str]:
+        """Return the beginnings of the texts."""
+        return [beginning(text, SHOWN) for text in self._texts(frame)]
+
+    def _texts(self, frame: pd.DataFrame) -> list[str]:
+        return [text or "" for text in texts_of(frame, self.column)]
+
+
+class ImageFiles(InputColumns):
+    """A column of image files."""
+
+    def __init__(
+        self,
+        column: str,
+        beside: Path,
+        root: Path | None,
+        size: tuple[int, int],
+        fit: Fit,
+        memory_limit: float | None = None,
+    ) -> None:
+        """Choose the column, the folder of the table, that of all files if it is named, and how images are read."""
+        self.column, self.root, self.named_root = column, root or beside, root
+        self.size, self.fit, self.memory_limit = size, fit, memory_limit
+
+    def note_faults(self, frame: pd.DataFrame, problems: Problems) -> None:
+        """Note files that are missing or leave the folder."""
+        self._paths(frame, problems)
+
+    def store(self, frame: pd.DataFrame, problems: Problems, on_bad_rows: OnBadRows) -> InputStore:
+        """Read the images, or what was kept of them."""
+        return self._read(self._paths(frame, problems), problems, on_bad_rows)
+
+    def new(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> InputStore:
+        """Read new images; of a file they lie in its folder, or in the one that training named."""
+        paths = self._new_paths(frame, problems, folder)
+        problems.raise_if_any("error", hint=FIX)
+        return self._read(paths, problems, "error")
+
+    def _read(self, paths: Sequence[Path], problems: Problems, on_bad_rows: OnBadRows) -> InputStore:
+        return image_store(
+            paths, self.size, fit=self.fit, problems=problems, on_bad_rows=on_bad_rows, memory_limit=self.memory_limit
+        )
+
+    def looks(self, frame: pd.DataFrame, folder: Path | None) -> dict[str, Any]:
+        """Return the files."""
+        if folder is not None and self.named_root is not None:
+            return {"files": self._new_paths(frame, Problems("", ()), folder)}
+        root = folder or self.root
+        return {"files": [root / (name or "") for name in texts_of(frame, self.column)]}
+
+    def metadata(self) -> dict[str, object]:
+        """Tell how the images were read."""
+        return {"images": format_resizing(self.size, self.fit)}
+
+    def format_rows(self, frame: pd.DataFrame, names: Sequence[str]) -> Sequence[str]:
+        """Return the files' names."""
+        return [text or "" for text in texts_of(frame, self.column)]
+
+    def keys(self, frame: pd.DataFrame, without: str | None) -> Iterable[Hashable]:
+        """Return the files: the same image twice is a row twice, whatever else is written beside it."""
+        return [name or ("no file", row) for row, name in enumerate(texts_of(frame, self.column))]
+
+    def _paths(self, frame: pd.DataFrame, problems: Problems) -> list[Path]:
+        return files_within(self.root, texts_of(frame, self.column), problems, self.column, advice=ELSEWHERE)
+
+    def _new_paths(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> list[Path]:
+        root, also = (self.root, None) if folder is None else (folder, self.named_root)
+        return files_within(root, texts_of(frame, self.column), problems, self.column, also=also)
+
+
+#: A column of this name says which rows are for what, also where nobody has named it: * leaves it out.
+SPLIT = "split"
+
+
+class Features(InputColumns):
+    """Columns of numbers and dates, standardised by the training rows, and of names, each a 0 or 1 of its own."""
+
+    def __init__(self, names: list[str], others: list[str], categorical: Sequence[str] = ()) -> None:
+        """Choose the columns, and those whose numbers stand for names.
+
+        * stands for all but ``others``, those of too many different texts, and a column split.
+
+        Raises:
+            InputError: A column of the latter is none of the former.
+        """
+        self.names, self.others, self.categorical = names, others, categorical
+        for name in categorical:
+            if name in others or (names != ["*"] and name not in names):
+                raise InputError(f"--data.categorical {name} is none of the features: add it to --data.features")
+        self.learnt: list[features.Column] = []
+        self._last: Columns | None = None
+        self._told: set[str] = set()
+
+    def columns(self, frame: pd.DataFrame) -> list[str]:
+        """Return the columns."""
+        if self.learnt:
+            return [column["name"] for column in self.learnt]
+        if self.names != ["*"]:
+            return self.names
+        left_out = {*self.others, *self._left_out(frame)} | ({SPLIT} - set(self.categorical))
+        return [name for name in frame.columns if name not in left_out]
+
+    def _left_out(self, frame: pd.DataFrame) -> dict[str, int]:
+        """Return how many different texts each column holds that * leaves out, since they are hardly categories."""
+        numbers = self._numbers_of_names(frame, [name for name in frame.columns if name not in self.others])
+        return {name: number for name, number in numbers.items() if features.hardly_categories(number, len(frame))}
+
+    def _numbers_of_names(self, frame: pd.DataFrame, columns: list[str]) -> dict[str, int]:
+        """Return how many different names each column of names holds."""
+        read = self._converted(frame)
+        return {name: len(read.different(name)[0]) for name in columns if read.kind(name) == "names"}
+
+    def notes(self, frame: pd.DataFrame) -> list[str]:
+        """Return which columns are left out, look like numbers, hold more names than are told apart, or have gaps."""
+        notes = []
+        left_out = self._left_out(frame) if self.names == ["*"] else {}
+        if left_out:
+            listed = format_faults([f"{name!r} ({number:,} different texts)" for name, number in left_out.items()])
+            notes.append(f"columns that are no features, since few rows share a text: {listed}")
+        most, columns = told_apart(len(frame)), self.columns(frame)
+        examples = {name: self._converted(frame).written_number(name) for name in [*columns, *left_out]}
+        written = [f"{name!r} (such as {example!r})" for name, example in examples.items() if example]
+        if written:
+            notes.append(
+                f"columns that look like numbers, but are read as names: {format_faults(written)}; write plain "
+                "numbers, such as 0.126 or 1037.5"
+            )
+        numbers = self._numbers_of_names(frame, columns)
+        many = [f"{name!r} ({number:,})" for name, number in numbers.items() if number > most]
+        if many:
+            notes.append(
+                f"columns of more names than {most}, of which the commonest {most} are told apart: "
+                f"{format_faults(many)}"
+            )
+        gaps = features.gaps_of(self._converted(frame), columns)
+        if gaps:
+            listed = format_faults([f"{name!r} in {number:,} of {len(frame):,} rows" for name, number in gaps.items()])
+            notes.append(
+                f"columns with missing values: {listed}; a number or date that is missing counts as the mean of the "
+                "training rows, and an input of its own says that it is missing"
+            )
+        return notes
+
+    def keys(self, frame: pd.DataFrame, without: str | None) -> Iterable[Hashable]:
+        """Return keys of the rows in which numbers stand for how they are written: that is thirty times as fast."""
+        read = self._converted(frame)
+        numeric = [name for name in self.columns(frame) if name != without and read.kind(name) == "numbers"]
+        return super().keys(frame.assign(**{name: read.numbers(name) for name in numeric}), without)
+
+    def note_faults(self, frame: pd.DataFrame, problems: Problems) -> None:
+        """Note what is no number or no date in a column of such."""
+        features.note_bad_features(self._converted(frame), self.columns(frame), problems)
+
+    def store(self, frame: pd.DataFrame, problems: Problems, on_bad_rows: OnBadRows) -> InputStore:
+        """Return a place holder: the vectors need the training rows, see ``finished``."""
+        if not self.columns(frame):
+            raise InputError(f"{problems.place} has no column left for features: name them by --data.features")
+        return ArrayStore(torch.zeros(len(frame), 1))
+
+    def finished(self, table: DataTable, frame: pd.DataFrame) -> DataTable:
+        """Return the table with its vectors, and the columns as they were written."""
+        self.learnt = features.learn_columns(self._converted(frame), self.columns(frame), table.split["train"])
+        vectors = features.to_vectors(self._converted(frame), self.learnt)
+        metadata = table.metadata | {"features": f"{vectors.shape[1]}, standardised by the training rows"}
+        looks, self._last = self.looks(frame, None), None
+        return replace(
+            table, inputs=ArrayStore(vectors), metadata=metadata, preparation={"columns": self.learnt}, **looks
+        )
+
+    def looks(self, frame: pd.DataFrame, folder: Path | None) -> dict[str, Any]:
+        """Return the columns as they were written."""
+        own = [column for column in self.learnt if column["name"] not in self.others]
+        return {"columns": features.plain_columns(self._converted(frame), own)}
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
+        """Take over means and categories."""
+        self.learnt = list(preparation.get("columns", []))
+
+    def new(self, frame: pd.DataFrame, problems: Problems, folder: Path | None) -> InputStore:
+        """Standardise new rows as those of training were."""
+        store = ArrayStore(features.to_vectors(self._converted(frame), self.learnt, problems))
+        features.warn_of_unknown_names(self._converted(frame), self.learnt, self._told)
+        return store
+
+    def _converted(self, frame: pd.DataFrame) -> Columns:
+        """Return the columns of a frame; those of the last one are kept, since it is asked for several times."""
+        if self._last is None or self._last.frame is not frame:
+            self._last = Columns(frame, self.categorical)
+        return self._last
+
+    def scaled(self, values: Tensor) -> Tensor:
+        """Standardise numbers; names, dates and what may be missing are none."""
+        if any("categories" in column or column.get("date") or column.get("gaps") for column in self.learnt):
+            what = "some features are names or dates, or may be missing"
+            raise InputError(f"{what}: give the new rows as a data frame or a file")
+        mean, deviation = (torch.tensor([column[key] for column in self.learnt]) for key in ("mean", "std"))
+        return (values - mean) / deviation
 
 
 class Table(DataSource):

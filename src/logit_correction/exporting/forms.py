@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.data.features import Column
-from logit_correction.data.text import LENGTH, MOST_WORDS, TOKENS, WordStore
+from logit_correction.data.texts import LENGTH, MOST_WORDS, TOKENS, WordStore
 from logit_correction.errors import InputError
 from logit_correction.runs.trained import TrainedRun
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from logit_correction.data.text import load_tokenizer
+from logit_correction.data.texts import load_tokenizer
 from logit_correction.errors import InputError
 from logit_correction.exporting.base import Exported
 from logit_correction.exporting.network import Predicting

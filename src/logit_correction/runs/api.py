@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig
-from logit_correction.data.places import source_of_place
+from logit_correction.data import source_of_place
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.pages.tables import comparison_table, reports_of
 from logit_correction.runs.exported import ExportedRun, is_exported

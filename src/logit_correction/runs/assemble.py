@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
-from logit_correction.data.table import SPLITS, DataSource, DataTable
+from logit_correction.data.reader import DataSource
+from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.parts import checked

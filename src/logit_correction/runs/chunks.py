@@ -9,9 +9,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logit_correction.data.image_io import SUFFIXES
+from logit_correction.data.frames import is_table
+from logit_correction.data.images import SUFFIXES
 from logit_correction.data.stores import InputStore
-from logit_correction.data.tabular_io import is_table
 from logit_correction.runs.new_files import image_files
 
 if TYPE_CHECKING:

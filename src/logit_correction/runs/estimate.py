@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from logit_correction.config import ComponentConfig, RunConfig
-from logit_correction.data.from_rows import from_rows
+from logit_correction.data.arrays import from_rows
 from logit_correction.errors import InputError
 from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss

@@ -11,9 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.row_names import row_names
+from logit_correction.data.frames import read_frame, row_names
 from logit_correction.data.table import SPLITS, DataTable
-from logit_correction.data.tabular_io import read_frame
 from logit_correction.errors import InputError
 from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.evaluation.predict import collect

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import as_views_see
-from logit_correction.data.table import DataSource
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.labelled_rows import Names, labelled

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logit_correction.correlation import Correlation
-from logit_correction.data.problems import Problems
-from logit_correction.data.row_names import row_names
-from logit_correction.data.tabular_io import MOST_NAMED, as_text
+from logit_correction.data.frames import MOST_NAMED, as_text, row_names
+from logit_correction.data.rows import Problems
 from logit_correction.errors import InputError, did_you_mean, format_first
 from logit_correction.evaluation.estimated import EstimatedAttributes, figures_of
 from logit_correction.evaluation.predictions import Predictions

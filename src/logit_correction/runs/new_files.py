@@ -7,12 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logit_correction.data.image_tree import METADATA, FoundImages, find_images, folders_with_splits
-from logit_correction.data.named_files import files_within
-from logit_correction.data.problems import Problems
-from logit_correction.data.row_names import row_names
-from logit_correction.data.table_inputs import FIX
-from logit_correction.data.tabular_io import file_column, is_table, read_frame, texts_of
+from logit_correction.data.frames import file_column, is_table, read_frame, row_names, texts_of
+from logit_correction.data.images import METADATA, FoundImages, find_images, folders_with_splits
+from logit_correction.data.rows import Problems, files_within
+from logit_correction.data.table_file import FIX
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.runs.labelled_rows import Names
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.arrays import as_array
-from logit_correction.data.channels import checked_values
-from logit_correction.data.image_io import UnreadableImages
+from logit_correction.data.arrays import checked_values
+from logit_correction.data.images import UnreadableImages
+from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import InputStore
-from logit_correction.data.table import DataSource
 from logit_correction.errors import InputError
 from logit_correction.types import DataInfo
 

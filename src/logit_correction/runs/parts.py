@@ -14,7 +14,7 @@ from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig, listed
 from logit_correction.data import SOURCES
-from logit_correction.data.table import DataSource
+from logit_correction.data.reader import DataSource
 from logit_correction.errors import InputError, no_effect
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm

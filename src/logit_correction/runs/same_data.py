@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.attributes.auto import Auto
-from logit_correction.data.fingerprint import fingerprint
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import DataTable, fingerprint
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.folder import read_report

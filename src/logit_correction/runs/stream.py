@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import numpy as np
 import pandas as pd
 
-from logit_correction.data.csv_files import separator_of
-from logit_correction.data.image_io import UnreadableImages
-from logit_correction.data.problems import BadRows
+from logit_correction.data.frames import separator_of
+from logit_correction.data.images import UnreadableImages
+from logit_correction.data.rows import BadRows
 from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError
 from logit_correction.runs.chunks import Chunk

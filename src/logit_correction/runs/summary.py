@@ -15,8 +15,7 @@ from torch import Tensor
 
 from logit_correction.config import RunConfig
 from logit_correction.correlation import Correlation
-from logit_correction.data.fingerprint import fingerprint
-from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.data.table import UNKNOWN, DataTable, fingerprint
 from logit_correction.evaluation.estimated import EstimatedAttributes, figures_of
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.methods.base import Algorithm

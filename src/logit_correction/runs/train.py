@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from logit_correction.config import RunConfig, TrainingConfig
-from logit_correction.data.row_names import LazyNames
+from logit_correction.data.frames import LazyNames
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from logit_correction.config import RunConfig
+from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
-from logit_correction.data.table import DataSource
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from logit_correction.config import TrainingConfig
-from logit_correction.data.fingerprint import fingerprint
 from logit_correction.data.loading import BatchLoader
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import DataTable, fingerprint
 from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.evaluation.predict import collect, evaluating
 from logit_correction.methods.base import Algorithm

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from logit_correction.data.splits import consecutive_splits
+from logit_correction.data.rows import consecutive_splits
 from logit_correction.errors import InputError
 
 #: Share of the training and validation rows that goes to validation.

@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length, column_or_1d, validate_data
 
-from logit_correction.data.records import coded
-from logit_correction.data.tabular_io import as_text
+from logit_correction.data.frames import as_text
+from logit_correction.data.rows import coded
 from logit_correction.errors import InputError
 from logit_correction.integrations.scikit_learn.inputs import Kind, Reading, checked_columns, checked_images
 

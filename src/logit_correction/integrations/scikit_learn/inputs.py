@@ -13,15 +13,13 @@ import torch
 from numpy.typing import NDArray
 
 from logit_correction.data import features
-from logit_correction.data.channels import Channels, channels_first, checked_values
-from logit_correction.data.columns import Columns
-from logit_correction.data.from_arrays import columns_of
-from logit_correction.data.problems import Problems
-from logit_correction.data.row_names import row_names
+from logit_correction.data.arrays import Channels, channels_first, checked_values, columns_of
+from logit_correction.data.features import Columns
+from logit_correction.data.frames import are_texts, row_names, texts_of
+from logit_correction.data.rows import Problems
 from logit_correction.data.stores import ArrayStore, InputStore, SideBySide, as_views_see
-from logit_correction.data.table_inputs import FIX
-from logit_correction.data.tabular_io import are_texts, texts_of
-from logit_correction.data.text import hashed_words, tokenize
+from logit_correction.data.table_file import FIX
+from logit_correction.data.texts import hashed_words, tokenize
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.views.base import ViewInputs
 

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.config import RunConfig
-from logit_correction.data.splits import Splitting, make_splits
+from logit_correction.data.reader import DataSource
+from logit_correction.data.rows import Splitting, make_splits
 from logit_correction.data.stores import InputStore
-from logit_correction.data.table import UNKNOWN, DataSource, DataTable
+from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.errors import InputError
 from logit_correction.integrations.scikit_learn.inputs import Rows
 from logit_correction.methods.base import Algorithm
