@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.arrays import as_array
 from logit_correction.errors import InputError
 from logit_correction.evaluation.estimated import EstimatedAttributes
 from logit_correction.evaluation.quality import probabilities
 from logit_correction.files import plain, replacing
 from logit_correction.functional.groups import group_membership
+from logit_correction.types import as_array
 
 Array: TypeAlias = NDArray[Any]
 

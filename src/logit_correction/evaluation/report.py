@@ -12,7 +12,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from logit_correction.arrays import as_array
 from logit_correction.correlation import Correlation
 from logit_correction.evaluation.group_frame import group_frame
 from logit_correction.evaluation.quality import QUALITY, probabilities, quality, quality_by_attribute
@@ -23,6 +22,7 @@ from logit_correction.functional.groups import (
     worst_group_accuracy,
 )
 from logit_correction.functional.losses import margin
+from logit_correction.types import as_array
 
 if TYPE_CHECKING:
     from logit_correction.evaluation.predictions import Predictions

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from logit_correction.config import RunConfig
 from logit_correction.errors import InputError
-from logit_correction.extras import needed
 from logit_correction.files import checksum_of_file, is_within, read_json
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.report_file import check_report
+from logit_correction.registry import needed
 from logit_correction.runs import summary
 from logit_correction.runs.encode import Encoder
 from logit_correction.runs.labelled_rows import Names

@@ -10,11 +10,10 @@ from typing import Any
 
 from logit_correction.config import TrainingConfig
 from logit_correction.errors import InputError, reason_of
-from logit_correction.extras import needed
 from logit_correction.files import read_json, write_text
 from logit_correction.pages.estimated import flat_figures
 from logit_correction.pages.tables import groups_table
-from logit_correction.registry import resolve
+from logit_correction.registry import needed, resolve
 from logit_correction.training.loggers import LOGGERS
 from logit_correction.training.loggers.base import RunLogger
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from logit_correction.threads import MOST_THREADS, available_cores, in_threads
+from logit_correction.files import MOST_THREADS, available_cores, in_threads
 from logit_correction.views.base import View, ViewInputs
 
 #: Formats by Pillow's names; the last stands for all others.
