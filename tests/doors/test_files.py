@@ -1,0 +1,156 @@
+"""The files that a run and an audit leave, their keys and columns; more may come, none may go."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+Run = Callable[[str], Path]
+
+RUN_FILES = {"config.yaml", "metrics.csv", "report.json", "report.html", "checkpoint.pt", "predictions.parquet"}
+AUDIT_FILES = {"audit.json", "config.yaml", "fix.yaml", "report.html", "rows.csv", "rows.parquet"}
+
+EVIDENCE = """
+verdict view views sentence breadth accuracy network_accuracy ratio ratio_low ratio_high rows share follows_view
+follows_label follows_low follows_high confidence information told_apart told_apart_low told_apart_high conflicts signs
+"""
+TEST = """
+count average group_balanced worst_group worst_class minority majority minority_margin majority_margin adjusted_average
+auroc f1 ece by_attribute groups estimated
+"""
+REPORT = f"""
+method method_options data data.name data.options data.facts data.counts.train data.counts.valid data.counts.test
+data.rows.train data.rows.valid data.rows.test data.label_names data.attribute_names data.correlation data.input_shape
+data.preparation data.fingerprint network network.name network.options network.parameters encoder seed epochs
+epochs_per_stage steps training training.batch_size training.learning_rate training.weight_decay training.precision
+training.device labels_read labels_read.train labels_read.valid labels_read.test watched_labels_read attributes
+environment.version environment.commit environment.torch environment.python environment.device environment.machine
+environment.threads selection.rule selection.epoch selection.split selection.labels_read
+test.by_attribute[].attribute test.by_attribute[].count test.by_attribute[].accuracy
+test.groups[].label test.groups[].attribute test.groups[].count test.groups[].correct test.groups[].accuracy
+test.groups[].low test.groups[].high test.groups[].margin_min test.groups[].margin_mean test.groups[].ece
+test.groups[].minority test.estimated.source test.estimated.minority test.estimated.majority
+test.estimated.group_balanced test.estimated.worst_group test.estimated.groups other_selections[].rule
+other_selections[].epoch other_selections[].split other_selections[].labels_read other_selections[].test.average
+group_prior.estimated group_prior.true group_prior.label_names group_prior.attribute_names estimated_minority.count
+estimated_minority.recall estimated_minority.precision estimated_minority.examples warnings seconds.train
+seconds.evaluate {" ".join(f"evidence.{name}" for name in EVIDENCE.split())}
+{" ".join(f"test.{name}" for name in TEST.split())}
+"""
+AUDIT = f"""
+verdict views sentence leans would_change question.views question.text labels[].label labels[].rows labels[].verdict
+labels[].sentence groups[].label groups[].attribute groups[].rows groups[].share groups[].share_low groups[].share_high
+groups[].network.accuracy groups[].fixed.accuracy cost.network.name cost.network.conflicting.accuracy
+cost.network.conflicting.low cost.network.conflicting.high cost.network.conflicting.rows cost.network.agreeing.accuracy
+cost.fixed.name cost.fixed.conflicting.accuracy cost.fixed.agreeing.accuracy shown[].row shown[].label
+shown[].attribute shown[].score shown[].network_label shown[].fixed_label contrasts[].kind contrasts[].view rows.file
+rows.train rows.conflicting rows.label_noise examined classifier data.name data.source data.options data.rows.train
+data.label_names data.warnings network.name training.epochs training.seed labels_read.train labels_read.valid
+labels_read.test labelled environment.version seconds {" ".join(f"evidence.{name}" for name in EVIDENCE.split())}
+"""
+
+
+def keys(value: dict[str, Any], before: str = "") -> Iterator[str]:
+    """Yield the dotted names of all that a JSON object holds; of a list of objects those of the first."""
+    for name, part in value.items():
+        yield before + name
+        if isinstance(part, dict):
+            yield from keys(part, f"{before}{name}.")
+        elif isinstance(part, list) and part and isinstance(part[0], dict):
+            yield from keys(part[0], f"{before}{name}[].")
+
+
+def test_files_of_a_run(run: Run) -> None:
+    for name in ("digits-erm", "digits-lc", "photos-erm", "reviews-lc"):
+        found = {path.name for path in run(name).iterdir() if not path.name.startswith(".")}
+        assert found >= RUN_FILES and "resume.pt" not in found
+
+
+def test_keys_of_the_report(run: Run) -> None:
+    report = json.loads((run("digits-lc") / "report.json").read_text())
+    assert set(REPORT.split()) - set(keys(report)) == set()
+    assert report["method"] == "LC" and report["data"]["name"] == "Digits" and report["network"]["name"] == "MLP"
+    assert report["labels_read"] == {"train": ["label"], "valid": ["label"], "test": ["label", "attribute"]}
+    assert report["evidence"]["verdict"] == "shortcut" and report["evidence"]["view"] == "colour"
+    plain = json.loads((run("digits-erm") / "report.json").read_text())
+    assert plain.keys() == report.keys() and plain["evidence"] is None and plain["group_prior"] is None
+
+
+def test_only_methods_that_ask_read_attributes(run: Run) -> None:
+    for name, attribute in (("digits-erm", False), ("digits-lc", False), ("digits-groupdro", True)):
+        read = json.loads((run(name) / "report.json").read_text())["labels_read"]
+        assert ("attribute" in read["train"]) is attribute and "attribute" not in read["valid"]
+
+
+def test_an_accuracy_is_a_fraction_of_a_count(run: Run) -> None:
+    test = json.loads((run("digits-erm") / "report.json").read_text())["test"]
+    assert sum(group["count"] for group in test["groups"]) == test["count"] == 4000
+    assert sum(group["correct"] for group in test["groups"]) / test["count"] == pytest.approx(test["average"])
+    accuracy = [group["accuracy"] for group in test["groups"]]
+    assert sum(accuracy) / len(accuracy) == pytest.approx(test["group_balanced"])
+    assert min(accuracy) == test["worst_group"]
+    assert all(group["low"] - 1e-9 <= group["accuracy"] <= group["high"] + 1e-9 for group in test["groups"])
+
+
+def test_columns_of_the_metrics(run: Run) -> None:
+    wanted = {"step", "stage", "epoch", "learning_rate", "loss", "valid_average", "valid_worst_class"}
+    plain, lc = (pd.read_csv(run(name) / "metrics.csv") for name in ("digits-erm", "digits-lc"))
+    assert set(plain) >= wanted | {"test_average", "test_group_balanced", "test_worst_group"}
+    assert set(lc) >= wanted | {"loss_robust", "loss_ordinary", "valid_estimated_within_error"}
+    assert plain["step"].max() == 76 and lc["stage"].unique().tolist() == [0, 1]
+
+
+def test_columns_of_the_predictions(run: Run) -> None:
+    rows = pd.read_parquet(run("digits-lc") / "predictions.parquet")
+    logits = [f"logit_{number}" for number in range(10)]
+    assert set(rows) >= {"index", "label", "attribute", "estimated_attribute", "prediction", *logits}
+    test = json.loads((run("digits-lc") / "report.json").read_text())["test"]
+    assert (rows["label"] == rows["prediction"]).mean() == test["average"]
+    assert (rows[logits].to_numpy().argmax(1) == rows["prediction"]).all()
+    valid = pd.read_parquet(run("digits-lc") / "validation.parquet")
+    assert len(valid) == 200 and (valid["attribute"] == -1).all()  # no rule has read it
+
+
+def test_files_and_keys_of_an_audit(run: Run) -> None:
+    folder = run("audit-patients")
+    assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == AUDIT_FILES
+    audit = json.loads((folder / "audit.json").read_text())
+    assert set(AUDIT.split()) - set(keys(audit)) == set()
+    assert (audit["verdict"], audit["views"]) == ("shortcut", ["column:scanner"])
+    assert audit["labels_read"] == {"train": ["label"], "valid": ["label"], "test": []}
+
+
+def test_columns_of_an_audits_rows(run: Run) -> None:
+    wanted = "row name split label attribute conflicting score view_label view_p sure p_ill p_well network_label"
+    rows = pd.read_csv(run("audit-patients") / "rows.csv")
+    assert list(rows) == [*wanted.split(), "network_p", "fixed_label", "fixed_p", "label_noise"]
+    audit = json.loads((run("audit-patients") / "audit.json").read_text())
+    assert len(rows) == audit["rows"]["train"] and rows["conflicting"].sum() == audit["rows"]["conflicting"]
+    assert ((rows["label"] != rows["attribute"]) == rows["conflicting"]).all()
+    photos = pd.read_csv(run("audit-photos") / "rows.csv")
+    assert {"path", "p_five", "p_four", "p_one", "p_three"} <= set(photos)
+    sheet = pd.read_csv(run("audit-photos") / "sheet.csv")
+    assert list(sheet) == ["row", "path", "label", "looks_like", "attribute", "stratum"]
+
+
+def test_a_checkpoint_holds_no_code(run: Run) -> None:
+    assert "algorithm" in torch.load(run("digits-lc") / "checkpoint.pt", weights_only=True)
+
+
+def test_a_run_can_be_moved_and_read_only(door: Callable[..., Any], run: Run, here: Path, tmp_path: Path) -> None:
+    before = door("predict", run("patients-lc"), here / "later.csv").out
+    moved = shutil.copytree(run("patients-lc"), tmp_path / "moved")
+    for path in moved.iterdir():
+        path.chmod(0o444)
+    os.chmod(moved, 0o555)
+    answer = door("predict", moved, here / "later.csv")
+    os.chmod(moved, 0o755)
+    assert answer.status == 0 and answer.out == before

@@ -1,0 +1,322 @@
+"""The public Python names, each used once as the README and the docs use it."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import logit_correction
+from logit_correction import functional
+from logit_correction.losses import LogitCorrectedLoss
+
+Run = Callable[[str], Path]
+
+#: Names that README and docs import, by module.
+NAMES = {
+    "logit_correction": """
+        train load TrainedRun from_arrays from_table estimate_attributes AttributeEstimates audit Audit export
+        LogitCorrectionClassifier runs_table RunConfig TrainingConfig ComponentConfig load_preset InputError
+        InputWarning LogitCorrectedLoss GroupPrior Correlation GroupReport Predictions LC ERM StagedLC GroupDRO LfF
+        JTT DFA Reweighting Auto Online CrossFitted Given TrueAttributes Clusters MLP Algorithm AttributeEstimator
+        Estimate View ViewInputs DataSource DataTable Network Batch DataInfo Stage Step TrainingRows functional
+        __version__""",
+    "logit_correction.functional": """
+        generalized_cross_entropy logit_corrected_cross_entropy group_mixup group_accuracy group_balanced_accuracy
+        worst_group_accuracy margin count_prior joint_prior group_membership""",
+    "logit_correction.losses": "LogitCorrectedLoss",
+    "logit_correction.cli": "main",
+}
+
+
+def test_the_names_are_there() -> None:
+    for module, names in NAMES.items():
+        found = importlib.import_module(module)
+        assert [name for name in names.split() if not hasattr(found, name)] == []
+    assert [name for name in logit_correction.__all__ if not hasattr(logit_correction, name)] == []
+
+
+def test_formulas() -> None:
+    logits, label = torch.tensor([[2.0, 0.0, -1.0], [0.5, 0.5, 0.0]]), torch.tensor([0, 2])
+    probability = logits.softmax(1).gather(1, label[:, None]).squeeze(1)
+    found = functional.generalized_cross_entropy(logits, label, 0.7)
+    torch.testing.assert_close(found, (1 - probability**0.7) / 0.7)
+    log_prior = torch.log(torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]]))
+    found = functional.logit_corrected_cross_entropy(logits, label, log_prior)
+    torch.testing.assert_close(found, torch.nn.functional.cross_entropy(logits + log_prior, label, reduction="none"))
+    torch.testing.assert_close(functional.margin(logits, label), torch.tensor([2.0, -0.5]))
+
+
+def test_figures_of_groups() -> None:
+    label, attribute = torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([0, 0, 1, 1, 1, -1])
+    prediction = torch.tensor([0, 1, 0, 1, 1, 0])
+    members = functional.group_membership(label, attribute, 2, 2)
+    found = functional.group_accuracy(prediction, label, members)
+    assert found[[0, 1, 3]].tolist() == [0.5, 1.0, 1.0] and found[2].isnan()
+    assert functional.group_balanced_accuracy(prediction, label, members).item() == pytest.approx(2.5 / 3)
+    assert functional.worst_group_accuracy(prediction, label, members).item() == 0.5
+
+
+def test_priors_and_mixing() -> None:
+    label, attribute = torch.tensor([0, 0, 0, 1]), torch.tensor([0, 0, 1, 1])
+    prior = functional.count_prior(label, attribute, num_labels=2, num_attributes=2)
+    torch.testing.assert_close(prior.double(), torch.tensor([[0.5, 0.25], [0.0, 0.25]]).double())
+    posterior = torch.nn.functional.one_hot(attribute, 2).float()
+    torch.testing.assert_close(functional.joint_prior(label, posterior, 2), prior.float())
+    moving = logit_correction.GroupPrior(2, 2, estimator="joint")
+    moving.update(label, posterior)
+    torch.testing.assert_close(moving.for_attribute(attribute), prior.float().T[attribute])
+    inputs, minority = torch.arange(4.0)[:, None], torch.tensor([False, False, True, False])
+    generator = torch.Generator().manual_seed(0)
+    rows = prior.float().T[attribute]
+    mixed, mixed_prior = functional.group_mixup(inputs, rows, label, minority, weight=0.75, generator=generator)
+    torch.testing.assert_close(mixed[:3], 0.75 * inputs[:3] + 0.25 * inputs[2])  # with row 2, the minority of label 0
+    torch.testing.assert_close(mixed_prior[:3], 0.75 * rows[:3] + 0.25 * rows[2])
+
+
+def test_the_loss_is_cross_entropy_with_the_log_prior_added() -> None:
+    label, attribute = torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([0, 0, 1, 1, 1, 0])
+    prior = functional.count_prior(label, attribute, num_labels=2, num_attributes=2)
+    criterion, logits = LogitCorrectedLoss(prior), torch.randn(6, 2, requires_grad=True)
+    offset = criterion.offset(attribute)
+    loss = criterion(logits, label, attribute)
+    torch.testing.assert_close(loss, torch.nn.functional.cross_entropy(logits + offset, label))
+    difference = (prior[1] / prior[0]).log()[attribute].float()
+    torch.testing.assert_close(offset[:, 1] - offset[:, 0], difference, atol=1e-3, rtol=1e-3)
+    loss.backward()
+    unknown = torch.full((6,), -1)
+    torch.testing.assert_close(criterion(logits, label, unknown), torch.nn.functional.cross_entropy(logits, label))
+
+
+def test_correlation() -> None:
+    correlation = logit_correction.Correlation.from_table([[0, 1], [2]])
+    assert (correlation.num_labels, correlation.num_attributes) == (2, 3)
+    minority = correlation.is_minority(torch.tensor([0, 0, 1]), torch.tensor([1, 2, 2]))
+    assert minority.tolist() == [False, True, False]
+    assert logit_correction.Correlation.one_to_one(3).to_table() == [[0], [1], [2]]
+
+
+def test_train_load_and_the_run(tmp_path: Path) -> None:
+    digits = {"name": "Digits", "minority_ratio": 0.05}
+    run = logit_correction.train(digits, tmp_path / "run", method="ERM", epochs=1, threads=1)
+    assert run.report["method"] == "ERM" and {"label", "attribute", "count", "accuracy"} <= set(run.groups)
+    assert run.predict(np.zeros((2, 3, 8, 8), np.float32)).shape == (2,)
+    assert run.evaluate("valid")["count"] == 200
+    loaded = logit_correction.load(tmp_path / "run")
+    images = np.random.default_rng(0).random((5, 3, 8, 8)).astype(np.float32)
+    assert np.array_equal(loaded.predict_proba(images), run.predict_proba(images))
+    assert np.allclose(loaded.predict_proba(images.transpose(0, 2, 3, 1)), run.predict_proba(images))
+    assert loaded.label_names == [str(digit) for digit in range(10)]
+    judged = loaded.evaluate(images, ["3"] * 5)
+    assert judged["count"] == 5
+    kept = logit_correction.train("Digits", method="ERM", epochs=1, threads=1, page=False)  # in a temporary folder
+    table = logit_correction.runs_table([run, kept])
+    assert list(table["method"]) == ["ERM", "ERM"] and table["average"][0] == run.report["test"]["average"]
+    with pytest.raises(logit_correction.InputError, match="epochz"):
+        logit_correction.train("Digits", epochz=3)
+
+
+def test_train_from_a_config_and_a_preset() -> None:
+    options = {"epochs": 1, "threads": 1, "page": False}
+    named = logit_correction.train("Digits", method={"name": "ERM"}, network={"name": "MLP", "hidden": [8]}, **options)
+    assert named.report["network"]["options"]["hidden"] == [8]
+    again = logit_correction.train(logit_correction.RunConfig.read(named.path / "config.yaml"), page=False)
+    assert again.report["test"] == named.report["test"]
+    assert logit_correction.ComponentConfig("Timm", {"model": "convnext_tiny"}).name == "Timm"
+    assert logit_correction.load_preset("paper")
+
+
+def test_arrays_and_frames(here: Path) -> None:
+    label = np.arange(200) % 2
+    rows = np.random.default_rng(0).normal(size=(200, 5)) + 3 * label[:, None]
+    options: dict[str, Any] = {"method": "ERM", "epochs": 2, "threads": 1, "page": False}
+    run = logit_correction.train(logit_correction.from_arrays(rows, label), **options)
+    assert run.predict(rows[:3].astype("float32")).tolist() == ["0", "1", "0"]
+    frame = pd.read_csv(here / "reviews.csv")
+    run = logit_correction.train(logit_correction.from_table(frame, label="verdict", text="review"), **options)
+    assert run.predict(["shop south was kind and quick", "late and broken"]).shape == (2,)
+    assert run.evaluate(frame)["count"] == 500
+
+
+def test_a_frame_is_read_as_its_file(run: Run, here: Path) -> None:
+    loaded, frame = logit_correction.load(run("patients-lc")), pd.read_csv(here / "later.csv")
+    found = loaded.predict_proba(frame)
+    assert np.array_equal(found, loaded.predict_proba(frame[::-1])[::-1])
+    assert loaded.evaluate(frame)["average"] == loaded.evaluate(here / "later.csv")["average"]
+
+
+def test_audit(here: Path) -> None:
+    data = {"name": "Table", "file": str(here / "patients.csv"), "label": "outcome", "features": "*"}
+    found = logit_correction.audit(data, epochs=6, threads=1, try_fix=False)
+    assert (found.verdict, found.views) == ("shortcut", ["column:scanner"])
+    assert len(found.rows) == 420 and found.summary["verdict"] == "shortcut"
+
+
+def test_estimate_attributes(here: Path) -> None:
+    frame = pd.read_csv(here / "patients.csv")
+    inputs, label = frame.drop(columns="outcome"), frame["outcome"].to_numpy()
+    found = logit_correction.estimate_attributes(inputs, label, epochs=6, threads=1)
+    assert found.verdict == "shortcut" and "scanner" in found.sentence
+    assert found.attribute.shape == (600,) and tuple(found.prior().shape) == (2, 2)
+    goes_with = pd.crosstab(found.attribute, frame["scanner"]).to_numpy()
+    assert goes_with.max(1).sum() / goes_with.sum() > 0.95
+    loss = found.loss()(torch.zeros(600, 2), torch.from_numpy(found.label), torch.from_numpy(found.attribute))
+    assert loss.isfinite() and found.log_prior_of_rows().shape == (600, 2)
+    assert found.sample_weight().mean() == pytest.approx(1, abs=1e-6)
+    assert list(found.to_frame()) == ["row", "label", "attribute"]
+    assert found.of(inputs[:20], label[:20]).shape == (20,)
+
+
+def test_classifier_of_scikit_learn(here: Path) -> None:
+    from sklearn.base import clone
+
+    frame = pd.read_csv(here / "patients.csv")
+    X, y = frame.drop(columns="outcome"), frame["outcome"].to_numpy()
+    classifier = logit_correction.LogitCorrectionClassifier(epochs=6, random_state=0, training={"threads": 1}).fit(X, y)
+    assert classifier.evidence_["verdict"] == "shortcut" and list(classifier.classes_) == ["ill", "well"]
+    assert classifier.attribute_.shape == (600,) and classifier.group_prior_.shape == (2, 2)
+    probability = classifier.predict_proba(X)
+    assert probability.shape == (600, 2) and np.allclose(probability.sum(1), 1, atol=1e-5)
+    assert (classifier.predict(X) == classifier.classes_[probability.argmax(1)]).all()
+    assert "accuracy" in classifier.group_report(X, y, attribute=X["scanner"])
+    again = pickle.loads(pickle.dumps(classifier))
+    assert np.array_equal(again.predict_proba(X), probability)
+    assert np.array_equal(clone(classifier).fit(X, y).predict_proba(X), probability)
+
+
+def test_classifier_corrects_another_one(here: Path) -> None:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    frame = pd.read_csv(here / "patients.csv")
+    X, y = frame[["age", "blood"]].assign(scanner=frame["scanner"].astype("category")), frame["outcome"]
+    trees = HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=10)
+    options = {"shortcut": "column:scanner", "epochs": 2, "training": {"threads": 1}}
+    classifier = logit_correction.LogitCorrectionClassifier(estimator=trees, random_state=0, **options).fit(X, y)
+    assert "weight" in classifier.correction_ and classifier.estimator_.n_iter_ == 10
+    assert set(classifier.predict(X)) <= {"ill", "well"}
+
+
+def test_export(run: Run, tmp_path: Path) -> None:
+    import json
+
+    folder = logit_correction.export(run("digits-erm"), "torch-export", tmp_path / "digits")
+    network = torch.export.load(folder / "model.pt2").module()
+    images = torch.randint(0, 256, (5, 3, 8, 8), dtype=torch.uint8)
+    assert json.loads((folder / "config.json").read_text())["label_names"][:2] == ["0", "1"]
+    ours = logit_correction.load(run("digits-erm")).predict_proba(images.numpy())
+    assert np.abs(network(images).softmax(1).detach().numpy() - ours).max() < 1e-5
+
+
+def test_a_whole_method_in_a_loop_of_ones_own() -> None:
+    from logit_correction import LC, Batch, DataInfo, TrainingRows
+
+    torch.manual_seed(0)
+    label = torch.randint(2, (256,))
+    attribute = torch.where(torch.rand(256) < 0.9, label, 1 - label)
+    inputs = torch.stack([label + torch.randn(256), 4.0 * attribute], dim=1)
+    info = DataInfo(num_labels=2, num_rows=len(label), input_shape=(2,))
+    method = LC(lambda: torch.nn.Linear(2, 2), info, attributes="Online", seed=0)
+    method.setup(TrainingRows(label))
+    method.begin_stage(0, None)
+    optimizer = torch.optim.Adam(method.parameter_groups(), lr=1e-2)
+    for epoch in range(2):
+        for rows in torch.randperm(len(label)).split(64):
+            step = method(Batch(inputs[rows], label[rows], rows), float(epoch))
+            optimizer.zero_grad()
+            step.loss.backward()
+            optimizer.step()
+        method.end_epoch()
+    method.eval()
+    assert method.predict(inputs).shape == (256, 2) and step.loss.isfinite()
+
+
+def test_a_method_of_ones_own_needs_trust(
+    door: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_doors_method.py").write_text(
+        "import logit_correction\n\n\nclass Mine(logit_correction.ERM):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = ("--data", "Digits", "--epochs", "1", "--threads", "1", "--out", tmp_path / "run")
+    assert door("train", "--method", "my_doors_method.Mine", *words).status == 0
+    refused = door("evaluate", tmp_path / "run", "--json")
+    assert refused.status == 2 and "my_doors_method.Mine" in refused.err
+    assert door("evaluate", tmp_path / "run", "--json", "--trust-code").status == 0
+    with pytest.raises(logit_correction.InputError, match="my_doors_method"):
+        logit_correction.load(tmp_path / "run")
+
+
+def test_callback_of_lightning() -> None:
+    lightning = pytest.importorskip("lightning")
+    from torch.utils.data import DataLoader, TensorDataset
+
+    from logit_correction.integrations.lightning import CorrectLogits
+
+    class Plain(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network, self.criterion = torch.nn.Linear(3, 2), torch.nn.CrossEntropyLoss()
+
+        def training_step(self, batch: Any, number: int) -> Any:
+            return self.criterion(self.network(batch[0]), batch[1])
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.Adam(self.parameters(), lr=0.01)
+
+    draw = np.random.default_rng(0)
+    label = draw.integers(2, size=400)
+    shortcut = np.where(draw.random(400) < 0.93, label, 1 - label)
+    inputs = np.stack([shortcut, label + draw.normal(size=400), draw.normal(size=400)], 1).astype(np.float32)
+    rows = TensorDataset(torch.from_numpy(inputs), torch.from_numpy(label), torch.arange(400))
+    correct = CorrectLogits(inputs, label, index=2, epochs=4, threads=1, shortcut="column:0")
+    options = {"logger": False, "enable_checkpointing": False, "enable_model_summary": False, "accelerator": "cpu"}
+    options |= {"enable_progress_bar": False, "callbacks": [correct], "max_epochs": 1}
+    lightning.Trainer(**options).fit(Plain(), DataLoader(rows, batch_size=50))
+    assert correct.log_prior.shape == (400, 2) and (correct.estimates.attribute >= 0).all()
+
+
+def test_mixin_of_transformers() -> None:
+    from logit_correction.integrations.transformers import LogitCorrectionMixin, add_attributes
+
+    class Trainer:  # as much of transformers' as the mixin needs
+        def __init__(self, model: Any) -> None:
+            self.model, self.args = model, SimpleNamespace(label_smoothing_factor=0.0)
+
+    class Corrected(LogitCorrectionMixin, Trainer):
+        pass
+
+    texts = [f"{('bad', 'good')[i % 2]} film number {i} from {('north', 'south')[(i // 7 + i) % 2]}" for i in range(80)]
+    label = [i % 2 for i in range(80)]
+    rows, found = add_attributes([{"labels": y} for y in label], texts, label, epochs=1, threads=1)
+    assert rows[3]["attribute"] == found.attribute[3] and len(rows) == 80
+    prior = torch.tensor([[0.4, 0.1], [0.1, 0.4]])
+    logits, attribute = torch.randn(6, 2), torch.tensor([0, 1, 0, 1, 0, -1])
+    inputs = {"labels": torch.tensor([0, 1, 0, 1, 1, 1]), "attribute": attribute}
+    model = torch.nn.Module()
+    model.forward = lambda: {"logits": logits}  # type: ignore[method-assign]
+    trainer = Corrected(model, correction=LogitCorrectedLoss(prior))
+    wanted = LogitCorrectedLoss(prior)(logits, inputs["labels"], attribute)
+    torch.testing.assert_close(trainer.compute_loss(model.train(), dict(inputs)), wanted)
+    plain = torch.nn.functional.cross_entropy(logits, inputs["labels"])
+    torch.testing.assert_close(trainer.compute_loss(model.eval(), dict(inputs)), plain)
+
+
+def test_metrics_of_torchmetrics() -> None:
+    pytest.importorskip("torchmetrics")
+    from logit_correction.integrations.metrics import GroupAccuracy, GroupBalancedAccuracy, WorstGroupAccuracy
+
+    found = []
+    for metric in (kind(num_labels=2, num_attributes=2) for kind in (GroupBalancedAccuracy, WorstGroupAccuracy)):
+        for prediction in ([0, 1, 1], [0, 0, 1]):
+            metric.update(torch.tensor(prediction), label=torch.tensor([0, 0, 1]), attribute=torch.tensor([0, 0, 1]))
+        found.append(metric.compute().item())
+    assert found == [0.875, 0.75]
+    assert GroupAccuracy(2, 2).update is not None
