@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from logit_correction.errors import NBSP
 from logit_correction.evaluation import Predictions
 from logit_correction.pages.comparison import compare
 from logit_correction.pages.conclusion import Conclusion, conclude
@@ -18,6 +17,7 @@ from logit_correction.pages.estimated import sides, with_estimates
 from logit_correction.pages.folder import RunFolder
 from logit_correction.pages.html import render_page
 from logit_correction.pages.tables import comparison_table, reports_of, to_console
+from logit_correction.percent import NBSP
 
 Make = Callable[..., Path]
 

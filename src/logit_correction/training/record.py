@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from logit_correction.errors import TrainingError
 from logit_correction.files import replacing
-from logit_correction.training.loggers import tell
 
 Row = dict[str, float | int]
+
+
+class MetricsLogger(Protocol):
+    """Where figures go while a run trains."""
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
+        """Take the figures of a step."""
 
 
 class Record:
@@ -24,10 +31,10 @@ class Record:
     Reading a figure from a GPU makes the host wait, so the steps between two rows are read together.
     """
 
-    def __init__(self, loggers: list[Any] | None = None) -> None:
-        """Start empty; ``loggers`` of Lightning take each row of figures with its step."""
+    def __init__(self, loggers: Sequence[MetricsLogger] = ()) -> None:
+        """Start empty; ``loggers`` take each row of figures with its step."""
         self.rows: list[Row] = []
-        self.loggers = [] if loggers is None else loggers
+        self.loggers = loggers
         self._pending: list[dict[str, Tensor]] = []
 
     def add(self, loss: Tensor, logs: dict[str, Tensor]) -> None:
@@ -84,8 +91,8 @@ class Record:
     def append(self, row: Row) -> None:
         """Keep a row of figures and tell the loggers."""
         self.rows.append(row)
-        figures = {name: value for name, value in row.items() if name != "step"}
-        tell(self.loggers, lambda logger: logger.log_metrics(figures, step=int(row["step"])))
+        for logger in self.loggers:
+            logger.log_metrics({name: value for name, value in row.items() if name != "step"}, step=int(row["step"]))
 
     def latest(self) -> Row:
         """Return the latest figure of every kind."""
