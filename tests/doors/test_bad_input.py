@@ -1,0 +1,226 @@
+"""Whatever is wrong with the words or the input: status 2, the thing named, no traceback, nothing written or lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[[str], Path]
+Door = Callable[..., Any]
+
+ONE = "--threads 1 --epochs 1"
+DIGITS = f"train --data Digits --method ERM {ONE} --out x"
+LC = f"train --data Digits --method LC {ONE} --out x"
+TABLE = f"train --method ERM {ONE} --data.label y --out x --data"
+PHOTOS = f"train --method ERM {ONE} --data photos --data.size 8 --out x"
+
+#: Name -> the command, and what its message must name. A word RUN, TABLE_RUN or AUDIT stands for a copy of a folder.
+WORDS: dict[str, tuple[str, str]] = {
+    "command": ("trian --data Digits", "trian"),
+    "nothing to train": ("train --out x", "--data"),
+    "no out": ("train --data Digits --method ERM", "--out"),
+    "option": (f"{DIGITS} --nonsense 3", "nonsense"),
+    "option of the data": (f"{DIGITS} --data.minority 0.1", "minority"),
+    "option of the method": (f"{DIGITS} --method.qq 0.1", "qq"),
+    "option of an estimator": (f"{LC} --method.attributes Online --method.attributes.pool 2", "pool"),
+    "option of another estimator": (f"{LC} --method.attributes Online --method.attributes.view colour", "view"),
+    "stray word": (f"{DIGITS} stray", "stray"),
+    "data": (f"train --data Digit --method ERM {ONE} --out x", "Digit"),
+    "method": (f"train --data Digits --method LCC {ONE} --out x", "LCC"),
+    "network": (f"{DIGITS} --network MPL", "MPL"),
+    "estimator": (f"{LC} --method.attributes Onlin", "Onlin"),
+    "view": (f"{LC} --shortcut color", "color"),
+    "preset": (f"train --data Digits --preset papr {ONE} --out x", "papr"),
+    "rule": (f"{DIGITS} --selection test", "selection"),
+    "device": (f"{DIGITS} --device tpu", "tpu"),
+    "epochs a word": (f"{DIGITS} --epochs many", "many"),
+    "epochs 0": (f"{DIGITS} --epochs 0", "epochs"),
+    "learning rate nan": (f"{DIGITS} --learning_rate nan", "learning_rate"),
+    "seed -1": (f"{DIGITS} --seed -1", "seed"),
+    "ratio in per cent": (f"{DIGITS} --data.minority_ratio 5", "minority_ratio"),
+    "correlation": (f"{DIGITS} --data.correlation one-to-two", "one-to-two"),
+    "estimator of ERM": (f"{DIGITS} --method.attributes Online", "attributes"),
+    "no such module": (f"{DIGITS} --method nowhere.Method", "nowhere"),
+    "no such config": ("train --config no.yaml --out x", "no.yaml"),
+    "config with an unknown option": ("train --config bad.yaml --out x", "epochz"),
+    "config that is no YAML": ("train --config broken.yaml --out x", "broken.yaml"),
+    "no such file": (f"train --method ERM {ONE} --data no.csv --data.label y --data.features * --out x", "no.csv"),
+    "no label column": (f"train --method ERM {ONE} --data table.csv --data.label z --data.features * --out x", "z"),
+    "no feature column": (f"{TABLE} table.csv --data.features [a,nope]", "nope"),
+    "row without a label": (f"{TABLE} unlabelled.csv --data.features *", "unlabelled.csv"),
+    "empty text": (f"{TABLE} texts.csv --data.text words", "texts.csv"),
+    "mistyped split": (f"{TABLE} split.csv --data.features a --data.split part", "tset"),
+    "infinite number": (f"{TABLE} infinite.csv --data.features [a]", "infinite.csv"),
+    "one label": (f"{TABLE} same.csv --data.features [a]", "same.csv"),
+    "file of no rows": (f"{TABLE} empty.csv --data.features [a]", "empty.csv"),
+    "empty folder": (f"train --method ERM {ONE} --data hollow --out x", "hollow"),
+    "broken image": (PHOTOS, "2.png"),
+    "given attributes of no file": (f"{LC} --method.attributes Given --method.attributes.file no.csv", "no.csv"),
+    "out is a file": (DIGITS.replace("--out x", "--out table.csv"), "table.csv"),
+    "out is full": (DIGITS.replace("--out x", "--out photos"), "photos"),
+    "out holds a run": (DIGITS.replace("--out x", "--out RUN"), "RUN"),
+    "resume nothing": ("train --resume --out hollow", "hollow"),
+    "split": ("evaluate RUN --split dev", "dev"),
+    "no run": ("evaluate hollow", "hollow"),
+    "evaluate on no file": ("evaluate TABLE_RUN --on no.csv", "no.csv"),
+    "evaluate an unknown label": ("evaluate TABLE_RUN --on strangers.csv", "healthy"),
+    "evaluate without a column": ("evaluate TABLE_RUN --on narrow.csv", "blood"),
+    "evaluate by no attribute": ("evaluate TABLE_RUN --on later.csv --attribute hospital", "hospital"),
+    "predict no file": ("predict RUN no.png --out answers.csv", "no.png"),
+    "predict a broken image": ("predict RUN photos/a/2.png --out answers.csv", "2.png"),
+    "predict without a column": ("predict TABLE_RUN narrow.csv --out answers.csv", "blood"),
+    "predict over the input": ("predict TABLE_RUN later.csv --out later.csv", "later.csv"),
+    "report of no run": ("report RUN hollow --out page.html", "hollow"),
+    "export format": ("export RUN --format onyx --out model", "onyx"),
+    "export into a full folder": ("export RUN --format torch-export --out photos", "photos"),
+    "audit option": (f"audit --data Digits {ONE} --fail-on never --out x", "never"),
+    "audit over an audit": (f"audit --data Digits {ONE} --out AUDIT", "AUDIT"),
+    "audit labels of no file": ("audit --labels no.csv --out AUDIT", "no.csv"),
+    "benchmark": ("benchmark nope --out x", "nope"),
+    "benchmark of no file": ("benchmark nope.yaml --out x", "nope.yaml"),
+    "benchmark jobs": ("benchmark smoke --jobs 0 --out x", "jobs"),
+    "trials": (f"tune --data Digits --method ERM {ONE} --trials 0 --out x", "trials"),
+    "list": ("list nonsense", "nonsense"),
+}
+
+
+def flipped(content: bytes) -> bytes:
+    """Return the content with one bit in its middle turned."""
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+#: What is done to a copy of a run -> the command that must name the file.
+DAMAGE: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
+    "no config": ("config.yaml", lambda content: None, "evaluate RUN"),
+    "half a report": ("report.json", lambda content: content[:200], "evaluate RUN"),
+    "report of another kind": ("report.json", lambda content: b"[]", "report RUN --out page.html"),
+    "report without figures": (
+        "report.json",
+        lambda content: json.dumps({**json.loads(content), "test": None}).encode(),
+        "report RUN --out page.html",
+    ),
+    "report without names": (
+        "report.json",
+        lambda content: json.dumps({**json.loads(content), "data": {}}).encode(),
+        "predict RUN later.csv --out answers.csv",
+    ),
+    "no checkpoint": ("checkpoint.pt", lambda content: None, "evaluate RUN"),
+    "half a checkpoint": ("checkpoint.pt", lambda content: content[: len(content) // 2], "evaluate RUN"),
+    "one bit of the checkpoint": ("checkpoint.pt", flipped, "predict RUN later.csv --out a.csv"),
+}
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Return all files below a folder, but for locks."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.name != ".lock"]
+    return {str(path): path.read_bytes() if path.is_file() else None for path in paths}
+
+
+@pytest.fixture
+def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of input with something wrong in it, which is the working folder too."""
+    rows = [f"{number}.5,{('no', 'yes')[number % 2]}" for number in range(40)]
+    files = {
+        "table.csv": ["a,y", *rows],
+        "unlabelled.csv": ["a,y", *rows[:7], "7.5,", *rows[8:]],
+        "texts.csv": ["words,y", *[f"some words {row}" for row in rows[:9]], ",no", *[f"more {row}" for row in rows]],
+        "split.csv": ["a,y,part", *[f"{row},train" for row in rows], *[f"9{row},test" for row in rows], "8.1,no,tset"],
+        "infinite.csv": ["a,y", *rows, "inf,no"],
+        "same.csv": ["a,y", *[f"{number}.5,no" for number in range(40)]],
+        "empty.csv": ["a,y"],
+        "strangers.csv": ["age,blood,sex,scanner,outcome", "50,1.0,f,old,ill", "51,1.1,m,new,healthy"],
+        "narrow.csv": ["age,sex,scanner,outcome", "50,f,old,ill", "51,m,new,well"],
+        "later.csv": ["age,blood,sex,scanner,outcome", "50,1.0,f,old,ill", "51,1.1,m,new,well"],
+        "bad.yaml": ["data: Digits", "method: ERM", "epochz: 3"],
+        "broken.yaml": ["data: ["],
+    }  # fmt: skip
+    for name, lines in files.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    (tmp_path / "hollow").mkdir()
+    for label in "ab":
+        (tmp_path / "photos" / label).mkdir(parents=True)
+        for number in range(5):
+            (tmp_path / "photos" / label / f"{number}.png").write_bytes(PIXEL)
+    (tmp_path / "photos" / "a" / "2.png").write_bytes(PIXEL[:30])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+#: A grey image of 1 x 1.
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b55"
+    "0000000a49444154789c636800000082008177cd72b60000000049454e44ae426082"
+)
+
+
+def refused(door: Door, words: list[str], named: str, folder: Path) -> None:
+    before = tree(folder)
+    answer = door(*words)
+    assert answer.status == 2, answer
+    assert named in answer.err, answer.err
+    assert "Traceback" not in answer.err and answer.out == "" and len(answer.err) < 2000
+    assert tree(folder) == before
+
+
+@pytest.mark.parametrize("case", WORDS)
+def test_wrong_words_and_wrong_input(case: str, door: Door, run: Run, bad: Path) -> None:
+    words, named = WORDS[case]
+    for place, name in (("TABLE_RUN", "patients-lc"), ("RUN", "photos-erm"), ("AUDIT", "audit-patients")):
+        if place in words.split():
+            shutil.copytree(run(name), bad / place)
+    refused(door, words.split(), named, bad)
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_damaged_runs(case: str, door: Door, run: Run, bad: Path) -> None:
+    name, damage, words = DAMAGE[case]
+    folder = shutil.copytree(run("patients-lc"), bad / "RUN")
+    content = damage((folder / name).read_bytes())
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
+    refused(door, words.split(), "RUN", bad)
+
+
+def test_a_run_in_use_is_refused(door: Door, run: Run, bad: Path) -> None:
+    from filelock import FileLock
+
+    (bad / "x").mkdir()
+    with FileLock(bad / "x" / ".lock"):
+        answer = door(*DIGITS.split())
+    assert answer.status == 2 and "x" in answer.err and "Traceback" not in answer.err
+    assert [path.name for path in (bad / "x").iterdir() if path.name != ".lock"] == []
+
+
+def test_other_data_than_it_was_trained_on(door: Door, here: Path, bad: Path) -> None:
+    text = (here / "patients.csv").read_text()
+    (bad / "mine.csv").write_text(text)
+    words = f"train --method ERM {ONE} --data mine.csv --data.label outcome --data.features * --out x"
+    assert door(*words.split()).status == 0
+    (bad / "mine.csv").write_text(text.replace(",ill", ",dead"))
+    refused(door, ["evaluate", "x"], "x", bad)
+
+
+def test_a_checkpoint_with_code_is_never_run(door: Door, run: Run, bad: Path) -> None:
+    import torch
+
+    folder = shutil.copytree(run("patients-lc"), bad / "RUN")
+    torch.save({"format": 1, "algorithm": Evil(bad / "owned")}, folder / "checkpoint.pt")
+    refused(door, ["evaluate", "RUN"], "RUN", bad)
+    assert not (bad / "owned").exists()
+
+
+class Evil:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
