@@ -1,4 +1,4 @@
-"""Figures of a training in TensorBoard, Weights & Biases, MLflow, or a logger of your own, with the table of groups.
+"""Figures of a training in TensorBoard, Weights & Biases, MLflow, or a logger of your own.
 
     python examples/tracking.py --logger tensorboard csv
     WANDB_MODE=offline python examples/tracking.py --logger wandb
@@ -12,28 +12,29 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+from lightning_fabric.loggers import Logger
 
 from logit_correction import train
-from logit_correction.training.loggers.base import RunLogger
 
 
-class JsonLines(RunLogger):
-    """A logger of one's own: one line for each step that is told, and the groups at the end."""
+class JsonLines(Logger):
+    """A logger of one's own: one line for each step that is told."""
 
-    def __init__(self, folder: Path, kept: str | None) -> None:
-        self.folder = folder
+    name, version = "lines", 0
 
-    def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
-        with (self.folder / "lines.jsonl").open("a") as file:
+    def __init__(self, root_dir: Path) -> None:
+        self.path = Path(root_dir) / "lines.jsonl"
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        with self.path.open("a") as file:
             file.write(json.dumps({"step": step, **metrics}) + "\n")
 
-    def log_groups(self, groups: pd.DataFrame, report: Mapping[str, Any], step: int) -> None:
-        groups.to_json(self.folder / "groups.json", orient="records")
+    def log_hyperparams(self, params: Any) -> None:
+        self.path.with_suffix(".options.json").write_text(json.dumps(params))
 
 
 def main(

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from logit_correction import group_prior
+from logit_correction import prior as group_prior
 from logit_correction.functional import count_prior
 from logit_correction.functional.prior import shifted
-from logit_correction.group_prior import GroupPrior
+from logit_correction.prior import GroupPrior
 
 ESTIMATORS = ("cell", "joint", "algorithm-1")
 AVERAGINGS = ("moving", "batch", "dataset")

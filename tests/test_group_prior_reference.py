@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from logit_correction.group_prior import GroupPrior
+from logit_correction.prior import GroupPrior
 
 ESTIMATORS = ("cell", "joint", "algorithm-1")
 AVERAGINGS = ("moving", "batch", "dataset")

@@ -12,8 +12,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from logit_correction.errors import InputError
 from logit_correction.functional import count_prior, logit_corrected_cross_entropy
 from logit_correction.functional.prior import shifted
-from logit_correction.group_prior import GroupPrior
 from logit_correction.losses import LogitCorrectedLoss, check_criterion
+from logit_correction.prior import GroupPrior
 
 COUNTS = torch.tensor([[45.0, 5.0, 1.0], [5.0, 45.0, 3.0]])
 

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator, Builder
 from logit_correction.errors import check_range
-from logit_correction.randomness import StepRandomness
+from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
 
 

@@ -30,7 +30,7 @@ _PUBLIC = {
     "InputWarning": "logit_correction.errors",
     # the loss and its parts, for loops of your own
     "LogitCorrectedLoss": "logit_correction.losses",
-    "GroupPrior": "logit_correction.group_prior",
+    "GroupPrior": "logit_correction.prior",
     "Correlation": "logit_correction.correlation",
     "GroupReport": "logit_correction.evaluation",
     "Predictions": "logit_correction.evaluation",

@@ -9,7 +9,7 @@ from logit_correction.errors import InputError
 from logit_correction.functional import logit_corrected_cross_entropy
 from logit_correction.functional.losses import Reduction
 from logit_correction.functional.prior import checked_table
-from logit_correction.group_prior import GroupPrior
+from logit_correction.prior import GroupPrior
 
 
 class LogitCorrectedLoss(nn.Module):

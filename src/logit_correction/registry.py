@@ -1,4 +1,4 @@
-"""From a name or a dotted path to a class."""
+"""From a name or a dotted path to a class, and packages that only an extra installs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import importlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import ModuleType
 from typing import Any, TypeVar, cast, overload
 
-from logit_correction.errors import InputError, did_you_mean
+from logit_correction.errors import InputError, MissingPackage, did_you_mean
 
 T = TypeVar("T")
 
@@ -112,3 +113,28 @@ def component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base:
             f"or one of {', '.join(known)}"
         )
     return found
+
+
+def needed(package: str, what: str, extra: str, otherwise: str = "") -> ModuleType:
+    """Import a package of an extra.
+
+    Args:
+        package: Its name.
+        what: What needs it, for the message.
+        extra: The extra that installs it.
+        otherwise: What else can be done, behind the command that installs it.
+
+    Raises:
+        MissingPackage: If it is not installed: an ``InputError``, and an ``ImportError`` for code that tries.
+
+    >>> needed("no_such_package", "network Dream", "dreams", ", or take another one")
+    Traceback (most recent call last):
+    ...
+    logit_correction.errors.MissingPackage: network Dream needs no_such_package:
+    `pip install 'logit-correction[dreams]'`, or take another one
+    """
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        command = f"`pip install 'logit-correction[{extra}]'`"
+        raise MissingPackage(f"{what} needs {error.name}: {command}{otherwise}") from error

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 
-__all__ = ["Batch", "DataInfo", "Inputs", "NetworkFactory", "Stage", "Step", "TrainingRows", "ViewInputs"]
+__all__ = ["Batch", "DataInfo", "Inputs", "NetworkFactory", "Stage", "Step", "TrainingRows", "ViewInputs", "as_array"]
 
 #: Rows that a view is given at a time.
 CHUNK = 512
@@ -240,3 +240,17 @@ class Stage:
         if self.most_rows is None or asked <= self.most_rows:
             return asked
         return max(1, self.most_rows // processes) * processes
+
+
+def as_array(values: Any) -> NDArray[Any]:
+    """Return a tensor, or what NumPy takes, as an array; half precision as single.
+
+    >>> import torch
+    >>> as_array(torch.ones(2, dtype=torch.bfloat16, requires_grad=True)).dtype
+    dtype('float32')
+    """
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        half = values.is_floating_point() and values.dtype.itemsize < 4
+        return np.asarray((values.float() if half else values).numpy())  # NumPy knows no bfloat16
+    return np.asarray(values)

@@ -14,7 +14,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.mlp import MLP
-from logit_correction.randomness import StepRandomness
+from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, TrainingRows
 
 INFO = DataInfo(num_labels=2, num_rows=6, input_shape=(4,))

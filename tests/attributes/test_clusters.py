@@ -17,7 +17,7 @@ from logit_correction.attributes.true_attributes import TrueAttributes
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
-from logit_correction.randomness import StepRandomness
+from logit_correction.seeds import StepRandomness
 
 SEVERAL = Correlation.from_table([[0, 1], [2], [3, 4]])
 

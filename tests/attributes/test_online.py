@@ -12,7 +12,7 @@ from logit_correction.attributes.online import Online
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
-from logit_correction.randomness import StepRandomness
+from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Stage
 
 CPU = torch.device("cpu")

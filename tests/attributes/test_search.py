@@ -7,7 +7,7 @@ import torch
 
 from logit_correction.attributes.search import Sample
 from logit_correction.types import ViewInputs
-from logit_correction.views.places import Places
+from logit_correction.views.images import Places
 
 CELLS = [(0, 0), (0, 24), (24, 0), (24, 24), (8, 8), (16, 8), (8, 16)]  # corners of cells of 8 x 8 pixels
 

@@ -215,7 +215,7 @@ def test_too_many_names_are_refused() -> None:
 
 
 def test_of_many_names_the_commonest_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("logit_correction.views.columns.MOST_NUMBERS", 1)  # a hundred names in any case
+    monkeypatch.setattr("logit_correction.views.tables.MOST_NUMBERS", 1)  # a hundred names in any case
     cities = [f"city {i:03}" for i in range(150) for _ in range(20 if i % 3 else 5)]  # a hundred are common
     columns = Columns(pd.DataFrame({"city": cities}))
     learnt = learn_columns(columns, ["city"], torch.arange(len(cities)))

@@ -26,7 +26,7 @@ from logit_correction.data.table_file import Table
 from logit_correction.errors import InputError
 from logit_correction.runs.encode import EncodedStore
 from logit_correction.views.base import ViewInputs
-from logit_correction.views.missing import Missing
+from logit_correction.views.tables import Missing
 
 ROWS = 40
 BAD = 7

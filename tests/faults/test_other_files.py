@@ -17,7 +17,6 @@ from logit_correction.bench.grid import read as read_benchmark
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.files import read_yaml
 from logit_correction.pages.folder import RunFolder
-from logit_correction.runs.loggers import KEPT, Loggers
 from logit_correction.runs.parts import complete
 from logit_correction.training.checkpoint import load as load_checkpoint
 
@@ -63,12 +62,6 @@ def grid(file: Path) -> None:
         cell.config()
 
 
-def identities(folder: Path, made: dict[str, Path]) -> Kind:
-    folder.mkdir()
-    (folder / KEPT).write_text("{}\n")
-    return folder / KEPT, lambda: Loggers(["tensorboard"], folder, print).finish(True)
-
-
 def rows_of(run: Path) -> Any:
     return load(run).predict_proba(ROWS)
 
@@ -88,7 +81,6 @@ KINDS: dict[str, Callable[[Path, dict[str, Path]], Kind]] = {
     "weights of an exported network": copied("exported", "model.safetensors", rows_of),
     "summary of an audit": copied("audit", "audit.json", lambda folder: Audit(folder).verdict),
     "rows of an audit": copied("audit", "rows.parquet", lambda folder: len(Audit(folder).rows)),
-    "identities of loggers": identities,
 }
 
 

@@ -13,7 +13,7 @@ from logit_correction.functional import (
     joint_prior,
     logit_corrected_cross_entropy,
 )
-from logit_correction.group_prior import GroupPrior
+from logit_correction.prior import GroupPrior
 
 
 @pytest.mark.parametrize("form", ["every-row", "minority-rows"])

@@ -21,8 +21,8 @@ from logit_correction.functional import (
     partner_prior,
 )
 from logit_correction.functional.prior import LEAST_LOG
-from logit_correction.group_prior import GroupPrior
 from logit_correction.losses import LogitCorrectedLoss
+from logit_correction.prior import GroupPrior
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 sizes = st.sampled_from([2, 3, 17, 2000])

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from logit_correction import InputError
-from logit_correction.extras import needed
+from logit_correction.registry import needed
 
 BY_THE_OTHER_NAME = """
 import pytorch_lightning

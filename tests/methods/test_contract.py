@@ -25,9 +25,9 @@ from logit_correction.data.table import DataTable
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.mlp import MLP
-from logit_correction.randomness import StepRandomness
 from logit_correction.registry import resolve
 from logit_correction.runs.train import training_rows
+from logit_correction.seeds import StepRandomness
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.types import Batch, Step, TrainingRows

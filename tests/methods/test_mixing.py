@@ -21,11 +21,11 @@ from logit_correction.functional import (
     mixup_partner,
     partner_prior,
 )
-from logit_correction.group_prior import GroupPrior
 from logit_correction.methods.lc import LC
 from logit_correction.methods.mixing import GroupMixUp, IndependentMixUp, Mixable
 from logit_correction.methods.prior import Counted
-from logit_correction.randomness import StepRandomness
+from logit_correction.prior import GroupPrior
+from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, TrainingRows
 
 CPU = torch.device("cpu")

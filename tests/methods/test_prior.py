@@ -10,8 +10,8 @@ from torch.nn.functional import cross_entropy
 
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
-from logit_correction.group_prior import GroupPrior
 from logit_correction.methods.prior import Counted, Moving
+from logit_correction.prior import GroupPrior
 
 HEADS = {"name": "CrossFitted", "view": "inputs", "splits": 1, "rounds": 0}
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from logit_correction.errors import NBSP
 from logit_correction.pages.comparison import compare
 from logit_correction.pages.conclusion import Conclusion, conclude
 from logit_correction.pages.folder import RunFolder
-from logit_correction.percent import NBSP
 
 Make = Callable[..., Path]
 

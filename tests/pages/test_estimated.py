@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from logit_correction.errors import NBSP
 from logit_correction.evaluation import Predictions
 from logit_correction.pages.comparison import compare
 from logit_correction.pages.conclusion import Conclusion, conclude
@@ -17,7 +18,6 @@ from logit_correction.pages.estimated import sides, with_estimates
 from logit_correction.pages.folder import RunFolder
 from logit_correction.pages.html import render_page
 from logit_correction.pages.tables import comparison_table, reports_of, to_console
-from logit_correction.percent import NBSP
 
 Make = Callable[..., Path]
 

@@ -1,13 +1,20 @@
+"""From names to views, and from a checkpoint: a fitted view comes back as it was, and no class comes with it."""
+
 from __future__ import annotations
 
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
+from logit_correction.bench.planted import Planted
 from logit_correction.errors import InputError
-from logit_correction.views import VIEWS
 from logit_correction.views.base import View, ViewInputs
-from logit_correction.views.choose import available_views, find_views
+from logit_correction.views.choose import available_views, find_views, state_of, view_of
 
 IMAGES = ViewInputs(
     num_rows=2,
@@ -15,52 +22,22 @@ IMAGES = ViewInputs(
     images=lambda rows: torch.zeros(len(rows), 3, 32, 32, dtype=torch.uint8),
 )
 TEXTS = ViewInputs(num_rows=1, inputs=lambda rows: torch.zeros(len(rows), 2), texts=["a text"])
+CELLS = [f"places:{r},{c}" for r in range(1, 5) for c in range(1, 5)]
 
 
-class Parity(View):
-    """Two members: even and odd."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    @classmethod
-    def views_of(cls, inputs: ViewInputs) -> list[View]:
-        return [cls("parity:even"), cls("parity:odd")]
-
-    def features(self, inputs: ViewInputs) -> Tensor:
-        return torch.zeros(inputs.num_rows, 1)
-
-
-def use_parity(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the class importable by a dotted path, whatever the name of this module."""
-    import logit_correction.views.base as module
-
-    monkeypatch.setattr(module, "Parity", Parity, raising=False)
-    monkeypatch.setattr(module, "NoView", dict, raising=False)
-
-
-PATH = "logit_correction.views.base.Parity"
+@pytest.fixture(autouse=True)
+def user_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "user_code"))
 
 
 def names(views: list[View]) -> list[str]:
     return [view.name for view in views]
 
 
-def test_a_family_is_all_its_members_and_a_member_is_one() -> None:
-    assert names(find_views(["places"], IMAGES)) == [f"places:{r},{c}" for r in range(1, 5) for c in range(1, 5)]
-    assert names(find_views(["places:4,1", "colour"], IMAGES)) == ["places:4,1", "colour"]
-
-
-def test_each_view_comes_once() -> None:
-    assert len(find_views(["places:1,1", "places", "places:1,1"], IMAGES)) == 16
-
-
-def test_a_dotted_path_is_a_view_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_parity(monkeypatch)
-    assert names(find_views([PATH], TEXTS)) == ["parity:even", "parity:odd"]
-    assert names(find_views([f"{PATH}:odd"], TEXTS)) == ["parity:odd"]
-    with pytest.raises(InputError, match="is no view: its class must derive from"):
-        find_views(["logit_correction.views.base.NoView"], TEXTS)
+def test_a_family_is_all_its_members_a_member_is_one_and_each_comes_once() -> None:
+    assert names(find_views(["places"], IMAGES)) == CELLS
+    assert names(find_views(["places:4,1", "colour", "places:4,1"], IMAGES)) == ["places:4,1", "colour"]
+    assert names(find_views(["my_parts.Tail"], IMAGES)) == ["my_parts.Tail"]
 
 
 @pytest.mark.parametrize(
@@ -69,8 +46,9 @@ def test_a_dotted_path_is_a_view_of_ones_own(monkeypatch: pytest.MonkeyPatch) ->
         ("colur", IMAGES, r"view 'colur' is unknown \(did you mean colour\?\)"),
         ("colour", TEXTS, r"'colour' does not apply to these inputs \(they have texts\): it needs images"),
         ("places:5,1", IMAGES, r"'places' has no member '5,1'.*take one of places:1,1, .*, \.\.\."),
-        ("colour:red", IMAGES, r"view 'colour:red' is unknown: 'colour' has no members"),
+        ("colour:red", IMAGES, r"'colour' has no member 'red'.*: take colour"),
         ("file", IMAGES, r"they have images\): it needs the files that the rows were read from"),
+        ("my_parts.Narrow", IMAGES, "is no view: its class must derive from"),
     ],
 )
 def test_a_name_that_leads_nowhere_is_explained(name: str, inputs: ViewInputs, message: str) -> None:
@@ -78,23 +56,49 @@ def test_a_name_that_leads_nowhere_is_explained(name: str, inputs: ViewInputs, m
         find_views([name], inputs)
 
 
-def test_narrow_views_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_parity(monkeypatch)
-    found = available_views(IMAGES, ["texture", PATH, "colour", "places", "file"])
-    assert [view.breadth for view in found] == sorted(view.breadth for view in found)
-    assert names(found) == [f"places:{r},{c}" for r in range(1, 5) for c in range(1, 5)] + [
-        "parity:even",
-        "parity:odd",
-        "colour",
-        "texture",
-    ]
-
-
-def test_all_views_that_apply_are_found_by_default() -> None:
+def test_narrow_views_come_first() -> None:
+    found = available_views(IMAGES, ["texture", "my_parts.Tail", "colour", "places", "file"])
+    assert names(found) == ["my_parts.Tail", *CELLS, "colour", "texture"]
     assert set(names(available_views(TEXTS))) >= {"characters", "form", "opening", "closing"}
     families = {view.name.partition(":")[0] for view in available_views(IMAGES)}
     assert families >= {"places", "colour", "border", "thumbnail", "spectrum", "stripes", "light", "texture"}
 
 
-def test_every_entry_says_something() -> None:
-    assert all(path.startswith("logit_correction.views.") and sentence for path, sentence in VIEWS.values())
+def read_again(state: Any) -> Any:
+    """What a checkpoint gives back, which is read without pickle."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+@pytest.mark.parametrize("name", ["column", "plain-table", "plain-texts", "plain-digits"])
+def test_every_view_looks_at_new_rows_as_before_and_not_at_rows_without_what_it_looks_at(name: str) -> None:
+    data = Planted(set=name, rows=200).build()
+    train, new = data.view_inputs("train"), data.view_inputs("test").take(torch.arange(20))
+    bare = replace(train, columns={}, texts=None, files=None, images=lambda rows: None)
+    for view in available_views(train):
+        view.fit(train)
+        again = view_of(read_again(state_of(view)))
+        assert type(again) is type(view) and again.name == view.name and again.can_look(new)
+        assert torch.equal(again.features(new), view.features(new)), view.name
+        assert view.can_look(bare) == (view.name == "inputs"), view.name
+
+
+def test_a_view_of_a_users_own_comes_back_only_if_the_options_name_it() -> None:
+    data = Planted(set="column", rows=200).build().view_inputs("train")
+    (view,) = available_views(data, ["my_parts.Tail"])
+    state = read_again(state_of(view))
+    assert torch.equal(view_of(state, ["column:a.b", "my_parts.Tail"]).features(data), view.features(data))
+    with pytest.raises(InputError, match=r"a view 'my_parts.Tail' that its options do not name"):
+        view_of(state, ["colour", "column:a.b"])
+
+
+def test_what_is_no_plain_value_is_not_kept() -> None:
+    (view,) = find_views(["my_parts.Tail"], IMAGES)
+    for value, kept in ((np.float64(3), True), ([1, ("a", None)], True), (lambda: None, False), (np.array("a"), False)):
+        vars(view)["held"] = value
+        state = state_of(view)
+        assert (state is not None) is kept
+        if state is not None:
+            assert vars(view_of(read_again(state), ["my_parts.Tail"]))["held"] == value

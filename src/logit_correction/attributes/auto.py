@@ -22,8 +22,7 @@ from logit_correction.attributes.search import Judged, Search, looked_at
 from logit_correction.attributes.view_heads import HeadsOnViews
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError, check_range
-from logit_correction.randomness import StepRandomness
-from logit_correction.seeds import derive_seed, make_generator
+from logit_correction.seeds import StepRandomness, derive_seed, make_generator
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
 from logit_correction.views.base import EVERYTHING
 from logit_correction.views.choose import available_views, find_views

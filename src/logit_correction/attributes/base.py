@@ -14,7 +14,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
 from logit_correction.functional import cell_sums
-from logit_correction.randomness import StepRandomness
+from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
 from logit_correction.views.base import ViewInputs
 

@@ -14,8 +14,8 @@ from logit_correction.attributes.base import AttributeEstimator, Builder, Estima
 from logit_correction.attributes.view_heads import likely_attribute
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
-from logit_correction.randomness import StepRandomness
 from logit_correction.registry import component
+from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
 
 

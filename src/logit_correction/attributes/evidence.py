@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from logit_correction.attributes.signs import Signs
-from logit_correction.percent import format_percent
+from logit_correction.errors import format_percent
 from logit_correction.views.base import EVERYTHING, phrase
 
 Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]

@@ -12,8 +12,7 @@ from logit_correction.attributes.base import AttributeEstimator, Builder
 from logit_correction.attributes.biased import hidden_logits, ramped_q
 from logit_correction.attributes.heads import relabeled
 from logit_correction.functional import GceForm, generalize
-from logit_correction.randomness import StepRandomness
-from logit_correction.seeds import make_generator
+from logit_correction.seeds import StepRandomness, make_generator
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
 
 #: Epochs of biased networks, where nobody says.

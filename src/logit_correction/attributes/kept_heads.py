@@ -12,8 +12,8 @@ from torch.nn.functional import linear
 
 from logit_correction.errors import InputError
 from logit_correction.types import Inputs
-from logit_correction.views.base import View, ViewInputs
-from logit_correction.views.kept import state_of, view_of
+from logit_correction.views.base import View, ViewInputs, features_of
+from logit_correction.views.choose import state_of, view_of
 
 #: Standardised features are kept within so many standard deviations.
 MOST_DEVIATIONS = 8.0
@@ -84,7 +84,7 @@ class KeptHeads:
         Raises:
             InputError: If a view keeps other features than when the heads were trained: another version did that.
         """
-        features = torch.cat([view.features(rows) for view in self.views], dim=1)
+        features = torch.cat(features_of(self.views, rows), dim=1)
         if features.shape[1] != len(self.mean):
             raise InputError(_OTHER_VERSION)
         features = scaled(features, self.mean, self.deviation)

@@ -16,7 +16,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError, check_range
 from logit_correction.functional import GceForm, generalize
 from logit_correction.networks.base import Network, feature_size, frozen_statistics
-from logit_correction.randomness import StepRandomness
+from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
 from logit_correction.views.base import ViewInputs
 

@@ -14,7 +14,7 @@ from logit_correction.attributes.kept_heads import standardized
 from logit_correction.attributes.linear_heads import held_out_family, held_out_logistic, telling_members
 from logit_correction.attributes.signs import Signs, signs_of
 from logit_correction.types import TrainingRows
-from logit_correction.views.base import View, ViewInputs
+from logit_correction.views.base import View, ViewInputs, features_of
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Sample:
         for family, group in groupby(views, key=lambda view: view.name.partition(":")[0]):
             members = list(group)
             report(f"looking at {family}")
-            features = [self._features(view) for view in members]
+            features = self._features(members)
             if len(members) == 1:
                 seen = held_out_logistic(features[0], self.label, self.fold, self._num_labels, members[0].few)
                 chosen = members
@@ -58,7 +58,7 @@ class Sample:
     def look_together(self, views: list[View], sure: float, report: Callable[[str], None]) -> tuple[Signs, Tensor]:
         """Return what views tell side by side, as those that a person names, and their class probabilities (m, L)."""
         report(f"looking at {', '.join(view.name for view in views)}")
-        features = torch.cat([self._features(view) for view in views], dim=1)
+        features = torch.cat(self._features(views), dim=1)
         few = next((view.few for view in views if view.few is not None), None)
         return self._signs(views, held_out_logistic(features, self.label, self.fold, self._num_labels, few), sure)
 
@@ -74,9 +74,11 @@ class Sample:
     def _num_labels(self) -> int:
         return self.network.shape[1]
 
-    def _features(self, view: View) -> Tensor:
-        view.fit(self.inputs[0])
-        return standardized(torch.cat([view.features(part) for part in self.inputs]))
+    def _features(self, views: Sequence[View]) -> list[Tensor]:
+        for view in views:
+            view.fit(self.inputs[0])
+        parts = [features_of(views, part) for part in self.inputs]
+        return [standardized(torch.cat(of_view)) for of_view in zip(*parts, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from logit_correction.data.table import DataTable
 from logit_correction.pages.images import png_uris
 from logit_correction.views.base import View
 from logit_correction.views.choose import find_views
-from logit_correction.views.columns import is_numeric
-from logit_correction.views.words import TermView
+from logit_correction.views.tables import is_numeric
+from logit_correction.views.texts import TermView
 
 #: Images of a kind side by side, labels that are shown, words and values of a label.
 IMAGES, LABELS, TERMS, VALUES = 6, 6, 4, 12

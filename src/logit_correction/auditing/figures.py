@@ -10,8 +10,8 @@ import torch
 
 from logit_correction.attributes.evidence import CHANCE, ORDINARY, RICH, Thresholds
 from logit_correction.attributes.signs import CONFIDENCE, views_in
+from logit_correction.errors import format_percent
 from logit_correction.functional import wilson_interval
-from logit_correction.percent import format_percent
 from logit_correction.views.base import EVERYTHING, phrase
 
 #: Who is judged, as the columns of the rows begin: the classifier, and LC.

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from logit_correction.auditing.budget import Population, group_accuracies
 from logit_correction.auditing.figures import WHO
 from logit_correction.data.frames import check_columns, read_frame, texts_of
-from logit_correction.errors import InputError
-from logit_correction.percent import format_percent
+from logit_correction.errors import InputError, format_percent
 
 
 def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], seed: int, who: str) -> dict[str, Any]:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.attributes.evidence import Thresholds
-from logit_correction.errors import format_list
+from logit_correction.errors import format_list, format_percent
 from logit_correction.pages.evidence import block, sentence_of
 from logit_correction.pages.html import template
 from logit_correction.pages.images import checked_uri
-from logit_correction.percent import format_percent
 from logit_correction.views.base import phrase
 
 _TEMPLATE = "audit.html.j2"

@@ -22,8 +22,8 @@ from logit_correction.data.rows import Problems
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
+from logit_correction.files import available_cores
 from logit_correction.seeds import make_generator
-from logit_correction.threads import available_cores
 
 
 class CorruptedCIFAR10(DataSource):

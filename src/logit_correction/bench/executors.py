@@ -14,7 +14,7 @@ from typing import Any
 
 from logit_correction.bench.work import Job, Outcome, begin, perform
 from logit_correction.errors import InputError, reason_of
-from logit_correction.extras import needed
+from logit_correction.registry import needed
 
 #: A process whose run took longer is not used again: starting another one costs little beside it.
 _LONG_SECONDS = 60.0

@@ -8,7 +8,7 @@ from typing import Any
 from logit_correction.bench.executors import ENVIRONMENT, Executor
 from logit_correction.bench.work import Job, Outcome, perform
 from logit_correction.errors import InputError, reason_of
-from logit_correction.extras import needed
+from logit_correction.registry import needed
 
 #: Jobs in SLURM's hands at a time, where nobody says.
 JOBS = 32

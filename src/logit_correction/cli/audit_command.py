@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.cli.arguments import Parser
-from logit_correction.errors import InputError
-from logit_correction.percent import format_percent
+from logit_correction.errors import InputError, format_percent
 
 #: Exit status where --fail-on names the verdict.
 FOUND = 3

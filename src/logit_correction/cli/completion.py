@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from logit_correction.cli.arguments import DESCRIBE, Described
 from logit_correction.errors import InputError
-from logit_correction.extras import needed
+from logit_correction.registry import needed
 
 SHELLS = ("bash", "zsh", "tcsh")
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from logit_correction.cli.arguments import Parser, add_trust
 from logit_correction.cli.show import plain_table, print_json
-from logit_correction.errors import InputError
-from logit_correction.percent import format_percent
+from logit_correction.errors import InputError, format_percent
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,7 +12,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from logit_correction.arrays import as_array
 from logit_correction.config import ComponentConfig
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, made_once, read_arrays, tables_folder
@@ -22,6 +21,7 @@ from logit_correction.data.rows import OnBadRows, Problems, Records, Splitting, 
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, reason_of
+from logit_correction.types import as_array
 
 #: Where images have their channels: (n, C, H, W) or (n, H, W, C).
 Channels: TypeAlias = Literal["first", "last"]

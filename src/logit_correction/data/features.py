@@ -12,7 +12,7 @@ from torch import Tensor
 
 from logit_correction.data.rows import Problems
 from logit_correction.errors import InputError, InputWarning
-from logit_correction.views.columns import FEWEST_NAMES, told_apart
+from logit_correction.views.tables import FEWEST_NAMES, told_apart
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -34,8 +34,7 @@ from logit_correction.data.cache import (
 from logit_correction.data.rows import OnBadRows, Problems, format_faults, split_name
 from logit_correction.data.stores import ArrayStore, InputStore, StreamedStore
 from logit_correction.errors import InputError, InputWarning, format_first, reason_of
-from logit_correction.files import disk_of, is_within, plain, write_text
-from logit_correction.threads import in_threads, thread_count
+from logit_correction.files import disk_of, in_threads, is_within, plain, thread_count, write_text
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 

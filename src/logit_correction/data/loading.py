@@ -16,8 +16,8 @@ from logit_correction.data.cache import fits_device
 from logit_correction.data.stores import ArrayStore, InputStore, StreamedImages, holds_bytes, row_bytes
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, TrainingError
+from logit_correction.files import available_cores
 from logit_correction.seeds import derive_seed, make_generator
-from logit_correction.threads import available_cores
 from logit_correction.types import Batch, Inputs
 
 #: Most rows and most bytes of inputs of one batch of evaluation.

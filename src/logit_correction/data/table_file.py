@@ -44,7 +44,7 @@ from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextForm, beginning
 from logit_correction.errors import InputError, check_range
-from logit_correction.views.columns import told_apart
+from logit_correction.views.tables import told_apart
 
 if TYPE_CHECKING:
     import pandas as pd

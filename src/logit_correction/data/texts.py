@@ -15,7 +15,7 @@ from torch import Tensor
 from logit_correction.data.cache import cache_folder, digest, verified_array
 from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError, check_range, reason_of
-from logit_correction.extras import needed
+from logit_correction.registry import needed
 
 #: What a language model takes of a text.
 TOKENS = ("input_ids", "attention_mask")

@@ -13,9 +13,8 @@ from logit_correction.exporting.hub import check_repository
 from logit_correction.exporting.network import portable_network
 from logit_correction.exporting.settings import settings_of
 from logit_correction.exporting.weights import write_text_parts
-from logit_correction.extras import needed
 from logit_correction.files import new_folder
-from logit_correction.registry import resolve
+from logit_correction.registry import needed, resolve
 from logit_correction.runs.api import load
 from logit_correction.runs.exported import CONFIG
 from logit_correction.runs.folder import write_json

@@ -9,10 +9,9 @@ from typing import Any
 
 import yaml
 
-from logit_correction.errors import format_list
+from logit_correction.errors import format_list, format_percent
 from logit_correction.pages.estimated import names_attributes, sides
 from logit_correction.pages.evidence import answer
-from logit_correction.percent import format_percent
 
 #: What stands for a repository that nobody has named.
 PLACE = "OWNER/NAME"

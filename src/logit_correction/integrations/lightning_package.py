@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from types import ModuleType
 
-from logit_correction.extras import needed
+from logit_correction.registry import needed
 
 
 def lightning() -> ModuleType:

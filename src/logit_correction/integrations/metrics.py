@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from logit_correction.extras import needed
+from logit_correction.registry import needed
 
 if TYPE_CHECKING:
     from torchmetrics import Metric

@@ -11,11 +11,10 @@ from torch import Tensor, nn
 
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator, Estimate
-from logit_correction.group_prior import GroupPrior
 from logit_correction.methods.prior import lost_labels
-from logit_correction.randomness import StepRandomness
+from logit_correction.prior import GroupPrior
 from logit_correction.registry import component
-from logit_correction.seeds import derive_seed
+from logit_correction.seeds import StepRandomness, derive_seed
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
 
 

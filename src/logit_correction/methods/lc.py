@@ -11,11 +11,11 @@ from torch.nn.functional import cross_entropy
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.errors import InputError, check_range
 from logit_correction.functional import logit_corrected_cross_entropy
-from logit_correction.group_prior import GroupPrior
 from logit_correction.losses import scaled
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.mixing import MIXING, Mixable, Mixing
 from logit_correction.methods.prior import PRIORS, PriorRule, fitting_rule
+from logit_correction.prior import GroupPrior
 from logit_correction.registry import component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 

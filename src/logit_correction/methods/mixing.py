@@ -21,8 +21,8 @@ from logit_correction.functional import (
     ramp_up,
 )
 from logit_correction.functional.prior import LEAST_LOG, shifted
-from logit_correction.group_prior import GroupPrior
 from logit_correction.networks.base import check_mixing_place, mixing_place
+from logit_correction.prior import GroupPrior
 from logit_correction.types import Batch, DataInfo
 
 #: Name -> dotted path and one line.

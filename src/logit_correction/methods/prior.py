@@ -10,7 +10,7 @@ from torch import Tensor
 from logit_correction.attributes.base import AttributeEstimator, Estimate
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError, check_range
-from logit_correction.group_prior import Averaging, Estimator, GroupPrior
+from logit_correction.prior import Averaging, Estimator, GroupPrior
 
 #: Name -> dotted path and one line.
 PRIORS: dict[str, tuple[str, str]] = {

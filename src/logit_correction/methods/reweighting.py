@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.group_prior import GroupPrior
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.prior import PRIORS, Counted, Moving, PriorRule
+from logit_correction.prior import GroupPrior
 from logit_correction.registry import component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 

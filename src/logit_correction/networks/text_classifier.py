@@ -7,8 +7,8 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from logit_correction.errors import InputError, check_range, reason_of
-from logit_correction.extras import needed
 from logit_correction.networks.base import Network, check_tokens, weights_follow
+from logit_correction.registry import needed
 from logit_correction.types import DataInfo
 
 

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from logit_correction.errors import InputError, check_range, did_you_mean, reason_of
-from logit_correction.extras import needed
 from logit_correction.networks.base import Network, check_images, weights_follow
 from logit_correction.networks.standardize import Standardize, standardized_channels
+from logit_correction.registry import needed
 from logit_correction.types import DataInfo
 
 

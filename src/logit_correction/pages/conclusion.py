@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from logit_correction.errors import format_list
+from logit_correction.errors import NBSP, format_list, format_percent
 from logit_correction.functional.groups import wilson_interval
 from logit_correction.pages.comparison import Comparison
 from logit_correction.pages.folder import Series
 from logit_correction.pages.formatting import format_points
-from logit_correction.percent import NBSP, format_percent
 
 #: The method that everything is measured against.
 BASELINE = "ERM"

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from logit_correction.attributes.signs import views_in
-from logit_correction.errors import format_list
+from logit_correction.errors import NBSP, format_list, format_percent, is_missing
 from logit_correction.pages.plots import shorten
-from logit_correction.percent import NBSP, format_percent, is_missing
 from logit_correction.views.base import EVERYTHING, phrase
 
 #: So many views are listed, the others are counted.

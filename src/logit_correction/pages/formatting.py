@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from logit_correction.percent import NBSP
+from logit_correction.errors import NBSP
 
 
 def format_points(difference: float) -> str:

@@ -9,13 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, format_percent
 from logit_correction.files import NoRoom, write_text
 from logit_correction.pages import plots as style
 from logit_correction.pages import sections
 from logit_correction.pages.comparison import compare, describe
 from logit_correction.pages.folder import RunFolder
-from logit_correction.percent import format_percent
 
 if TYPE_CHECKING:
     from jinja2 import Template

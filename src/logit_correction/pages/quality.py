@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from logit_correction.errors import format_percent
 from logit_correction.pages.folder import Series
-from logit_correction.percent import format_percent
 
 #: Entry of ``by_attribute`` -> heading.
 COLUMNS = {"accuracy": "Accuracy %", "auroc": "AUROC %", "f1": "Macro F1 %", "ece": "Calibration error %"}

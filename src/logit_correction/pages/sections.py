@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from logit_correction.errors import format_percent, is_missing
 from logit_correction.pages.comparison import Comparison
 from logit_correction.pages.conclusion import conclude
 from logit_correction.pages.conflicting import conflicting_rows
@@ -19,7 +20,6 @@ from logit_correction.pages.plots import curves, group_bars, group_heatmaps, lab
 from logit_correction.pages.quality import quality
 from logit_correction.pages.settings import environment, labels_read, run_settings, train_counts
 from logit_correction.pages.tables import describe_selection
-from logit_correction.percent import format_percent, is_missing
 
 #: Up to so many groups are drawn as bars, more as a heat map.
 _MOST_BARS = 12

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from logit_correction.errors import format_list
+from logit_correction.errors import format_list, format_percent
 from logit_correction.pages.folder import RunFolder, Series
 from logit_correction.pages.formatting import format_name, format_value
 from logit_correction.pages.tables import describe_selection
-from logit_correction.percent import format_percent
 
 
 def run_settings(series: Sequence[Series]) -> dict[str, Any]:

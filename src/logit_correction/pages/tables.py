@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from logit_correction.errors import format_list
+from logit_correction.errors import format_list, format_percent, is_missing
 from logit_correction.pages.estimated import flat_figures, with_estimates
 from logit_correction.pages.evidence import answer, sentence_of
 from logit_correction.pages.folder import RunFolder
 from logit_correction.pages.formatting import format_name, format_value
-from logit_correction.percent import format_percent, is_missing
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from logit_correction.errors import format_percent
 from logit_correction.pages.estimated import flat_figures, names_attributes
 from logit_correction.pages.formatting import format_name
 from logit_correction.pages.html import save_page, template
 from logit_correction.pages.tables import heading
-from logit_correction.percent import format_percent
 
 _TEMPLATE = "trials.html.j2"
 

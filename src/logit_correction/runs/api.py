@@ -12,10 +12,9 @@ import pandas as pd
 from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data import source_of_place
 from logit_correction.errors import InputError, did_you_mean
-from logit_correction.evaluation.report import check_finished
 from logit_correction.pages.tables import comparison_table, reports_of
 from logit_correction.runs.exported import ExportedRun, is_exported
-from logit_correction.runs.folder import given_or_temporary
+from logit_correction.runs.folder import check_finished, given_or_temporary
 from logit_correction.runs.parts import with_known
 from logit_correction.runs.train import train as train_into
 from logit_correction.runs.trained import TrainedRun
@@ -39,6 +38,7 @@ def train(
     resume: bool = False,
     progress: bool = False,
     page: bool = True,
+    logger: Any = (),
     **training: Any,
 ) -> TrainedRun:
     """Train one run, judge it, and return it.
@@ -59,6 +59,7 @@ def train(
         resume: Go on with an unfinished run; a finished one is left as it is.
         progress: Show progress as the command does.
         page: Write ``report.html``.
+        logger: Where figures go beside ``metrics.csv``: names of loggers, or loggers of Lightning's.
         **training: Options of ``TrainingConfig``, such as ``epochs``, ``seed`` and ``learning_rate``.
 
     Returns:
@@ -74,6 +75,12 @@ def train(
     ['accuracy', 'attribute', 'correct', 'count']
     """
     parts = {"method": method, "network": network, "biased_network": biased_network, "encoder": encoder}
+    chosen = list(logger) if isinstance(logger, list | tuple) else [logger]
+    names, loggers = (
+        [one for one in chosen if isinstance(one, str)],
+        [one for one in chosen if not isinstance(one, str)],
+    )
+    training |= {"logger": names} if names else {}
     if isinstance(data, RunConfig):
         beside = [
             *(name for name, part in parts.items() if part is not None),
@@ -87,7 +94,7 @@ def train(
         config = config_of({"data": data, **parts}, preset, training)
     config = with_known(config, {"shortcut": shortcut, "legitimate": legitimate})
     folder, tie = given_or_temporary(out, "run")
-    train_into(config, folder, resume=resume, display=choose_display(quiet=not progress), page=page)
+    train_into(config, folder, resume=resume, display=choose_display(quiet=not progress), page=page, loggers=loggers)
     return tie(TrainedRun(folder, trust_code=True))  # all that it names was imported here
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import Predictions
-from logit_correction.extras import needed
+from logit_correction.registry import needed
 
 if TYPE_CHECKING:
     from fairlearn.metrics import MetricFrame

@@ -12,13 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.arrays import as_array
 from logit_correction.data.arrays import checked_values
 from logit_correction.data.images import UnreadableImages
 from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError
-from logit_correction.types import DataInfo
+from logit_correction.types import DataInfo, as_array
 
 #: What a run predicts: names of files, texts, numbers or mappings of columns, a row each; arrays, or a data frame.
 NewInputs: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | Mapping[str, Any]

@@ -25,13 +25,13 @@ from logit_correction.runs.assemble import (
 )
 from logit_correction.runs.defaults import fitted
 from logit_correction.runs.encode import encode_table
-from logit_correction.runs.loggers import Loggers, check_loggers
 from logit_correction.runs.networks import check_fits
 from logit_correction.runs.parts import complete, complete_parts
 from logit_correction.runs.same_data import check_examined
 from logit_correction.runs.write import write_run
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
+from logit_correction.training.loggers import find_logger, logging_to, tell
 from logit_correction.training.selection import check_estimates, rules_of
 from logit_correction.training.watch import check_watch
 from logit_correction.types import TrainingRows
@@ -53,6 +53,7 @@ def train(
     announce: Callable[[RunConfig, DataTable], None] | None = None,
     page: bool = True,
     checkpoint_seconds: float = 30.0,
+    loggers: Sequence[Any] = (),
 ) -> Path:
     """Train one run and write its folder.
 
@@ -64,6 +65,7 @@ def train(
         announce: Called with the complete config and the data before training starts.
         page: Write ``report.html``.
         checkpoint_seconds: Least time between two checkpoints to resume from.
+        loggers: Loggers of Lightning's that take figures beside those that the config names.
 
     Returns:
         The folder.
@@ -90,7 +92,7 @@ def train(
         files.check_out(out, config, resume)  # another process may have trained here while the data were read
         if resume and files.is_finished(out):
             return _finish_again(out, page, first)
-        return _train_into(out, built, resume, display, announce, page, checkpoint_seconds)
+        return _train_into(out, built, resume, display, announce, page, checkpoint_seconds, loggers)
 
 
 def is_first_process(training: TrainingConfig) -> bool:
@@ -136,7 +138,8 @@ def prepare(config: RunConfig, display: Display | None, splits: Sequence[str] = 
         InputError: Something given is wrong.
     """
     rules = rules_of(config.training)
-    check_loggers(config.training)
+    for name in config.training.logger:
+        find_logger(name)
     table = build_table(build_source(config), rules, splits)
     if config.encoder is not None:
         table = encode_table(table, config, display)
@@ -162,29 +165,30 @@ def _train_into(
     announce: Callable[[RunConfig, DataTable], None] | None,
     page: bool,
     checkpoint_seconds: float,
+    loggers: Sequence[Any],
 ) -> Path:
     """Train and write; the folder is locked."""
     config = built.config
     fabric = build_fabric(config.training)
     fabric.barrier()  # each process has found the folder free before the first one writes into it
     display = display if display is not None and fabric.is_global_zero else Display()
-    loggers = Loggers(config.training.logger if fabric.is_global_zero else (), out, display.say)
     if fabric.is_global_zero:
         if not (out / files.CONFIG).is_file():
             files.write_text(out / files.CONFIG, config.to_yaml())
         if announce is not None:
             announce(config, built.table)
     fabric.barrier()
-    kept = {"loggers": (loggers,), "checkpoint_seconds": checkpoint_seconds}
-    fit = built.fit(display, fabric, out / files.RESUME, **kept)
-    with loggers.closing():
-        loggers.log_options(files.flat_options(config))
+    names, given = (config.training.logger, loggers) if fabric.is_global_zero else ((), ())
+    with logging_to(names, given, out, files.flat_options(config)) as active:
+        kept = {"loggers": active, "checkpoint_seconds": checkpoint_seconds}
+        fit = built.fit(display, fabric, out / files.RESUME, **kept)
         with fit.display:
             fit.run(resume=resume and (out / files.RESUME).is_file())
         if fabric.is_global_zero:
             report = write_run(fit, config, out)
             _finish(out, page)
-            loggers.log_report(report.to_dict(), fit.progress.total_steps)
+            figures = {f"test/{name}": value for name, value in report["test"].items() if isinstance(value, float)}
+            tell(active, lambda logger: logger.log_metrics(figures, step=fit.progress.total_steps))
     fabric.barrier()
     return out
 

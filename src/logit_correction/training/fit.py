@@ -22,7 +22,7 @@ from logit_correction.training.interrupt import Interrupted, StopRequest, stop_r
 from logit_correction.training.loaders import training_loader
 from logit_correction.training.networks import LayerRandomness, prepare
 from logit_correction.training.optim import clear_gradients, clip_gradients, make_optimizer, set_learning_rates
-from logit_correction.training.record import MetricsLogger, Record
+from logit_correction.training.record import Record
 from logit_correction.training.selection import update_best
 from logit_correction.training.watch import watched
 
@@ -34,13 +34,13 @@ class Fit(Evaluation):
     Attributes:
         checkpoint_path: File to resume from, written while training goes on; None writes none.
         display: Shows progress.
-        loggers: They take each row of figures with its step.
+        loggers: Lightning's, which take each row of figures with its step.
         checkpoint_seconds: Least time between two checkpoints; 0 writes one after every epoch.
     """
 
     checkpoint_path: Path | None
     display: Display
-    loggers: tuple[MetricsLogger, ...] = ()
+    loggers: list[Any] | None = None
     checkpoint_seconds: float = 30.0
 
     def __post_init__(self) -> None:

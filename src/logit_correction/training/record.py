@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from logit_correction.errors import TrainingError
 from logit_correction.files import replacing
+from logit_correction.training.loggers import tell
 
 Row = dict[str, float | int]
-
-
-class MetricsLogger(Protocol):
-    """Where figures go while a run trains."""
-
-    def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
-        """Take the figures of a step."""
 
 
 class Record:
@@ -31,10 +24,10 @@ class Record:
     Reading a figure from a GPU makes the host wait, so the steps between two rows are read together.
     """
 
-    def __init__(self, loggers: Sequence[MetricsLogger] = ()) -> None:
-        """Start empty; ``loggers`` take each row of figures with its step."""
+    def __init__(self, loggers: list[Any] | None = None) -> None:
+        """Start empty; ``loggers`` of Lightning take each row of figures with its step."""
         self.rows: list[Row] = []
-        self.loggers = loggers
+        self.loggers = [] if loggers is None else loggers
         self._pending: list[dict[str, Tensor]] = []
 
     def add(self, loss: Tensor, logs: dict[str, Tensor]) -> None:
@@ -91,8 +84,8 @@ class Record:
     def append(self, row: Row) -> None:
         """Keep a row of figures and tell the loggers."""
         self.rows.append(row)
-        for logger in self.loggers:
-            logger.log_metrics({name: value for name, value in row.items() if name != "step"}, step=int(row["step"]))
+        figures = {name: value for name, value in row.items() if name != "step"}
+        tell(self.loggers, lambda logger: logger.log_metrics(figures, step=int(row["step"])))
 
     def latest(self) -> Row:
         """Return the latest figure of every kind."""

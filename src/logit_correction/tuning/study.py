@@ -16,11 +16,10 @@ import yaml
 from logit_correction.bench.executors import Executor, ProcessExecutor
 from logit_correction.bench.work import Job
 from logit_correction.config import RunConfig
-from logit_correction.errors import InputError, TrainingError
-from logit_correction.extras import needed
+from logit_correction.errors import InputError, TrainingError, format_percent
 from logit_correction.files import write_text
 from logit_correction.pages.trials import Trial, write_trials
-from logit_correction.percent import format_percent
+from logit_correction.registry import needed
 from logit_correction.runs.folder import is_finished, make, read_report
 from logit_correction.runs.lock import acquire
 from logit_correction.runs.parts import complete

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import groupby
 from typing import ClassVar
 
 from torch import Tensor
@@ -11,19 +12,18 @@ from torch import Tensor
 from logit_correction.errors import format_list
 from logit_correction.types import CHUNK, ViewInputs
 
-__all__ = ["CHUNK", "EVERYTHING", "View", "ViewInputs", "phrase"]
+__all__ = ["CHUNK", "EVERYTHING", "RICH", "View", "ViewInputs", "features_of", "phrase"]
 
-#: Breadth of a view that sees everything.
-EVERYTHING = 3
+#: Breadth of views of rich statistics, and of one that sees everything.
+RICH, EVERYTHING = 2, 3
 
 
 class View(ABC):
     """A named, limited look at an input: a vector that keeps one kind of easy feature and loses shape and order.
 
     A small head on a view knows a shortcut of its kind and hardly the label, so where it is wrong about the label it
-    tells the attribute. What a view learns it learns of the inputs alone: it never sees a label.
-
-    A family of views, such as one for each column of a table, is one class; ``views_of`` makes its members.
+    tells the attribute. What a view learns it learns of the inputs alone: it never sees a label. A family of views,
+    such as one for each column of a table, is one class; ``views_of`` makes its members.
 
     Attributes:
         sentence: What the view looks at, for a person: "the colours of the image, wherever they are".
@@ -38,7 +38,7 @@ class View(ABC):
 
     >>> import torch
     >>> from logit_correction import View, ViewInputs
-    >>> from logit_correction.views.colour import Colour
+    >>> from logit_correction.views.images import Colour
     >>> images = torch.randint(256, (4, 3, 32, 32), dtype=torch.uint8)
     >>> inputs = ViewInputs(num_rows=4, inputs=lambda rows: images[rows] / 255, images=lambda rows: images[rows])
     >>> [view.name for view in Colour.views_of(inputs)]
@@ -67,6 +67,19 @@ class View(ABC):
     @abstractmethod
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return the features of all rows, (N, F) float32 and finite; not yet scaled."""
+
+    @classmethod
+    def features_together(cls, members: Sequence[View], inputs: ViewInputs) -> list[Tensor]:
+        """Return the features of several members of the family, for one that can read its rows once for all of them."""
+        return [view.features(inputs) for view in members]
+
+
+def features_of(views: Sequence[View], inputs: ViewInputs) -> list[Tensor]:
+    """Return the features (N, F) of each of some fitted views."""
+    found = []
+    for family, members in groupby(views, key=lambda view: type(view)):
+        found += family.features_together(list(members), inputs)
+    return found
 
 
 def phrase(views: Sequence[str], members: bool = True) -> str:

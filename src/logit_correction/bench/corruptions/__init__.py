@@ -15,8 +15,8 @@ from logit_correction.bench.corruptions import blur, digital, noise, weather
 from logit_correction.bench.corruptions.frost import frost
 from logit_correction.bench.corruptions.streams import Floats, Integers, Streams
 from logit_correction.errors import InputError, did_you_mean
+from logit_correction.files import in_threads
 from logit_correction.seeds import derive_seed
-from logit_correction.threads import in_threads
 
 Corruption = Callable[[Floats, int, Streams], Floats]
 

@@ -1,7 +1,8 @@
-"""The columns of a table, each alone."""
+"""Views of tables: each column alone, and what is missing; and all numbers of a row, whatever they are."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.views.base import View, ViewInputs
+from logit_correction.views.base import EVERYTHING, View, ViewInputs
 
 #: Bins of equally many rows that numbers are cut into.
 BINS = 16
@@ -27,12 +28,16 @@ POINTS = 1001
 #: Numbers further than so many spreads from the median count as so far.
 FURTHEST = 1000.0
 
+#: Numbers of a row of which a small head makes something, at most.
+MOST_OF_A_ROW = 8192
+
 
 class Columns(View):
     """One column of a table of features: what it holds, cut so that a linear head can tell any part of it apart.
 
-    Numbers become their value, whether they are missing, their rank, one flag for each bin of equally many training
-    rows, and one flag for each number that many rows share. Names become one flag for each of the commonest.
+    Numbers become their value in spreads from the median, whether they are missing, their rank in [0, 1], one flag for
+    each bin of equally many training rows, and one flag for each number that many rows share. Names become whether they
+    are missing, whether they are another than the commonest, and one flag for each of those.
     """
 
     sentence = "one column alone"
@@ -49,8 +54,14 @@ class Columns(View):
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:
-        """Return one view for each column that is not the same in all rows."""
-        return [cls(name) for name, values in inputs.columns.items() if _varies(values)]
+        """Return one view for each column that is not the same in all rows; being missing is a value too."""
+        views: list[View] = []
+        for name, values in inputs.columns.items():
+            missing = is_missing(values)
+            present = values[~missing]
+            if len(present) and (missing.any() or (present != present[0]).any()):
+                views.append(cls(name))
+        return views
 
     def can_look(self, inputs: ViewInputs) -> bool:
         """Return whether there are values of the column."""
@@ -60,7 +71,9 @@ class Columns(View):
         """Learn the names of a column of names; median, spread, bins and common values of one of numbers."""
         values = inputs.columns[self.column]
         if not is_numeric(values):
-            self._names = _common_names(values)[: told_apart(inputs.num_rows)]
+            names, count = np.unique(values[values != ""].astype(str), return_counts=True)
+            often = np.argsort(-count, kind="stable")  # of equally common names those first in the alphabet
+            self._names = [str(name) for name in names[often]][: told_apart(inputs.num_rows)]
             return
         present = values.astype(np.float64)
         present = present[np.isfinite(present)]
@@ -79,16 +92,7 @@ class Columns(View):
         self._edges = np.zeros(0) if few else np.unique(np.quantile(present, inner, method="higher"))
 
     def features(self, inputs: ViewInputs) -> Tensor:
-        """Return the features of the column.
-
-        Args:
-            inputs: N rows.
-
-        Returns:
-            (N, F). Of numbers: the value in spreads from the median, 0 where missing; whether it is missing; its rank
-            in [0, 1], that of the median where missing; flags for bins and single numbers. Of names: whether it is
-            missing; whether it is another than the commonest; flags for those.
-        """
+        """Return the features of the column, (N, F); a missing number has the median's."""
         values = inputs.columns[self.column]
         return torch.from_numpy(self._of_numbers(values) if is_numeric(values) else self._of_names(values))
 
@@ -98,7 +102,11 @@ class Columns(View):
         number = np.where(missing, self._median, number)
         with np.errstate(over="ignore"):  # halved, so that no difference of finite numbers is infinite
             value = np.clip((number / 2 - self._median / 2) / self._spread, -FURTHEST, FURTHEST)
-        parts = [value[:, None], missing[:, None], self._rank(number)[:, None]]
+        rank = np.full(len(number), 0.5)
+        if len(self._points):  # the share of the training rows below, those that are equal counted half
+            below, upto = (np.searchsorted(self._points, number, side=side) for side in ("left", "right"))
+            rank = (below + upto) / (2 * len(self._points))
+        parts = [value[:, None], missing[:, None], rank[:, None]]
         if len(self._edges):
             parts.append(_flags(np.searchsorted(self._edges, number, side="right"), missing, len(self._edges) + 1))
         if len(self._common):
@@ -106,21 +114,76 @@ class Columns(View):
             parts.append(_flags(place, missing | (self._common[place] != number), len(self._common)))
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
-    def _rank(self, number: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the share of the training rows below each number (N,), those that are equal counted half."""
-        if not len(self._points):
-            return np.full(len(number), 0.5)
-        below, upto = (np.searchsorted(self._points, number, side=side) for side in ("left", "right"))
-        return np.asarray((below + upto) / (2 * len(self._points)))
-
     def _of_names(self, values: NDArray[Any]) -> NDArray[np.float32]:
         import pandas as pd
 
         place = pd.Index(self._names, dtype=object).get_indexer(pd.Index(values, dtype=object))
-        missing = np.asarray(values == "", dtype=bool)
+        missing = is_missing(values)
         flags = _flags(place.clip(min=0), place < 0, len(self._names))
         other = (place < 0) & ~missing
         return np.concatenate([missing[:, None], other[:, None], flags], axis=1, dtype=np.float32)
+
+
+class Missing(View):
+    """The pattern of missing values: who fills a form in, or which machine measures, may leave out what it will."""
+
+    name = "missing"
+    sentence = "which values are missing, and how many"
+    breadth = 0
+    needs = "a table of features with missing values"
+
+    def __init__(self) -> None:
+        self._columns: list[str] = []
+
+    @classmethod
+    def views_of(cls, inputs: ViewInputs) -> list[View]:
+        """Return the view if any value is missing."""
+        return [cls()] if any(is_missing(values).any() for values in inputs.columns.values()) else []
+
+    def can_look(self, inputs: ViewInputs) -> bool:
+        """Return whether there are columns of features."""
+        return bool(inputs.columns)
+
+    def fit(self, inputs: ViewInputs) -> None:
+        """Learn in which columns values are missing."""
+        self._columns = [name for name, values in inputs.columns.items() if is_missing(values).any()]
+
+    def features(self, inputs: ViewInputs) -> Tensor:
+        """Return a flag for each of these columns, and how many values a row misses in all of them, (N, F + 1)."""
+        missing = {name: is_missing(values) for name, values in inputs.columns.items()}
+        number = np.sum(list(missing.values()), axis=0)
+        return torch.from_numpy(np.stack([*(missing[name] for name in self._columns), number], axis=1)).float()
+
+
+class Inputs(View):
+    """All numbers that the network sees, in a row: pixels, features, or what a frozen encoder makes of them.
+
+    It can see everything, so that what it finds is no evidence by itself; only the head upon it is small.
+    """
+
+    name = "inputs"
+    sentence = "everything that the network sees"
+    breadth = EVERYTHING
+    needs = f"inputs of at most {MOST_OF_A_ROW} numbers"
+
+    @classmethod
+    def views_of(cls, inputs: ViewInputs) -> list[View]:
+        """Return the view if an input is a tensor of few numbers; tokens are none."""
+        if not inputs.num_rows:
+            return []
+        first = inputs.inputs(torch.zeros(1, dtype=torch.long))
+        return [cls()] if isinstance(first, Tensor) and 0 < math.prod(first.shape[1:]) <= MOST_OF_A_ROW else []
+
+    def features(self, inputs: ViewInputs) -> Tensor:
+        """Return the inputs, (N, F); what is not finite is 0."""
+        values = torch.zeros(0, 0)
+        for rows in inputs.image_chunks():
+            part = inputs.inputs(rows)
+            assert isinstance(part, Tensor)
+            if not len(values):  # filled in place, so that there is no second copy
+                values = torch.zeros(inputs.num_rows, math.prod(part.shape[1:]))
+            values[rows] = part.reshape(len(rows), -1).float().cpu()
+        return values.nan_to_num_(0.0, 0.0, 0.0)
 
 
 def told_apart(rows: int) -> int:
@@ -144,19 +207,6 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     ([False, True], [True, False])
     """
     return ~np.isfinite(values.astype(np.float64)) if is_numeric(values) else np.asarray(values == "", dtype=bool)
-
-
-def _varies(values: NDArray[Any]) -> bool:
-    """Return whether two rows differ; being missing is a value too."""
-    missing = is_missing(values)
-    present = values[~missing]
-    return bool(len(present) and (missing.any() or (present != present[0]).any()))
-
-
-def _common_names(values: NDArray[Any]) -> list[str]:
-    """Return the commonest names, of equally common ones those first in the alphabet."""
-    names, count = np.unique(values[values != ""].astype(str), return_counts=True)
-    return [str(name) for name in names[np.argsort(-count, kind="stable")]]
 
 
 def _flags(place: NDArray[Any], none: NDArray[np.bool_], count: int) -> NDArray[np.float32]:

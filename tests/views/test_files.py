@@ -9,7 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from logit_correction.views.base import ViewInputs
-from logit_correction.views.file_facts import FileFacts
+from logit_correction.views.files import FileFacts
 
 SIZE, WIDTH, HEIGHT, ASPECT = range(4)
 JPEG, PNG = 4, 5

@@ -1,4 +1,4 @@
-"""Facts of the file that a row was read from, without its content: size, format, camera, name, folder, order."""
+"""The view of files: size, format, camera, name, folder and order, without the content."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import math
 import re
 import warnings
 import zlib
-from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,21 +15,15 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from logit_correction.threads import MOST_THREADS, available_cores, in_threads
+from logit_correction.files import MOST_THREADS, available_cores
 from logit_correction.views.base import View, ViewInputs
 
 #: Formats by Pillow's names; the last stands for all others.
 _FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "")
-#: JPEG quantisation tables.
-_TABLES = 4
 #: EXIF tags: make, model and software; date and time; the folder of further tags, and date and time in it.
 _CAMERA, _DATE, _FURTHER, _TAKEN = (271, 272, 305), 306, 0x8769, 36867
-#: Numbers that a text of each kind is hashed to.
-_CAMERA_SLOTS, _EXTENSION_SLOTS, _FOLDER_SLOTS = 8, 8, 16
-#: Periods in the order of the rows: so many in all of them.
-_PERIODS = (1, 2, 4)
-#: Numbers that are read inside a file: four of size, formats, tables, EXIF count, camera, three of the hour.
-_INSIDE = 4 + len(_FORMATS) + _TABLES + 1 + len(_CAMERA) * _CAMERA_SLOTS + 3
+#: Numbers that are read inside a file: four of size, formats, four JPEG tables, EXIF count, camera, three of the hour.
+_INSIDE = 4 + len(_FORMATS) + 4 + 1 + 8 * len(_CAMERA) + 3
 
 
 class FileFacts(View):
@@ -56,18 +49,17 @@ class FileFacts(View):
         files = [Path(file) for file in inputs.files or ()]
         distinct = list(dict.fromkeys(files))
         threads = min(MOST_THREADS, 4 + available_cores())  # a few reads each: the waiting for a disk is shared
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), ThreadPoolExecutor(threads) as pool:
             warnings.simplefilter("ignore")  # of huge or oddly written images: they are not decoded here
-            inside = dict(zip(distinct, in_threads(_inside, distinct, threads=threads), strict=True))
+            inside = dict(zip(distinct, pool.map(_inside, distinct), strict=True))
         table = torch.from_numpy(np.stack([np.concatenate([inside[file], _names(file)]) for file in files]))
         return torch.cat([table, _order(inputs)], dim=1)
 
 
 def _names(file: Path) -> NDArray[np.float32]:
     """Return what the path tells: extension, length of the name, folder above the file's own."""
-    extension = _hashed(file.suffix.lower(), _EXTENSION_SLOTS)
-    length = math.log1p(len(file.name))
-    return np.array([*extension, length, *_hashed(file.parent.parent.name, _FOLDER_SLOTS)], dtype=np.float32)
+    folder = _hashed(file.parent.parent.name, 16)
+    return np.array([*_hashed(file.suffix.lower(), 8), math.log1p(len(file.name)), *folder], dtype=np.float32)
 
 
 def _inside(file: Path) -> NDArray[np.float32]:
@@ -75,32 +67,24 @@ def _inside(file: Path) -> NDArray[np.float32]:
     try:
         size = file.stat().st_size
         with Image.open(file) as image:
-            return np.array([*_shape(image, size), *_tables(image), *_camera(image)], dtype=np.float32)
+            width, height = image.size
+            shape = [math.log1p(size), math.log(width), math.log(height), math.log(width / height)]
+            kind = image.format if image.format in _FORMATS else ""
+            tables = getattr(image, "quantization", None) or {}  # the coarser, the greater
+            sums = [math.log1p(sum(tables.get(index, ()))) for index in range(4)]
+            formats = [float(kind == known) for known in _FORMATS]
+            return np.array([*shape, *formats, *sums, *_camera(image)], dtype=np.float32)
     except Exception:  # Pillow raises errors of many kinds for damaged files, and one of them must not end it all
         return np.zeros(_INSIDE, dtype=np.float32)
-
-
-def _shape(image: Image.Image, size: int) -> list[float]:
-    """Return size, width, height and aspect as logarithms, and the format."""
-    width, height = image.size
-    kind = image.format if image.format in _FORMATS else ""
-    shape = [math.log1p(size), math.log(width), math.log(height), math.log(width / height)]
-    return shape + [float(kind == known) for known in _FORMATS]
-
-
-def _tables(image: Image.Image) -> list[float]:
-    """Return the logarithms of the sums of JPEG quantisation tables: the coarser, the greater."""
-    tables: Mapping[int, Any] = getattr(image, "quantization", None) or {}
-    return [math.log1p(sum(tables.get(index, ()))) for index in range(_TABLES)]
 
 
 def _camera(image: Image.Image) -> list[float]:
     """Return number of EXIF entries, camera and software, and hour as sine, cosine and whether it is known."""
     if image.format == "PNG" and "exif" not in image.info:
-        return [0.0] * (1 + len(_CAMERA) * _CAMERA_SLOTS + 3)  # Pillow would decode the whole image to look for it
+        return [0.0] * (1 + 8 * len(_CAMERA) + 3)  # Pillow would decode the whole image to look for it
     exif = image.getexif()
     further = exif.get_ifd(_FURTHER)
-    camera = [slot for tag in _CAMERA for slot in _hashed(str(exif.get(tag, "")).strip("\0 "), _CAMERA_SLOTS)]
+    camera = [slot for tag in _CAMERA for slot in _hashed(str(exif.get(tag, "")).strip("\0 "), 8)]
     time = re.search(r" (\d\d):\d\d", str(further.get(_TAKEN) or exif.get(_DATE) or ""))
     angle = 2 * math.pi * int(time[1]) / 24 if time else 0.0
     hour = [math.sin(angle), math.cos(angle), 1.0] if time else [0.0, 0.0, 0.0]
@@ -120,8 +104,8 @@ def _hashed(text: str, slots: int) -> list[float]:
 def _order(inputs: ViewInputs) -> Tensor:
     """Return the place of each row in its source, in [0, 1], and waves over it: (N, 7), zeros where it is unknown."""
     if inputs.position is None:
-        return torch.zeros(inputs.num_rows, 1 + 2 * len(_PERIODS))
+        return torch.zeros(inputs.num_rows, 7)
     position = torch.from_numpy(np.asarray(inputs.position, dtype=np.float64))
     place = (position / position.max().clamp_min(1)).unsqueeze(1)
-    angle = 2 * math.pi * place * torch.tensor(_PERIODS, dtype=torch.float64)
+    angle = 2 * math.pi * place * torch.tensor((1, 2, 4), dtype=torch.float64)
     return torch.cat([place, angle.sin(), angle.cos()], dim=1).float()

@@ -1,20 +1,17 @@
-"""Words and runs of characters of a text, and the words at its ends."""
+"""Views of texts, against counts by hand."""
 
 from __future__ import annotations
 
-import pickle
-import re
+import math
 from collections import Counter
 
 import numpy as np
 import pytest
 import torch
 
-from logit_correction.views import words as words_module
+from logit_correction.views import texts as module
 from logit_correction.views.base import ViewInputs
-from logit_correction.views.characters import Characters, shortened
-from logit_correction.views.ends import Closing, Opening
-from logit_correction.views.words import TermView, Words
+from logit_correction.views.texts import KINDS, MARKS, Characters, Closing, Form, Opening, TermView, Words, shortened
 
 VIEWS = [Words, Characters, Opening, Closing]
 
@@ -24,10 +21,9 @@ def inputs_of(texts: list[str]) -> ViewInputs:
 
 
 def fitted(kind: type[TermView], texts: list[str]) -> TermView:
-    inputs = inputs_of(texts)
-    (view,) = kind.views_of(inputs)
+    (view,) = kind.views_of(inputs_of(texts))
     assert isinstance(view, TermView)
-    view.fit(inputs)
+    view.fit(inputs_of(texts))
     return view
 
 
@@ -35,17 +31,12 @@ def has(view: TermView, term: str, texts: list[str]) -> list[float]:
     return view.features(inputs_of(texts))[:, view.terms.index(term)].tolist()
 
 
-def some_texts(count: int = 600) -> list[str]:
-    draw = np.random.default_rng(0)
-    share = 1 / np.arange(1, 301)
-    return [
+def test_words_against_a_count_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw, share = np.random.default_rng(0), 1 / np.arange(1, 301)
+    texts = [
         " ".join(f"w{i}" for i in draw.choice(300, size=draw.integers(0, 12), p=share / share.sum()))
-        for _ in range(count)
+        for _ in range(600)
     ]
-
-
-def test_words_against_a_count_by_hand() -> None:
-    texts = some_texts()
     view = fitted(Words, texts)
     sets = [set(text.split()) for text in texts]
     rows = Counter(word for one in sets for word in one)
@@ -53,17 +44,9 @@ def test_words_against_a_count_by_hand() -> None:
     assert set(view.terms) == expected and len(expected) < 300
     assert [rows[term] for term in view.terms] == sorted((rows[term] for term in view.terms), reverse=True)
     brute = torch.tensor([[float(term in one) for term in view.terms] for one in sets])
-    found = view.features(inputs_of(texts))
-    assert found.dtype == torch.float32 and torch.equal(found, brute)
-
-
-def test_the_commonest_words_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert torch.equal(view.features(inputs_of(texts)), brute)
     monkeypatch.setattr(Words, "most", 7)
-    texts = some_texts()
-    rows = Counter(word for text in texts for word in set(text.split()))
-    least = sorted((n for n in rows.values() if n < 0.95 * len(texts)), reverse=True)[6]
-    terms = fitted(Words, texts).terms
-    assert len(terms) == 7 and all(rows[term] >= least for term in terms)
+    assert fitted(Words, texts).terms == view.terms[:7]
 
 
 def test_words_of_nearly_all_texts_and_of_few_are_left_out() -> None:
@@ -71,23 +54,14 @@ def test_words_of_nearly_all_texts_and_of_few_are_left_out() -> None:
     texts[:4] = ["the cat rare"] * 4
     assert sorted(fitted(Words, texts).terms) == ["cat", "dog"]
     many = ["a b" if i % 2 else "a" for i in range(5000)]
-    many[:9] = ["a scarce"] * 9  # more than five, but less than 0.2 %
-    many[9:19] = ["a enough"] * 10
+    many[:9], many[9:19] = ["a scarce"] * 9, ["a enough"] * 10  # nine are more than five, but less than 0.2 %
     assert sorted(fitted(Words, many).terms) == ["b", "enough"]
 
 
 def test_words_are_runs_of_letters_and_digits_in_lower_case() -> None:
-    texts = ["Ärger, I've_x9 名前!", "other"] * 5
-    view = fitted(Words, texts)
+    view = fitted(Words, ["Ärger, I've_x9 名前!", "other"] * 5)
     assert set(view.terms) == {"ärger", "i", "ve", "x9", "名前", "other"}
     assert has(view, "ärger", ["ÄRGER", "", "arger"]) == [1, 0, 0]
-
-
-@pytest.mark.parametrize("kind", VIEWS)
-@pytest.mark.parametrize("texts", [[""], ["one text"], ["", " \n", "!?"], ["same text"] * 30])
-def test_texts_without_a_term_give_one_column_of_zeros(kind: type[TermView], texts: list[str]) -> None:
-    found = fitted(kind, texts).features(inputs_of(texts))
-    assert found.shape == (len(texts), 1) and found.dtype == torch.float32 and not found.any()
 
 
 @pytest.mark.parametrize("kind", VIEWS)
@@ -97,14 +71,14 @@ def test_views_of_texts(kind: type[TermView]) -> None:
     view = fitted(kind, texts)
     found = view.features(inputs_of(texts))
     assert found.shape == (1100, len(view.terms)) and set(found.unique().tolist()) == {0.0, 1.0}
-    again = pickle.loads(pickle.dumps(view))
-    assert torch.equal(again.features(inputs_of(texts)), found)
     assert fitted(kind, texts).terms == view.terms
-    assert view.few == (1 if kind in (Words, Characters) else 2)
+    for bare in ([""], ["one text"], ["", " \n", "!?"], ["same text"] * 30):
+        none = fitted(kind, bare).features(inputs_of(bare))
+        assert none.shape == (len(bare), 1) and none.dtype == torch.float32 and not none.any()
 
 
 def test_a_vocabulary_is_learnt_of_rows_spread_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words_module, "ROWS", 50)
+    monkeypatch.setattr(module, "ROWS", 50)
     texts = [f"half{i // 100} third{i % 4}" for i in range(200)]
     assert {"half0", "half1"} <= set(fitted(Words, texts).terms)
 
@@ -120,15 +94,9 @@ def test_runs_of_characters_against_a_count_by_hand() -> None:
 
     assert set(view.terms) == runs(texts[0]) | runs(texts[1])
     assert has(view, " j.", ["by J.", "J", "aj."]) == [1, 0, 0]
-
-
-def test_of_long_texts_the_ends_are_looked_at() -> None:
     text = "Start" + "x" * 5000 + "END"
-    short = shortened(text)
-    assert len(short) == 2001 and short.startswith("start") and short.endswith("end")
-    assert shortened("Ab" * 1000) == "ab" * 1000
-    view = fitted(Characters, [text, "other"] * 5)
-    assert has(view, "end ", [text, "END"]) == [1, 1]
+    assert len(shortened(text)) == 2001 and shortened("Ab" * 1000) == "ab" * 1000
+    assert has(fitted(Characters, [text, "other"] * 5), "end ", [text, "END"]) == [1, 1]
 
 
 def test_openings_and_closings() -> None:
@@ -141,5 +109,31 @@ def test_openings_and_closings() -> None:
     assert has(closing, "bob", new) == [0, 0, 0, 0] and has(closing, "|bob", ["to Bob", "Bob too"]) == [1, 0]
 
 
-def test_marks_of_the_outermost_word_are_no_words() -> None:
-    assert not re.search(words_module.WORD, "|")
+def form(texts: list[str]) -> torch.Tensor:
+    (view,) = Form.views_of(inputs_of(texts))
+    found = view.features(inputs_of(texts))
+    assert found.dtype == torch.float32 and found.shape == (len(texts), 3 + len(KINDS) + len(MARKS))
+    return found
+
+
+def test_the_form_against_a_count_by_hand() -> None:
+    def by_hand(text: str) -> list[float]:
+        length, words = len(text), text.split()
+        shares = [sum(map(test, text)) / max(1, length) for test in KINDS.values()]
+        mean = sum(map(len, words)) / max(1, len(words))
+        return [math.log1p(length), math.log1p(len(words)), mean, *shares, *(math.log1p(text.count(m)) for m in MARKS)]
+
+    draw = np.random.default_rng(0)
+    letters = list("abcXYZ 0189\t\n.,!?“é😀Ω名\u00a0%$-")
+    texts = ["".join(draw.choice(letters, size=draw.integers(0, 60))) for _ in range(1300)]
+    texts += ["", " ", "\n\n", "a", "😀", "  two words ", "e\u0301", "\ud83d lone"]
+    torch.testing.assert_close(form(texts), torch.tensor([by_hand(text) for text in texts]))
+    assert torch.equal(form(texts[-9:]), torch.cat([form([text]) for text in texts[-9:]]))
+    assert len(set(MARKS)) == len(MARKS)
+    assert Form.views_of(ViewInputs(num_rows=2, inputs=lambda rows: rows)) == []
+
+
+def test_what_the_numbers_of_the_form_mean() -> None:
+    found = form(["AB cd 12!!\n"])[0].tolist()
+    assert found[:3] == pytest.approx([math.log(12), math.log(4), 8 / 3])
+    assert found[3:8] == pytest.approx([2 / 11, 2 / 11, 2 / 11, 3 / 11, 0]) and found[-1] == pytest.approx(math.log(2))

@@ -1,0 +1,219 @@
+"""Views of texts: words, short runs of characters, the words at both ends, and the form."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from logit_correction.views.base import CHUNK, View, ViewInputs
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import CountVectorizer
+
+#: Rows of which a vocabulary is learnt; more would find the same terms.
+ROWS = 20_000
+
+#: In how many rows a term must be at least, and in what share of them; and in what share it must not be.
+LEAST_ROWS, LEAST_SHARE, MOST_SHARE = 5, 0.002, 0.95
+
+#: Letters and digits of any script, without the underscore.
+WORD = r"(?u)[^\W_]+"
+
+#: Characters at either end of a long text in which runs are looked for; all of it would take minutes.
+SEEN = 1000
+
+#: Words at either end of a text, and what stands before the outermost; no word holds it.
+WIDTH, OUTERMOST = 5, "|"
+
+#: Punctuation marks that are counted one by one.
+MARKS = ".,;:!?'\"()[]{}<>-–—_/\\&@#%*+=$€£~^|`…“”\u2018’«»•\n"
+
+#: Kinds of characters of which the share is taken.
+KINDS: dict[str, Callable[[str], bool]] = {
+    "capitals": str.isupper,
+    "digits": str.isdigit,
+    "punctuation": lambda character: unicodedata.category(character)[0] in "PS",  # and symbols
+    "white space": str.isspace,
+    "not ASCII": lambda character: not character.isascii(),
+}
+
+
+class TermView(View):
+    """Which of the commonest terms a text has: 1 where it has one, however often, else 0.
+
+    Attributes:
+        most: Terms at most.
+        terms_by: What a term is, as options of scikit-learn's ``CountVectorizer``.
+        terms: The terms that the view has learnt, the commonest first.
+    """
+
+    needs = "texts"
+    most: ClassVar[int]
+    terms_by: ClassVar[dict[str, Any]]
+
+    def __init__(self) -> None:
+        self.terms: list[str] = []
+
+    def can_look(self, inputs: ViewInputs) -> bool:
+        """Return whether there are texts."""
+        return inputs.texts is not None
+
+    def vectorizer(self, **options: Any) -> CountVectorizer:
+        """Return what finds the terms of texts, with further options."""
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        return CountVectorizer(binary=True, **self.terms_by, **options)
+
+    def fit(self, inputs: ViewInputs) -> None:
+        """Learn the commonest terms that not nearly all texts have; of equally common ones the first."""
+        texts = inputs.texts or []
+        step = max(1, len(texts) / ROWS)
+        some = [texts[int(i * step)] for i in range(min(len(texts), ROWS))]
+        vectorizer = self.vectorizer()
+        try:
+            present = vectorizer.fit_transform(some)
+        except ValueError:  # no text has a term
+            self.terms = []
+            return
+        found = np.asarray(vectorizer.get_feature_names_out())
+        rows = np.bincount(present.indices, minlength=len(found))
+        fitting = (rows >= max(LEAST_ROWS, math.ceil(LEAST_SHARE * len(some)))) & (rows < MOST_SHARE * len(some))
+        found, rows = found[fitting], rows[fitting]
+        self.terms = [str(term) for term in found[np.argsort(-rows, kind="stable")[: self.most]]]
+
+    def features(self, inputs: ViewInputs) -> Tensor:
+        """Return which terms each text has, (N, terms) of 0 and 1; one column of zeros where no term was found."""
+        texts = inputs.texts or []
+        values = torch.zeros(len(texts), max(1, len(self.terms)))
+        if self.terms:
+            vectorizer = self.vectorizer(vocabulary=self.terms, dtype=np.float32)
+            for start in range(0, len(texts), CHUNK):
+                there = vectorizer.transform(texts[start : start + CHUNK]).toarray()
+                values[start : start + CHUNK] = torch.from_numpy(there)
+        return values
+
+
+class Words(TermView):
+    """Which of the 2,000 commonest words a text has, in lower case."""
+
+    name = "word"
+    sentence = "single words, one for each label"
+    breadth = 0
+    few = 1
+    most = 2000
+    terms_by: ClassVar[dict[str, Any]] = {"token_pattern": WORD}
+
+
+def shortened(text: str) -> str:
+    """Return a text in lower case, without the middle of a long one."""
+    return (f"{text[:SEEN]} {text[-SEEN:]}" if len(text) > 2 * SEEN else text).lower()
+
+
+class Characters(TermView):
+    """Which of the 3,000 commonest runs of three to five characters a text has, in lower case, none across blanks.
+
+    They see what words do not: punctuation, markup, parts of words, and languages without blanks. Of a text of more
+    than 2,000 characters only the first and the last 1,000 are looked at. A blank stands for the edge of a word.
+    """
+
+    name = "characters"
+    sentence = "short runs of characters, one for each label"
+    breadth = 0
+    few = 1
+    most = 3000
+    terms_by: ClassVar[dict[str, Any]] = {"analyzer": "char_wb", "ngram_range": (3, 5), "preprocessor": shortened}
+
+
+def first_words(text: str) -> list[str]:
+    """Return the first words in lower case, and the very first once more, marked as such.
+
+    >>> first_words("Dear Sir, hello")
+    ['dear', 'sir', 'hello', '|dear']
+    """
+    found = [match[0].lower() for match, _ in zip(re.finditer(WORD, text), range(WIDTH), strict=False)]
+    return found + [OUTERMOST + word for word in found[:1]]
+
+
+class Opening(TermView):
+    """Which words a text has among its first five, and which is its first: "Dear", "RE", "Patient"."""
+
+    name = "opening"
+    sentence = "the first words of the text"
+    few = 2
+    most = 1000
+    terms_by: ClassVar[dict[str, Any]] = {"analyzer": first_words}
+
+
+def last_words(text: str) -> list[str]:
+    """Return the last words in lower case, and the very last once more, marked as such.
+
+    >>> last_words("Kind regards, Bob.")
+    ['kind', 'regards', 'bob', '|bob']
+    """
+    found = [word.lower() for word in re.findall(WORD, text)[-WIDTH:]]
+    return found + [OUTERMOST + word for word in found[-1:]]
+
+
+class Closing(TermView):
+    """Which words a text has among its last five, and which is its last: a signature, a source, a date."""
+
+    name = "closing"
+    sentence = "the last words of the text"
+    few = 2
+    most = 1000
+    terms_by: ClassVar[dict[str, Any]] = {"analyzer": last_words}
+
+
+class Form(View):
+    """Length, punctuation, capitals, digits and blanks of a text: how it is written, not what it says."""
+
+    name = "form"
+    sentence = "the form of the text: its length, punctuation, capitals, digits and blanks"
+    needs = "texts"
+
+    def can_look(self, inputs: ViewInputs) -> bool:
+        """Return whether there are texts."""
+        return inputs.texts is not None
+
+    def features(self, inputs: ViewInputs) -> Tensor:
+        """Return the form of each text.
+
+        Returns:
+            (N, F): ln(1 + characters), ln(1 + words), mean length of a word, the shares of ``KINDS`` in [0, 1], and
+            ln(1 + count) of each of ``MARKS``, of which the last is the line break.
+        """
+        texts = inputs.texts or []
+        values = np.zeros((len(texts), 3 + len(KINDS) + len(MARKS)), dtype=np.float32)
+        for start in range(0, len(texts), CHUNK):
+            values[start : start + CHUNK] = _form(texts[start : start + CHUNK])
+        return torch.from_numpy(values)
+
+
+def _form(texts: Sequence[str]) -> NDArray[np.float64]:
+    """Return the form of few texts, from the numbers of all their characters one after another."""
+    length = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    row = np.repeat(np.arange(len(texts)), length)
+    # Each kind of character is looked up once and then counted.
+    found, place = np.unique(codes, return_inverse=True)
+    characters = [chr(code) for code in found.tolist()]
+
+    def count(where: NDArray[np.bool_]) -> NDArray[np.int64]:
+        return np.bincount(row[where], minlength=len(texts))
+
+    of_kind = {name: np.array([test(c) for c in characters], dtype=bool)[place] for name, test in KINDS.items()}
+    black = ~of_kind["white space"]
+    begins = np.ones(len(codes), dtype=bool)
+    begins[1:] = ~black[:-1] | (row[1:] != row[:-1])
+    words, blacks = count(black & begins), count(black)
+    shares = [count(where) / length.clip(min=1) for where in of_kind.values()]
+    marks = [np.log1p(count(codes == ord(mark))) for mark in MARKS]
+    return np.stack([np.log1p(length), np.log1p(words), blacks / words.clip(min=1), *shares, *marks], axis=1)

@@ -1,0 +1,118 @@
+"""Lightning's loggers get the figures of a run, by name or as they are."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logit_correction import InputError, InputWarning, RunConfig, TrainedRun, TrainingConfig, train
+
+
+def trained(out: Path, logger: Any, **options: Any) -> TrainedRun:
+    options = {"epochs": 2, "batch_size": 256, "log_every": 2, "threads": 1, "device": "cpu"} | options
+    network = {"name": "MLP", "hidden": [8]}
+    return train("Digits", out, method="ERM", network=network, logger=logger, page=False, **options)
+
+
+class Kept:
+    """Remembers what it was given; falls over where it is told to."""
+
+    def __init__(self, root_dir: Path | None = None, fails_at: int = -1) -> None:
+        self.root_dir, self.fails_at = root_dir, fails_at
+        self.given: list[tuple[str, Any]] = []
+
+    def log_metrics(self, metrics: Any, step: int) -> None:
+        if step == self.fails_at:
+            raise ConnectionError("the server is away")
+        self.given.append(("metrics", (step, metrics)))
+
+    def log_hyperparams(self, params: Any) -> None:
+        self.given.append(("options", params["method.name"]))
+
+    def finalize(self, status: str) -> None:
+        self.given.append(("end", status))
+
+
+def test_a_logger_that_is_handed_over_gets_all_in_order_beside_a_named_one(tmp_path: Path) -> None:
+    kept = Kept()
+    run = trained(tmp_path / "run", [kept, "csv"])
+    assert kept.given[0] == ("options", "ERM") and kept.given[-1] == ("end", "success")
+    steps = [value[0] for name, value in kept.given if name == "metrics"]
+    assert set(steps) >= {2, run.report["steps"]} and steps == sorted(steps)
+    last = kept.given[-2][1][1]
+    assert last["test/worst_group"] == run.report["test"]["worst_group"]
+    rows = list(csv.DictReader((run / "csv" / "version_0" / "metrics.csv").open()))
+    assert any(row.get("loss") for row in rows) and any(row.get("test/worst_group") for row in rows)
+
+
+def test_a_logger_that_fails_ends_no_training(tmp_path: Path) -> None:
+    kept = Kept(fails_at=4)
+    with pytest.warns(InputWarning, match="Kept failed and gets no further figures .the server is away."):
+        run = trained(tmp_path / "run", kept)
+    assert run.report["epochs"] == 2 and [name for name, _ in kept.given] == ["options", "metrics"]
+
+
+def test_a_class_is_made_with_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, made = type(sys)("kept_logger"), []
+    module.Kept = type("Own", (Kept,), {"finalize": lambda self, status: made.append(self)})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "kept_logger", module)
+    run = trained(tmp_path / "run", "kept_logger.Kept")
+    assert made[0].root_dir == run.path and made[0].given
+
+
+def test_names_are_checked_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, message in (
+        ("wandbb", r"'wandbb' is unknown \(did you mean wandb\?\)"),
+        ("pandas.Index", "is no logger"),
+    ):
+        with pytest.raises(InputError, match=message):
+            trained(tmp_path / "run", name)
+    for name in ("wandb", "mlflow", "tensorboard"):
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(InputError, match=rf"`pip install 'logit-correction\[{name}\]'`"):
+            trained(tmp_path / "run", name)
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_name_and_several_in_a_text_are_lists() -> None:
+    for given, names in (("csv", ["csv"]), ("[csv, wandb]", ["csv", "wandb"]), (["csv"], ["csv"])):
+        assert TrainingConfig(logger=given).logger == names  # type: ignore[arg-type]
+    config = RunConfig.from_dict({"data": "Digits", "method": "ERM", "logger": ["csv", "[mlflow]"]})
+    assert config.training.logger == ["csv", "mlflow"]
+    assert RunConfig.from_dict(config.to_dict()).training == config.training
+
+
+def test_tensorboard_has_the_figures(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = trained(tmp_path / "run", "tensorboard")
+    events = EventAccumulator(str(run / "tensorboard")).Reload()
+    assert {"loss", "test/worst_group", "valid_average"} <= set(events.Tags()["scalars"])
+
+
+@pytest.mark.slow
+def test_weights_and_biases_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    for name in ("one", "two"):
+        run = trained(tmp_path / name, "wandb")
+        assert len(list((run / "wandb").glob("offline-run-*/*.wandb"))) == 1
+
+
+@pytest.mark.slow
+def test_mlflow_without_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    pytest.importorskip("sqlalchemy")
+    place = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", place)
+    trained(tmp_path / "run", "mlflow")
+    client = mlflow.tracking.MlflowClient(place)
+    (found,) = client.search_runs([client.get_experiment_by_name("logit-correction").experiment_id])
+    assert (found.info.run_name, found.info.status) == ("run", "FINISHED")
+    assert found.data.params["method.name"] == "ERM" and "test/worst_group" in found.data.metrics

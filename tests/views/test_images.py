@@ -1,0 +1,160 @@
+"""Views of images that keep simple summaries, against the same figures computed in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.testing import assert_close
+
+from logit_correction.errors import InputError
+from logit_correction.views.base import EVERYTHING, ViewInputs, features_of
+from logit_correction.views.images import Border, Colour, ImageView, Light, Places, Thumbnail, area_average, image_parts
+from logit_correction.views.textures import Spectrum, Stripes, Texture
+
+KINDS: list[type[ImageView]] = [Colour, Border, Thumbnail, Light, Places, Spectrum, Stripes, Texture]
+
+
+def images(*shape: int, seed: int = 0, top: int = 256) -> Tensor:
+    return torch.randint(top, shape, generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
+
+
+def inputs_of(x: Tensor) -> ViewInputs:
+    return ViewInputs(num_rows=len(x), inputs=lambda rows: x[rows], images=lambda rows: x[rows])
+
+
+def moments(points: Tensor) -> Tensor:
+    return torch.cat([points.mean(2), points.std(2, correction=0)], dim=1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 1, 9), (1, 5, 3), (3, 40, 7), (4, 70, 65)])
+def test_images_of_any_size_give_the_same_numbers_alone_and_among_others(kind: Any, shape: tuple[int, ...]) -> None:
+    x = images(5, *shape)
+    for view in kind.views_of(inputs_of(x))[:3]:
+        view.fit(inputs_of(x))
+        found = view.features(inputs_of(x))
+        assert found.dtype == torch.float32 and len(found) == 5 and bool(found.isfinite().all())
+        assert (view.breadth == EVERYTHING) is (min(shape[1:]) < kind.least_side)
+        assert_close(found[3:4], view.features(inputs_of(x[3:4])), atol=1e-4, rtol=1e-4)
+    plain = ViewInputs(num_rows=3, inputs=lambda rows: torch.zeros(len(rows), 2))
+    assert kind.views_of(plain) == []
+    with pytest.raises((InputError, AssertionError)):
+        view.features(plain)
+
+
+def test_parts_are_bounded_and_in_order() -> None:
+    x = images(700, 1, 10, 10)
+    parts = list(image_parts(inputs_of(x), values=5000))
+    assert max(len(part) for part in parts) == 50 and torch.equal(torch.cat(parts), x)
+    assert torch.equal(Colour().features(inputs_of(x)), Colour().look(x))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 5), st.sampled_from([1, 3]), st.integers(1, 9), st.integers(1, 9), st.integers(1, 256))
+def test_colours_equal_those_of_sorted_pixels(rows: int, channels: int, h: int, w: int, top: int) -> None:
+    x = images(rows, channels, h, w, seed=h, top=top)
+    flat = x.double().flatten(2) / 255
+    wanted = [flat.mean(2), flat.std(2, correction=0), flat.amax(2), flat.amin(2)]
+    wanted += list(torch.quantile(flat, torch.tensor([0.05, 0.25, 0.5, 0.75, 0.95], dtype=torch.float64), dim=2))
+    assert_close(Colour().look(x), torch.cat(wanted, dim=1).float(), atol=1e-6, rtol=0)
+    assert bool((Colour().look(torch.full_like(x, 201))[:, channels : 2 * channels] == 0).all())
+
+
+def test_frame_and_centre_are_told_apart() -> None:
+    x = images(5, 3, 16, 24)
+    inside, edge = torch.zeros(16, 24, dtype=torch.bool), torch.ones(16, 24, dtype=torch.bool)
+    inside[2:-2, 2:-2], edge[1:-1, 1:-1] = True, False
+    points = x.double() / 255
+    frame, centre, outer = (moments(points[..., mask]) for mask in (~inside, inside, edge))
+    assert_close(Border().look(x), torch.cat([frame, centre, frame - centre, outer], 1).float(), atol=1e-6, rtol=0)
+
+
+def test_each_point_of_a_thumbnail_is_the_mean_of_its_area() -> None:
+    x = images(3, 3, 8, 12)
+    found = Thumbnail().look(x).view(3, 3, 4, 4)
+    assert_close(found[1, 2, 3, 0], x[1, 2, 6:8, 0:3].float().mean() / 255)
+    small = torch.tensor([[10, 20], [30, 40]], dtype=torch.uint8).view(1, 1, 2, 2)
+    assert_close(area_average(small, 4, 4)[0, 0, 0], torch.tensor([10.0, 10.0, 20.0, 20.0]))
+
+
+# Places
+
+
+def test_names_and_sentences_go_from_the_top_left() -> None:
+    views = Places.views_of(inputs_of(images(2, 3, 8, 8)))
+    assert [view.name for view in views][:5] == ["places:1,1", "places:1,2", "places:1,3", "places:1,4", "places:2,1"]
+    assert [views[i].sentence.partition(" (")[0] for i in (0, 1, 4, 9, 15)] == [
+        "the cell in the top left corner",
+        "a cell at the top edge",
+        "a cell at the left edge",
+        "a cell near the centre",
+        "the cell in the bottom right corner",
+    ]
+
+
+@pytest.mark.parametrize("side", [16, 18])
+def test_a_mark_in_a_corner_changes_its_cell_alone(side: int) -> None:
+    plain = images(3, 3, side, side)
+    marked = plain.clone()
+    marked[:, 0, :3, -3:] = 255
+    cells = Places.views_of(inputs_of(plain))
+    before, after = features_of(cells, inputs_of(plain)), features_of(cells, inputs_of(marked))
+    assert [i for i, (old, new) in enumerate(zip(before, after, strict=True)) if not torch.equal(old, new)] == [3]
+
+
+def test_the_numbers_of_a_cell() -> None:
+    x = images(3, 3, 64, 64)
+    cell = x[:, :, 16:32, 48:64].double() / 255
+    flat = cell.flatten(2)
+    grey = (cell * torch.tensor([0.299, 0.587, 0.114]).double().view(3, 1, 1)).sum(1)
+    points = grey.unflatten(1, (8, 2)).unflatten(3, (8, 2)).mean((2, 4))
+    down, across = (points[:, 1:] - points[:, :-1]).abs(), (points[:, :, 1:] - points[:, :, :-1]).abs()
+    wanted = [flat.mean(2), flat.std(2, correction=0), flat.amin(2), flat.amax(2), down.flatten(1), across.flatten(1)]
+    assert_close(Places(2, 4).features(inputs_of(x)), torch.cat(wanted, dim=1).float())
+
+
+def test_cells_together_read_the_images_once_and_give_what_each_gives_alone() -> None:
+    x, read = images(1030, 1, 8, 8), []
+
+    def get(rows: Tensor) -> Tensor:
+        read.append(len(rows))
+        return x[rows]
+
+    together = features_of([Colour(), *Places.members()], ViewInputs(num_rows=len(x), inputs=get, images=get))
+    assert sum(read) == 2 * len(x)  # once for the colours
+    assert torch.equal(together[7], Places(2, 3).features(inputs_of(x)))
+
+
+# Light
+
+
+def lit(slope: float, downwards: bool) -> Tensor:
+    """Patches of many brightnesses, 16 images of 32 x 32, brighter to the right or down by ``slope`` a pixel."""
+    grey = torch.randint(40, 160, (16, 1, 4, 4), generator=torch.Generator().manual_seed(0))
+    things = grey.repeat_interleave(8, 2).repeat_interleave(8, 3).expand(-1, 3, -1, -1).float()
+    ramp = 1 + slope * (torch.arange(32) - 16)
+    return (things * (ramp.unsqueeze(1) if downwards else ramp)).round().clamp(0, 255).to(torch.uint8)
+
+
+def medians(x: Tensor) -> Tensor:
+    """Return the median slopes (B, step, direction): to the right, downwards."""
+    return Light().look(x).view(len(x), 2, 2, 7)[..., 1]
+
+
+@pytest.mark.parametrize("slope", [-0.01, 0.02])
+@pytest.mark.parametrize("downwards", [False, True])
+def test_the_side_of_the_light_shows_however_many_edges_there_are(slope: float, downwards: bool) -> None:
+    found = medians(lit(slope, downwards))[:, 1]  # three pixels apart: rounding to bytes counts less
+    along, across = found[:, int(downwards)], found[:, int(not downwards)]
+    assert_close(along.mean(), torch.tensor(slope), rtol=0.25, atol=0)
+    assert (along.sign() == (1 if slope > 0 else -1)).all() and (across.abs() < abs(slope) / 3).all()
+
+
+def test_turning_an_image_round_turns_the_slopes() -> None:
+    x = lit(0.02, downwards=False)
+    assert_close(medians(x.flip(3)), medians(x) * torch.tensor([-1, 1]), atol=1e-3, rtol=0)

@@ -1,0 +1,207 @@
+"""Views of images that see fine detail: against waves, noise, compression and stripes that were put in."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageFilter
+from torch import Tensor
+from torch.testing import assert_close
+
+from logit_correction.errors import InputError
+from logit_correction.views.base import ViewInputs
+from logit_correction.views.textures import Spectrum, Stripes, Texture
+
+SHARE, LEVEL, PHASES, EDGE = 16, 18, slice(19, 27), 27
+PERIODS, DIRECTIONS = (3.0, 4.0, 5.0, 6.5), 8
+
+
+# Spectrum
+
+
+def scene(side: int = 64) -> Image.Image:
+    """Soft blobs with fine grain: something that blur and compression can change."""
+    generator = torch.Generator().manual_seed(0)
+    coarse = torch.rand(1, 3, 6, 6, generator=generator)
+    smooth = torch.nn.functional.interpolate(coarse, (side, side), mode="bicubic").clamp(0, 1)
+    grain = 0.06 * torch.randn(1, 1, side, side, generator=generator)
+    pixels = ((smooth * 0.8 + 0.1 + grain).clamp(0, 1) * 255).round().to(torch.uint8)[0]
+    return Image.fromarray(pixels.permute(1, 2, 0).numpy())
+
+
+def compressed(image: Image.Image, quality: int) -> Image.Image:
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=quality, subsampling=0)
+    return Image.open(file).convert("RGB")
+
+
+def look(image: Image.Image) -> Tensor:
+    return Spectrum().look(torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1).unsqueeze(0))[0]
+
+
+def test_a_wave_has_its_power_in_its_band() -> None:
+    for cycles in (2, 5, 9, 15):
+        across = torch.arange(32) * (2 * torch.pi * cycles / 32)
+        wave = (127.5 + 100 * across.cos()).round().to(torch.uint8).expand(1, 3, 32, 32)
+        for images in (wave, wave.transpose(2, 3)):
+            found = Spectrum().look(images)[0]
+            assert found[:16].argmax() == cycles - 1 and (found[SHARE] > 0.5) == (cycles > 8)
+
+
+def test_white_noise_has_its_variance_as_power_at_all_frequencies() -> None:
+    noise = 128 + 20 * torch.randn(400, 1, 32, 32, generator=torch.Generator().manual_seed(0))
+    power = Spectrum().look(noise.round().clamp(0, 255).to(torch.uint8))[:, :16].exp().mean(0)
+    # The first band loses what is taken away with the mean.
+    assert_close(power[1:], torch.full((15,), (20**2 + 1 / 12) / 255**2), rtol=0.05, atol=0)
+
+
+def test_blur_lowers_fine_detail_and_compression_shows_at_the_borders_of_blocks_in_both_directions() -> None:
+    plain, blurred = look(scene()), look(scene().filter(ImageFilter.GaussianBlur(1)))
+    assert blurred[SHARE] < plain[SHARE] / 2 and blurred[LEVEL] < plain[LEVEL]
+    strengths = [look(compressed(scene(), quality)) for quality in (95, 40, 8)]
+    for offset in (0, 10):
+        edge = [float(found[EDGE + offset]) for found in strengths]
+        assert edge[0] < edge[1] < edge[2]
+        assert strengths[2][PHASES.start + offset : PHASES.stop + offset].argmax() == 7
+
+
+def test_a_step_shows_at_its_phase_only_and_in_its_direction() -> None:
+    images = torch.zeros(1, 1, 24, 24, dtype=torch.uint8)
+    images[..., 11:] = 200  # between pixels 10 and 11: phase 10 % 8 = 2
+    found = Spectrum().look(images)[0]
+    assert found[15:23].argmax() == 2  # there are 12 bands
+    assert_close(found[-9:], torch.zeros(9))
+
+
+# Stripes
+
+
+def striped(images: Tensor, degrees: float, period: float, phase: float, strength: float = 9) -> Tensor:
+    side = images.shape[2]
+    down, right = torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")
+    along = right * math.cos(math.radians(degrees)) + down * math.sin(math.radians(degrees))
+    wave = strength * (2 * math.pi / period * along + phase).sin()
+    return (images + wave).round().clamp(0, 255).to(torch.uint8)
+
+
+def scenes(count: int, side: int = 32) -> Tensor:
+    """Soft blobs with an upright edge in the middle: something that has a direction of its own in places."""
+    coarse = torch.rand(count, 3, 5, 5, generator=torch.Generator().manual_seed(0))
+    smooth = torch.nn.functional.interpolate(coarse, (side, side), mode="bicubic").clamp(0, 1) * 120 + 40
+    smooth[..., side // 2 :] += 60
+    return smooth
+
+
+@pytest.mark.parametrize("direction", range(DIRECTIONS))
+@pytest.mark.parametrize("period", PERIODS)
+def test_faint_stripes_show_in_their_direction_and_width(period: float, direction: int) -> None:
+    images = striped(scenes(8), 180 * direction / DIRECTIONS, period, phase=0.3, strength=15)
+    found = Stripes().look(images).view(8, len(PERIODS), DIRECTIONS)
+    assert (found[:, PERIODS.index(period)].argmax(1) == direction).all()
+
+
+def test_an_edge_is_no_stripe_and_where_stripes_begin_does_not_matter() -> None:
+    edge = torch.full((1, 3, 32, 32), 60, dtype=torch.uint8)
+    edge[..., 16:] = 200
+    assert_close(Stripes().look(edge), torch.zeros(1, 32))
+    plain = torch.full((1, 1, 32, 32), 128.0)
+    first, second = (Stripes().look(striped(plain, 45, 5, phase, strength=40)) for phase in (0, 2))
+    assert first.max() > 3
+    assert_close(first, second, atol=0.5, rtol=0)  # sampling leaves a little
+
+
+def test_large_images_are_looked_at_twice_so_coarse_stripes_show_too() -> None:
+    found = Stripes().look(striped(scenes(4, 128), 45, 16, phase=0.0)).view(4, 2, len(PERIODS), DIRECTIONS)
+    assert (found[:, 1, 1].argmax(1) == 2).all()  # 16 pixels are 4 of the image in a quarter of the size
+
+
+# Texture
+
+
+def grainy(*shape: int, seed: int = 0) -> Tensor:
+    """Smooth blobs with some grain, so that patches have directions of great and of little variance."""
+    generator = torch.Generator().manual_seed(seed)
+    coarse = torch.rand(*shape[:2], 1 + shape[2] // 5, 1 + shape[3] // 5, generator=generator)
+    smooth = torch.nn.functional.interpolate(coarse, shape[2:], mode="bilinear")
+    return ((smooth + 0.1 * torch.randn(shape, generator=generator)).clamp(0, 1) * 255).to(torch.uint8)
+
+
+def inputs_of(x: Tensor) -> ViewInputs:
+    return ViewInputs(num_rows=len(x), inputs=lambda rows: x[rows], images=lambda rows: x[rows])
+
+
+def fitted(x: Tensor) -> Texture:
+    view = Texture()
+    view.fit(inputs_of(x))
+    return view
+
+
+def oracle(view: Texture, image: Tensor, top: int, left: int, step: int) -> Tensor:
+    """The statistics of one image, patch by patch in float64."""
+    components, filters, mean = view._components.double(), view._filters.double(), view._mean.double()
+
+    def patches(step: int) -> Tensor:
+        places = [range(start, size - 5, step) for start, size in zip((top, left), image.shape[1:], strict=True)]
+        cut = [image[:, r : r + 6, c : c + 6].permute(1, 2, 0).reshape(-1) for r in places[0] for c in places[1]]
+        return torch.stack(cut).double() / 255 - mean
+
+    response = patches(step) @ components
+    centred = response - response.mean(0)
+    variance, fourth = centred.square().mean(0), centred.pow(4).mean(0)
+    other = patches(2 * step) @ filters  # at every second place
+    above, below = (other - 0.5).relu(), (-other - 0.5).relu()
+    tails = [above.mean(0), below.mean(0), *((one.var(0, correction=0) + 1e-6).sqrt() for one in (above, below))]
+    kurtosis = (fourth + 1e-6).log() - 2 * (variance + 1e-3).log()
+    return torch.cat([response.mean(0), 0.5 * (variance + 1e-4).log(), kurtosis, *tails])
+
+
+@pytest.mark.parametrize(("shape", "top", "step"), [((3, 32, 32), 0, 2), ((1, 47, 47), 1, 3), ((1, 12, 12), 0, 1)])
+def test_statistics_equal_those_patch_by_patch(shape: tuple[int, int, int], top: int, step: int) -> None:
+    x = grainy(20, *shape)
+    view = fitted(x)
+    found = view.features(inputs_of(x))
+    assert found.shape == (20, 3 * 36 * shape[0] + 4 * 128)
+    for row in (0, 7):
+        assert_close(found[row].double(), oracle(view, x[row], top, top, step), atol=2e-3, rtol=1e-3)
+    assert torch.equal(fitted(x.clone()).features(inputs_of(x)), found)  # learning is deterministic
+
+
+def test_components_whiten_the_patches_and_filters_have_length_one() -> None:
+    view = fitted(grainy(300, 1, 16, 16))
+    # Length one is measured among the whitened patches: back through the components.
+    inside = torch.linalg.solve(view._components.double(), view._filters.double())
+    assert_close(inside.norm(dim=0), torch.ones(128, dtype=torch.float64), atol=1e-4, rtol=0)
+    cut = grainy(300, 1, 16, 16).unfold(2, 6, 1).unfold(3, 6, 1).reshape(-1, 36).double() / 255
+    spread = torch.cov(((cut - view._mean) @ view._components.double()).T)
+    scale = spread.diagonal().sqrt()
+    assert (scale <= 1.1).all() and scale.max() > 0.9
+    assert (spread / scale.outer(scale) - torch.eye(36)).abs().max() < 0.1
+
+
+def test_where_a_mark_lies_does_not_matter() -> None:
+    view = fitted(grainy(60, 3, 30, 30))
+    mark = grainy(1, 3, 6, 6, seed=3)[0]
+    plain = torch.full((3, 3, 30, 30), 90, dtype=torch.uint8)
+    plain[0, :, 8:14, 8:14] = plain[1, :, 16:22, 12:18] = mark  # patches lie 2 apart, or 4
+    plain[2, :, 8:14, 8:14] = mark.flip(2)
+    first, moved, other = view.look(plain)
+    assert_close(first, moved, atol=1e-4, rtol=1e-4)
+    assert (first - other).abs().max() > 0.05
+
+
+def test_large_images_cost_no_more_than_those_of_64_pixels() -> None:
+    large = grainy(4, 1, 128, 128)
+    small = large.float().unflatten(2, (64, 2)).unflatten(4, (64, 2)).mean((3, 5))
+    view = fitted(large)
+    assert_close(view.look(large), view.look(small))
+
+
+def test_other_images_than_those_learned_from_are_refused() -> None:
+    x = grainy(5, 3, 12, 12)
+    for view, images in ((Texture(), x), (fitted(x), x[:, :1])):
+        with pytest.raises(InputError, match="fit it on images like these"):
+            view.features(inputs_of(images))
