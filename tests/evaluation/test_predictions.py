@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -185,19 +184,6 @@ def test_groups_of_their_own_survive_the_round_trip(tmp_path: Path) -> None:
     assert read.groups == predictions.groups
     columns = pq.read_table(tmp_path / "p.parquet").to_pandas()
     np.testing.assert_array_equal(columns["group_2"], predictions.membership[:, 2])
-
-
-def test_a_file_from_before_there_were_such_groups_is_read(tmp_path: Path) -> None:
-    predictions = made()
-    predictions.save(tmp_path / "p.parquet")
-    table = pq.read_table(tmp_path / "p.parquet")
-    facts = json.loads(table.schema.metadata[b"logit_correction"])
-    assert facts.pop("groups") == []
-    metadata = {b"logit_correction": json.dumps(facts).encode()}
-    pq.write_table(table.replace_schema_metadata(metadata), tmp_path / "p.parquet")
-    read = Predictions.load(tmp_path / "p.parquet")
-    same(predictions, read)
-    assert read.membership is None and read.groups == ()
 
 
 def test_repeated_rows_keep_their_groups_once() -> None:

@@ -13,9 +13,10 @@ import pandas as pd
 import pytest
 import torch
 
+from logit_correction import __version__
 from logit_correction.correlation import Correlation
 from logit_correction.evaluation import GroupReport, Predictions
-from logit_correction.evaluation.estimated import EstimatedAttributes, evaluate_by_estimate
+from logit_correction.evaluation.predictions import EstimatedAttributes
 from logit_correction.pages.images import png_uris
 
 DIGITS = [str(i) for i in range(10)]
@@ -60,9 +61,13 @@ def report_of(
     method: str, predictions: Predictions, correlation: Correlation | None, seed: int, extra: dict[str, Any]
 ) -> dict[str, Any]:
     known = predictions.attribute is not None
+    data = {
+        "name": "ColoredMNIST", "rows": {"train": 9}, "label_names": list(predictions.label_names),
+        "attribute_names": list(predictions.attribute_names), "input_shape": [3, 28, 28],
+    }  # fmt: skip
     return {
         "method": method,
-        "data": {"name": "ColoredMNIST", "options": {}, "facts": {}, "counts": {}},
+        "data": data | extra.pop("data", {}),
         "network": {"name": "MLP", "options": {"hidden": [100, 100, 100]}, "parameters": 256_710},
         "method_options": {"q": 0.7, "momentum": 0.9} if method == "LC" else {},
         "seed": seed,
@@ -78,7 +83,7 @@ def report_of(
         "diagnostics_labels_read": {},
         "warnings": [],
         "device": "cpu",
-        "environment": {"version": "0.1.0", "torch": "2.15.0", "device": "cpu"},
+        "environment": {"version": __version__, "torch": "2.15.0", "device": "cpu"},
         "seconds": {"train": 61.2, "evaluate": 0.8},
     } | extra  # fmt: skip
 
@@ -179,16 +184,16 @@ def birds_run(
     if estimated and method == "LC":
         likely = EstimatedAttributes(ground, [f"that of {name}" for name in label_names], [[0], [1]], "heads on border")
         predictions = replace(predictions, estimate=likely)
-    data = {
+    data: dict[str, Any] = {
         "name": "Waterbirds",
         "options": {"root": "/data"},
         "facts": {"images": "224 x 224"},
         "counts": {"train": [[3498, 184], [56, 1057]], "valid": [[467, 466], [133, 133]], "test": sizes},
     }
+    if not attribute_names:
+        data["counts"] = {split: [[], []] for split in data["counts"]}
     correlation = Correlation.one_to_one(2) if correlated and attribute_names else None
     report = report_of(method, predictions, correlation, seed, {"data": data} | extra)
-    if predictions.estimate is not None:
-        report["test"]["estimated"] = evaluate_by_estimate(predictions, predictions.estimate)
     run = write_run(folder, report, metrics_table(12, 5, method == "LC", (0.95, 0.7), 0))
     if estimated:
         predictions.save(run / "predictions.parquet")

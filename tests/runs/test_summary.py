@@ -10,7 +10,8 @@ from logit_correction.attributes.clusters import Clusters
 from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.given import Given
 from logit_correction.attributes.online import Online
-from logit_correction.runs.minority import warn_of_minority
+from logit_correction.evaluation.report import EstimatedMinority
+from logit_correction.runs.write import warn_of_minority
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,7 @@ from logit_correction.runs.minority import warn_of_minority
 def test_an_estimate_that_tells_nothing_is_warned_of(
     count: int, told: str | None, estimator: AttributeEstimator | None
 ) -> None:
-    warnings = warn_of_minority({"count": count}, 100, estimator)
+    warnings = warn_of_minority(EstimatedMinority(count=count), 100, estimator)
     assert len(warnings) == (told is not None) and all(str(told) in warning for warning in warnings)
 
 
@@ -36,20 +37,23 @@ def test_an_estimate_that_tells_nothing_is_warned_of(
     ],
 )
 def test_the_warning_names_options_that_there_are(estimator: AttributeEstimator, option: str) -> None:
-    (warning,) = warn_of_minority({"count": 0}, 100, estimator)
+    (warning,) = warn_of_minority(EstimatedMinority(count=0), 100, estimator)
     assert option in warning and "biased_epochs" not in warning
 
 
 @pytest.mark.parametrize("estimator", [Auto(), CrossFitted(view="colour"), Given(column="scanner")])
 def test_no_biased_network_is_named_where_there_is_none(estimator: AttributeEstimator) -> None:
-    assert all("biased" not in text.replace("bias-", "") for text in warn_of_minority({"count": 0}, 100, estimator))
+    assert all(
+        "biased" not in text.replace("bias-", "")
+        for text in warn_of_minority(EstimatedMinority(count=0), 100, estimator)
+    )
 
 
 def test_who_abstained_is_not_warned_of() -> None:
     estimator = Auto()
     estimator.abstained = True
-    assert warn_of_minority({"count": 0}, 100, estimator) == []
+    assert warn_of_minority(EstimatedMinority(count=0), 100, estimator) == []
 
 
 def test_a_method_without_an_estimate_is_not() -> None:
-    assert warn_of_minority(None, 100) == []
+    assert warn_of_minority(None, 100, None) == []

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from logit_correction.data.table import Scoring
 from logit_correction.errors import InputError
-from logit_correction.evaluation.estimated import EstimatedAttributes
+from logit_correction.evaluation.predictions import EstimatedAttributes
 from logit_correction.functional import group_membership
 from logit_correction.training.rules import RULES
 from logit_correction.training.rules.base import ValidationRows

@@ -22,9 +22,10 @@ from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
 from logit_correction.runs import folder as files
-from logit_correction.runs import lock, summary
+from logit_correction.runs import lock
 from logit_correction.runs.api import Part, config_of
 from logit_correction.runs.assemble import keeping_threads
+from logit_correction.runs.write import environment
 from logit_correction.training.display import Display, choose_display
 
 
@@ -172,7 +173,7 @@ def _summary(search: ShortcutSearch, frame: pd.DataFrame) -> dict[str, Any]:
         "training": {"epochs": config.training.epochs, "seed": config.training.seed},
         "labels_read": {"train": ["label"], "valid": ["label"], "test": []},
         "labelled": None,
-        "environment": summary.environment(torch.device(config.training.device.replace("auto", "cpu"))),
+        "environment": vars(environment(torch.device(config.training.device.replace("auto", "cpu")))),
     }
 
 

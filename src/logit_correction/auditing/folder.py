@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pandas as pd
 
@@ -15,24 +15,49 @@ from logit_correction.auditing.labels import filled_in, read_labels
 from logit_correction.auditing.page import headline, render_page
 from logit_correction.auditing.rows import CSV, PARQUET, read_rows
 from logit_correction.errors import InputError
+from logit_correction.evaluation.record import Count, from_plain
 from logit_correction.files import check_new, read_json, replacing
 from logit_correction.pages.evidence import sentence_of
 from logit_correction.pages.html import save_page
-from logit_correction.pages.report_file import fault_of
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock
 
 #: The files of an audit beside its rows.
 AUDIT, SHEET, FIX, PAGE = "audit.json", "sheet.csv", "fix.yaml", "report.html"
 
-#: What must stand in ``audit.json``.
-_SHAPE = {
-    **dict.fromkeys(("verdict", "sentence", "would_change", "classifier"), "text"),
-    **dict.fromkeys(("views", "labels", "groups", "contrasts", "shown"), "list"),
-    **dict.fromkeys(("cost", "evidence", "rows"), "mapping"),
-    "data": {"name": "text", "rows": {"train": "count"}, "label_names": ["text"], "warnings": ["text"]},
-    "training": {"seed": "count"},
-}
+
+class _Rows(TypedDict):
+    train: Count
+
+
+class _Data(TypedDict):
+    name: str
+    rows: _Rows
+    label_names: list[str]
+    warnings: list[str]
+
+
+class _Training(TypedDict):
+    seed: Count
+
+
+class AuditSummary(TypedDict):
+    """What must stand in ``audit.json``; there is more."""
+
+    verdict: str
+    sentence: str
+    would_change: str
+    classifier: str
+    views: list[Any]
+    labels: list[Any]
+    groups: list[Any]
+    contrasts: list[Any]
+    shown: list[Any]
+    cost: dict[str, Any]
+    evidence: dict[str, Any]
+    rows: dict[str, Any]
+    data: _Data
+    training: _Training
 
 
 class Audit:
@@ -141,6 +166,7 @@ def read_audit(folder: Path) -> dict[str, Any]:
     if not (folder / AUDIT).is_file() or not (folder / PARQUET).is_file():
         raise InputError(f"{folder} holds no finished audit: run `logit-correction audit --data ... --out {folder}`")
     found: dict[str, Any] = read_json(folder / AUDIT, "run the audit again")
-    if (fault := fault_of(found, _SHAPE)) is not None:
-        raise InputError(f"{folder / AUDIT} is damaged ({fault}): run the audit again")
-    return found
+    try:
+        return dict(from_plain(AuditSummary, found))
+    except ValueError as error:
+        raise InputError(f"{folder / AUDIT} is damaged ({error}): run the audit again") from error

@@ -13,8 +13,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folders that `train` wrote")
     parser.add_argument("--out", type=Path, help="the page; report.html in the last run's folder by default")
     options = parser.parse_args(arguments)
+    from logit_correction.evaluation.report import check_finished
     from logit_correction.pages.html import write_page
-    from logit_correction.runs.folder import PAGE, check_finished, check_parent
+    from logit_correction.runs.folder import PAGE, check_parent
 
     for run in options.runs:
         check_finished(run)

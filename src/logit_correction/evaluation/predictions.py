@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,18 +13,40 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
-from logit_correction.evaluation.estimated import EstimatedAttributes
-from logit_correction.evaluation.quality import probabilities
+from logit_correction.evaluation.metrics import probabilities
 from logit_correction.files import plain, replacing
 from logit_correction.functional.groups import group_membership
-from logit_correction.types import as_array
+from logit_correction.types import Batch, as_array
 
 Array: TypeAlias = NDArray[Any]
 
 _METADATA_KEY = b"logit_correction"
+
+
+@dataclass(frozen=True)
+class EstimatedAttributes:
+    """What an estimator says of n rows. An estimate can be wrong, and no figure of it is one of named attributes.
+
+    Attributes:
+        attribute: (n,) int64, 0..K-1, -1 where unknown.
+        names: K names.
+        table: For each label the attribute values that go with it.
+        source: Where the estimates come from, in words.
+    """
+
+    attribute: NDArray[np.int64]
+    names: Sequence[str]
+    table: Sequence[Sequence[int]]
+    source: str
+
+    @property
+    def correlation(self) -> Correlation:
+        """Which attribute values go with which label."""
+        return Correlation.from_table(self.table, len(self.names))
 
 
 @dataclass(frozen=True)
@@ -70,48 +93,31 @@ class Predictions:
 
     def __post_init__(self) -> None:
         """Bring everything into one form and check it."""
-        index, label = _as_integers("index", self.index), _as_integers("label", self.label)
-        attribute = None if self.attribute is None else _as_integers("attribute", self.attribute)
-        if attribute is not None and not (attribute >= 0).any():
-            attribute = None
+        attribute = None if self.attribute is None else _integers("attribute", self.attribute)
         logits = as_array(self.logits)
-        if logits.dtype not in (np.float32, np.float64):
-            logits = logits.astype(np.float32)
-        names, attributes = tuple(map(str, self.label_names)), tuple(map(str, self.attribute_names))
-        membership = None if self.membership is None else as_array(self.membership).astype(bool)
         for name, value in {
-            "index": index,
-            "label": label,
-            "attribute": attribute,
-            "logits": logits,
-            "label_names": names,
-            "attribute_names": attributes,
-            "membership": membership,
-            "groups": tuple((str(label_name), str(other)) for label_name, other in self.groups),
+            "index": _integers("index", self.index),
+            "label": _integers("label", self.label),
+            "attribute": None if attribute is None or not (attribute >= 0).any() else attribute,
+            "logits": logits if logits.dtype in (np.float32, np.float64) else logits.astype(np.float32),
+            "label_names": tuple(map(str, self.label_names)),
+            "attribute_names": tuple(map(str, self.attribute_names)),
+            "membership": None if self.membership is None else as_array(self.membership).astype(bool),
+            "groups": tuple((str(label), str(other)) for label, other in self.groups),
         }.items():
             object.__setattr__(self, name, value)
-        self._check()
-
-    def _check(self) -> None:
         rows, width = len(self.index), len(self.label_names)
-        if self.logits.shape != (rows, width):
-            raise ValueError(f"logits must have shape ({rows}, {width}), rows by labels, but have {self.logits.shape}")
-        for name, codes, size in (
-            ("label", self.label, width),
-            ("attribute", self.attribute, len(self.attribute_names)),
+        _check_shape("logits", self.logits, (rows, width))
+        for name, codes, least, size in (
+            ("label", self.label, 0, width),
+            ("attribute", attribute, -1, len(self.attribute_names)),
         ):
-            if codes is None:
-                continue
-            if codes.shape != (rows,):
-                raise ValueError(f"{name} must have shape ({rows},), but has {codes.shape}")
-            least = 0 if name == "label" else -1
-            if rows and (codes.min() < least or codes.max() >= size):
-                raise ValueError(f"{name} must lie in {least}..{size - 1}, as there are {size} names")
-        if self.membership is not None and self.membership.shape != (rows, len(self.groups)):
-            raise ValueError(
-                f"membership must have shape ({rows}, {len(self.groups)}), rows by groups, "
-                f"but has {self.membership.shape}"
-            )
+            if codes is not None:
+                _check_shape(name, codes, (rows,))
+                if rows and (codes.min() < least or codes.max() >= size):
+                    raise ValueError(f"{name} must lie in {least}..{size - 1}, as there are {size} names")
+        if self.membership is not None:
+            _check_shape("membership", self.membership, (rows, len(self.groups)))
 
     def __len__(self) -> int:
         return len(self.index)
@@ -138,17 +144,14 @@ class Predictions:
     def unique(self) -> Predictions:
         """Return each row once, in order; processes that share an epoch repeat rows to fill their batches."""
         index, first = np.unique(self.index, return_index=True)
-        attribute = None if self.attribute is None else self.attribute[first]
-        membership = None if self.membership is None else self.membership[first]
-        estimate = self.estimate and replace(self.estimate, attribute=self.estimate.attribute[first])
         return replace(
             self,
             index=index,
             label=self.label[first],
             logits=self.logits[first],
-            attribute=attribute,
-            membership=membership,
-            estimate=estimate,
+            attribute=None if self.attribute is None else self.attribute[first],
+            membership=None if self.membership is None else self.membership[first],
+            estimate=self.estimate and replace(self.estimate, attribute=self.estimate.attribute[first]),
         )
 
     def save(self, path: Path | str) -> None:
@@ -165,15 +168,14 @@ class Predictions:
         import pyarrow.parquet as pq
 
         attribute = np.full(len(self), -1) if self.attribute is None else self.attribute
-        columns = {"index": self.index, "label": self.label, "attribute": attribute}
-        columns |= {"prediction": self.prediction}
-        columns |= {f"logit_{number}": self.logits[:, number] for number in range(self.logits.shape[1])}
+        columns = {"index": self.index, "label": self.label, "attribute": attribute, "prediction": self.prediction}
+        columns |= {f"logit_{number}": column for number, column in enumerate(self.logits.T)}
+        metadata = {name: getattr(self, name) for name in ("label_names", "attribute_names", "split", "groups")}
         if self.membership is not None:
-            columns |= {f"group_{number}": self.membership[:, number] for number in range(len(self.groups))}
+            columns |= {f"group_{number}": column for number, column in enumerate(self.membership.T)}
         if self.estimate is not None:
             columns |= {"estimated_attribute": self.estimate.attribute}
-        metadata = {name: getattr(self, name) for name in ("label_names", "attribute_names", "split", "groups")}
-        metadata["estimate"] = None if self.estimate is None else self.estimate.metadata()
+            metadata["estimate"] = {name: getattr(self.estimate, name) for name in ("names", "table", "source")}
         table = pa.table(columns).replace_schema_metadata({_METADATA_KEY: json.dumps(metadata).encode()})
         with replacing(path) as temporary:
             pq.write_table(table, temporary, write_page_checksum=True)
@@ -192,27 +194,50 @@ class Predictions:
             metadata = json.loads(table.schema.metadata[_METADATA_KEY])
             column = {name: table[name].to_numpy() for name in table.column_names}
             known = metadata.pop("estimate", None)
-            estimate = known and EstimatedAttributes(
-                attribute=_as_integers("estimated_attribute", column["estimated_attribute"]), **known
-            )
-            groups = [column[f"group_{i}"] for i in range(len(metadata.get("groups", ())))]
+            estimated = known and EstimatedAttributes(_integers("estimate", column["estimated_attribute"]), **known)
+            groups = [column[f"group_{number}"] for number in range(len(metadata["groups"]))]
             return cls(
                 index=column["index"],
                 label=column["label"],
                 attribute=column["attribute"],
-                logits=np.stack([column[f"logit_{i}"] for i in range(len(metadata["label_names"]))], axis=1),
+                logits=np.stack([column[f"logit_{number}"] for number in range(len(metadata["label_names"]))], axis=1),
                 membership=np.stack(groups, axis=1) if groups else None,
-                estimate=estimate,
+                estimate=estimated,
                 **metadata,
             )
         except FileNotFoundError as error:
             raise InputError(f"there are no predictions at {path}: name a file of a finished run") from error
         except Exception as error:  # pyarrow raises many kinds
-            message = f"the predictions at {path} cannot be read ({error}): evaluate the run again"
-            raise InputError(message) from error
+            raise InputError(f"the predictions at {path} cannot be read ({error}): evaluate the run again") from error
 
 
-def _as_integers(name: str, values: Any) -> Array:
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Put a module into evaluation mode for the length of the block."""
+    training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(training)
+
+
+@torch.no_grad()
+def collect(function: Callable[[Batch], dict[str, Tensor]], batches: Iterable[Batch]) -> dict[str, Tensor]:
+    """Apply ``function`` to every batch and join what it returns, on the CPU, in the batches' order."""
+    parts: dict[str, list[Tensor]] = {}
+    for batch in batches:
+        for name, value in function(batch).items():
+            parts.setdefault(name, []).append(value)
+    return {name: torch.cat(values).cpu() for name, values in parts.items()}
+
+
+def _check_shape(name: str, values: Array, shape: tuple[int, ...]) -> None:
+    if values.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, but has {values.shape}")
+
+
+def _integers(name: str, values: Any) -> Array:
     array = as_array(values)
     broken = array[array != np.floor(array)] if array.dtype.kind == "f" else array[:0]
     if len(broken):

@@ -1,47 +1,248 @@
-"""Accuracy and margins of a model, group by group."""
+"""``report.json``: what was trained, on what, and how well it does.
+
+Each entry of the file is a field of ``Report`` or of what it holds. A figure of the test rows is one line here: a field
+with a heading and a function.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, TypedDict, cast
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
-from logit_correction.evaluation.group_frame import group_frame
-from logit_correction.evaluation.quality import QUALITY, probabilities, quality, quality_by_attribute
+from logit_correction.errors import InputError
+from logit_correction.evaluation import metrics
+from logit_correction.evaluation.predictions import Predictions
+from logit_correction.evaluation.record import Count, Rows, Share, from_plain, to_plain
+from logit_correction.files import read_json
 from logit_correction.functional.groups import (
+    group_accuracy,
     group_balanced_accuracy,
+    group_count,
+    group_margin,
+    group_mean,
     group_members,
     label_membership,
+    wilson_interval,
     worst_group_accuracy,
 )
 from logit_correction.functional.losses import margin
 from logit_correction.types import as_array
 
-if TYPE_CHECKING:
-    from logit_correction.evaluation.predictions import Predictions
+#: Name of the file, and what to do about a damaged one.
+REPORT, FIX = "report.json", "put a copy of it back, or train again into a new folder"
 
-_FIGURES = ("accuracy", "low", "high", "margin_min", "margin_mean", "ece")
+#: An input of more numbers is none that a network takes.
+MOST_NUMBERS = 2**27
+
+
+def figure(heading: str, of: Callable[[Any], Any]) -> Any:
+    """Return a field that is computed.
+
+    Args:
+        heading: Of its column in tables.
+        of: Computes it; None or NaN where it is not defined.
+    """
+    return field(metadata={"heading": heading, "of": of})
+
+
+def headings(kind: type) -> dict[str, str]:
+    """Return the names of the figures of a dataclass, in order, and their headings.
+
+    >>> list(headings(AttributeFigures).items())[:2]
+    [('attribute', 'Attribute'), ('count', 'Rows')]
+    """
+    return {one.name: one.metadata["heading"] for one in fields(kind) if "heading" in one.metadata}
+
+
+def _figures(kind: type, source: Any) -> dict[str, Any]:
+    return {one.name: to_plain(one.metadata["of"](source)) for one in fields(kind) if "of" in one.metadata}
 
 
 @dataclass(frozen=True)
+class Judged:
+    """Rows, what a model said of them, and the groups that it is judged on.
+
+    Attributes:
+        logits: (N, L), uncorrected.
+        label: (N,) long.
+        membership: (N, G) bool, dense or sparse; groups may overlap, be empty and leave rows out.
+        names: G rows ``label`` and ``attribute``.
+        minority: (G,) bool, the groups that conflict with the correlation; None where that is not known.
+        named: Whether groups are more than labels.
+        train_counts: (G,) training rows of each group; None where they are not known.
+    """
+
+    logits: Tensor
+    label: Tensor
+    membership: Tensor
+    names: pd.DataFrame
+    minority: Tensor | None = None
+    named: bool = True
+    train_counts: NDArray[Any] | None = None
+
+    @cached_property
+    def prediction(self) -> Tensor:
+        """(N,) long."""
+        return self.logits.argmax(dim=1)
+
+    @cached_property
+    def right(self) -> Tensor:
+        """(N,) bool."""
+        return self.prediction == self.label
+
+    @cached_property
+    def probability(self) -> NDArray[Any]:
+        """(N, L)."""
+        return metrics.probabilities(self.logits.numpy())
+
+    @cached_property
+    def margins(self) -> Tensor:
+        """(N,)."""
+        return margin(self.logits, self.label)
+
+    @cached_property
+    def members(self) -> tuple[Tensor, Tensor]:
+        """The rows (M,) of all groups, and their groups (M,)."""
+        return group_members(self.membership)
+
+    @cached_property
+    def correct(self) -> Tensor:
+        """(G,) long, rows that are right."""
+        row, group = self.members
+        return group[self.right[row]].bincount(minlength=len(self.names))
+
+    def interval(self, end: int) -> NDArray[Any]:
+        """Return the lower or upper end of the 95 % interval of each group's accuracy, (G,)."""
+        count = group_count(self.membership)
+        return np.where((count == 0).numpy(), np.nan, wilson_interval(self.correct, count)[end].numpy())
+
+    def calibration(self) -> NDArray[np.float64]:
+        """Return the calibration error of each group, (G,)."""
+        row, group = (one.numpy() for one in self.members)
+        return metrics.calibration_errors(self.probability, self.label.numpy(), row, group, len(self.names))
+
+    def of_probability(self, metric: Callable[[NDArray[Any], NDArray[Any]], float]) -> float | None:
+        """Return a metric of all rows; None where there are none, or a probability is not finite."""
+        whole = len(self.label) and np.isfinite(self.probability).all()
+        return metric(self.probability, self.label.numpy()) if whole else None
+
+    def side(self, minority: bool, margins: bool = False) -> Any:
+        """Return the accuracy over the rows of the groups of one side, or the mean of the groups' least margins."""
+        if self.minority is None:
+            return None
+        chosen = self.minority if minority else ~self.minority
+        if margins:
+            return pd.Series(group_margin(self.margins, self.membership).double().numpy()[chosen.numpy()]).mean()
+        row, group = self.members
+        return self.right[row[chosen[group]].unique()].double().mean()
+
+    def adjusted_average(self) -> Any:
+        """Return the mean of the groups' accuracies, weighted by training rows; groups without any take no part."""
+        if self.train_counts is None or not (self.train_counts > 0).any():
+            return None
+        if len(self.train_counts) != len(self.names):
+            raise ValueError(f"train_counts counts {len(self.train_counts)} groups, but there are {len(self.names)}")
+        there, right = self.train_counts > 0, group_accuracy(self.prediction, self.label, self.membership).numpy()
+        return np.average(right[there], weights=self.train_counts[there])
+
+    def by_attribute(self) -> list[AttributeFigures]:
+        """Return the figures of the rows of each attribute; a row of two groups of one attribute counts once."""
+        row, group = (one.numpy() for one in self.members)
+        number, names = pd.factorize(self.names["attribute"].to_numpy(dtype=object))  # -1 where unknown
+        of_row = number[group]
+        both = np.unique(np.stack([of_row, row])[:, of_row >= 0], axis=1)
+        parts = np.split(both[1], np.searchsorted(both[0], np.arange(1, len(names)))) if len(names) else []
+        nobody = torch.zeros(0, 0, dtype=torch.bool)
+        found = []
+        for name, own in zip(names, parts, strict=True):
+            rows = Judged(self.logits[own], self.label[own], nobody, pd.DataFrame({"attribute": [name]}))
+            found.append(AttributeFigures(**_figures(AttributeFigures, rows)))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """A row of the table of groups; all figures are NaN where the group is empty.
+
+    Attributes:
+        label: Name of the label.
+        attribute: Name of the attribute, None where unknown.
+        count: Rows.
+        correct: Rows that are right.
+        accuracy: Their share.
+        low: Lower end of its 95 % Wilson interval.
+        high: Upper end.
+        margin_min: The group's margin of Appendix C.
+        margin_mean: Mean margin.
+        ece: Expected calibration error.
+        minority: Whether it conflicts with the correlation; None where none is known.
+    """
+
+    label: str = figure("Label", lambda rows: rows.names["label"])
+    attribute: str | None = figure("Attribute", lambda rows: rows.names["attribute"])
+    count: Count = figure("Rows", lambda rows: group_count(rows.membership))
+    correct: Count = figure("Right", lambda rows: rows.correct)
+    accuracy: Share | None = figure(
+        "Accuracy", lambda rows: group_accuracy(rows.prediction, rows.label, rows.membership)
+    )
+    low: Share | None = figure("Low", lambda rows: rows.interval(0))
+    high: Share | None = figure("High", lambda rows: rows.interval(1))
+    margin_min: float | None = figure("Least margin", lambda rows: group_margin(rows.margins, rows.membership).double())
+    margin_mean: float | None = figure("Mean margin", lambda rows: group_mean(rows.margins, rows.membership))
+    ece: Share | None = figure("Calibration error", lambda rows: rows.calibration())
+    minority: bool | None = figure(
+        "Minority", lambda rows: [None] * len(rows.names) if rows.minority is None else rows.minority
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttributeFigures:
+    """Figures of all rows of one attribute value, all labels together."""
+
+    attribute: str = figure("Attribute", lambda rows: rows.names["attribute"][0])
+    count: Count = figure("Rows", lambda rows: len(rows.label))
+    accuracy: Share | None = figure("Accuracy", lambda rows: rows.of_probability(metrics.accuracy))
+    auroc: Share | None = figure("AUROC", lambda rows: rows.of_probability(metrics.auroc))
+    f1: Share | None = figure("Macro F1", lambda rows: rows.of_probability(metrics.macro_f1))
+    ece: Share | None = figure("Calibration error", lambda rows: rows.of_probability(metrics.calibration_error))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatedReport:
+    """Figures by the groups that an estimator found: label by estimated attribute.
+
+    Attributes:
+        source: Where the estimates come from, in words.
+        minority: As in ``GroupReport``, of the estimated groups; so are the following.
+    """
+
+    source: str
+    minority: Share | None = None
+    majority: Share | None = None
+    group_balanced: Share | None = None
+    worst_group: Share | None = None
+    groups: Annotated[pd.DataFrame, Rows(Group)]
+
+
+@dataclass(frozen=True, kw_only=True)
 class GroupReport:
-    """How often a model is right, for every group and in sum.
+    """How often a model is right, for every group and in sum: the ``test`` block of ``report.json``.
 
     Accuracies are fractions; a group without rows takes no part in any of them, and what is not defined is
     None: group figures where no attribute is known, minority and majority where no correlation is known.
 
     Attributes:
-        groups: One row per group with ``label`` and ``attribute`` (names; attribute None where unknown),
-            ``count``, ``correct``, ``accuracy`` with the ends ``low`` and ``high`` of its 95 % Wilson
-            interval, ``margin_min`` (the group's margin of Appendix C), ``margin_mean`` and ``ece``, all NaN where
-            the group is empty, and ``minority`` (None where no correlation is known).
         count: N, the number of rows, those of unknown attribute included.
         average: Accuracy over all rows.
         group_balanced: Mean of the groups' accuracies (eq. 2).
@@ -57,8 +258,9 @@ class GroupReport:
         auroc: Area under the ROC curve over all rows, of each label against the others, mean over labels.
         f1: Mean F1 of the labels over all rows.
         ece: Expected calibration error over all rows, in 15 bins.
-        by_attribute: One row per attribute value, all labels together, with ``attribute``, ``count``, ``accuracy``,
-            ``auroc``, ``f1`` and ``ece``, NaN where not defined; no row where no attribute is known.
+        by_attribute: Frame of ``AttributeFigures``; no row where no attribute is known.
+        groups: Frame of ``Group``.
+        estimated: The same by the groups that the run's estimator found; None where it can tell none.
 
     >>> from logit_correction import Correlation, GroupReport, Predictions
     >>> said = Predictions(
@@ -73,28 +275,37 @@ class GroupReport:
     (1.0, 0.0)
     """
 
-    groups: pd.DataFrame
-    count: int
-    average: float | None
-    group_balanced: float | None
-    worst_group: float | None
-    worst_class: float | None
-    minority: float | None = None
-    majority: float | None = None
-    minority_margin: float | None = None
-    majority_margin: float | None = None
-    adjusted_average: float | None = None
-    auroc: float | None = None
-    f1: float | None = None
-    ece: float | None = None
-    by_attribute: pd.DataFrame = field(default_factory=pd.DataFrame)
+    count: Count = figure("Rows", lambda rows: len(rows.label))
+    average: Share | None = figure("Average", lambda rows: rows.right.double().mean())
+    group_balanced: Share | None = figure(
+        "Group-balanced",
+        lambda rows: group_balanced_accuracy(rows.prediction, rows.label, rows.membership) if rows.named else None,
+    )
+    worst_group: Share | None = figure(
+        "Worst group",
+        lambda rows: worst_group_accuracy(rows.prediction, rows.label, rows.membership) if rows.named else None,
+    )
+    worst_class: Share | None = figure(
+        "Worst label",
+        lambda rows: worst_group_accuracy(
+            rows.prediction, rows.label, label_membership(rows.label, rows.logits.shape[1])
+        ),
+    )
+    minority: Share | None = figure("Minority", lambda rows: rows.side(True))
+    majority: Share | None = figure("Majority", lambda rows: rows.side(False))
+    minority_margin: float | None = figure("Minority margin", lambda rows: rows.side(True, margins=True))
+    majority_margin: float | None = figure("Majority margin", lambda rows: rows.side(False, margins=True))
+    adjusted_average: Share | None = figure("Adjusted average", lambda rows: rows.adjusted_average())
+    auroc: Share | None = figure("AUROC", lambda rows: rows.of_probability(metrics.auroc))
+    f1: Share | None = figure("Macro F1", lambda rows: rows.of_probability(metrics.macro_f1))
+    ece: Share | None = figure("Calibration error", lambda rows: rows.of_probability(metrics.calibration_error))
+    by_attribute: Annotated[pd.DataFrame, Rows(AttributeFigures)]
+    groups: Annotated[pd.DataFrame, Rows(Group)]
+    estimated: EstimatedReport | None = None
 
     @classmethod
     def from_predictions(
-        cls,
-        predictions: Predictions,
-        correlation: Correlation | None = None,
-        train_counts: Tensor | None = None,
+        cls, predictions: Predictions, correlation: Correlation | None = None, train_counts: Tensor | None = None
     ) -> GroupReport:
         """Evaluate predictions on their own groups, else on label x attribute, else on the labels.
 
@@ -116,22 +327,26 @@ class GroupReport:
         (0.75, 0.0, 0.5)
         """
         rows = predictions.unique()
-        label = torch.from_numpy(rows.label)
-        names, values = rows.label_names, rows.attribute_names
-        logits = torch.from_numpy(rows.logits)
+        label, names, values = torch.from_numpy(rows.label), rows.label_names, rows.attribute_names
         groups: Sequence[tuple[str, str | None]] = rows.groups
-        membership, minority = rows.judged_groups(), None
-        known, by_attribute = membership is not None, membership is not None and rows.membership is None
+        membership, minority, counts = rows.judged_groups(), None, None
+        named = membership is not None
         if membership is None:
             membership, groups = label_membership(label, len(names)), [(name, None) for name in names]
-        elif by_attribute:
+        elif rows.membership is None:
             groups = [(y, a) for y in names for a in values]
-            minority = None if correlation is None else _minority_groups(correlation, len(names), len(values))
+            counts = None if train_counts is None else train_counts.flatten().double().numpy()
+            if correlation is not None:
+                size = (correlation.num_labels, correlation.num_attributes)
+                if size != (len(names), len(values)):
+                    raise ValueError(f"the correlation has shape {size}, but the data has {(len(names), len(values))}")
+                minority = correlation.minority_groups().flatten()
         frame = pd.DataFrame(list(groups), columns=["label", "attribute"], dtype=object)
-        report = cls.from_membership(logits, label, membership, frame, minority, known)
-        if not by_attribute or train_counts is None:
+        report = cls._of(Judged(torch.from_numpy(rows.logits), label, membership, frame, minority, named, counts))
+        estimate = rows.estimate
+        if estimate is None or not (estimate.attribute >= 0).any():
             return report
-        return replace(report, adjusted_average=_adjusted_average(report.groups, train_counts))
+        return replace(report, estimated=estimated_report(rows))
 
     @classmethod
     def from_membership(
@@ -159,78 +374,329 @@ class GroupReport:
         if len(groups) != membership.shape[1]:
             raise ValueError(f"groups has {len(groups)} rows, but membership has {membership.shape[1]} columns")
         logits = torch.from_numpy(as_array(logits))
-        prediction = logits.argmax(dim=1)
-        right = prediction == label
-        probability, codes = probabilities(logits.numpy()), label.numpy()
-        row, group = group_members(membership)
-        frame = group_frame(prediction, probability, label, margin(logits, label), membership, groups, minority)
-        by_label = label_membership(label, logits.shape[1])
-        balanced = group_balanced_accuracy(prediction, label, membership) if attributes_known else None
-        worst = worst_group_accuracy(prediction, label, membership) if attributes_known else None
-        sides: dict[str, float | None] = {}
-        if minority is not None:
-            for name, chosen in (("minority", minority), ("majority", ~minority)):
-                own = row[chosen[group]].unique()
-                sides[name] = _number(right[own].double().mean())
-                sides[f"{name}_margin"] = _number(frame.loc[chosen.numpy(), "margin_min"].mean())
-        overall = quality(probability, codes)
+        return cls._of(Judged(logits, label, membership, groups, minority, attributes_known))
+
+    @classmethod
+    def _of(cls, rows: Judged) -> GroupReport:
         return cls(
-            groups=frame,
-            by_attribute=quality_by_attribute(
-                probability, codes, row.numpy(), group.numpy(), frame["attribute"].tolist()
-            ),
-            **{name: _number(overall[name]) for name in ("auroc", "f1", "ece")},
-            count=len(label),
-            average=_number(right.double().mean()),
-            group_balanced=_number(balanced),
-            worst_group=_number(worst),
-            worst_class=_number(worst_group_accuracy(prediction, label, by_label)),
-            **sides,
+            **_figures(cls, rows),
+            groups=Rows(Group).frame(_figures(Group, rows)),
+            by_attribute=Rows(AttributeFigures).frame(rows.by_attribute()),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ``test`` block of ``report.json``: strict JSON values, None for what is not defined."""
-        frames = ("groups", "by_attribute")
-        block = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in frames}
-        block["by_attribute"] = [
-            {"attribute": str(row["attribute"]), "count": int(row["count"])}
-            | {name: _number(row[name]) for name in QUALITY}
-            for row in self.by_attribute.to_dict("records")
-        ]
-        block["groups"] = [
-            {
-                "label": str(row["label"]),
-                "attribute": None if row["attribute"] is None else str(row["attribute"]),
-                "count": int(row["count"]),
-                "correct": int(row["correct"]),
-                **{name: _number(row[name]) for name in _FIGURES},
-                "minority": None if row["minority"] is None else bool(row["minority"]),
-            }
-            for row in self.groups.to_dict("records")
-        ]
-        return block
+        return cast(dict[str, Any], to_plain(self))
 
 
-def _adjusted_average(groups: pd.DataFrame, train_counts: Tensor) -> float | None:
-    """Mean of the groups' accuracies, weighted by training rows; groups without any take no part."""
-    weight = train_counts.flatten().double().numpy()
-    if len(weight) != len(groups):
-        raise ValueError(f"train_counts counts {len(weight)} groups, but there are {len(groups)}")
-    there = weight > 0
-    return _number(np.average(groups["accuracy"].to_numpy()[there], weights=weight[there])) if there.any() else None
+def estimated_report(rows: Predictions) -> EstimatedReport:
+    """Evaluate predictions by what is estimated of their rows; their own attributes and groups are not read."""
+    estimate = rows.estimate
+    assert estimate is not None
+    own = replace(
+        rows, attribute=estimate.attribute, attribute_names=estimate.names, membership=None, groups=(), estimate=None
+    )
+    found = GroupReport.from_predictions(own, estimate.correlation)
+    shared = {one.name: getattr(found, one.name) for one in fields(EstimatedReport) if one.name != "source"}
+    return EstimatedReport(source=estimate.source, **shared)
 
 
-def _minority_groups(correlation: Correlation, num_labels: int, num_attributes: int) -> Tensor:
-    """(L * K,) bool: the groups that conflict with the correlation."""
-    size = (correlation.num_labels, correlation.num_attributes)
-    if size != (num_labels, num_attributes):
-        raise ValueError(f"the correlation has shape {size}, but the data has {(num_labels, num_attributes)}")
-    return correlation.minority_groups().flatten()
+@dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """Groups to judge on that are not label x attribute: their rows by split, and whether they overlap."""
+
+    counts: dict[str, list[Count]] | None = None
+    overlapping: bool = False
 
 
-def _number(value: Any) -> float | None:
-    """A finite float, or None."""
-    if value is None:
-        return None
-    number = float(value)
-    return number if math.isfinite(number) else None
+@dataclass(frozen=True, kw_only=True)
+class DataSummary:
+    """The data of a run.
+
+    Attributes:
+        name: The data source.
+        options: Its options.
+        facts: What it tells of itself.
+        counts: For each split the rows of each group, labels by attributes.
+        rows: For each split its rows.
+        scoring: Groups of its own.
+        label_names: L names.
+        attribute_names: K names.
+        correlation: For each label the attributes that go with it.
+        input_shape: What the network takes, without the batch.
+        preparation: What the reader learnt from the training rows.
+        tokens: Whether inputs are token numbers.
+        fingerprint: Of rows, labels and splits.
+    """
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    counts: dict[str, list[list[Count]]] = field(default_factory=dict)
+    rows: dict[str, Count]
+    scoring: Scoring | None = None
+    label_names: list[str]
+    attribute_names: list[str]
+    correlation: list[list[Count]] | None = None
+    input_shape: list[Count]
+    preparation: dict[str, Any] = field(default_factory=dict)
+    tokens: bool = False
+    fingerprint: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` unless sizes fit each other."""
+        labels, attributes = len(self.label_names), len(self.attribute_names)
+        if math.prod(self.input_shape) > MOST_NUMBERS:
+            raise ValueError(f"input_shape is {self.input_shape}, more than {MOST_NUMBERS:,} numbers")
+        if "train" not in self.rows:
+            raise ValueError("rows.train is missing")
+        for split, counts in self.counts.items():
+            if len(counts) != labels or any(len(row) != attributes for row in counts):
+                raise ValueError(f"counts.{split} is not a table of {labels} labels and {attributes} attributes")
+        table = self.correlation
+        if table is not None and (len(table) != labels or any(one >= attributes for row in table for one in row)):
+            raise ValueError("correlation does not fit the names of labels and attributes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSummary:
+    """The network: name, options, what it tells of itself, and its size."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    parameters: Count | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderSummary:
+    """The frozen network in front: also a digest of its weights, and what it takes and gives."""
+
+    name: str
+    options: dict[str, Any]
+    facts: dict[str, Any] = field(default_factory=dict)
+    weights: str
+    input_shape: list[Count]
+    tokens: bool
+    features: Count | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which rule chose the weights, at which epoch, and the labels of which split it read."""
+
+    rule: str
+    epoch: Count | None = None
+    split: str | None = None
+    labels_read: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherSelection:
+    """Another rule, and how the weights do that it chose."""
+
+    rule: str
+    epoch: Count | None = None
+    split: str | None = None
+    labels_read: list[str] = field(default_factory=list)
+    test: GroupReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorSummary:
+    """The estimated group prior (L, K), beside the true one where that is known."""
+
+    estimator: str | None = None
+    averaging: str | None = None
+    estimated: list[list[float]] | None = None
+    true: list[list[float]] | None = None
+    label_names: list[str]
+    attribute_names: list[str]
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` unless sizes fit each other."""
+        for name, table in (("estimated", self.estimated), ("true", self.true)):
+            size = (len(self.label_names), len(self.attribute_names))
+            if table is not None and (len(table) != size[0] or any(len(row) != size[1] for row in table)):
+                raise ValueError(f"{name} is not a table of {size[0]} labels and {size[1]} attributes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A row that was taken for minority."""
+
+    index: Count
+    name: str | None = None
+    label: str
+    estimated_attribute: str
+    attribute: str | None = None
+    picture: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatedMinority:
+    """The training rows that a method took for minority: how many, how rightly, and some to look at."""
+
+    count: Count
+    recall: Share | None = None
+    precision: Share | None = None
+    examples: list[Example] = field(default_factory=list)
+
+
+class Conflict(TypedDict):
+    """Rows of a label that look like another."""
+
+    label: str
+    looks_like: str
+    rows: Count
+
+
+class Sign(TypedDict, total=False):
+    """What one view tells of a shortcut; see ``attributes.signs.Signs``."""
+
+    view: str
+    sentence: str
+    breadth: Count
+    accuracy: Share | None
+    network_accuracy: Share | None
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    rows: Count
+    share: Share | None
+    follows_view: Share | None
+    follows_label: Share | None
+    information: float | None
+
+
+class Evidence(TypedDict, total=False):
+    """What was found of a shortcut; see ``attributes.evidence.Evidence``. All other entries are as it wrote them."""
+
+    verdict: str
+    sentence: str
+    view: str | None
+    views: list[str]
+    signs: list[Sign]
+    conflicts: list[Conflict]
+    told_apart: Share | None
+    told_apart_low: Share | None
+    told_apart_high: Share | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """Versions and machine."""
+
+    version: str
+    commit: str | None = None
+    torch: str | None = None
+    python: str | None = None
+    device: str | None = None
+    machine: str | None = None
+    threads: Count | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seconds:
+    """Seconds of training and of evaluating."""
+
+    train: float
+    evaluate: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Content of ``report.json``.
+
+    Attributes:
+        method: The method.
+        method_options: Its options.
+        data: The data.
+        network: The network that predicts.
+        encoder: The frozen network in front, if any.
+        seed: Seed of the training.
+        epochs: Epochs of the last stage.
+        epochs_per_stage: Of every stage.
+        steps: Of all stages.
+        training: Options of the loop.
+        labels_read: Which labels of which split training, selection and the test read.
+        watched_labels_read: The same of figures that were only watched.
+        diagnostics_labels_read: The same of what this file tells of the training rows.
+        attributes: The attribute estimator, in words.
+        evidence: What was found of a shortcut; None where nobody looked.
+        environment: Versions and machine.
+        selection: Which weights were taken.
+        test: Their figures on the test rows.
+        other_selections: The same of other rules.
+        group_prior: The estimated prior.
+        estimated_minority: Training rows that were taken for minority.
+        warnings: What a user should know.
+        seconds: How long it took.
+
+    An exported folder has less: no network, no training and no machine.
+    """
+
+    method: str
+    method_options: dict[str, Any] = field(default_factory=dict)
+    data: DataSummary
+    network: NetworkSummary | None = None
+    encoder: EncoderSummary | None = None
+    seed: Count | None = None
+    epochs: Count | None = None
+    epochs_per_stage: list[Count] = field(default_factory=list)
+    steps: Count | None = None
+    training: dict[str, Any] = field(default_factory=dict)
+    labels_read: dict[str, list[str]] = field(default_factory=dict)
+    watched_labels_read: dict[str, list[str]] = field(default_factory=dict)
+    diagnostics_labels_read: dict[str, list[str]] = field(default_factory=dict)
+    attributes: str | None = None
+    evidence: Evidence | None = None
+    environment: Environment | None = None
+    selection: Selection | None = None
+    test: GroupReport
+    other_selections: list[OtherSelection] = field(default_factory=list)
+    group_prior: PriorSummary | None = None
+    estimated_minority: EstimatedMinority | None = None
+    warnings: list[str] = field(default_factory=list)
+    seconds: Seconds | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of the file: strict JSON values."""
+        return cast(dict[str, Any], to_plain(self))
+
+    @classmethod
+    def from_dict(cls, content: Any, place: str, fix: str = FIX) -> Report:
+        """Return the report that ``to_dict`` gave.
+
+        Args:
+            content: What was read.
+            place: Where it is from, for the message.
+            fix: What to do about it.
+
+        Raises:
+            InputError: It is none; names the entry.
+        """
+        try:
+            return from_plain(cls, content)
+        except ValueError as error:
+            raise InputError(f"{place} cannot be read ({error}): {fix}") from error
+
+    @classmethod
+    def read(cls, folder: Path | str) -> Report:
+        """Read the ``report.json`` of a run.
+
+        Raises:
+            InputError: The folder holds no finished run, or the file is damaged; names the entry.
+        """
+        path = Path(folder) / REPORT
+        check_finished(Path(folder))
+        return cls.from_dict(read_json(path, FIX), str(path))
+
+
+def check_finished(folder: Path) -> None:
+    """Raise ``InputError`` unless the folder holds a finished run."""
+    if (folder / REPORT).is_file():
+        return
+    if (folder / "config.yaml").is_file():
+        raise InputError(f"{folder} holds a run that is not finished: go on with `train --resume --out {folder}`")
+    raise InputError(f"{folder} is not a run folder: give one that `train` has written")

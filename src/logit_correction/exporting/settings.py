@@ -21,7 +21,7 @@ TOKENIZER, TEXT_MODEL, TEXT_ENCODER = "tokenizer", "text_model", "text_encoder"
 
 #: Entries of a test block and of the evidence that are handed out: figures and sentences, no examples of rows.
 _ACCURACIES = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority")
-_TEST = ("groups", "by_attribute", *_ACCURACIES, "estimated")
+_TEST = ("count", "groups", "by_attribute", *_ACCURACIES, "estimated")
 _EVIDENCE = ("verdict", "views")
 
 

@@ -15,7 +15,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.integrations.lightning_package import lightning
 from logit_correction.integrations.lightning_parts import Batches
 from logit_correction.methods.base import Algorithm
-from logit_correction.runs import summary
+from logit_correction.runs.write import figures_of, predictions_of
 from logit_correction.training.checkpoint import Progress
 from logit_correction.training.estimates import estimate_split
 from logit_correction.training.loaders import evaluation_loader
@@ -135,6 +135,7 @@ class EvaluatedModule(LightningModule):
         logits = torch.cat(self._logits)
         if len(logits) < len(self.table.split["test"]):  # as Trainer(limit_test_batches=...) and fast_dev_run have it
             return
-        self.figures = summary.evaluate(self.table, "test", logits, estimate_split(self.algorithm, self.table, "test"))
+        estimate = estimate_split(self.algorithm, self.table, "test")
+        self.figures = figures_of(predictions_of(self.table, "test", logits, estimate), self.table).to_dict()
         known = {name: self.figures[name] for name in _TEST if self.figures[name] is not None}
         self.log_dict({f"test_{name}": value for name, value in known.items()})

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.errors import InputError, TrainingError
-from logit_correction.evaluation.predict import collect, evaluating
+from logit_correction.evaluation.predictions import collect, evaluating
 from logit_correction.integrations.lightning_evaluation import EvaluatedModule
 from logit_correction.integrations.lightning_parts import Batches, hyperparameters, run_config
 from logit_correction.runs.api import Part

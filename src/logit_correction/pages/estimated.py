@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from logit_correction.config import PLACE_OF_DATA
-from logit_correction.evaluation.estimated import FIGURES, evaluate_by_estimate
 from logit_correction.evaluation.predictions import Predictions
+from logit_correction.evaluation.record import to_plain
+from logit_correction.evaluation.report import EstimatedReport, estimated_report
 from logit_correction.functional.groups import wilson_interval
 
 if TYPE_CHECKING:
     from logit_correction.pages.folder import RunFolder
+
+#: Figures that are given by estimated group as well.
+FIGURES = tuple(one.name for one in fields(EstimatedReport) if one.name not in ("source", "groups"))
 
 #: What stands for the attribute of the two groups of a label.
 AGREES, CONFLICTS = "agrees", "conflicts"
@@ -80,9 +84,8 @@ def _judged(run: RunFolder, own: Predictions, known: Sequence[tuple[RunFolder, P
     if not same or same[0][1].estimate is None:
         return run
     other, estimate = same[0][0].report, same[0][1].estimate
-    block = evaluate_by_estimate(own, estimate)
-    if block is not None:
-        block["by"] = {"method": other["method"], "seed": other.get("seed")}
+    block = to_plain(estimated_report(replace(own, estimate=estimate)))
+    block["by"] = {"method": other["method"], "seed": other.get("seed")}
     return replace(run, report={**run.report, "test": {**run.report["test"], "estimated": block}})
 
 

@@ -14,11 +14,11 @@ import torch
 
 from logit_correction.config import PLACE_OF_DATA, PLACE_OF_TRAINING
 from logit_correction.errors import InputError
+from logit_correction.evaluation.report import FIX, Report
 from logit_correction.files import plain
 from logit_correction.functional.groups import wilson_interval
 from logit_correction.pages.estimated import flat_figures, sides
 from logit_correction.pages.formatting import format_name
-from logit_correction.pages.report_file import FIX, read_report_file
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
 _NOT_THE_METHOD = {*PLACE_OF_TRAINING, "also_select", "deterministic", "device", "devices", "nodes", "selection"}
@@ -44,9 +44,7 @@ class RunFolder:
             InputError: The folder holds no finished run, or a file of it is damaged.
         """
         path = Path(path)
-        if not (path / "report.json").exists():
-            raise InputError(f"{path} holds no report.json: name the folder of a run that has finished")
-        report = read_report_file(path / "report.json")
+        report = Report.read(path).to_dict()
         metrics = path / "metrics.csv"
         try:
             return cls(path, report, _numbers(pd.read_csv(plain(metrics))) if metrics.exists() else pd.DataFrame())

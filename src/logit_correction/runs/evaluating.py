@@ -14,16 +14,14 @@ from torch import Tensor
 from logit_correction.data.frames import read_frame, row_names
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError
-from logit_correction.evaluation.estimated import EstimatedAttributes
-from logit_correction.evaluation.predict import collect
-from logit_correction.evaluation.predictions import Predictions
-from logit_correction.runs import summary
+from logit_correction.evaluation.predictions import EstimatedAttributes, Predictions, collect
 from logit_correction.runs.encode import encode_table
 from logit_correction.runs.folder import CONFIG, PREDICTIONS
 from logit_correction.runs.labelled_rows import Names, labelled
 from logit_correction.runs.new_files import labelled_images
 from logit_correction.runs.new_rows import NewInputs, Part
 from logit_correction.runs.same_data import check_same_data
+from logit_correction.runs.write import figures_of, predictions_of
 from logit_correction.training.estimates import estimate_rows, estimate_split
 from logit_correction.training.loaders import evaluation_loader
 
@@ -37,7 +35,8 @@ def evaluate_split(run: TrainedRun, split: str) -> dict[str, Any]:
     Raises:
         InputError: If there is no such split, or the data cannot be read.
     """
-    return summary.evaluate(*_predicted(run, split))
+    table, _, logits, estimate = _predicted(run, split)
+    return figures_of(predictions_of(table, split, logits, estimate), table).to_dict()
 
 
 def predictions_of_split(run: TrainedRun, split: str) -> Predictions:
@@ -47,7 +46,7 @@ def predictions_of_split(run: TrainedRun, split: str) -> Predictions:
         InputError: If there is no such split, or the data cannot be read.
     """
     kept = run.path / PREDICTIONS
-    return Predictions.load(kept) if split == "test" else summary.predictions_of(*_predicted(run, split))
+    return Predictions.load(kept) if split == "test" else predictions_of(*_predicted(run, split))
 
 
 def _predicted(run: TrainedRun, split: str) -> tuple[DataTable, str, Tensor, EstimatedAttributes | None]:

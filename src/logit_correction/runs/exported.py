@@ -13,12 +13,11 @@ from torch import Tensor, nn
 
 from logit_correction.config import RunConfig
 from logit_correction.errors import InputError
+from logit_correction.evaluation.report import Report
 from logit_correction.files import checksum_of_file, is_within, read_json
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
-from logit_correction.pages.report_file import check_report
 from logit_correction.registry import needed
-from logit_correction.runs import summary
 from logit_correction.runs.encode import Encoder
 from logit_correction.runs.labelled_rows import Names
 from logit_correction.runs.new_rows import NewInputs
@@ -144,9 +143,8 @@ def _read(path: Path) -> dict[str, Any]:
     content = read_json(path, _AGAIN)
     if content.get("export_format") != FORMAT or not isinstance(content.get("run"), dict):
         raise InputError(f"{path} is of another version of logit-correction: {_AGAIN}")
-    check_report(content.get("report"), f"{path}: report", _AGAIN, summary.NEEDED)
-    found: dict[str, Any] = content
-    return found
+    report = Report.from_dict(content.get("report"), f"{path}: report", _AGAIN)
+    return {**content, "report": report.to_dict()}
 
 
 def _at(value: Any, folder: Path) -> Any:

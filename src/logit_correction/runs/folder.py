@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from logit_correction.config import RunConfig
 from logit_correction.errors import InputError, TrainingError
+from logit_correction.evaluation.report import REPORT, Report
 from logit_correction.files import NoRoom, check_new, disk_of, writable, write_text
-from logit_correction.pages.report_file import read_report_file
 from logit_correction.registry import UntrustedCode, known_names_only
 from logit_correction.runs.lock import LOCK
 
-CONFIG, METRICS, REPORT, PAGE = "config.yaml", "metrics.csv", "report.json", "report.html"
+CONFIG, METRICS, PAGE = "config.yaml", "metrics.csv", "report.html"
 PREDICTIONS, VALIDATION, CHECKPOINT = "predictions.parquet", "validation.parquet", "checkpoint.pt"
 
 Owner = TypeVar("Owner")
@@ -37,31 +37,9 @@ def is_finished(folder: Path) -> bool:
     return (folder / REPORT).is_file()
 
 
-def read_report(folder: Path, needed: Collection[str] = ()) -> dict[str, Any]:
-    """Return the ``report.json`` of a finished run.
-
-    Args:
-        folder: Of the run.
-        needed: What must be there beside what all reports have, such as ``data.label_names``.
-
-    Raises:
-        InputError: If the folder holds no finished run, or the file is damaged.
-    """
-    check_finished(folder)
-    return read_report_file(folder / REPORT, needed)
-
-
-def check_finished(folder: Path) -> None:
-    """Return if the folder holds a finished run.
-
-    Raises:
-        InputError: Says what it holds instead.
-    """
-    if is_finished(folder):
-        return
-    if (folder / CONFIG).is_file():
-        raise InputError(f"{folder} holds a run that is not finished: go on with `train --resume --out {folder}`")
-    raise InputError(f"{folder} is not a run folder: give one that `train` has written")
+def read_report(folder: Path) -> dict[str, Any]:
+    """Return the content of the ``report.json`` of a finished run; see ``Report.read``."""
+    return Report.read(folder).to_dict()
 
 
 def check_out(folder: Path, config: RunConfig, resume: bool) -> None:

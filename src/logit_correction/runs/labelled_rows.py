@@ -13,8 +13,8 @@ from logit_correction.correlation import Correlation
 from logit_correction.data.frames import MOST_NAMED, as_text, row_names
 from logit_correction.data.rows import Problems
 from logit_correction.errors import InputError, did_you_mean, format_first
-from logit_correction.evaluation.estimated import EstimatedAttributes, figures_of
-from logit_correction.evaluation.predictions import Predictions
+from logit_correction.evaluation.predictions import EstimatedAttributes, Predictions
+from logit_correction.evaluation.report import GroupReport
 
 #: Names of n rows, or the column of a data frame that holds them.
 Names: TypeAlias = str | Sequence[Any] | NDArray[Any]
@@ -71,7 +71,7 @@ class LabelledRows:
             split="new rows",
             estimate=estimate,
         )
-        return figures_of(rows, self.correlation)
+        return GroupReport.from_predictions(rows, self.correlation).to_dict()
 
 
 def labelled(

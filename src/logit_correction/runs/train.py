@@ -187,7 +187,9 @@ def _train_into(
         if fabric.is_global_zero:
             report = write_run(fit, config, out)
             _finish(out, page)
-            figures = {f"test/{name}": value for name, value in report["test"].items() if isinstance(value, float)}
+            figures = {
+                f"test/{name}": value for name, value in report.to_dict()["test"].items() if isinstance(value, float)
+            }
             tell(active, lambda logger: logger.log_metrics(figures, step=fit.progress.total_steps))
     fabric.barrier()
     return out

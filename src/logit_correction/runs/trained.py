@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from logit_correction.config import RunConfig
+from logit_correction.correlation import Correlation
 from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
 from logit_correction.errors import InputError
@@ -23,7 +24,6 @@ from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.tables import groups_table, run_as_html
 from logit_correction.registry import UntrustedCode, known_names_only
 from logit_correction.runs import folder as files
-from logit_correction.runs import summary
 from logit_correction.runs.assemble import build_algorithm, build_source
 from logit_correction.runs.encode import Encoder, batches_of, before_encoder
 from logit_correction.runs.evaluating import evaluate_new, evaluate_split, predictions_of_split
@@ -67,7 +67,7 @@ class TrainedRun(os.PathLike[str]):
         self.label_names: list[str] = self.report["data"]["label_names"]
 
     def _read_report(self) -> dict[str, Any]:
-        return files.read_report(self.path, summary.NEEDED)
+        return files.read_report(self.path)
 
     def __fspath__(self) -> str:
         """Return the folder."""
@@ -116,7 +116,7 @@ class TrainedRun(os.PathLike[str]):
     @cached_property
     def info(self) -> DataInfo:
         """What the networks were told of the data."""
-        return summary.info_of(self.report)
+        return info_of(self.report)
 
     @cached_property
     def algorithm(self) -> Algorithm:
@@ -230,3 +230,19 @@ class TrainedRun(os.PathLike[str]):
             return store
         bf16 = self.config.training.precision == "bf16-mixed"
         return ArrayStore(self.encoder.of_store(store, self.device, bf16))
+
+
+def info_of(report: Mapping[str, Any]) -> DataInfo:
+    """Return what the networks of a run were told of its data."""
+    data, attributes = report["data"], tuple(report["data"]["attribute_names"])
+    table = data["correlation"]
+    return DataInfo(
+        num_labels=len(data["label_names"]),
+        num_rows=data["rows"]["train"],
+        input_shape=tuple(data["input_shape"]),
+        num_attributes=len(attributes),
+        label_names=tuple(data["label_names"]),
+        attribute_names=attributes,
+        correlation=None if table is None else Correlation.from_table(table, len(attributes) or None),
+        tokens=data["tokens"],
+    )

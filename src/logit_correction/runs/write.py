@@ -1,92 +1,339 @@
-"""What a finished training leaves in its folder."""
+"""What a finished training leaves in its folder: figures, predictions, weights and, last, ``report.json``."""
 
 from __future__ import annotations
 
+import platform
+import subprocess
 import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import cast
 
+import numpy as np
+import torch
+from torch import Tensor
+
+from logit_correction.attributes.auto import Auto
+from logit_correction.attributes.base import AttributeEstimator
+from logit_correction.attributes.cross_fitted import CrossFitted
+from logit_correction.attributes.online import Online
 from logit_correction.config import RunConfig
-from logit_correction.evaluation.predictions import Predictions
-from logit_correction.runs import folder as files
-from logit_correction.runs import summary
-from logit_correction.runs.minority import describe_minority, warn_of_minority
-from logit_correction.runs.selections import (
-    evaluate_selections,
-    take_last_if_unanswered,
-    unanswered,
-    validation_predictions,
+from logit_correction.data.table import UNKNOWN, DataTable, fingerprint
+from logit_correction.evaluation.predictions import EstimatedAttributes, Predictions
+from logit_correction.evaluation.record import from_plain, to_plain
+from logit_correction.evaluation.report import (
+    DataSummary,
+    EncoderSummary,
+    Environment,
+    EstimatedMinority,
+    Evidence,
+    Example,
+    GroupReport,
+    NetworkSummary,
+    OtherSelection,
+    PriorSummary,
+    Report,
+    Scoring,
+    Seconds,
+    Selection,
 )
+from logit_correction.methods.base import Algorithm
+from logit_correction.pages.images import png_uris
+from logit_correction.runs import folder as files
 from logit_correction.training import checkpoint
+from logit_correction.training.estimates import attribute_names_of, estimate_split
 from logit_correction.training.fit import Fit
+from logit_correction.training.selection import clone_state, reads_attributes, rule_of
 from logit_correction.training.watch import labels_watched
 
+#: So many rows that were taken for minority are shown.
+NUM_EXAMPLES = 24
 
-def write_run(fit: Fit, config: RunConfig, out: Path) -> dict[str, Any]:
+
+def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     """Evaluate what was trained and write the folder; the report comes last, so a finished run has it all.
-
-    Returns:
-        The content of ``report.json``.
-    """
-    started = time.monotonic()
-    found, test_rows, validation = _evaluate(fit)
-    files.write_text(out / files.CONFIG, config.to_yaml())
-    fit.record.write(out / files.METRICS)
-    test_rows.save(out / files.PREDICTIONS)
-    validation.save(out / files.VALIDATION)
-    checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": fit.algorithm.state_dict()})
-    seconds = {"train": fit.progress.seconds, "evaluate": time.monotonic() - started}
-    report = {**_describe(fit, config), **found, "seconds": seconds}
-    files.write_json(out / files.REPORT, report)
-    return report
-
-
-def _evaluate(fit: Fit) -> tuple[dict[str, Any], Predictions, Predictions]:
-    """Return the entries of the report that take predictions, and those of the test and the validation rows.
 
     The weights of the rule to report are the method's afterwards.
     """
-    take_last_if_unanswered(fit)
-    algorithm, table, rules = fit.algorithm, fit.table, fit.rules
-    minority = describe_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
+    started = time.monotonic()
+    algorithm, table, training = fit.algorithm, fit.table, config.training
+    first, *others = fit.rules
+    if fit.config.selection is None and first not in fit.progress.best:  # the default rule had nothing to go by
+        fit.rules = list(dict.fromkeys(["last", *others]))
+    minority = _estimated_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
+    unanswered = [rule for rule in fit.rules if rule_of(rule).needs_estimate and rule not in fit.progress.best]
     warnings = [
         *table.notes,
         *table.attribute_notes,
         *fit.progress.warnings,
         *warn_of_minority(minority, table.info.num_rows, algorithm.attributes),
-        *unanswered(fit),
+        *(
+            f"rule {rule} had no estimated groups of validation rows to go by: took the last epoch"
+            for rule in unanswered
+        ),
     ]
-    prior = summary.describe_prior(algorithm, table)
-    blocks, test_rows = evaluate_selections(fit)
+    prior = _group_prior(algorithm, table)
+    ((selected, test), *other_selections), test_rows = _evaluate_selections(fit)
     validation = validation_predictions(fit)
-    entries = {
-        **blocks[rules[0]],
-        "other_selections": [blocks[rule]["selection"] | {"test": blocks[rule]["test"]} for rule in rules[1:]],
-        "group_prior": prior,
-        "estimated_minority": minority,
-        "warnings": warnings,
-    }
-    return entries, test_rows, validation
+    files.write_text(out / files.CONFIG, config.to_yaml())
+    fit.record.write(out / files.METRICS)
+    test_rows.save(out / files.PREDICTIONS)
+    validation.save(out / files.VALIDATION)
+    checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": algorithm.state_dict()})
+    known = {split: ["label", "attribute"] if table.has_attributes(split) else ["label"] for split in table.split}
+    estimator, encoder = algorithm.attributes, getattr(table.inputs, "description", None)
+    report = Report(
+        method=config.method.name,
+        method_options=config.method.options,
+        data=_data(config, table),
+        network=NetworkSummary(
+            name=config.network.name,
+            options=config.network.options,
+            facts=getattr(algorithm.network, "metadata", {}),
+            parameters=sum(one.numel() for one in algorithm.network.parameters()),
+        ),
+        encoder=encoder and from_plain(EncoderSummary, to_plain(encoder)),
+        seed=training.seed,
+        epochs=fit.progress.epoch,
+        epochs_per_stage=fit.record.epochs_per_stage(),
+        steps=fit.progress.total_steps,
+        training={name: value for name, value in vars(training).items() if name not in ("seed", "epochs")},
+        labels_read=_labels_read(algorithm, table, fit.rules),
+        watched_labels_read=labels_watched(training.watch, table),
+        diagnostics_labels_read={"train": known["train"]},
+        attributes=None if estimator is None else estimator.describe(),
+        evidence=cast(Evidence | None, None if estimator is None else estimator.evidence),
+        environment=environment(fit.fabric.device),
+        selection=selected,
+        test=test,
+        other_selections=[OtherSelection(**vars(chosen), test=figures) for chosen, figures in other_selections],
+        group_prior=prior,
+        estimated_minority=minority,
+        warnings=warnings,
+        seconds=Seconds(train=fit.progress.seconds, evaluate=time.monotonic() - started),
+    )
+    files.write_json(out / files.REPORT, report.to_dict())
+    return report
 
 
-def _describe(fit: Fit, config: RunConfig) -> dict[str, Any]:
-    """Return the entries of the report that tell what was run, and on what."""
-    algorithm, table, training = fit.algorithm, fit.table, config.training
-    return {
-        "method": config.method.name,
-        "method_options": config.method.options,
-        "data": summary.describe_data(config, table),
-        "network": summary.describe_network(config, algorithm),
-        "encoder": getattr(table.inputs, "description", None),
-        "seed": training.seed,
-        "epochs": fit.progress.epoch,
-        "epochs_per_stage": fit.record.epochs_per_stage(),
-        "steps": fit.progress.total_steps,
-        "training": {k: v for k, v in vars(training).items() if k not in ("seed", "epochs")},
-        "labels_read": summary.labels_read(algorithm, table, fit.rules),
-        "watched_labels_read": labels_watched(training.watch, table),
-        "attributes": None if algorithm.attributes is None else algorithm.attributes.describe(),
-        "evidence": None if algorithm.attributes is None else algorithm.attributes.evidence,
-        "diagnostics_labels_read": {"train": ["label", "attribute"] if table.has_attributes("train") else ["label"]},
-        "environment": summary.environment(fit.fabric.device),
-    }
+def predictions_of(
+    table: DataTable, split: str, logits: Tensor, estimate: EstimatedAttributes | None = None
+) -> Predictions:
+    """Put logits (n, L) beside what is known, and what is estimated, of the rows of ``split``."""
+    rows, scoring = table.split[split], table.scoring
+    return Predictions(
+        index=np.arange(len(rows)),
+        label=table.label[rows].numpy(),
+        logits=logits.numpy(),
+        label_names=table.label_names,
+        attribute=table.attribute[rows].numpy(),
+        attribute_names=table.attribute_names,
+        split=split,
+        membership=None if scoring is None else scoring.membership[rows].numpy(),
+        groups=() if scoring is None else scoring.names,
+        estimate=estimate,
+    )
+
+
+def figures_of(rows: Predictions, table: DataTable) -> GroupReport:
+    """Return the figures of predictions of a split of the data."""
+    train_counts = table.group_counts("train") if table.has_attributes("train") else None
+    return GroupReport.from_predictions(rows, table.correlation, train_counts)
+
+
+def _evaluate_selections(fit: Fit) -> tuple[list[tuple[Selection, GroupReport]], Predictions]:
+    """Evaluate the weights of every selection rule on the test split; those of the first rule stay in the method."""
+    final = clone_state(fit.algorithm.state_dict())
+    settled = fit.algorithm.attributes is None or fit.algorithm.attributes.settled
+    found, estimate = [], None
+    for rule in reversed(fit.rules):
+        best, read = fit.progress.best.get(rule), list(rule_of(rule).reads)
+        fit.algorithm.load_state_dict(final if best is None else best.state)
+        logits = fit.predict("test")
+        if estimate is None or not settled:  # else it is the same whatever the weights
+            estimate = estimate_split(fit.algorithm, fit.table, "test")
+        epoch, split = fit.progress.epoch if best is None else best.epoch, "valid" if read else None
+        rows = predictions_of(fit.table, "test", logits, estimate)
+        found.append((Selection(rule=rule, epoch=epoch, split=split, labels_read=read), figures_of(rows, fit.table)))
+    return found[::-1], rows
+
+
+def validation_predictions(fit: Fit) -> Predictions:
+    """Return what the reported weights predict of the validation rows; attributes only if a rule has read them."""
+    table = fit.table
+    if fit.valid_groups is None:
+        table = replace(table, attribute=torch.full_like(table.attribute, UNKNOWN), scoring=None)
+    return predictions_of(table, "valid", fit.predict("valid"), fit.estimate_valid())
+
+
+def _data(config: RunConfig, table: DataTable) -> DataSummary:
+    scoring = table.scoring
+    if scoring is not None:
+        counts = {split: scoring.membership[rows].sum(0).tolist() for split, rows in table.split.items()}
+        overlapping = bool((scoring.membership.sum(1) > 1).any())
+    return DataSummary(
+        name=config.data.name,
+        options=config.data.options,
+        facts=table.metadata,
+        counts={split: table.group_counts(split).tolist() for split in table.split},
+        rows={split: len(rows) for split, rows in table.split.items()},
+        scoring=None if scoring is None else Scoring(counts=counts, overlapping=overlapping),
+        label_names=list(map(str, table.label_names)),
+        attribute_names=list(map(str, table.attribute_names)),
+        correlation=None if table.correlation is None else table.correlation.to_table(),
+        input_shape=list(table.inputs.input_shape),
+        preparation=table.preparation,
+        tokens=table.info.tokens,
+        fingerprint=fingerprint(table),
+    )
+
+
+def _labels_read(algorithm: Algorithm, table: DataTable, rules: Sequence[str]) -> dict[str, list[str]]:
+    """Return which labels of which split training, selection and the test read."""
+    test_known = table.scoring is not None or bool((table.attribute[table.split["test"]] != UNKNOWN).any())
+    read = {"train": algorithm.needs_attributes, "valid": reads_attributes(rules), "test": test_known}
+    return {split: ["label", "attribute"] if both else ["label"] for split, both in read.items()}
+
+
+def _group_prior(algorithm: Algorithm, table: DataTable) -> PriorSummary | None:
+    """Return the estimated group prior beside the true one, where there are such."""
+    prior = algorithm.group_prior
+    if prior is None:
+        return None
+    counts, names = table.group_counts("train"), attribute_names_of(algorithm)
+    comparable = table.has_attributes("train") and names == list(table.attribute_names)
+    return PriorSummary(
+        estimator=prior.estimator,
+        averaging=prior.averaging,
+        estimated=prior.table.tolist(),
+        true=(counts / counts.sum()).tolist() if comparable else None,
+        label_names=list(map(str, table.label_names)),
+        attribute_names=list(map(str, names)),
+    )
+
+
+def _estimated_minority(found: dict[str, Tensor], table: DataTable, algorithm: Algorithm) -> EstimatedMinority | None:
+    """Return how many training rows the method takes for minority, how rightly, and some of them."""
+    if "minority" not in found:
+        return None
+    rows, minority = table.split["train"], found["minority"]
+    recall = precision = None
+    if table.correlation is not None and table.has_attributes("train"):
+        truth = table.correlation.is_minority(table.label[rows], table.attribute[rows])
+        hits = int((truth & minority).sum())
+        recall = hits / int(truth.sum()) if bool(truth.any()) else None
+        precision = hits / int(minority.sum()) if bool(minority.any()) else None
+    return EstimatedMinority(
+        count=int(minority.sum()),
+        recall=recall,
+        precision=precision,
+        examples=_examples(found, table, attribute_names_of(algorithm)),
+    )
+
+
+def _examples(found: dict[str, Tensor], table: DataTable, names: Sequence[str]) -> list[Example]:
+    """Return rows taken for minority: those that fit their label least, the labels taking turns."""
+    chosen = found["minority"].nonzero().flatten()
+    label = table.label[table.split["train"]]
+    order = chosen[found["label_probability"][chosen].argsort()]
+    turn = torch.zeros(len(order), dtype=torch.long)
+    for value in range(len(table.label_names)):
+        own = label[order] == value
+        turn[own] = torch.arange(int(own.sum()))
+    index = order[turn.argsort(stable=True)][:NUM_EXAMPLES]
+    rows = table.split["train"][index]
+    images = table.inputs.images(rows) if len(rows) else None
+    pictures = png_uris(images) if images is not None else [None] * len(index)
+    return [
+        Example(
+            index=int(i),
+            name=None if table.row_names is None else str(table.row_names[int(row)]),
+            label=str(table.label_names[int(label[i])]),
+            estimated_attribute=str(names[int(found["estimated_attribute"][i])]),
+            attribute=str(table.attribute_names[int(attribute)]) if int(attribute) != UNKNOWN else None,
+            picture=picture,
+        )
+        for i, row, attribute, picture in zip(index, rows, table.attribute[rows], pictures, strict=True)
+    ]
+
+
+def warn_of_minority(
+    minority: EstimatedMinority | None, num_rows: int, estimator: AttributeEstimator | None
+) -> list[str]:
+    """Return what to tell a user whose method takes no row for minority, or most of them.
+
+    An estimator that abstained did so for a reason, and is not warned of.
+    """
+    if minority is None or (estimator is not None and estimator.abstained) or 0 < minority.count <= num_rows / 2:
+        return []
+    where = "" if estimator is None else f" (attributes: {estimator.describe()})"
+    if minority.count == 0:
+        what = f"no training row is taken for bias-conflicting{where}, so nothing was corrected"
+    else:
+        what = f"{minority.count} of {num_rows} training rows are taken for bias-conflicting{where}"
+    return [f"{what}: {_advice(estimator, minority.count > 0)}"]
+
+
+def _advice(estimator: AttributeEstimator | None, too_many: bool) -> str:
+    """Return why an estimator may take no row, or most of them, for minority, and by which option to change it."""
+    option, inner = "--method.attributes", getattr(estimator, "inner", None)
+    while inner is not None:  # one estimator on top of another
+        option, estimator, inner = f"{option}.attributes", inner, getattr(inner, "inner", None)
+    if isinstance(estimator, Auto) or (isinstance(estimator, CrossFitted) and estimator.views):
+        name = "--shortcut" if option == "--method.attributes" and isinstance(estimator, Auto) else f"{option}.view"
+        does = "hardly tells the labels apart" if too_many else "agrees with every label"
+        return f"what was looked at {does}; name another view by {name} VIEW (`logit-correction list views`)"
+    if isinstance(estimator, (Online, CrossFitted)):
+        if too_many:
+            return (
+                "the biased network has not learned the labels of the majority; give it a longer "
+                f"{option}.epochs, or a lower {option}.input_dropout"
+            )
+        return (
+            "there is no shortcut that the biased network sees, or it has learned every row by heart; compare a "
+            f"shorter {option}.epochs, or {option}.input_dropout 0.5 or 0.9"
+        )
+    if too_many:
+        return "the attribute hardly goes with the label, so there is little to correct"
+    return "every row has the attribute that goes with its label; take another attribute"
+
+
+def environment(device: torch.device) -> Environment:
+    """Return versions and machine."""
+    from logit_correction import __version__
+
+    return Environment(
+        version=__version__,
+        commit=_commit(),
+        torch=torch.__version__,
+        python=platform.python_version(),
+        device=device.type,
+        machine=torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
+        threads=torch.get_num_threads(),
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+@cache
+def _commit() -> str | None:
+    """Return the commit of the checkout that this package runs from, marked if it was changed since."""
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(Path(__file__).resolve().parent), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+    try:
+        if not git("ls-files", "--error-unmatch", __file__):
+            return None
+        return git("rev-parse", "--short=12", "HEAD") + ("-dirty" if git("status", "--porcelain", "--", "src") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.table import DataTable
-from logit_correction.evaluation.estimated import EstimatedAttributes
-from logit_correction.evaluation.predict import evaluating
+from logit_correction.evaluation.predictions import EstimatedAttributes, evaluating
 from logit_correction.methods.base import Algorithm
 from logit_correction.types import Inputs
 from logit_correction.views.base import ViewInputs

@@ -12,8 +12,7 @@ from torch import Tensor
 from logit_correction.config import TrainingConfig
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable, fingerprint
-from logit_correction.evaluation.estimated import EstimatedAttributes
-from logit_correction.evaluation.predict import collect, evaluating
+from logit_correction.evaluation.predictions import EstimatedAttributes, collect, evaluating
 from logit_correction.methods.base import Algorithm
 from logit_correction.training.estimates import estimate_split
 from logit_correction.training.loaders import evaluation_loader

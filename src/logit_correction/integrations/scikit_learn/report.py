@@ -16,7 +16,7 @@ from logit_correction.integrations.scikit_learn.checks import known_attribute
 if TYPE_CHECKING:
     import pandas as pd
 
-    from logit_correction.evaluation.estimated import EstimatedAttributes
+    from logit_correction.evaluation.predictions import EstimatedAttributes
 
 
 def group_report(

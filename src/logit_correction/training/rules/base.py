@@ -12,7 +12,7 @@ from torch import Tensor
 from logit_correction.functional.groups import group_balanced_accuracy, group_membership, label_membership
 
 if TYPE_CHECKING:  # with it comes pandas, which the help of a command can do without
-    from logit_correction.evaluation.estimated import EstimatedAttributes
+    from logit_correction.evaluation.predictions import EstimatedAttributes
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,118 @@
+"""``report.json``: whatever stands in it is read, or refused by name."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logit_correction.errors import InputError
+from logit_correction.evaluation.report import AttributeFigures, Group, GroupReport, Predictions, Report, headings
+
+#: What a damaged or forged file may hold in the place of something else.
+WRONG = (None, [1, 2], {}, [], "x", "", -1, 3.5, 1e308, 10**30, True, {"a": {"b": 1}}, [[None]])
+
+
+@pytest.fixture
+def content() -> dict[str, Any]:
+    rows = Predictions(
+        index=range(4), label=[0, 0, 1, 1], logits=[[1.0, 0.0]] * 3 + [[0.0, 1.0]], label_names=["cat", "dog"],
+        attribute=[0, 1, 0, 0], attribute_names=["sofa", "lawn"],
+    )  # fmt: skip
+    return {
+        "method": "LC",
+        "data": {
+            "name": "Table", "rows": {"train": 9}, "label_names": ["cat", "dog"], "attribute_names": ["sofa", "lawn"],
+            "counts": {"train": [[4, 1], [1, 3]]}, "input_shape": [3],
+        },
+        "seed": 0,
+        "test": GroupReport.from_predictions(rows).to_dict(),
+        "evidence": {"verdict": "shortcut", "views": ["colour"], "signs": [{"view": "colour", "rows": 3}], "new": 1},
+        "group_prior": {"estimated": [[0.5, 0.5], [0, 0]], "label_names": ["a", "b"], "attribute_names": ["c", "d"]},
+        "warnings": ["look"],
+    }  # fmt: skip
+
+
+def changed(content: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    content = copy.deepcopy(content)
+    inside: Any = content
+    for name in place[:-1]:
+        inside = inside[name]
+    inside[place[-1]] = value
+    return content
+
+
+def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if place:
+        yield place
+    parts = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for name, part in parts:
+        yield from places(part, (*place, name))
+
+
+def test_a_report_is_read_as_it_was_written(content: dict[str, Any], tmp_path: Path) -> None:
+    written = Report.from_dict(content, "x").to_dict()
+    (tmp_path / "report.json").write_text(json.dumps(written, allow_nan=False))
+    report = Report.read(tmp_path)
+    assert report.to_dict() == written
+    assert report.test.to_dict() == content["test"] and report.evidence == content["evidence"]
+    assert report.test.groups["accuracy"].isna().tolist() == [False, False, False, True]
+    assert list(report.test.groups) == list(headings(Group))
+    assert list(report.test.by_attribute) == list(headings(AttributeFigures))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "expected"),
+    [
+        (("method",), None, "method is missing, not a text"),
+        (("data",), [1, 2], r"data is \[1, 2\], not a mapping"),
+        (("data", "rows"), {}, r"data: rows.train is missing"),
+        (("data", "input_shape"), [10**6, 10**6], r"data: input_shape is \[1000000, 1000000\], more than"),
+        (("data", "counts", "train"), [[1], [2, 3]], "data: counts.train is not a table of 2 labels and 2 attributes"),
+        (("data", "correlation"), [[0], [7]], "data: correlation does not fit"),
+        (("test", "groups"), "x", "test.groups is 'x', not a list"),
+        (("test", "groups", 0, "count"), -1, r"test.groups\[0\].count is -1, not a whole number from 0"),
+        (("test", "average"), 1.5, "test.average is 1.5, not a number from 0 to 1"),
+        (("test", "average"), True, "test.average is True, not a number"),
+        (("seed",), 10**30, "seed is 1000"),
+        (("evidence", "signs", 0, "rows"), "x", r"evidence.signs\[0\].rows is 'x', not a whole number"),
+        (("group_prior", "estimated"), [[1]], "group_prior: estimated is not a table"),
+        (("warnings",), [{}], r"warnings\[0\] is {}, not a text"),
+    ],
+)
+def test_what_is_wrong_is_named(content: dict[str, Any], place: Any, value: Any, expected: str) -> None:
+    with pytest.raises(InputError, match=rf"RUN/report\.json cannot be read \({expected}.*\): put a copy"):
+        Report.from_dict(changed(content, place, value), "RUN/report.json")
+
+
+def test_a_wrong_value_is_refused_or_does_no_harm(content: dict[str, Any]) -> None:
+    every, refused = list(places(content)), 0
+    for place in every:
+        value = random.Random(str(place)).choice(WRONG)
+        try:
+            read = Report.from_dict(changed(content, place, value), "x")
+        except InputError as error:
+            refused += "x cannot be read (" in str(error)
+        else:
+            json.dumps(read.to_dict(), allow_nan=False)
+    assert refused > 0.5 * len(every)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", "null", "3", '"x"', "[" * 100_000, '{"method": NaN}'])
+def test_a_damaged_file_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text(text)
+    with pytest.raises(InputError, match=r"report\.json cannot be read"):
+        Report.read(tmp_path)
+
+
+def test_a_folder_without_a_finished_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a run folder"):
+        Report.read(tmp_path / "nothing")
+    (tmp_path / "config.yaml").write_text("")
+    with pytest.raises(InputError, match="not finished: go on with `train --resume"):
+        Report.read(tmp_path)
