@@ -45,16 +45,16 @@ def make_logger(name: str, folder: Path) -> Any:
     Raises:
         InputError: If it cannot begin, such as one that has to be logged in.
     """
-    cls, environment = find_logger(name), os.environ
+    cls = find_logger(name)
     options: dict[str, dict[str, Any]] = {
         "csv": {"root_dir": folder, "name": "csv"},
         "tensorboard": {"root_dir": folder, "name": "", "version": "tensorboard", "default_hp_metric": False},
-        "wandb": {"name": folder.name, "save_dir": folder, "project": environment.get("WANDB_PROJECT", PROJECT)},
+        "wandb": {"name": folder.name, "save_dir": folder, "project": os.environ.get("WANDB_PROJECT", PROJECT)},
         "mlflow": {
             "run_name": folder.name,
-            "experiment_name": environment.get("MLFLOW_EXPERIMENT_NAME", PROJECT),
+            "experiment_name": os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT),
             # The environment first, for MLflow remembers the store of an earlier run of this process.
-            "tracking_uri": environment.get("MLFLOW_TRACKING_URI"),
+            "tracking_uri": os.environ.get("MLFLOW_TRACKING_URI"),
         },
     }
     places = [place for place in ("root_dir", "save_dir") if place in inspect.signature(cls).parameters]
