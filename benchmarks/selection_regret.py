@@ -27,9 +27,8 @@ from logit_correction.files import replacing
 from logit_correction.functional import group_membership
 from logit_correction.pages.comparison import compare
 from logit_correction.pages.folder import RunFolder
-from logit_correction.training.rules import RULES
-from logit_correction.training.rules.base import ValidationRows
-from logit_correction.training.selection import rule_of
+from logit_correction.training import RULES
+from logit_correction.training.rules import ValidationRows, rule_of
 
 METRICS = ("group_balanced", "worst_group", "average")
 COLUMNS = ("data", "choice", "rule", "regret", "candidates")

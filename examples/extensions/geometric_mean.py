@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from logit_correction.functional import group_accuracy
-from logit_correction.training.rules.base import SelectionRule, ValidationRows
+from logit_correction.training.rules import SelectionRule, ValidationRows
 
 
 class GeometricMean(SelectionRule):

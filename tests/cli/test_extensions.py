@@ -34,7 +34,7 @@ DICTS = {
     "MIXING": "methods/mixing.py",
     "NETWORKS": "networks/__init__.py",
     "SOURCES": "data/__init__.py",
-    "RULES": "training/rules/__init__.py",
+    "RULES": "training/__init__.py",
 }
 
 SHORT = ("--epochs", "1", "--threads", "1", "--device", "cpu")

@@ -12,7 +12,7 @@ import torch
 from logit_correction.errors import InputError
 from logit_correction.training import checkpoint
 from logit_correction.training.checkpoint import FORMAT, Progress
-from logit_correction.training.selection import Selected
+from logit_correction.training.rules import Selected
 from logit_correction.types import Stage
 
 

@@ -14,10 +14,10 @@ from logit_correction.data.table import Scoring
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import EstimatedAttributes
 from logit_correction.functional import group_membership
-from logit_correction.training.rules import RULES
-from logit_correction.training.rules.base import ValidationRows
-from logit_correction.training.selection import (
+from logit_correction.training import RULES
+from logit_correction.training.rules import (
     Selected,
+    ValidationRows,
     clone_state,
     reads_attributes,
     rule_of,

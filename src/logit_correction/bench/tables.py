@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from logit_correction.bench.checks import BY_GROUP
-from logit_correction.training.rules import RULES
+from logit_correction.training import RULES
 
 if TYPE_CHECKING:
     from logit_correction.bench import Benchmark

@@ -60,7 +60,7 @@ def _train_parser() -> argparse.ArgumentParser:
     from logit_correction.cli.train_arguments import FLAGS, OWN
     from logit_correction.config import PARTS, TrainingConfig
     from logit_correction.presets import PRESETS
-    from logit_correction.training.loggers import LOGGERS
+    from logit_correction.training import LOGGERS
     from logit_correction.views import VIEWS
 
     parser = argparse.ArgumentParser(add_help=False)

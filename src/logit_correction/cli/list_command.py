@@ -26,8 +26,7 @@ def _entries(kind: str) -> list[tuple[str, str]]:
     from logit_correction.methods import METHODS
     from logit_correction.networks import NETWORKS
     from logit_correction.presets import PRESETS
-    from logit_correction.training.loggers import LOGGERS
-    from logit_correction.training.rules import RULES
+    from logit_correction.training import LOGGERS, RULES
     from logit_correction.views import VIEWS
 
     if kind == "benchmarks":

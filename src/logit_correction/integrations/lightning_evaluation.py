@@ -19,8 +19,7 @@ from logit_correction.runs.write import figures_of, predictions_of
 from logit_correction.training.checkpoint import Progress
 from logit_correction.training.estimates import estimate_split
 from logit_correction.training.loaders import evaluation_loader
-from logit_correction.training.rules.base import SelectionRule, ValidationRows
-from logit_correction.training.selection import scored, update_best, validation_groups
+from logit_correction.training.rules import SelectionRule, ValidationRows, scored, update_best, validation_groups
 from logit_correction.types import Batch, Inputs
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.parts import checked
-from logit_correction.training.selection import reads_attributes
+from logit_correction.training.rules import reads_attributes
 from logit_correction.types import DataInfo, NetworkFactory
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import torch
 
 from logit_correction.config import TrainingConfig
 from logit_correction.errors import InputError, check_range, did_you_mean
-from logit_correction.training.selection import rule_of
+from logit_correction.training.rules import rule_of
 
 #: Types by their names, for people.
 _KINDS = {

@@ -32,7 +32,7 @@ from logit_correction.runs.write import write_run
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.training.loggers import find_logger, logging_to, tell
-from logit_correction.training.selection import check_estimates, rules_of
+from logit_correction.training.rules import check_estimates, rules_of
 from logit_correction.training.watch import check_watch
 from logit_correction.types import TrainingRows
 

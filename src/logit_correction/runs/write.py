@@ -45,7 +45,7 @@ from logit_correction.runs import folder as files
 from logit_correction.training import checkpoint
 from logit_correction.training.estimates import attribute_names_of, estimate_split
 from logit_correction.training.fit import Fit
-from logit_correction.training.selection import clone_state, reads_attributes, rule_of
+from logit_correction.training.rules import clone_state, reads_attributes, rule_of
 from logit_correction.training.watch import labels_watched
 
 #: So many rows that were taken for minority are shown.

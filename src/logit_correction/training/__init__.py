@@ -1,1 +1,50 @@
-"""The training loop, its optimisers, selection rules and checkpoints."""
+"""The training loop, the rules that select an epoch, and the loggers. Imports nothing heavy."""
+
+from __future__ import annotations
+
+_RULES = "logit_correction.training.rules."
+
+#: Name -> dotted path, and the epoch whose weights it takes. A dotted path of your own works wherever a name does.
+#: Those with ``group`` in their names read validation attributes, except for the estimated ones.
+RULES: dict[str, tuple[str, str]] = {
+    "last": (_RULES + "Last", "the last epoch"),
+    "valid_average": (_RULES + "Average", "the epoch with the best average accuracy on validation rows"),
+    "valid_worst_class": (_RULES + "WorstClass", "the epoch with the best worst-class accuracy on validation rows"),
+    "valid_class_difference": (
+        _RULES + "ClassDifference",
+        "the epoch with the least mean difference between two labels' accuracies on validation rows",
+    ),
+    "valid_estimated_worst_group": (
+        _RULES + "EstimatedWorstGroup",
+        "the epoch with the best worst-group accuracy on validation rows, over estimated groups",
+    ),
+    "valid_estimated_group_balanced": (
+        _RULES + "EstimatedGroupBalanced",
+        "the epoch with the best group-balanced accuracy on validation rows, over estimated groups",
+    ),
+    "valid_estimated_within_error": (
+        _RULES + "EstimatedWithinError",
+        "the latest epoch whose group-balanced accuracy on validation rows, over estimated groups, is within "
+        "one standard error of the best",
+    ),
+    "valid_view_agreement": (
+        _RULES + "ViewAgreement",
+        "the epoch that goes least with the estimated attribute where it conflicts with the label, on validation rows",
+    ),
+    "valid_group_balanced": (
+        _RULES + "GroupBalanced",
+        "the epoch with the best group-balanced accuracy on validation rows, whose attributes are read",
+    ),
+    "valid_worst_group": (
+        _RULES + "WorstGroup",
+        "the epoch with the best worst-group accuracy on validation rows, whose attributes are read",
+    ),
+}
+
+#: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
+LOGGERS: dict[str, tuple[str, str]] = {
+    "csv": ("lightning_fabric.loggers.CSVLogger", "files of Lightning's CSVLogger in the run folder"),
+    "tensorboard": ("lightning_fabric.loggers.TensorBoardLogger", "events in the run folder (extra tensorboard)"),
+    "wandb": ("lightning.pytorch.loggers.WandbLogger", "a run of Weights & Biases (extra wandb)"),
+    "mlflow": ("lightning.pytorch.loggers.MLFlowLogger", "a run of an MLflow tracking store (extra mlflow)"),
+}

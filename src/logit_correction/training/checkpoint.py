@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.files import plain, replacing
-from logit_correction.training.selection import Selected
+from logit_correction.training.rules import Selected
 from logit_correction.types import Stage
 
 FORMAT = 1

@@ -16,8 +16,7 @@ from logit_correction.evaluation.predictions import EstimatedAttributes, collect
 from logit_correction.methods.base import Algorithm
 from logit_correction.training.estimates import estimate_split
 from logit_correction.training.loaders import evaluation_loader
-from logit_correction.training.rules.base import ValidationRows
-from logit_correction.training.selection import rules_of, scored, validation_groups
+from logit_correction.training.rules import ValidationRows, rules_of, scored, validation_groups
 from logit_correction.types import Batch
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from logit_correction.training.loaders import training_loader
 from logit_correction.training.networks import LayerRandomness, prepare
 from logit_correction.training.optim import clear_gradients, clip_gradients, make_optimizer, set_learning_rates
 from logit_correction.training.record import Record
-from logit_correction.training.selection import update_best
+from logit_correction.training.rules import update_best
 from logit_correction.training.watch import watched
 
 

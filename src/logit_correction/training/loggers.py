@@ -12,14 +12,7 @@ from typing import Any
 
 from logit_correction.errors import InputError, InputWarning, reason_of
 from logit_correction.registry import needed, resolve
-
-#: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
-LOGGERS: dict[str, tuple[str, str]] = {
-    "csv": ("lightning_fabric.loggers.CSVLogger", "files of Lightning's CSVLogger in the run folder"),
-    "tensorboard": ("lightning_fabric.loggers.TensorBoardLogger", "events in the run folder (extra tensorboard)"),
-    "wandb": ("lightning.pytorch.loggers.WandbLogger", "a run of Weights & Biases (extra wandb)"),
-    "mlflow": ("lightning.pytorch.loggers.MLFlowLogger", "a run of an MLflow tracking store (extra mlflow)"),
-}
+from logit_correction.training import LOGGERS
 
 #: Project and experiment where the environment names none.
 PROJECT = "logit-correction"

@@ -18,7 +18,7 @@ from logit_correction.functional import (
     margin,
     worst_group_accuracy,
 )
-from logit_correction.training.groups import judged_groups, label_by_attribute
+from logit_correction.training.rules import judged_groups, label_by_attribute
 
 
 def check_watch(watch: Sequence[Watch], table: DataTable) -> None:

@@ -11,8 +11,7 @@ from logit_correction.errors import InputError
 from logit_correction.evaluation import Predictions
 from logit_correction.runs.folder import VALIDATION
 from logit_correction.runs.parts import components_of, find_class
-from logit_correction.training.rules.base import ValidationRows
-from logit_correction.training.selection import rule_of
+from logit_correction.training.rules import ValidationRows, rule_of
 
 
 def usual_objective(config: RunConfig) -> str:

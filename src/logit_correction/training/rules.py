@@ -1,0 +1,358 @@
+"""Rules that choose the epoch, or the run, whose weights are reported. None reads the test split."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import Tensor
+
+from logit_correction.config import TrainingConfig
+from logit_correction.errors import InputError
+from logit_correction.functional import (
+    group_accuracy,
+    group_balanced_accuracy,
+    group_count,
+    group_mean,
+    group_membership,
+    worst_group_accuracy,
+)
+from logit_correction.functional.groups import label_membership
+from logit_correction.registry import resolve
+from logit_correction.training import RULES
+
+if TYPE_CHECKING:
+    from logit_correction.data.table import DataTable
+    from logit_correction.evaluation.predictions import EstimatedAttributes
+    from logit_correction.methods.base import Algorithm
+
+#: What chooses where nobody says, for methods whose estimator settles each row's attribute; for others it is ``last``.
+#: ``docs/evaluation.md`` has the regret of both.
+DEFAULT = "valid_estimated_within_error"
+
+#: Rules whose scores are recorded after each epoch though nobody selects by them, and those beside, of groups.
+RECORDED, RECORDED_BY_GROUP = ("valid_average", "valid_worst_class"), ("valid_group_balanced", "valid_worst_group")
+
+
+@dataclass(frozen=True)
+class ValidationRows:
+    """What a rule may look at of n validation rows.
+
+    Attributes:
+        prediction: (n,) long, 0..L-1.
+        label: (n,) long.
+        num_labels: L.
+        membership: (n, G) bool, label x attribute and sparse, or the data's own groups; None unless a rule ``reads``
+            attributes.
+        estimate: The attributes that the method's estimator finds; None unless a rule ``needs_estimate``, and where
+            there is none.
+    """
+
+    prediction: Tensor
+    label: Tensor
+    num_labels: int
+    membership: Tensor | None = None
+    estimate: EstimatedAttributes | None = None
+
+    @property
+    def classes(self) -> Tensor:
+        """The rows of each label, (n, L) bool, sparse."""
+        return label_membership(self.label, self.num_labels)
+
+    @property
+    def estimated_groups(self) -> Tensor | None:
+        """The rows of each label x estimated attribute, (n, L K) bool, sparse; None where nothing is estimated."""
+        if self.estimate is None:
+            return None
+        attribute = torch.from_numpy(self.estimate.attribute)
+        return group_membership(self.label, attribute, self.num_labels, len(self.estimate.names), sparse=True)
+
+    def balanced(self, groups: Tensor | None) -> float | None:
+        """Return the mean of the accuracies of the groups that have rows; None without groups."""
+        return None if groups is None else float(group_balanced_accuracy(self.prediction, self.label, groups))
+
+    def worst(self, groups: Tensor | None) -> float | None:
+        """Return the least of the accuracies of the groups that have rows; None without groups."""
+        return None if groups is None else float(worst_group_accuracy(self.prediction, self.label, groups))
+
+
+class SelectionRule(ABC):
+    """A score by which the best of several epochs, or runs, is taken; of equal epochs the latest.
+
+    Attributes:
+        reads: Which labels of the validation rows it reads.
+        needs_estimate: Whether it goes by estimated attributes, which only some methods have.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("label",)
+    needs_estimate: ClassVar[bool] = False
+
+    @abstractmethod
+    def score(self, rows: ValidationRows) -> float | None:
+        """Return how good a model is, more being better; None where it cannot be told, and the last epoch is taken."""
+
+    def is_level(self, rows: ValidationRows, best: ValidationRows) -> bool:
+        """Return whether an epoch of a lower score than the best so far is as good, for all that the rows can tell.
+
+        The later one of two that are level is taken, since it is trained further. By default none is.
+
+        Args:
+            rows: As the later epoch predicts them.
+            best: The same, as the best epoch before it predicts them.
+        """
+        return False
+
+
+class Last(SelectionRule):
+    """Takes the weights at the end of the training, whatever the validation rows say."""
+
+    reads: ClassVar[tuple[str, ...]] = ()
+
+    def score(self, rows: ValidationRows) -> float | None:
+        """Return nothing: there is nothing to choose."""
+        return None
+
+
+class Average(SelectionRule):
+    """The share of validation rows that are right; where these are biased it favours what relies on the shortcut."""
+
+    def score(self, rows: ValidationRows) -> float:
+        """Return the accuracy over all rows."""
+        return float((rows.prediction == rows.label).double().mean())
+
+
+class WorstClass(SelectionRule):
+    """The least accuracy of a label; labels without rows do not count."""
+
+    def score(self, rows: ValidationRows) -> float | None:
+        """Return the accuracy of the worst label."""
+        return rows.worst(rows.classes)
+
+
+class ClassDifference(SelectionRule):
+    """The mean of |acc_i - acc_j| over all pairs of labels, less being better.
+
+    A model that is equally bad at every label has the best score, so it tells little of epochs that are far apart.
+    """
+
+    def score(self, rows: ValidationRows) -> float:
+        """Return the mean difference of two labels' accuracies, negative; 0 where fewer than two have rows."""
+        accuracy = group_accuracy(rows.prediction, rows.label, rows.classes)
+        pairs = torch.combinations(accuracy[~accuracy.isnan()], 2)
+        return -float((pairs[:, 0] - pairs[:, 1]).abs().mean()) if len(pairs) else 0.0
+
+
+class EstimatedGroupBalanced(SelectionRule):
+    """The mean accuracy over the groups label x estimated attribute, as uLA selects (Tsirigotis et al., 2023)."""
+
+    needs_estimate: ClassVar[bool] = True
+
+    def score(self, rows: ValidationRows) -> float | None:
+        """Return the group-balanced accuracy over estimated groups."""
+        return rows.balanced(rows.estimated_groups)
+
+
+class EstimatedWorstGroup(SelectionRule):
+    """The least accuracy of a group label x estimated attribute that has rows; of small groups it is a rough one."""
+
+    needs_estimate: ClassVar[bool] = True
+
+    def score(self, rows: ValidationRows) -> float | None:
+        """Return the worst-group accuracy over estimated groups."""
+        return rows.worst(rows.estimated_groups)
+
+
+class EstimatedWithinError(SelectionRule):
+    """The mean accuracy over estimated groups by the one-standard-error rule (Breiman et al., 1984).
+
+    Few validation rows conflict with a shortcut, so the best of many epochs is the best by chance as well. The latest
+    one is taken that is not worse by more than one standard error of the difference. Both predict the same rows: only
+    those count in which one is right and the other wrong.
+    """
+
+    needs_estimate: ClassVar[bool] = True
+
+    def score(self, rows: ValidationRows) -> float | None:
+        """Return the group-balanced accuracy over estimated groups."""
+        return rows.balanced(rows.estimated_groups)
+
+    def is_level(self, rows: ValidationRows, best: ValidationRows) -> bool:
+        """Return whether the difference of the scores is at most its standard error."""
+        groups = rows.estimated_groups
+        if groups is None:
+            return False
+        lost = (best.prediction == best.label).double() - (rows.prediction == rows.label).double()
+        difference = group_mean(lost, groups).nanmean()
+        # Of independent groups of n rows each; the second moment is the variance where there is no difference.
+        of_groups = group_mean(lost.square(), groups) / group_count(groups)
+        variance = of_groups.nansum() / of_groups.isfinite().sum().square()
+        return bool(difference <= variance.sqrt())
+
+
+class ViewAgreement(SelectionRule):
+    """The share of conflicting rows in which the model says what the estimated attribute goes with, less being better.
+
+    Rows whose estimated attribute goes with their label tell nothing. A model that says a third label is as good as one
+    that is right.
+    """
+
+    needs_estimate: ClassVar[bool] = True
+
+    def score(self, rows: ValidationRows) -> float | None:
+        """Return the share of flips, negative; None where no row conflicts."""
+        if rows.estimate is None:
+            return None
+        attribute, correlation = torch.from_numpy(rows.estimate.attribute), rows.estimate.correlation
+        conflicting = correlation.is_minority(rows.label, attribute)
+        if not bool(conflicting.any()):
+            return None
+        flips = ~correlation.is_minority(rows.prediction, attribute)
+        return -float(flips[conflicting].double().mean())
+
+
+class GroupBalanced(SelectionRule):
+    """The mean of the accuracies of all groups that have rows; reads validation attributes."""
+
+    reads: ClassVar[tuple[str, ...]] = ("label", "attribute")
+
+    def score(self, rows: ValidationRows) -> float | None:
+        """Return the group-balanced accuracy."""
+        return rows.balanced(rows.membership)
+
+
+class WorstGroup(SelectionRule):
+    """The least accuracy of a group that has rows; reads validation attributes."""
+
+    reads: ClassVar[tuple[str, ...]] = ("label", "attribute")
+
+    def score(self, rows: ValidationRows) -> float | None:
+        """Return the worst-group accuracy."""
+        return rows.worst(rows.membership)
+
+
+def rule_of(name: str) -> SelectionRule:
+    """Return the rule that a name or a dotted path stands for.
+
+    Raises:
+        InputError: If there is none, or it is something else.
+    """
+    return resolve("selection rule", name, RULES, SelectionRule)()
+
+
+def rules_of(config: TrainingConfig, algorithm: Algorithm | None = None) -> list[str]:
+    """Return the rules of a run, the one to report first; ``algorithm`` as far as it is known."""
+    estimator = None if algorithm is None else algorithm.attributes
+    estimates = estimator is not None and estimator.settled and not estimator.abstained
+    return list(dict.fromkeys([config.selection or (DEFAULT if estimates else "last"), *config.also_select]))
+
+
+def reads_attributes(rules: Sequence[str]) -> bool:
+    """Return whether any of the rules reads validation attributes."""
+    return any("attribute" in rule_of(rule).reads for rule in rules)
+
+
+def scored(rules: Sequence[str]) -> dict[str, SelectionRule]:
+    """Return the rules that are scored after each epoch."""
+    names = [*RECORDED, *(RECORDED_BY_GROUP if reads_attributes(rules) else ()), *rules]
+    return {name: rule_of(name) for name in names if name != "last"}
+
+
+def check_estimates(rules: Sequence[str], algorithm: Algorithm, method: str) -> None:
+    """Raise ``InputError`` if a rule goes by estimated attributes and the method estimates none."""
+    for rule in rules:
+        if rule_of(rule).needs_estimate and algorithm.attributes is None:
+            raise InputError(
+                f"selection rule {rule} goes by estimated attributes, and {method} estimates none: take last, "
+                "valid_worst_class or valid_class_difference, or a method that does, such as LC"
+            )
+
+
+def label_by_attribute(table: DataTable, split: str) -> Tensor:
+    """Return which group label x attribute each row of a split belongs to, (n, L K) bool, sparse."""
+    rows, info = table.split[split], table.info
+    label, attribute = table.label[rows], table.attribute[rows]
+    return group_membership(label, attribute, info.num_labels, info.num_attributes, sparse=True)
+
+
+def judged_groups(table: DataTable, split: str) -> Tensor | None:
+    """Return the groups (n, G) bool that a split is judged on: the data's own, else label x attribute.
+
+    None where there are none of the data's own and the attribute of a row is unknown.
+    """
+    if table.scoring is not None:
+        return table.scoring.membership[table.split[split]]
+    return label_by_attribute(table, split) if table.has_attributes(split) else None
+
+
+def validation_groups(table: DataTable, rules: Sequence[str]) -> Tensor | None:
+    """Return the groups (n, G) bool of the validation rows; None unless a rule reads attributes.
+
+    Raises:
+        InputError: If the attribute of a row is unknown.
+    """
+    if not reads_attributes(rules):
+        return None
+    groups = judged_groups(table, "valid")
+    if groups is None:
+        raise InputError("the attribute of every valid row must be known for this selection rule: take another one")
+    return groups
+
+
+@dataclass
+class Selected:
+    """The weights that one rule holds to be best so far.
+
+    Attributes:
+        score: Of the best epoch.
+        epoch: Whose weights these are: the best one, or a later one that is level with it.
+        state: The weights.
+        prediction: (n,) long, what the best epoch says of the validation rows.
+    """
+
+    score: float
+    epoch: int
+    state: dict[str, object]
+    prediction: Tensor
+
+
+def clone_state(state: dict[str, object]) -> dict[str, object]:
+    """Copy a state dict, so that training on does not change it."""
+    return {key: value.detach().clone() if isinstance(value, Tensor) else value for key, value in state.items()}
+
+
+def update_best(
+    best: dict[str, Selected],
+    rules: Mapping[str, SelectionRule],
+    scores: Mapping[str, float | None],
+    rows: ValidationRows | None,
+    epoch: int,
+    state: dict[str, object],
+) -> None:
+    """Let each rule take the present weights if they are no worse than what it holds.
+
+    Of equal epochs the latest is taken: where validation rows are few or all right, many are equal, and the later ones
+    are trained further. A rule without a score holds nothing, so that the last weights are its choice.
+
+    Args:
+        best: What each rule holds; changed in place.
+        rules: Name -> a rule of the run that is scored.
+        scores: Name -> the score of this epoch.
+        rows: The validation rows as this epoch predicts them; None where there are none, and so no scores.
+        epoch: Counted from 1.
+        state: The present weights, which are copied.
+    """
+    kept: dict[str, object] | None = None
+    for name, rule in rules.items():
+        score, held = scores.get(name), best.get(name)
+        if rows is None or score is None:
+            continue
+        prediction = rows.prediction
+        if held is not None and score < held.score:
+            if not rule.is_level(rows, replace(rows, prediction=held.prediction)):
+                continue
+            score, prediction = held.score, held.prediction
+        kept = kept or clone_state(state)
+        best[name] = Selected(score, epoch, kept, prediction)
