@@ -23,7 +23,7 @@ import torch
 
 from logit_correction import audit
 from logit_correction.auditing.budget import Population, allocation, drawn, group_accuracies
-from logit_correction.auditing.figures import cost
+from logit_correction.auditing.cost import cost
 from logit_correction.bench.planted import Planted
 from logit_correction.files import replacing
 from logit_correction.functional import wilson_interval

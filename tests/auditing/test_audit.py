@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from logit_correction import Audit, InputError, audit, from_table, load, train
-from logit_correction.auditing.figures import would_change
-from logit_correction.auditing.page import render_page
+from logit_correction.auditing.cost import would_change
 from logit_correction.bench.planted import Planted
 from logit_correction.files import replacing
+from logit_correction.pages.audit_page import render_audit
 
 DATA = {"name": "Planted", "set": "column", "rows": 900}
 SHORT = {"epochs": 4, "device": "cpu", "threads": 1}
@@ -145,14 +145,21 @@ def test_the_page_asks_for_nothing_and_says_what_to_do(found: Audit) -> None:
     page = (found.path / "report.html").read_text()
     assert not re.search(r'(src|href)="(?!data:image/png)', page) and "<script" not in page
     assert "default-src 'none'" in page
-    for words in ("A shortcut is likely: column:form_version.", "fix.yaml", "--legitimate", "rows.csv"):
+    for words in (
+        "A shortcut is likely: the column <code>form_version</code>.",
+        "fix.yaml",
+        "--legitimate",
+        "rows.csv",
+    ):
         assert words in page
 
 
 def test_of_many_labels_the_commonest_pairs_are_listed(found: Audit, tmp_path: Path) -> None:
     names = [f"class {number}" for number in range(40)]
     summary = json.loads(json.dumps(found.summary))
-    assert "looks like" in render_page(summary, tmp_path) and "Commonest label" not in render_page(summary, tmp_path)
+    assert "looks like" in render_audit(summary, tmp_path, 10) and "Commonest label" not in render_audit(
+        summary, tmp_path, 10
+    )
     summary["labels"] = [{**summary["labels"][0], "label": name, "sure_rows": 0} for name in names]
     group = summary["groups"][0]
     summary["groups"] = [
@@ -164,11 +171,11 @@ def test_of_many_labels_the_commonest_pairs_are_listed(found: Audit, tmp_path: P
     summary["contrasts"] = [
         {"kind": "values", "view": "v", "labels": names, "rows": [{"value": "x", "counts": counts}], "more": 0}
     ]
-    page = render_page(summary, tmp_path)
+    page = render_audit(summary, tmp_path, 10)
     assert "class 8, class 9 and 30 more." in page and "class 12," not in page
     assert "<td>class 39</td>" in page and "Commonest label" in page
     pairs = re.findall(r'<th scope="row">class \d+</th><td>class \d+</td><td class="num">(\d+)</td>', page)
-    assert pairs == ["6"] * 20 and len(page) < len(render_page(found.summary, tmp_path)) + 9_000
+    assert pairs == ["6"] * 20 and len(page) < len(render_audit(found.summary, tmp_path, 10)) + 9_000
 
 
 def test_every_table_of_the_page_may_be_wider_than_a_phone(found: Audit, tmp_path: Path) -> None:
@@ -186,10 +193,10 @@ def test_every_table_of_the_page_may_be_wider_than_a_phone(found: Audit, tmp_pat
 def test_what_would_change_the_verdict_is_a_sentence() -> None:
     sign = {"view": "colour", "breadth": 0, "ratio": 1.0, "rows": 3, "information": 0.9}
     few = would_change({"verdict": "cannot tell", "views": [], "signs": [sign]}, "ordinary classifier")
-    assert few.startswith("More rows where colour and label disagree would tell: there are 3, and fewer than 20 are")
+    assert few.startswith("There are 3 rows where colour and label disagree, too few to tell.")
     sign |= {"rows": 40, "information": -0.02}
     nothing = would_change({"verdict": "none found", "views": [], "signs": [sign]}, "ordinary classifier")
-    assert "it settles 0 % of it, and a shortcut at least 58 %" in nothing.replace("\u00a0", " ")
+    assert "colour takes away 0 % of its entropy; 58 % would do" in nothing.replace("\u00a0", " ")
 
 
 def test_names_are_escaped(tmp_path: Path) -> None:
@@ -239,7 +246,7 @@ def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:
     assert set(rows["split"]) == {"train", "valid"}
     assert rows.loc[rows["split"] == "train", "network_label"].isna().all()  # it was trained on those
     page = (tmp_path / "of-run" / "report.html").read_text()
-    assert "leans on column:form_version" in page and "the examined classifier goes with" in page
+    assert "relies on the column <code>form_version</code>" in page and "the examined classifier follows" in page
     assert "ordinary classifier" not in found.summary["sentence"] + found.summary["cost"]["network"]["name"]
     assert "ordinary classifier" not in page.lower()
     # The same classifier's answers as a file.

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction.auditing.figures import groups
+from logit_correction.auditing.cost import groups
 from logit_correction.auditing.rows import may_be_mislabelled
 
 

@@ -19,8 +19,8 @@ def test_an_audit_and_what_follows_it(command: Any, tmp_path: Path) -> None:
     done = command("audit", *DATA, *SHORT, "--out", out, "--fail-on", "shortcut")
     assert done.status == 3, done.err
     assert (
-        done.out.startswith("A shortcut is likely: column:form_version. ")
-        and "ordinary classifier: right in" in done.out
+        done.out.startswith("A shortcut is likely: the column `form_version`. ")
+        and "Ordinary classifier: right in" in done.out
     )
     assert "report.html" in done.out
     sheet = command("audit", "--label-budget", "30", "--out", out)

@@ -11,7 +11,6 @@ import yaml
 
 from logit_correction import export
 from logit_correction.exporting.card import markdown, model_card
-from logit_correction.exporting.settings import portable_report
 
 EVIL = ["<script>alert(1)</script>", "a | b\n# head", "[link](javascript:x)"]
 
@@ -78,14 +77,3 @@ def test_the_hub_reads_the_card(case_of: Any, tmp_path: Path) -> None:
     (result, *_) = card.data.eval_results
     assert result.dataset_name == "Table" and 0 <= result.metric_value <= 1
     assert card.text.lstrip().startswith("# people") and "a data frame with the columns of training" in card.text
-
-
-@pytest.mark.parametrize(
-    ("sentence", "told"),
-    [("column:kv alone is right in 90 %", "column:kv alone"), ("no narrow view is as good", "No narrow view")],
-)
-def test_the_sentence_of_the_verdict_begins_as_on_the_page(sentence: str, told: str) -> None:
-    evidence = {"verdict": "none found", "views": [], "sentence": sentence, "signs": [{"view": "column:kv"}]}
-    report = {"method": "LC", "data": {"name": "Table"}, "evidence": evidence, "test": {}}
-    kept = portable_report(report)["evidence"]
-    assert kept["sentence"].startswith(told) and set(kept) == {"verdict", "views", "sentence"}

@@ -210,6 +210,6 @@ def test_searches_pipelines_and_clones(planted: tuple) -> None:
 
 
 def test_shown_with_its_verdict(fitted: LogitCorrectionClassifier) -> None:
-    assert fitted._repr_html_().startswith("<p><strong>shortcut</strong>: a person said so")
+    assert fitted._repr_html_().startswith("<p><strong>shortcut</strong>: A person said so")
     assert fitted._repr_mimebundle_()["text/html"].startswith("<p><strong>shortcut")
     assert not LogitCorrectionClassifier()._repr_html_().startswith("<p>")

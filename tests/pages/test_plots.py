@@ -9,12 +9,14 @@ import pytest
 
 from logit_correction.pages.plots import (
     METHOD_COLORS,
+    curve_points,
     curves,
     group_bars,
     group_heatmaps,
     label_shares,
     method_color,
     prior_heatmaps,
+    stage_ends,
 )
 
 NASTY = "<script>alert('$x^2$')</script> & \"co\""
@@ -94,17 +96,19 @@ def test_an_attribute_that_never_occurs_has_no_shares() -> None:
     assert texts(prior_heatmaps([[0.5, 0.0], [0.5, 0.0]])["estimated"]).count("–") == 2
 
 
-def metrics(**columns: list[float]) -> pd.DataFrame:
+def recorded(**columns: list[float]) -> pd.DataFrame:
     rows = len(next(iter(columns.values())))
     return pd.DataFrame({"step": range(1, rows + 1), "epoch": range(rows), "stage": 0, **columns})
 
 
 def test_curves_show_the_networks_apart_and_only_what_was_recorded() -> None:
-    figures = curves({"ERM": metrics(loss=[2, 1]), "LC": metrics(loss=[3, 2], loss_robust=[2, 1], loss_biased=[1, 1])})
+    figures = curves(
+        {"ERM": recorded(loss=[2, 1]), "LC": recorded(loss=[3, 2], loss_robust=[2, 1], loss_biased=[1, 1])}
+    )
     assert list(figures) == ["loss"]
     assert {"ERM", "LC, robust network", "LC, biased network"} <= set(texts(figures["loss"]))
     assert "LC" not in texts(figures["loss"])
-    assert list(curves({"LC": metrics(valid_average=[0.1, 0.9], loss=[1, 0])})) == ["loss", "accuracy"]
+    assert list(curves({"LC": recorded(valid_average=[0.1, 0.9], loss=[1, 0])})) == ["loss", "accuracy"]
     assert curves({"LC": pd.DataFrame()}) == {}
 
 
@@ -116,7 +120,7 @@ def test_figures_are_the_same_bytes_each_time_and_refer_to_nothing(kind: str) ->
             "bars": lambda: group_bars({NASTY: frame}),
             "heatmap": lambda: group_heatmaps({NASTY: frame})[NASTY],
             "prior": lambda: prior_heatmaps(np.eye(2) + 0.1, None, [NASTY, "b"], [NASTY, "w"])["estimated"],
-            "curves": lambda: curves({NASTY: metrics(loss=[2, 1, 0.5])})["loss"],
+            "curves": lambda: curves({NASTY: recorded(loss=[2, 1, 0.5])})["loss"],
         }[kind]()
 
     svg = draw()
@@ -144,3 +148,67 @@ def test_a_method_has_one_colour_and_all_methods_differ() -> None:
     assert len(set(METHOD_COLORS.values())) == len(METHOD_COLORS)
     assert method_color("Theirs", 0) != method_color("Others", 1)
     assert METHOD_COLORS["LC"] in group_bars({"LC": groups(["a"], ["b"])})
+
+
+# Curves
+
+
+def run(stages: list[int], steps: int, every: int = 1, restart: bool = False) -> pd.DataFrame:
+    """The rows that the loop writes: step rows with the epochs done before them, then a validation row."""
+    rows, step = [], 0
+    for stage, epochs in enumerate(stages):
+        step = 0 if restart else step
+        for epoch in range(epochs):
+            for _ in range(steps):
+                step += 1
+                if step % every == 0:
+                    rows.append({"step": step, "stage": stage, "epoch": epoch, "loss": 10.0 * stage + epoch})
+            rows.append({"step": step, "stage": stage, "epoch": epoch + 1, "valid_average": float(epoch)})
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_epochs_are_counted_through_all_stages(restart: bool) -> None:
+    table = run([2, 3], steps=4, restart=restart)
+    assert curve_points(table, "valid_average")["epoch"].tolist() == [1, 2, 3, 4, 5]
+    assert curve_points(table, "valid_average")["value"].tolist() == [0, 1, 0, 1, 2]
+    assert stage_ends(table) == [2]
+    assert curve_points(table, "loss")["epoch"].iloc[-1] == 5
+
+
+def test_steps_lie_within_their_epoch() -> None:
+    points = curve_points(run([3], steps=4), "loss")
+    np.testing.assert_allclose(points["epoch"], np.arange(1, 13) / 4)
+
+
+def test_rare_rows_do_not_move_the_epochs() -> None:
+    points = curve_points(run([10], steps=7, every=5), "loss")
+    np.testing.assert_allclose(points["epoch"], np.arange(5, 71, 5) / 7)
+
+
+def test_without_validation_the_epochs_of_the_rows_count() -> None:
+    table = run([3], steps=4).dropna(subset="loss").drop(columns="valid_average")
+    assert curve_points(table, "loss")["epoch"].iloc[-1] == 3
+
+
+def test_many_rows_become_few_points_that_keep_the_mean() -> None:
+    table = run([20], steps=500)
+    points = curve_points(table, "loss", most=120)
+    assert 100 <= len(points) <= 120
+    assert points["epoch"].is_monotonic_increasing
+    assert points["epoch"].iloc[-1] == 20
+    assert points["value"].mean() == pytest.approx(table["loss"].mean(), rel=0.02)
+
+
+def test_few_rows_stay_as_they_are() -> None:
+    points = curve_points(run([3], steps=1), "loss")
+    assert points["value"].tolist() == [0, 1, 2]
+
+
+def test_missing_columns_and_values_that_are_not_finite_give_no_points() -> None:
+    table = run([1], steps=3)
+    table["bad"] = [np.inf, np.nan, -np.inf, np.nan]
+    assert curve_points(table, "bad").empty
+    assert curve_points(table, "absent").empty
+    assert curve_points(pd.DataFrame(), "loss").empty
+    assert stage_ends(pd.DataFrame()) == []

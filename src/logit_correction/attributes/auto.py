@@ -23,6 +23,7 @@ from logit_correction.attributes.view_heads import HeadsOnViews
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError, check_range
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
+from logit_correction.sentences import SAID
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
 from logit_correction.views.base import EVERYTHING
 from logit_correction.views.choose import available_views, find_views
@@ -178,10 +179,8 @@ class Auto(HeadsOnViews):
 
     def finish(self, outputs: Tensor | None) -> None:
         """Look for a shortcut, then estimate the attributes, or abstain."""
-        if self.shortcut:
-            evidence = Evidence("shortcut", list(self.shortcut), [], "a person said so")
-        else:
-            evidence = self._search(outputs)
+        said = Evidence("shortcut", list(self.shortcut), [], SAID) if self.shortcut else None
+        evidence = said or self._search(outputs)
         self.evidence = evidence.to_dict(self.info.label_names)
         self.networks = OrdinaryNetworks()  # their work is done, and a checkpoint need not hold them
         self.abstained = evidence.verdict != "shortcut"

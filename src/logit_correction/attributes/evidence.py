@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from logit_correction.attributes.signs import Signs
-from logit_correction.errors import format_percent
-from logit_correction.views.base import EVERYTHING, phrase
+from logit_correction.sentences import of_evidence
+from logit_correction.views.base import EVERYTHING
 
 Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
 
@@ -111,6 +111,11 @@ def conclude(
         num_rows: Rows that were looked at, where known.
         who: What the classifier is called.
     """
+
+    def found(verdict: Verdict, reason: str, one: Signs | None, views: Sequence[str] = (), **told: Any) -> Evidence:
+        sentence = of_evidence(reason, None if one is None else one.to_dict(), who, **told)
+        return Evidence(verdict, list(views), signs, sentence)
+
     narrow = [one for one in signs if one.breadth < EVERYTHING]
     there = [one for one in narrow if one.ratio >= thresholds.ratio and one.information >= thresholds.information]
     clear = [one for one in there if one.breadth < RICH or one.ratio >= thresholds.rich_ratio]
@@ -121,51 +126,21 @@ def conclude(
     if taken:
         # Simple summaries name a shortcut where they can, one view before several; then the one that fits most rows.
         chosen = max(taken, key=lambda one: (one.breadth < RICH, len(one.views) == 1, one.accuracy))
-        return Evidence("shortcut", chosen.views, signs, format_sign(chosen, who))
+        return found("shortcut", "follows", chosen, chosen.views)
     if apart:
-        chosen = max(apart, key=lambda one: one.accuracy)
-        honest = f"with {num_labels} labels an honest difference of {chosen.short} looks the same: a person must say"
-        return Evidence("cannot tell", [], signs, f"{format_sign(chosen, who)}, but {honest}")
+        return found("cannot tell", "honest", max(apart, key=lambda one: one.accuracy), number=num_labels)
     if followed:
-        chosen = max(followed, key=lambda one: one.accuracy)
-        wrong = f"the network cannot tell these rows from true ones of what {chosen.short} says: labels may be wrong"
-        return Evidence("cannot tell", [], signs, f"{format_sign(chosen, who)}, but {wrong}")
+        return found("cannot tell", "mislabelled", max(followed, key=lambda one: one.accuracy))
     if there:
-        chosen = max(enough or there, key=lambda one: one.accuracy)
         doubtful = any(one.follows_low >= thresholds.follows for one in there)
-        verdict: Verdict = "none found" if enough and not doubtful else "cannot tell"
-        return Evidence(verdict, [], signs, f"{_alone(chosen)}, but {_follows(chosen, who)}")
+        chosen = max(enough or there, key=lambda one: one.accuracy)
+        return found("none found" if enough and not doubtful else "cannot tell", "follows", chosen)
     if not narrow:
-        return Evidence("cannot tell", [], signs, "there is no view of these inputs to look through")
+        return found("cannot tell", "no view", None)
     if num_rows is not None and num_rows < thresholds.least_rows:
-        return Evidence("cannot tell", [], signs, f"{num_rows} rows are too few to tell a shortcut by")
-    best = max(narrow, key=lambda one: one.ratio)
-    reason = f"no narrow view predicts the label as the network does: {_alone(best)}"
-    if best.ratio >= thresholds.ratio:  # both may be right about most rows where one label has most
-        best = max((one for one in narrow if one.ratio >= thresholds.ratio), key=lambda one: one.information)
-        share = format_percent(max(best.information, 0), unit=" %")
-        settled = f"{phrase(best.views)} settles {share} of it (share of the label's entropy)"
-        least = format_percent(thresholds.information, unit=" %")
-        reason = f"no narrow view tells much of the label: {settled}, and a shortcut at least {least}"
-    return Evidence("none found", [], signs, reason)
-
-
-def format_sign(one: Signs, who: str) -> str:
-    """Return what a view tells, and what a classifier of this name does, in one sentence."""
-    return f"{_alone(one)}; {_follows(one, who)}"
-
-
-def _alone(one: Signs) -> str:
-    alone, network = (format_percent(value, unit=" %") for value in (one.accuracy, one.network_accuracy))
-    return f"{phrase(one.views)} alone is right in {alone}, the whole network in {network}"
-
-
-def _follows(one: Signs, who: str) -> str:
-    view = one.short
-    if not one.rows:
-        return f"in no row is {view} sure of another label"
-    with_view, with_label = (format_percent(value, unit=" %") for value in (one.follows_view, one.follows_label))
-    return (
-        f"where {view} and label disagree, the {who} goes with {view} in {with_view} of "
-        f"{one.rows} rows and with the label in {with_label}"
-    )
+        return found("cannot tell", "few rows", None, number=num_rows)
+    high = [one for one in narrow if one.ratio >= thresholds.ratio]
+    if high:  # both may be right about most rows where one label has most
+        most = max(high, key=lambda one: one.information)
+        return found("none found", "little", most, wanted=thresholds.information)
+    return found("none found", "worse", max(narrow, key=lambda one: one.ratio))

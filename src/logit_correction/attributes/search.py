@@ -9,10 +9,11 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.evidence import ORDINARY, RICH, Evidence, Thresholds, conclude, format_sign
+from logit_correction.attributes.evidence import ORDINARY, RICH, Evidence, Thresholds, conclude
 from logit_correction.attributes.kept_heads import standardized
 from logit_correction.attributes.linear_heads import held_out_family, held_out_logistic, telling_members
 from logit_correction.attributes.signs import Signs, signs_of
+from logit_correction.sentences import SAID, of_evidence
 from logit_correction.types import TrainingRows
 from logit_correction.views.base import View, ViewInputs, features_of
 
@@ -152,7 +153,8 @@ class Search:
         sign, seen = self._sample.look_together(list(views), self.thresholds.sure, self.report)
         self.seen[sign.view] = seen
         self.signs = [sign, *(one for one in self.signs if one.view != sign.view)]
-        return Evidence("shortcut", sign.views, self.signs, f"a person said so; {format_sign(sign, self.judged.who)}")
+        told = of_evidence("follows", sign.to_dict(), self.judged.who)
+        return Evidence("shortcut", sign.views, self.signs, f"{SAID}. {told}")
 
     def _conclusion(self) -> Evidence:
         return conclude(self.signs, self.num_labels, self.thresholds, len(self.judged.rows), self.judged.who)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from logit_correction.attributes.statistics import information_of, ratio_interval, told_apart
 from logit_correction.functional import wilson_interval
-from logit_correction.views.base import phrase
+from logit_correction.sentences import views_in
 
 #: Pairs of labels that are listed.
 MOST_PAIRS = 20
@@ -75,11 +75,6 @@ class Signs:
         """The names of the views."""
         return views_in(self.view)
 
-    @property
-    def short(self) -> str:
-        """What a sentence calls them."""
-        return phrase(self.views, False)
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; None for what there is no figure of, which JSON has no number for."""
         figures = asdict(self)
@@ -88,11 +83,6 @@ class Signs:
             name: None if isinstance(value, float) and not math.isfinite(value) else value
             for name, value in figures.items()
         }
-
-
-def views_in(name: str) -> list[str]:
-    """Return the names of the views that the name of a sign joins by " + "."""
-    return name.split(" + ")
 
 
 def signs_of(

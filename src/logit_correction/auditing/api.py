@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from logit_correction.auditing import figures
+from logit_correction.auditing import cost
 from logit_correction.auditing.contrast import contrasts
 from logit_correction.auditing.folder import FIX, PAGE, Audit, add_sheet, check_out, write_audit
 from logit_correction.auditing.rows import CSV, may_be_mislabelled, rows_frame, shown_rows, with_answers, write_rows
@@ -151,12 +151,12 @@ def _summary(search: ShortcutSearch, frame: pd.DataFrame) -> dict[str, Any]:
         "verdict": evidence["verdict"],
         "views": evidence["views"],
         "sentence": evidence["sentence"],
-        "leans": figures.leans(evidence),
-        "would_change": "" if said else figures.would_change(evidence, who),
-        "question": None if said else figures.question(evidence),
-        "labels": figures.by_label(frame, evidence["views"], names, evidence["verdict"], who),
-        "groups": figures.groups(frame, names),
-        "cost": figures.cost(frame, who),
+        "leans": cost.leans(evidence),
+        "would_change": "" if said else cost.would_change(evidence, who),
+        "question": None if said else cost.question(evidence),
+        "labels": cost.by_label(frame, evidence["views"], names, evidence["verdict"], who),
+        "groups": cost.groups(frame, names),
+        "cost": cost.cost(frame, who),
         "shown": shown_rows(frame, table.texts),
         "contrasts": [] if search.view is None else contrasts(table, frame, evidence["views"]),
         "evidence": evidence,

@@ -10,17 +10,18 @@ from typing import Any, TypedDict
 
 import pandas as pd
 
+from logit_correction.attributes.evidence import Thresholds
 from logit_correction.auditing.budget import sheet
 from logit_correction.auditing.labels import filled_in, read_labels
-from logit_correction.auditing.page import headline, render_page
 from logit_correction.auditing.rows import CSV, PARQUET, read_rows
 from logit_correction.errors import InputError
 from logit_correction.evaluation.record import Count, from_plain
 from logit_correction.files import check_new, read_json, replacing
-from logit_correction.pages.evidence import sentence_of
-from logit_correction.pages.html import save_page
+from logit_correction.pages.audit_page import render_audit
+from logit_correction.pages.page import save_page
 from logit_correction.runs import folder as files
 from logit_correction.runs import lock
+from logit_correction.sentences import headline
 
 #: The files of an audit beside its rows.
 AUDIT, SHEET, FIX, PAGE = "audit.json", "sheet.csv", "fix.yaml", "report.html"
@@ -103,8 +104,7 @@ class Audit:
 
     def _repr_html_(self) -> str:
         """Show the verdict in a notebook."""
-        sentence = sentence_of(self.summary["evidence"])
-        return f"<p><strong>{escape(headline(self.summary))}</strong> {escape(sentence)}</p>"
+        return f"<p><strong>{escape(headline(self.summary))}</strong> {escape(self.summary['sentence'])}</p>"
 
 
 def check_out(folder: Path) -> None:
@@ -121,7 +121,7 @@ def check_out(folder: Path) -> None:
 
 def write_audit(out: Path, found: Mapping[str, Any]) -> None:
     """Write the page and, last, ``audit.json``."""
-    save_page(render_page(found, out), out / PAGE)
+    save_page(render_audit(found, out, Thresholds().few_rows), out / PAGE)
     files.write_json(out / AUDIT, found)
 
 

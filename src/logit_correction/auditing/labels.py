@@ -11,9 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from logit_correction.auditing.budget import Population, group_accuracies
-from logit_correction.auditing.figures import WHO
+from logit_correction.auditing.cost import WHO
 from logit_correction.data.frames import check_columns, read_frame, texts_of
-from logit_correction.errors import InputError, format_percent
+from logit_correction.errors import InputError
+from logit_correction.sentences import of_person
 
 
 def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], seed: int, who: str) -> dict[str, Any]:
@@ -57,7 +58,12 @@ def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], see
         for group in figures["groups"]:
             group["label"] = None if group["label"] is None else str(label_names[group["label"]])
         found[asked] = figures
-    return found | _conclusion(found["network"], who)
+    agreeing, conflicting = found["network"]["groups"][:2]
+    confirmed = None  # whether the classifier fails where label and attribute disagree
+    if conflicting["accuracy"] is not None and agreeing["accuracy"] is not None:
+        fails, holds = conflicting["high"] < agreeing["low"], conflicting["low"] >= agreeing["low"]
+        confirmed = True if fails else False if holds else None
+    return found | {"confirmed": confirmed, "sentence": of_person(found["network"], who)}
 
 
 def filled_in(file: Path) -> bool:
@@ -104,20 +110,3 @@ def _conflicts(
     told = pd.DataFrame({"label": labels, "answer": answers, "weight": weight})
     counts = told.pivot_table(index="label", columns="answer", values="weight", aggfunc="sum", fill_value=0)
     return np.asarray(counts.idxmax(axis=1).loc[labels].to_numpy() != answers, dtype=bool)
-
-
-def _conclusion(figures: dict[str, Any], who: str) -> dict[str, Any]:
-    """Say whether the answers confirm that the classifier fails where label and attribute disagree."""
-    agreeing, conflicting = figures["groups"][:2]
-    if conflicting["accuracy"] is None or agreeing["accuracy"] is None:
-        return {"confirmed": None, "sentence": "no row that a person looked at conflicts: nothing can be said"}
-    low, high = (format_percent(conflicting[end], unit=" %") for end in ("low", "high"))
-    there, elsewhere = (format_percent(group["accuracy"], unit=" %") for group in (conflicting, agreeing))
-    sentence = (
-        f"by {figures['looked_at']} rows that a person looked at, the {who} is right in {there} ({low} to {high}) of "
-        f"the conflicting rows and in {elsewhere} of the others"
-    )
-    confirmed = (
-        True if conflicting["high"] < agreeing["low"] else False if conflicting["low"] >= agreeing["low"] else None
-    )
-    return {"confirmed": confirmed, "sentence": sentence}

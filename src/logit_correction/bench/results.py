@@ -108,7 +108,7 @@ def results(benchmark: Benchmark, out: Path, also: Sequence[Path] = (), found: F
     """
     import pandas as pd
 
-    from logit_correction.pages.tables import reports_of
+    from logit_correction.pages.console import reports_of
 
     found = found or find(benchmark, out, also)
     cells = [(cell, folder) for cell in benchmark.cells(out) if (folder := found.of(cell)) is not None]

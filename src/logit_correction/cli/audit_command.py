@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.cli.arguments import Parser
-from logit_correction.errors import InputError, format_percent
+from logit_correction.errors import InputError
 
 #: Exit status where --fail-on names the verdict.
 FOUND = 3
@@ -110,41 +110,13 @@ def _what_to_fill_in(out: Path) -> str:
 
 def _show(found: dict[str, Any], options: Namespace) -> int:
     """Print the verdict, what it costs and where the page is; return the exit status."""
-    from rich.console import Console
-    from rich.text import Text
+    from logit_correction.attributes.evidence import Thresholds
+    from logit_correction.cli.show import print_json
+    from logit_correction.pages.console import show_audit
 
-    from logit_correction.auditing.page import headline, label_lines
-    from logit_correction.cli.show import print_json, show_warnings
-    from logit_correction.pages.evidence import sentence_of
-
-    status = FOUND if options.fail_on == found["verdict"] else 0
     if options.json:
         print_json({name: value for name, value in found.items() if name not in ("contrasts", "shown")})
-        return status
-    console = Console()
-    console.print(Text.assemble((headline(found), "bold"), f" {sentence_of(found['evidence'])}"), soft_wrap=True)
-    for line in label_lines(found["labels"]):
-        console.print(Text(f"  {line}"), soft_wrap=True)
-    for entry in found["cost"].values():
-        conflicting, agreeing = entry["conflicting"], entry["agreeing"]
-        if not conflicting["rows"]:
-            continue
-        low, high = (format_percent(conflicting[end], 1, "") for end in ("low", "high"))
-        there, elsewhere = (format_percent(group["accuracy"], 1, " %") for group in (conflicting, agreeing))
-        console.print(
-            f"{entry['name']}: right in {there} of {conflicting['rows']:,} conflicting rows ({low} to {high}), "
-            f"{elsewhere} of the others",
-            highlight=False,
-            soft_wrap=True,
-        )
-    if found["labelled"]:
-        console.print(Text(found["labelled"]["sentence"]), soft_wrap=True)
-    if found["question"]:
-        console.print(Text(found["question"]["text"]), soft_wrap=True)
-    if found["would_change"]:
-        console.print(Text(found["would_change"]), soft_wrap=True)
-    show_warnings(found["data"]["warnings"], console)
-    if options.label_budget is not None:
-        console.print(_what_to_fill_in(options.out), highlight=False, markup=False, soft_wrap=True)
-    console.print(f"page: {options.out / 'report.html'}", highlight=False, markup=False, soft_wrap=True)
-    return status
+    else:
+        to_fill_in = "" if options.label_budget is None else _what_to_fill_in(options.out)
+        show_audit(found, Thresholds().few_rows, options.out / "report.html", to_fill_in)
+    return FOUND if options.fail_on == found["verdict"] else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from logit_correction.cli.arguments import Parser
@@ -20,7 +19,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--out", type=Path, default=Path("quickstart"), help="folder to write (default: quickstart)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the data and of training (default: 0)")
     options = parser.parse_args(arguments)
-    from logit_correction.pages.html import write_page
+    from logit_correction.pages.console import show_runs
+    from logit_correction.pages.page import write_page
     from logit_correction.runs.folder import PAGE
     from logit_correction.training.interrupt import Interrupted
 
@@ -30,14 +30,14 @@ def main(arguments: list[str]) -> int:
         return stopped("quickstart", *arguments)
     page = options.out / PAGE
     write_page(folders, page)
-    _show(folders, page)
+    show_runs(folders, page)
     return 0
 
 
 def _train(method: str, out: Path, seed: int) -> Path:
     """Train one method, or go on with it, and return the folder of the run."""
-    from logit_correction.cli.show import announce
     from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
+    from logit_correction.pages.console import announce
     from logit_correction.runs.train import train
     from logit_correction.training.display import choose_display
 
@@ -53,14 +53,3 @@ def _train(method: str, out: Path, seed: int) -> Path:
     config = RunConfig(ComponentConfig("Digits", {"seed": seed}), ComponentConfig(method), training=training)
     show = announce if method == "ERM" else None
     return train(config, out / method, resume=True, display=choose_display(), announce=show)
-
-
-def _show(folders: Sequence[Path], page: Path) -> None:
-    """Print the table of both, and where the page is."""
-    from rich.console import Console
-
-    from logit_correction.pages.tables import comparison_table, reports_of, to_console
-
-    console = Console()
-    console.print(to_console(comparison_table(reports_of(folders))))
-    console.print(f"page: {page}", highlight=False, markup=False, soft_wrap=True)

@@ -14,7 +14,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--out", type=Path, help="the page; report.html in the last run's folder by default")
     options = parser.parse_args(arguments)
     from logit_correction.evaluation.report import check_finished
-    from logit_correction.pages.html import write_page
+    from logit_correction.pages.page import write_page
     from logit_correction.runs.folder import PAGE, check_parent
 
     for run in options.runs:

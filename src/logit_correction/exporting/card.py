@@ -11,7 +11,7 @@ import yaml
 
 from logit_correction.errors import format_list, format_percent
 from logit_correction.pages.estimated import names_attributes, sides
-from logit_correction.pages.evidence import answer
+from logit_correction.sentences import answer
 
 #: What stands for a repository that nobody has named.
 PLACE = "OWNER/NAME"

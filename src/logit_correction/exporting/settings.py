@@ -11,7 +11,6 @@ from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.exporting.forms import InputForm
 from logit_correction.exporting.network import predicts_by_network
 from logit_correction.networks.base import without_pretrained_weights
-from logit_correction.pages.evidence import sentence_of
 from logit_correction.runs.assemble import network_factory
 from logit_correction.runs.exported import FORMAT, HERE, LIBRARY
 from logit_correction.runs.trained import TrainedRun
@@ -72,9 +71,7 @@ def portable_report(report: Mapping[str, Any]) -> dict[str, Any]:
         "epochs": report.get("epochs"),
         "selection": report.get("selection"),
         "labels_read": report.get("labels_read"),
-        "evidence": {**{name: evidence.get(name) for name in _EVIDENCE}, "sentence": sentence_of(evidence)}
-        if evidence
-        else None,
+        "evidence": {name: evidence.get(name) for name in _EVIDENCE} if evidence else None,
         "test": {name: report["test"].get(name) for name in _TEST},
     }
 

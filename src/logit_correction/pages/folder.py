@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import stdev
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from logit_correction.evaluation.report import FIX, Report
 from logit_correction.files import plain
 from logit_correction.functional.groups import wilson_interval
 from logit_correction.pages.estimated import flat_figures, sides
-from logit_correction.pages.formatting import format_name
+from logit_correction.sentences import format_name
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
 _NOT_THE_METHOD = {*PLACE_OF_TRAINING, "also_select", "deterministic", "device", "devices", "nodes", "selection"}
@@ -100,56 +99,6 @@ class RunFolder:
         """The options of the data source that make it another task."""
         options = self.report["data"].get("options") or {}
         return {name: value for name, value in options.items() if name not in _NOT_THE_TASK}
-
-
-@dataclass(frozen=True)
-class Series:
-    """Runs that differ only by their seed."""
-
-    name: str
-    method: str
-    color: str
-    runs: tuple[RunFolder, ...]
-
-    def _values(self, key: str) -> list[float]:
-        """An entry of the test block for every run; none at all where a run lacks it."""
-        values = [run.test.get(key) for run in self.runs]
-        present = [float(value) for value in values if value is not None]
-        return present if len(present) == len(values) else []
-
-    def figure(self, key: str) -> float | None:
-        """Return the mean over the runs of an entry of the test block; None where a run lacks it."""
-        values = self._values(key)
-        return sum(values) / len(values) if values else None
-
-    def spread(self, key: str) -> tuple[float, float] | None:
-        """Return the least and the greatest value over the runs; None where a run lacks it."""
-        values = self._values(key)
-        return (min(values), max(values)) if values else None
-
-    def deviation(self, key: str) -> float | None:
-        """Return the standard deviation over the runs; None of one run, and where a run lacks the entry."""
-        values = self._values(key)
-        return stdev(values) if len(values) > 1 else None
-
-    @property
-    def groups(self) -> pd.DataFrame:
-        """Groups with the mean accuracy over the runs; of several, ``low`` and ``high`` are the extremes."""
-        return _mean([run.groups for run in self.runs])
-
-    @property
-    def estimated_groups(self) -> pd.DataFrame | None:
-        """The same of the estimated groups; None where a run has none."""
-        frames = [run.estimated_groups for run in self.runs]
-        return None if any(frame is None for frame in frames) else _mean([one for one in frames if one is not None])
-
-
-def _mean(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return groups with their mean accuracy; of several, ``low`` and ``high`` are the extremes."""
-    if len(frames) == 1:
-        return frames[0]
-    accuracy = pd.concat([frame["accuracy"] for frame in frames], axis=1)
-    return frames[0].assign(accuracy=accuracy.mean(axis=1), low=accuracy.min(axis=1), high=accuracy.max(axis=1))
 
 
 def _numbers(metrics: pd.DataFrame) -> pd.DataFrame:

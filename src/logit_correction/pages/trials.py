@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.errors import format_percent
+from logit_correction.pages.console import heading
 from logit_correction.pages.estimated import flat_figures, names_attributes
-from logit_correction.pages.formatting import format_name
-from logit_correction.pages.html import save_page, template
-from logit_correction.pages.tables import heading
+from logit_correction.pages.page import render, save_page
+from logit_correction.sentences import format_name
 
-_TEMPLATE = "trials.html.j2"
-
-#: Test figures that are shown, by what nothing was chosen; the first few that a run has.
+#: Test figures that are shown, by what nothing was chosen; those that a run has.
 _FIGURES = ("worst_group", "group_balanced", "estimated_minority", "worst_class", "average")
 
 
@@ -56,42 +54,35 @@ def write_trials(
         InputError: ``out`` cannot be written.
         NoRoom: The disk is full.
     """
-    given, report = trials[0], reports[best.name]
-    figures = _figures(report["test"])
-    ordered = sorted(trials, key=lambda one: -float("inf") if one.score is None else one.score, reverse=True)
-    page = template(_TEMPLATE).render(
+    given, report, by = trials[0], reports[best.name], format_name(rule)
+    known, named = flat_figures(report["test"]), names_attributes(report["test"])
+    figures = [one for one in _FIGURES if known.get(one) is not None and not (named and one.startswith("estimated"))]
+    headline = f"No trial is better than the options as given, by {by}."
+    if best is not given:
+        gain = f"{format_percent(best.score, 1, '')} instead of {format_percent(given.score, 1)}"
+        headline = f"The best of the trials is {best.name}: by {by} {gain} with the options as given."
+    rows = []
+    for one in sorted(trials, key=lambda one: -float("inf") if one.score is None else one.score, reverse=True):
+        test = flat_figures(reports[one.name]["test"]) if one.name in reports else {}
+        rows.append(
+            {
+                "name": one.name,
+                "folder": one.folder.name,
+                "best": one is best,
+                "score": "failed" if one.score is None else format_percent(one.score, 1, ""),
+                "options": {name: f"{value:.3g}" for name, value in one.options.items()},
+                "figures": [format_percent(test.get(name), 1, "") for name in figures],
+            }
+        )
+    page = render(
+        "trials.html.j2",
         title=f"{report['method']} on {report['data']['name']}: {len(trials) - 1} trials",
-        headline=_headline(given, best, rule),
-        rule=format_name(rule),
+        headline=headline,
+        rule=by,
         names=list(dict.fromkeys(name for one in trials for name in one.options)),
         figures=[heading(name) for name in figures],
-        rows=[_row(one, best, reports.get(one.name), figures) for one in ordered],
+        rows=rows,
         failed=[one for one in trials if one.failed],
         command=f"logit-correction train --config {shlex.quote(str(config))} --seeds 3 --out runs/best",
     )
     save_page(page, out)
-
-
-def _figures(test: Mapping[str, Any]) -> list[str]:
-    known = flat_figures(test)
-    named = names_attributes(test)
-    return [name for name in _FIGURES if known.get(name) is not None and not (named and name.startswith("estimated"))]
-
-
-def _headline(given: Trial, best: Trial, rule: str) -> str:
-    if best is given or best.score is None or given.score is None:
-        return f"No trial is better than the options as given, by {format_name(rule)}."
-    gain = f"{format_percent(best.score, 1, '')} instead of {format_percent(given.score, 1)}"
-    return f"The best of the trials is {best.name}: by {format_name(rule)} {gain} with the options as given."
-
-
-def _row(one: Trial, best: Trial, report: dict[str, Any] | None, figures: Sequence[str]) -> dict[str, Any]:
-    test = {} if report is None else flat_figures(report["test"])
-    return {
-        "name": one.name,
-        "folder": one.folder.name,
-        "best": one is best,
-        "score": "failed" if one.score is None else format_percent(one.score, 1, ""),
-        "options": {name: f"{value:.3g}" for name, value in one.options.items()},
-        "figures": [format_percent(test.get(name), 1, "") for name in figures],
-    }

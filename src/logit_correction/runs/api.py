@@ -13,7 +13,7 @@ from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingC
 from logit_correction.data import source_of_place
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.evaluation.report import check_finished
-from logit_correction.pages.tables import comparison_table, reports_of
+from logit_correction.pages.console import comparison_table, reports_of
 from logit_correction.runs.exported import ExportedRun, is_exported
 from logit_correction.runs.folder import given_or_temporary
 from logit_correction.runs.parts import with_known

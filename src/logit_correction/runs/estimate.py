@@ -22,7 +22,6 @@ from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.prior import Counted
-from logit_correction.pages.evidence import answer, sentence_of
 from logit_correction.runs.api import Part, as_mapping, config_of
 from logit_correction.runs.assemble import build_source, keeping_threads
 from logit_correction.runs.further import FurtherRows
@@ -30,6 +29,7 @@ from logit_correction.runs.labelled_rows import Names
 from logit_correction.runs.new_rows import NewInputs
 from logit_correction.runs.parts import complete, with_known
 from logit_correction.runs.train import prepare
+from logit_correction.sentences import answer
 from logit_correction.training.display import Display, choose_display
 from logit_correction.training.estimates import attribute_names_of
 
@@ -155,7 +155,7 @@ class AttributeEstimates:
     def _repr_html_(self) -> str:
         """Show the verdict and the groups in a notebook."""
         verdict = answer(self.evidence) if self.evidence else "estimated"
-        head = f"<p><strong>{escape(verdict)}</strong>. {escape(sentence_of(self.evidence or {}))}</p>"
+        head = f"<p><strong>{escape(verdict)}</strong>. {escape(self.sentence)}</p>"
         return head + (self.counts._repr_html_() if self.corrects else "")  # type: ignore[operator]
 
 

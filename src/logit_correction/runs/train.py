@@ -229,7 +229,7 @@ def _finish(out: Path, page: bool) -> Path:
     """Do what comes after the report: clear up and write the page."""
     files.sweep(out)
     if page:
-        from logit_correction.pages.html import write_page
+        from logit_correction.pages.page import write_page
 
         write_page([out], out / files.PAGE)
     return out

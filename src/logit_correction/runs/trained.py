@@ -21,7 +21,7 @@ from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
-from logit_correction.pages.tables import groups_table, run_as_html
+from logit_correction.pages.console import groups_table, run_as_html
 from logit_correction.registry import UntrustedCode, known_names_only
 from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import build_algorithm, build_source

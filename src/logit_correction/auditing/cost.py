@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 import torch
 
+from logit_correction import sentences
 from logit_correction.attributes.evidence import CHANCE, ORDINARY, RICH, Thresholds
-from logit_correction.attributes.signs import CONFIDENCE, views_in
-from logit_correction.errors import format_percent
+from logit_correction.attributes.signs import CONFIDENCE
 from logit_correction.functional import wilson_interval
-from logit_correction.views.base import EVERYTHING, phrase
+from logit_correction.views.base import EVERYTHING
 
 #: Who is judged, as the columns of the rows begin: the classifier, and LC.
 WHO = ("network", "fixed")
@@ -30,32 +30,25 @@ def by_label(
         verdict: That of the whole data set.
         who: What the classifier is called.
     """
-    thresholds, view = Thresholds(), phrase(views, False)
     found = []
     for name in label_names:
         own = frame[frame["label"] == name]
-        entry: dict[str, Any] = {"label": name, "rows": int((own["split"] == "train").sum())}
+        train = own[own["split"] == "train"]
+        entry: dict[str, Any] = {"label": name, "rows": len(train)}
         if not views:
             found.append(entry | {"verdict": verdict, "sentence": f"{name}: {verdict}"})
             continue
-        conflicting = own[(own["split"] == "train") & own["conflicting"].eq(True)]
         sure = own[own["sure"].eq(True)]
+        enough = len(sure) >= Thresholds().few_rows
         with_label = int((sure["network_label"] == name).sum())
         with_view = int((sure["network_label"] == sure["view_label"]).sum())
         low, high = map(float, wilson_interval(with_view, with_view + with_label, CONFIDENCE))
-        if len(sure) < thresholds.few_rows:
-            word = "cannot tell"
-            sentence = f"{name}: only {_rows(len(sure))} where {view} is sure of another label, too few to tell"
-        else:
-            word = {True: "shortcut", False: "none found", None: "cannot tell"}[_follows(low, high)]
-            share = with_view / len(sure)
-            sentence = (
-                f"{name}: where {view} and label disagree, the {who} goes with {view} in "
-                f"{format_percent(share, unit=' %')} of {_rows(len(sure))}"
-            )
+        words = {True: "shortcut", False: "none found", None: "cannot tell"}
         found.append(
             entry
-            | {"verdict": word, "sentence": sentence, "conflicting_rows": len(conflicting), "sure_rows": len(sure)}
+            | {"verdict": words[_follows(low, high)] if enough else "cannot tell"}
+            | {"sentence": sentences.of_label(name, views, len(sure), with_view, who, enough)}
+            | {"conflicting_rows": int(train["conflicting"].eq(True).sum()), "sure_rows": len(sure)}
             | {"follows_view": with_view / len(sure) if len(sure) else None}
             | {"follows_label": with_label / len(sure) if len(sure) else None}
             | {"follows_low": low, "follows_high": high}
@@ -130,8 +123,9 @@ def cost(frame: pd.DataFrame, classifier: str = ORDINARY) -> dict[str, Any]:
 
 
 def leans(evidence: Mapping[str, Any]) -> bool | None:
-    """Return whether the classifier leans on the views of a shortcut; None where that cannot be told."""
-    chosen = next((one for one in evidence["signs"] if views_in(one["view"]) == list(evidence["views"])), None)
+    """Return whether the classifier relies on the views of a shortcut; None where that cannot be told."""
+    views = list(evidence["views"])
+    chosen = next((one for one in evidence["signs"] if sentences.views_in(one["view"]) == views), None)
     if chosen is None or chosen["rows"] < Thresholds().few_rows:
         return None
     return _follows(chosen["follows_low"], chosen["follows_high"])
@@ -144,53 +138,27 @@ def _follows(low: float, high: float) -> bool | None:
 
 
 def would_change(evidence: Mapping[str, Any], who: str) -> str:
-    """Say what would change the verdict on a classifier of this name, in one sentence."""
-    if evidence["verdict"] == "shortcut":
-        names = phrase(evidence["views"])
-        return (
-            f"If {names} is a reason for the label rather than an accident of how the data came about, it is no "
-            f"shortcut: say so by --legitimate."
-        )
+    """Say what would change the verdict on a classifier of this name: what the nearest view to a shortcut lacks."""
+    thresholds, lacks = Thresholds(), "word"
     narrow = [one for one in evidence["signs"] if one["breadth"] < EVERYTHING]
+    if evidence["verdict"] == "shortcut":
+        sign = {**evidence, "view": " + ".join(evidence["views"])}
+        return sentences.would_change("nothing", sign, who, 0)
     if not narrow:
-        return "Inputs that can be looked at as images, texts, columns or files: of others there are no views."
-    return _missing_sign(max(narrow, key=lambda one: one["ratio"] or 0.0), who)
-
-
-def _missing_sign(best: Mapping[str, Any], who: str) -> str:
-    """Say what the view that comes nearest to a shortcut lacks, by its signs."""
-    thresholds = Thresholds()
-    view = phrase(views_in(best["view"]), False)
-    wanted = thresholds.rich_ratio if best["breadth"] >= RICH else thresholds.ratio
-    if (best["ratio"] or 0) < wanted:
-        return (
-            f"It would be called a shortcut if a narrow view alone were right nearly as often as the whole network: "
-            f"{view}, the nearest, reaches {format_percent(best['ratio'], unit=' %')} of it and would need "
-            f"{format_percent(wanted, unit=' %')}."
-        )
-    if best["rows"] < thresholds.least_rows:
-        return (
-            f"More rows where {view} and label disagree would tell: there are {best['rows']}, and fewer than "
-            f"{thresholds.least_rows} are too few to correct by. A person who knows says so by --shortcut or "
-            "--legitimate."
-        )
-    if (best["information"] or 0) < thresholds.information:
-        return (
-            f"It would be called a shortcut if {view} alone left less of the label open: it settles "
-            f"{format_percent(max(best['information'] or 0, 0), unit=' %')} of it, and a shortcut at least "
-            f"{format_percent(thresholds.information, unit=' %')}."
-        )
-    if (best["follows_low"] or 0) >= thresholds.follows and (best["told_apart_low"] or 0) <= CHANCE:
-        return (
-            f"The rows where {view} and label disagree may just be mislabelled: look at those in rows.csv. If "
-            "their labels are right, it is a shortcut: say so by --shortcut."
-        )
-    if (best["follows_low"] or 0) < thresholds.follows:
-        return (
-            f"It would be called a shortcut if the {who} went with {view} where it disagrees "
-            f"with the label: it does in {format_percent(best['follows_view'], unit=' %')} of {_rows(best['rows'])}."
-        )
-    return f"A person's word: --shortcut if {view} is an accident, --legitimate if it is a reason for the label."
+        return sentences.would_change("view", None, who, 0)
+    best = max(narrow, key=lambda one: one["ratio"] or 0.0)
+    wanted = {
+        "ratio": thresholds.rich_ratio if best["breadth"] >= RICH else thresholds.ratio,
+        "rows": thresholds.least_rows,
+        "information": thresholds.information,
+    }
+    if short := [name for name, least in wanted.items() if (best[name] or 0) < least]:
+        lacks = short[0]
+    elif (best["follows_low"] or 0) < thresholds.follows:
+        lacks = "follows"
+    elif (best["told_apart_low"] or 0) <= CHANCE:
+        lacks = "labels"
+    return sentences.would_change(lacks, best, who, wanted.get(lacks, 0))
 
 
 def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -198,8 +166,7 @@ def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
 
     An honest strong feature and a shortcut look alike: both predict the label nearly as well as the whole input.
     """
-    thresholds = Thresholds()
-    views = list(evidence["views"])
+    thresholds, views = Thresholds(), list(evidence["views"])
     if not views and evidence["verdict"] == "cannot tell":
         alike = [
             one
@@ -208,14 +175,7 @@ def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
             and (one["ratio"] or 0) >= thresholds.ratio
             and (one["information"] or 0) >= thresholds.information
         ]
-        views = views_in(max(alike, key=lambda one: one["accuracy"])["view"]) if alike else []
+        views = sentences.views_in(max(alike, key=lambda one: one["accuracy"])["view"]) if alike else []
     if not views or not evidence["signs"]:
         return None
-    names, short = phrase(views), phrase(views, False)
-    verb = "is" if len(views) == 1 else "are"
-    what = f"By {names} alone the label can nearly be told"  # names are options: their letters stay as they are
-    return {"views": views, "text": f"{what}. {verb.capitalize()} {short} a reason for the label, or an accident?"}
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row" if count == 1 else f"{count:,} rows"
+    return {"views": views, "text": sentences.question(views)}

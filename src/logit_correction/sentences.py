@@ -1,0 +1,535 @@
+"""Results in plain English: numbers, names, and every sentence that says what a run, a comparison or an audit found.
+
+All are made from plain values, so that pages, the console, notebooks and ``report.json`` say the same.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+from logit_correction.errors import NBSP, format_list, format_percent
+
+#: So many pairs of labels, and so many labels of which nothing can be told, are listed.
+_MOST_PAIRS, _MOST_NAMES = 5, 10
+
+#: The method that everything is measured against.
+BASELINE = "ERM"
+
+
+# Numbers and names
+
+
+def format_points(difference: float) -> str:
+    """Return a difference of two fractions in percentage points, without its sign.
+
+    >>> format_points(0.428).replace(NBSP, " "), format_points(-0.012).replace(NBSP, " ")
+    ('43 points', '1.2 points')
+    """
+    size = abs(100 * difference)
+    text = f"{size:.0f}" if size >= 9.95 else f"{size:.1f}".removesuffix(".0")
+    return f"{text}{NBSP}point{'' if text == '1' else 's'}"
+
+
+def format_rows(count: int) -> str:
+    """Return a number of rows.
+
+    >>> format_rows(1), format_rows(1200)
+    ('1 row', '1,200 rows')
+    """
+    return f"{count:,} row{'' if count == 1 else 's'}"
+
+
+def format_value(value: Any) -> str:
+    """Return a setting as a reader writes it: yes and no, thousands apart, lists by commas, parts by name.
+
+    >>> format_value(True), format_value(55000), format_value(0.005), format_value([1, [2]]), format_value({"a": None})
+    ('yes', '55,000', '0.005', '1, [2]', 'a: –')
+    >>> format_value({"name": "Online", "q": 0.7, "epochs": None})
+    'Online, q 0.7'
+    """
+    if value is None or isinstance(value, bool):
+        return "–" if value is None else "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+    if isinstance(value, dict) and "name" in value:  # what a part leaves open says nothing
+        given = {key: entry for key, entry in value.items() if key != "name" and entry is not None}
+        return ", ".join([str(value["name"]), *(f"{format_name(k)} {format_value(v)}" for k, v in given.items())])
+    if isinstance(value, dict):
+        return ", ".join(f"{format_name(key)}: {format_value(entry)}" for key, entry in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(
+            f"[{format_value(one)}]" if isinstance(one, list | tuple) else format_value(one) for one in value
+        )
+    return str(value)
+
+
+def format_name(name: object) -> str:
+    """Return a name from the code as words: ``minority_ratio`` becomes ``minority ratio``."""
+    return str(name).replace("_", " ")
+
+
+def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
+    """Return what a sentence calls views: columns as columns, and by the words that a view of words goes by.
+
+    >>> name_views(["colour"]), name_views(["column:scanner"]), name_views(["places:1,1", "places:4,4"])
+    ('colour', 'the column `scanner`', 'the places 1,1 and 4,4')
+    >>> name_views(["word"], ["north", "south"])
+    'the words `north` and `south`'
+    """
+    members: dict[str, list[str]] = {}
+    for view in map(str, views):
+        family, _, member = view.partition(":")
+        members.setdefault(family, []).append(member)
+    if "word" in members and terms:
+        members["word"] = [f"`{one}`" for one in terms]
+    named = []
+    for family, found in members.items():
+        several = len(found) > 1
+        if family == "column":
+            named.append(f"the column{'s' if several else ''} {format_list([f'`{one}`' for one in found])}")
+        elif not any(found):
+            named.append(_OF_FAMILY.get(family, family))
+        else:
+            plural = family.rstrip("s") + ("s" if several else "")
+            named.append(f"the {plural} {format_list(found)}")
+    return format_list(named)
+
+
+#: What families of views are called whose name alone is no noun of a sentence.
+_OF_FAMILY = {
+    "word": "single words",
+    "characters": "short runs of characters",
+    "opening": "the first words",
+    "closing": "the last words",
+    "file": "facts of the file",
+    "missing": "missing values",
+    "form": "the form of the text",
+}
+
+
+def _several(views: Sequence[str]) -> bool:
+    """Return whether the name of the views is a plural."""
+    return len(views) > 1 or views[0].partition(":")[0] in (
+        "word",
+        "characters",
+        "opening",
+        "closing",
+        "file",
+        "missing",
+    )
+
+
+def capitalize(text: str) -> str:
+    """Return a text that starts with a capital, all else as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def describe_selection(selection: Mapping[str, Any]) -> str:
+    """Return how a checkpoint was chosen, and what it took beyond the labels of the validation rows.
+
+    >>> describe_selection({"rule": "valid_worst_group", "labels_read": ["label", "attribute"]})
+    'valid worst group (reads attribute)'
+    """
+    text = format_name(selection.get("rule") or "last")
+    read = [name for name in selection.get("labels_read") or [] if name != "label"]
+    return f"{text} (reads {format_list(read)})" if read else text
+
+
+# Is there a shortcut? From the ``evidence`` of ``report.json`` and ``audit.json``
+
+
+#: The verdict on a view that was given by ``--shortcut``.
+SAID = "A person said so"
+
+#: Why a verdict was given -> the sentence, of the words in ``_words``.
+_VERDICTS = {
+    "follows": "{alone}. {follows}",
+    "honest": "{alone}. {follows}. With {number} labels an honest difference looks the same, so a person must say",
+    "mislabelled": "{alone}. {follows}. But the network cannot tell these rows from true ones of the other label, so "
+    "labels may be wrong",
+    "worse": "No narrow view predicts the label as the network does: {alone}",
+    "little": "No narrow view tells much of the label: {view} {takes} away {information} of its entropy, a shortcut "
+    "at least {wanted}",
+    "few rows": "{number} rows are too few to tell a shortcut by",
+    "no view": "There is no view of these inputs to look through",
+}
+
+
+def of_evidence(reason: str, sign: Mapping[str, Any] | None, who: str, number: int = 0, wanted: float = 0.0) -> str:
+    """Return the verdict in a sentence or two, with its figures.
+
+    Args:
+        reason: A key of ``_VERDICTS``.
+        sign: What the view tells that it is about; None of "few rows" and "no view".
+        who: What the classifier is called.
+        number: Of labels, or of rows.
+        wanted: Share of the label's entropy that a shortcut takes away.
+    """
+    if sign is None:
+        return _VERDICTS[reason].format(number=number)
+    return capitalize(_VERDICTS[reason].format(number=number, **_words(sign, who, wanted)))
+
+
+def _words(sign: Mapping[str, Any], who: str, wanted: float) -> dict[str, str]:
+    """Return what sentences say of a sign."""
+    views, rows = views_in(sign["view"]), int(sign.get("rows") or 0)
+    view, one = name_views(views), not _several(views)
+    verb = "is" if one else "are"
+    percent = {
+        name: format_percent(sign.get(name), unit=" %")
+        for name in ("accuracy", "network_accuracy", "ratio", "follows_view")
+    }
+    with_view, with_label = (round(rows * (sign.get(name) or 0)) for name in ("follows_view", "follows_label"))
+    alone = f"{view} alone {verb} right in {percent['accuracy']}, the whole network in {percent['network_accuracy']}"
+    follows = (
+        f"On the {format_rows(rows)} where {view} {verb} sure of another label, the {who} follows {view} in "
+        f"{with_view:,} and the label in {with_label:,}"
+    )
+    return percent | {
+        "view": view,
+        "verb": verb,
+        "who": who,
+        "takes": "takes" if one else "take",
+        "cause": "a legitimate cause" if one else "legitimate causes",
+        "alone": alone,
+        "follows": follows if rows else f"In no row {verb} {view} sure of another label",
+        "rows": format_rows(rows),
+        "information": format_percent(max(sign.get("information") or 0, 0), unit=" %"),
+        "wanted": format_percent(wanted, unit=" %"),
+        "shortcut": options("shortcut", views),
+        "legitimate": options("legitimate", views),
+    }
+
+
+def views_in(name: str) -> list[str]:
+    """Return the names of the views that the name of a sign joins by " + "."""
+    return name.split(" + ")
+
+
+def found_shortcut(evidence: Mapping[str, Any] | None) -> bool | None:
+    """Return whether a shortcut was found; None where nobody looked."""
+    return None if not evidence else evidence.get("verdict") == "shortcut"
+
+
+def views_of(evidence: Mapping[str, Any]) -> list[str]:
+    """Return the names of the views that were corrected by."""
+    names = evidence.get("views") or []
+    return [str(name) for name in (names if isinstance(names, list) else [names])]
+
+
+def answer(evidence: Mapping[str, Any]) -> str:
+    """Return the verdict in a word or two, with the views of a shortcut.
+
+    >>> answer({"verdict": "shortcut", "views": ["colour"]}), answer({"verdict": "none found", "views": []})
+    ('shortcut: colour', 'shortcut: none found')
+    """
+    found = name_views(views_of(evidence)) or "a view" if found_shortcut(evidence) else evidence.get("verdict")
+    return f"shortcut: {found}"
+
+
+class Advice(NamedTuple):
+    """What was done, when to say otherwise, the option that says so, and a command that tells more."""
+
+    done: str
+    say: str
+    option: str
+    more: str = ""
+
+
+def advice(evidence: Mapping[str, Any]) -> Advice | None:
+    """Return what follows from the evidence; None where a person said what the shortcut is."""
+    if not found_shortcut(evidence):
+        return Advice(
+            "Nothing was corrected",
+            "if you know a shortcut, name it by",
+            "--shortcut VIEW",
+            "logit-correction list views",
+        )
+    if not evidence.get("signs"):
+        return None
+    views = views_of(evidence)
+    view, cause = name_views(views), "are legitimate causes" if _several(views) else "is a legitimate cause"
+    return Advice(f"Corrected by {view}", f"if {view} {cause}, add", options("legitimate", views))
+
+
+def options(name: str, views: Sequence[str]) -> str:
+    """Return ``--shortcut`` or ``--legitimate`` for each view, as a command line takes them."""
+    return " ".join(f"--{name} {shlex.quote(view)}" for view in views)
+
+
+def describe_conflicts(conflicts: Sequence[Mapping[str, Any]]) -> str:
+    """Return which labels look like which, the commonest pairs first; empty where nothing was counted."""
+    shown = [
+        f"{one['rows']:,} of label {one['label']} look{'s' if one['rows'] == 1 else ''} like {one['looks_like']}"
+        for one in conflicts[:_MOST_PAIRS]
+    ]
+    more = sum(int(one["rows"]) for one in conflicts[_MOST_PAIRS:])
+    return format_list([*shown, f"{more:,} more"] if more else shown)
+
+
+def describe_noise(evidence: Mapping[str, Any]) -> str:
+    """Return whether label errors explain the rows that conflict; empty where nobody looked, and of no rows."""
+    value, low, high = (evidence.get(name) for name in ("told_apart", "told_apart_low", "told_apart_high"))
+    if value is None or low is None or high is None or not evidence.get("rows"):
+        return ""
+    do = "do not explain" if low > 0.5 else "may explain"
+    return f"Label errors {do} them (AUC {value:.2f}, {low:.2f} to {high:.2f}; 0.5 would)"
+
+
+# An audit
+
+
+def headline(found: Mapping[str, Any]) -> str:
+    """Return the answer of ``audit.json``: is there a shortcut, or does a given classifier rely on it?"""
+    terms = [row["term"] for one in found["contrasts"] if one["kind"] == "terms" for row in one["rows"][:2]]
+    views, labelled = name_views(found["views"], terms), found.get("labelled")
+    if labelled and labelled["confirmed"]:
+        return f"A shortcut, confirmed by a person{': ' + views if views else ''}."
+    if found["examined"] and views:
+        if found["leans"] is None:
+            return f"It cannot be told whether this classifier relies on {views}."
+        return f"This classifier {'relies' if found['leans'] else 'does not rely'} on {views}."
+    if found["verdict"] == "shortcut":
+        return f"A shortcut is likely: {views}."
+    none = found["verdict"] == "none found"
+    return "No shortcut was found." if none else "It cannot be told whether there is a shortcut."
+
+
+def question(views: Sequence[str]) -> str:
+    """Return the one question that only a person can answer."""
+    name = name_views(views)
+    predict, are, reason = ("predict", "Are", "reasons") if _several(views) else ("predicts", "Is", "a reason")
+    return f"{capitalize(name)} alone nearly {predict} the label. {are} {name} {reason} for the label, or an accident?"
+
+
+#: What the view that comes nearest to a shortcut lacks -> what would change the verdict of an audit.
+_LACKS = {
+    "nothing": "If {view} {verb} {cause} of the label, it is no shortcut: add {legitimate}.",
+    "ratio": "A shortcut is a narrow view that alone is right nearly as often as the whole network. The nearest, "
+    "{view}, reaches {ratio} of it; {wanted} would do.",
+    "rows": "There are {rows} where {view} and label disagree, too few to tell. If you know, add {shortcut} or "
+    "{legitimate}.",
+    "information": "A shortcut leaves little of the label open: {view} {takes} away {information} of its entropy; "
+    "{wanted} would do.",
+    "labels": "The rows where {view} and label disagree may be mislabelled: look at them in rows.csv. If their labels "
+    "are right, it is a shortcut: add {shortcut}.",
+    "follows": "It would be a shortcut if the {who} followed {view} where it disagrees with the label: it does in "
+    "{follows_view} of {rows}.",
+    "word": "Only you can tell: add {shortcut} if it is an accident, {legitimate} if not.",
+    "view": "Only images, texts, columns and files have views: give inputs that can be looked at so.",
+}
+
+
+def would_change(lacks: str, sign: Mapping[str, Any] | None, who: str, wanted: float) -> str:
+    """Return what would change the verdict of an audit.
+
+    Args:
+        lacks: A key of ``_LACKS``: what the nearest view lacks, "nothing" of a shortcut.
+        sign: What this view tells; None of "view".
+        who: What the classifier is called.
+        wanted: What a shortcut has at least.
+    """
+    return _LACKS[lacks] if sign is None else _LACKS[lacks].format(**_words(sign, who, wanted))
+
+
+def of_label(name: str, views: Sequence[str], rows: int, with_view: int, who: str, enough: bool) -> str:
+    """Return whether the classifier follows the view in the rows of one label."""
+    view, verb = name_views(views), "are" if _several(views) else "is"
+    if not enough:
+        return f"{name}: only {format_rows(rows)} where {view} {verb} sure of another label, too few to tell"
+    return (
+        f"{name}: on the {format_rows(rows)} where {view} and label disagree, the {who} follows {view} in {with_view:,}"
+    )
+
+
+def label_lines(labels: Sequence[Mapping[str, Any]], few_rows: int) -> list[str]:
+    """Return a line for each label of which something can be told, and one for all the others together."""
+    told = [one for one in labels if one.get("sure_rows", 0) >= few_rows]
+    others = [str(one["label"]) for one in labels if one not in told]
+    lines = []
+    for one in told:
+        low, high = format_percent(one["follows_low"], unit=""), format_percent(one["follows_high"], unit=" %")
+        lines.append(f"{one['sentence']} ({low} to {high}): {one['verdict']}")
+    if others and "sure_rows" in labels[0]:
+        more = len(others) - _MOST_NAMES
+        shown = [*others[:_MOST_NAMES], f"{more:,} more"] if more > 0 else others
+        lines.append(f"too few rows to tell of one label alone: {format_list(shown)}")
+    return lines
+
+
+def price(cost: Mapping[str, Any]) -> str:
+    """Return what correcting brings and what it costs, from the ``cost`` of ``audit.json``; empty where unknown."""
+    shares = []
+    for who in ("network", "fixed"):
+        entry = cost.get(who)
+        if not entry or entry["conflicting"]["accuracy"] is None or entry["agreeing"]["accuracy"] is None:
+            return ""
+        parts = [(entry[kind]["accuracy"], cost["network"][kind]["rows"]) for kind in ("conflicting", "agreeing")]
+        rows = sum(count for _, count in parts)
+        shares.append((sum(value for value, _ in parts) / 2, sum(value * count for value, count in parts) / rows))
+    (balanced, natural), (new_balanced, new_natural) = shares
+    return (
+        f"LC takes the accuracy from {format_percent(balanced, unit='')} to {format_percent(new_balanced)} where "
+        f"conflicting and agreeing rows count alike, and from {format_percent(natural, unit='')} to "
+        f"{format_percent(new_natural)} on data like yours"
+    )
+
+
+def of_person(figures: Mapping[str, Any], who: str) -> str:
+    """Return what the answers of a person come to."""
+    agreeing, conflicting = figures["groups"][:2]
+    if conflicting["accuracy"] is None or agreeing["accuracy"] is None:
+        return "No row that a person looked at conflicts: nothing can be said"
+    low, high = (format_percent(conflicting[end], unit=" %") for end in ("low", "high"))
+    there, elsewhere = (format_percent(group["accuracy"], unit=" %") for group in (conflicting, agreeing))
+    return (
+        f"By {figures['looked_at']} rows that a person looked at, the {who} is right in {there} ({low} to {high}) of "
+        f"the conflicting rows and in {elsewhere} of the others"
+    )
+
+
+# A comparison of runs
+
+
+class _Judged(Protocol):
+    """Runs that differ only by their seed."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def runs(self) -> Sequence[Any]: ...
+    def values(self, key: str) -> list[float]: ...
+    def differs(self, other: Any, key: str) -> bool: ...
+
+
+#: Figures of the test block in the order in which they tell most, and where a model is right by them.
+_PLACES = {
+    "minority": "On groups where the shortcut misleads",
+    "worst_group": "On its worst group",
+    "estimated_minority": "Where the estimated attribute conflicts with the label",
+    "worst_class": "On its worst label",
+}
+
+
+def conclude(series: Sequence[_Judged], named: bool, estimated: str = "") -> tuple[str, list[str]]:
+    """Return what a comparison of runs on one task comes to, and what a careful reader asks for next.
+
+    The figure is the accuracy on the groups that conflict with the correlation; where these are not known, that of the
+    worst group; where no attributes are known, that on rows whose estimated attribute conflicts with the label; and
+    where nothing is estimated, that of the worst label, and then the conclusion says that it cannot tell.
+
+    Args:
+        series: The runs.
+        named: Whether the test rows have attributes.
+        estimated: Where the estimated groups come from, if all are judged by such.
+    """
+    possible = [key for key in _PLACES if not (named and key.startswith("estimated"))]
+    key = next((key for key in possible if all(one.values(key) for one in series)), None)
+    details = [estimated] if estimated and key == "estimated_minority" else []
+    details += _side_effects(series, key) + _trust(series, key)
+    if key is None:
+        return "The test data has no rows to judge by.", details
+    digits = _digits([_mean(one, key) for one in series])
+    shares = [format_percent(_mean(one, key), digits) for one in series]
+    right = [f"{series[0].name} is right in {shares[0]} of the cases"]
+    right += [f"{one.name} in {share}" for one, share in zip(series[1:], shares[1:], strict=True)]
+    place = f"{_PLACES[key]}, {format_list(right)}"
+    if key == "worst_class":
+        place = f"The test data names no attributes, so it cannot show whether a shortcut misleads. {place}"
+    elif len(series) > 1:
+        place += f": {_outcome(series, key, digits)}"
+    else:
+        place = _one_run(series[0], key, place)
+    return f"{place}.", details
+
+
+def _mean(series: _Judged, key: str) -> float:
+    values = series.values(key)
+    return sum(values) / len(values) if values else math.nan
+
+
+def _digits(values: Sequence[float]) -> int:
+    """Decimals of a per cent that are told: more where figures lie close together and are not the same."""
+    return int(any(0 < upper - lower < 0.02 for lower, upper in pairwise(sorted(values))))
+
+
+def _gap(one: float, other: float, digits: int) -> str:
+    """The distance of two figures as the reader sees them, so that the numbers of a sentence agree."""
+    shown, other_shown = (float(format_percent(value, digits, unit="")) for value in (one, other))
+    return format_points((shown - other_shown) / 100)
+
+
+def _outcome(series: Sequence[_Judged], key: str, digits: int) -> str:
+    """Who is ahead of whom by how much, or that nobody is."""
+    ranked = sorted(series, key=lambda one: _mean(one, key), reverse=True)
+    base = next((one for one in series if one.method == BASELINE), None)
+    best = next(one for one in ranked if one is not base)
+    other = base or ranked[1]
+    gap = _gap(_mean(best, key), _mean(other, key), digits)
+    if not best.differs(other, key):
+        chance = "the difference between the best two is no more than chance"
+        return chance if base is None else f"{best.name} makes no difference beyond chance"
+    if _mean(best, key) < _mean(other, key):
+        return f"{best.name} does not help here, it loses {gap}"
+    if base is None:
+        return f"{best.name} is ahead of {other.name} by {gap}"
+    return f"{best.name} gains {gap}" if len(series) == 2 else f"{best.name} gains most, {gap} over {base.name}"
+
+
+def _one_run(series: _Judged, key: str, place: str) -> str:
+    """Put the figure of a method that was trained alone beside that of the other rows."""
+    where = {"minority": "where it helps", "estimated_minority": "where it agrees"}
+    beside = key.replace("minority", "majority") if key in where else "average"
+    if not series.values(beside):
+        return place
+    value, elsewhere = _mean(series, key), _mean(series, beside)
+    digits = _digits([value, elsewhere])
+    there = place.rpartition(" is right in ")[0] + f" is right in {format_percent(value, digits)} of the cases"
+    gap = _gap(elsewhere, value, digits)
+    return f"{there}, against {format_percent(elsewhere, digits)} {where.get(key, 'over all rows')}: a gap of {gap}"
+
+
+def _side_effects(series: Sequence[_Judged], key: str | None) -> list[str]:
+    """The other figures, so that a gain is not told without its price."""
+    places = {
+        "majority": "Where the shortcut helps",
+        "estimated_majority": "Where it agrees",
+        "group_balanced": "With every group counted alike",
+        "average": "Over all test rows",
+    }
+    told = {"average"} if key == "minority" else set()  # the test split's own mix of groups says little then
+    told |= set() if key == "estimated_minority" and len(series) > 1 else {"estimated_majority"}
+    if len(series) == 1:
+        told |= {"minority": {"majority", "average"}, "worst_group": {"average"}}.get(str(key), set())
+    return [
+        f"{place}: {format_list([f'{one.name} {format_percent(_mean(one, name))}' for one in series])}."
+        for name, place in places.items()
+        if name not in told and all(one.values(name) for one in series)
+    ]
+
+
+def _trust(series: Sequence[_Judged], key: str | None) -> list[str]:
+    """How far the figures carry: of other seeds only what several seeds have shown."""
+    found = []
+    if len(series) == 1 and series[0].method != BASELINE:
+        found.append(f"No {BASELINE} was trained beside it to compare with.")
+    counts = [len(one.runs) for one in series]
+    if set(counts) == {1}:
+        return [*found, "One seed only, so the spread is unknown: try --seeds 3."]
+    runs = [f"{one.name} {n}{NBSP}run{'s' if n > 1 else ''}" for one, n in zip(series, counts, strict=True)]
+    found.append(f"Figures are means over seeds: {format_list(runs)}.")
+    told = []
+    for one in series:
+        values = one.values(key or "")
+        if len(values) > 1:
+            low, high = (format_percent(end, 1, unit="") for end in (min(values), max(values)))
+            mean = sum(values) / len(values)
+            deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
+            told.append(f"from {low} to {high}{NBSP}% with {one.name} (standard deviation {format_points(deviation)})")
+    return found + ([f"From seed to seed the figure above goes {format_list(told)}."] if told else [])

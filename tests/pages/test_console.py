@@ -1,0 +1,176 @@
+"""What the commands print of runs."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+from logit_correction.config import ComponentConfig, RunConfig
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import DataTable
+from logit_correction.pages.console import announce, comparison_table, reports_of, show_runs, to_console
+
+Make = Callable[..., Path]
+
+
+def report(method: str, seed: int, minority: float | None, **changes: Any) -> dict[str, Any]:
+    test = {
+        "average": 0.9,
+        "group_balanced": 0.71,
+        "worst_group": 0.2,
+        "minority": minority,
+        "majority": 0.999,
+    }
+    base = {"method": method, "seed": seed, "epochs": 30, "test": test}
+    base["selection"] = {"rule": "last", "split": None, "labels_read": []}
+    return base | changes
+
+
+def test_one_row_per_run_with_fractions_and_nan() -> None:
+    table = comparison_table([report("ERM", 0, 0.31), report("LC", 1000, None)])
+    assert list(table.columns) == [
+        "method", "epochs", "seed",
+        "average", "group_balanced", "worst_group", "minority", "majority", "selection",
+    ]  # fmt: skip
+    assert table["method"].tolist() == ["ERM", "LC"]
+    assert table["minority"].iloc[0] == 0.31
+    assert np.isnan(table["minority"].iloc[1])
+    assert table["minority"].dtype == float
+
+
+def test_other_selections_follow_their_run() -> None:
+    other = {
+        "rule": "valid_worst_group", "epoch": 7, "split": "valid", "labels_read": ["label", "attribute"],
+        "test": {"average": 0.8},
+    }  # fmt: skip
+    reports = [report("LC", 0, 0.7, other_selections=[other]), report("ERM", 0, 0.3)]
+    assert len(comparison_table(reports)) == 2
+    table = comparison_table(reports, other_selections=True)
+    assert table["epochs"].tolist() == [30, 7, 30]
+    assert table["selection"].tolist() == ["last", "valid worst group (reads attribute)", "last"]
+    assert table["average"].tolist() == [0.9, 0.8, 0.9]
+
+
+def test_no_runs_give_an_empty_table() -> None:
+    assert len(comparison_table([])) == 0
+
+
+def printed(table: Any, width: int = 80) -> str:
+    stream = io.StringIO()
+    Console(file=stream, width=width).print(to_console(table))
+    return stream.getvalue()
+
+
+def test_console_shows_every_word_in_80_columns_and_what_all_runs_share_in_the_title() -> None:
+    rule = {"selection": {"rule": "valid_estimated_within_error", "labels_read": ["label"]}}
+    text = printed(comparison_table([report("ERM", 0, 0.31), report("LC", 0, 0.74, **rule)]))
+    lines = text.splitlines()
+    assert lines[0].strip() == "Accuracy on the test split, %, 30 epochs, seed 0"
+    for word in ("Method", "Average", "balanced", "Worst", "Minority", "Majority", "Selection"):
+        assert word in text
+    assert "…" not in text and max(map(len, lines)) <= 80
+    assert sum("within error" in line for line in lines) == 1 and len(lines) < 6
+    assert "Seed" in printed(comparison_table([report("ERM", 0, 0.31), report("ERM", 1, 0.3)]))
+
+
+@pytest.mark.parametrize("method", ["[bold]x[/bold]", "[/]"])
+def test_console_prints_names_as_they_are(method: str) -> None:
+    assert method in printed(comparison_table([report(method, 0, 0.5)]), 120)
+
+
+def test_console_marks_the_best_of_several_runs() -> None:
+    shown = to_console(comparison_table([report("ERM", 0, 0.31), report("LC", 0, 0.74)]))
+    column = next(column for column in shown.columns if str(column.header) == "Minority")
+    assert [str(cell.style) for cell in column.cells] == ["", "bold"]  # type: ignore[union-attr]
+
+
+def test_the_console_bolds_nobody_where_attributes_are_estimated(birds: Make, tmp_path: Path) -> None:
+    table = comparison_table(
+        reports_of([birds(tmp_path / name, name, attribute_names=None, estimated=True) for name in ("ERM", "LC")])
+    )
+    assert list(table.columns)[3:6] == ["estimated_minority", "estimated_majority", "average"]
+    shown = to_console(table)
+    assert not any(str(cell.style) for column in shown.columns for cell in column.cells)  # type: ignore[union-attr]
+    text = " ".join(printed(table).split())
+    assert "so none is bold" in text and "Conflict, agree: rows whose estimated attribute" in text
+
+
+SENTENCE = "Colour [red]alone is right in 93%, the whole network in 93%"
+
+
+@pytest.mark.parametrize(
+    ("found", "first", "second"),
+    [
+        (
+            {"verdict": "shortcut", "views": ["colour"], "signs": [{"view": "colour"}]},
+            "shortcut: colour",
+            "Corrected by colour; if colour is a legitimate cause, add --legitimate colour",
+        ),
+        (
+            {"verdict": "cannot tell", "views": [], "signs": []},
+            "shortcut: cannot tell",
+            "Nothing was corrected; if you know a shortcut, name it by --shortcut VIEW (`logit-correction list views`)",
+        ),
+        ({"verdict": "shortcut", "views": ["column:site"], "signs": []}, "shortcut: the column `site`", "page: here"),
+        (None, "page: here", None),
+    ],
+)
+def test_what_was_found_is_printed_with_what_to_say(
+    birds: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], found: Any, first: str, second: str | None
+) -> None:
+    folder = birds(tmp_path / "run", "LC", evidence=found and found | {"sentence": SENTENCE})
+    show_runs([folder], Path("here"))
+    lines = capsys.readouterr().out.splitlines()
+    place = lines.index(f"{first}. {SENTENCE}" if found else first)
+    assert second is None or lines[place + 1] == second
+
+
+def test_of_several_seeds_the_mean_and_the_spread_are_printed(
+    birds: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [birds(tmp_path / str(seed), "LC", seed=seed) for seed in range(3)]
+    show_runs(folders, tmp_path / "report.html")
+    values = [100 * report["test"]["average"] for report in reports_of(folders)]
+    told = f"Average: {np.mean(values):.1f} % in the mean of 3 seeds, standard deviation {np.std(values, ddof=1):.1f}"
+    assert told in capsys.readouterr().out
+
+
+def test_of_many_labels_the_rarest_and_the_commonest_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    label = torch.arange(40).repeat_interleave(torch.arange(1, 41))
+    rows = {"train": torch.arange(len(label)), "valid": torch.arange(2), "test": torch.arange(2)}
+    names = [f"kind {y}" for y in range(40)]
+    table = DataTable(ArrayStore(label[:, None].float()), label, torch.full_like(label, -1), rows, names, [])
+    announce(RunConfig(ComponentConfig("Table"), ComponentConfig("ERM")), table)
+    told = next(line for line in capsys.readouterr().err.splitlines() if "rows per label" in line)
+    assert "40 labels, the fewest kind 0 1, kind 1 2," in told and told.endswith("kind 38 39, kind 39 40")
+    assert "kind 20" not in told
+
+
+@pytest.mark.parametrize(("many", "labels"), [(100, 100), (3, 60), (40, 3)])
+def test_groups_that_have_no_room_are_counted(
+    many: int, labels: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = torch.arange(1200)
+    table = DataTable(
+        inputs=ArrayStore(torch.zeros(1200, 2)),
+        label=rows % labels,
+        attribute=rows % many,
+        split={"train": rows[:600], "valid": rows[600:900], "test": rows[900:]},
+        label_names=[f"class {y}" for y in range(labels)],
+        attribute_names=[f"mark {a}" for a in range(many)],
+    )
+    announce(RunConfig(ComponentConfig("Table"), ComponentConfig("ERM")), table)
+    lines = capsys.readouterr().err.splitlines()
+    counts = table.group_counts("train")
+    assert lines[1:] == [
+        f"{labels} labels x {many} attribute values: {int((counts == 0).sum()):,} of {labels * many:,} groups have no "
+        f"training rows, the largest has {int(counts.max())}"
+    ]

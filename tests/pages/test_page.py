@@ -1,0 +1,380 @@
+"""The pages as a reader sees them: what is told, that nothing is loaded, and that no name of a user runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logit_correction.errors import NBSP, InputError
+from logit_correction.pages import page as page_module
+from logit_correction.pages.page import inline_svg, render_page, write_page
+from logit_correction.sentences import advice
+
+Make = Callable[..., Path]
+
+NASTY = "<script>alert('x')</script>"
+VOID = {"meta", "img", "br"}
+
+
+class Page(HTMLParser):
+    """Tags, attributes and text of a page; fails where tags do not nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def check_self_contained(text: str) -> Page:
+    page = Page(text)
+    names = {tag for tag, _ in page.tags}
+    assert not names & {"script", "link", "iframe", "object", "embed", "base", "form", "foreignobject", "audio"}
+    for tag, attributes in page.tags:
+        for name, value in attributes.items():
+            assert not name.startswith("on"), (tag, name)
+            if name in ("src", "href", "xlink:href", "srcset", "data", "action", "poster"):
+                assert value is not None
+                assert value.startswith(("#", "data:image/png;base64,")), (tag, name, value)
+    css = "".join(re.findall(r"<style>(.*?)</style>", text, re.DOTALL)) + "".join(
+        value for _, attributes in page.tags if (value := attributes.get("style"))
+    )
+    assert "@import" not in css
+    assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", css))
+    assert "http://" not in text
+    assert "https://" not in text
+    return page
+
+
+def test_a_comparison_has_every_section_and_loads_nothing(colored: Make, tmp_path: Path) -> None:
+    folders = [colored(tmp_path / name, name) for name in ("ERM", "LC")]
+    out = tmp_path / "report.html"
+    write_page(folders, out)
+    text = out.read_text(encoding="utf-8")
+    page = check_self_contained(text)
+    for wanted in (
+        "ERM and LC on ColoredMNIST",
+        "On groups where the shortcut misleads, ERM is right in",
+        "Runs side by side",
+        "Accuracy per group",
+        "All 100 groups in numbers",
+        "Training loss",
+        "Validation accuracy",
+        "Group prior that LC estimated",
+        "Estimated",
+        "True",
+        "Rows that LC takes for bias-conflicting",
+        "it finds 91 % of the true ones, and 59 % of those that it takes are right",
+        "What was run",
+        "Which labels were read",
+        "The attributes of the train split are read for the diagnostics on this page, never by a method.",
+        "Environment",
+        "logit-correction report",
+        "logit-correction train --config",
+        "One seed only, so the spread is unknown: try --seeds 3.",
+    ):
+        assert wanted in page.text.replace("\u00a0", " "), wanted
+    assert sum(tag == "img" for tag, _ in page.tags) == 12
+    assert sum(tag == "svg" for tag, _ in page.tags) == 6  # two heat maps, two curves, two priors
+
+
+def test_every_class_that_the_page_styles_is_there() -> None:
+    folder = Path(page_module.__file__).parent
+    templates = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.j2"))
+    known = set(re.findall(r"[\w-]+", " ".join(re.findall(r"class=(.*)", templates))))
+    css = (folder / "page.css").read_text(encoding="utf-8")
+    rows = {"seed", "other"}  # a row's kind is its class
+    assert set(re.findall(r"\.([a-z][\w-]*)", css)) - known - rows == set()
+
+
+def test_a_page_of_one_run_compares_nothing_and_names_no_place(colored: Make, tmp_path: Path) -> None:
+    text = render_page([colored(tmp_path / "mine", "LC")], tmp_path / "mine" / "report.html")
+    assert "Runs side by side" not in text and "<h2>Accuracy</h2>" in text
+    assert str(tmp_path) not in text and "logit-correction report mine --out report.html" in text
+    # The verdict comes before everything else.
+    assert text.index('class="verdict"') < min(text.index("<table"), text.index("<svg"))
+    assert 'name="viewport" content="width=device-width' in text and "default-src 'none'" in text
+    assert "@media print" in text and "prefers-color-scheme: dark" in text
+
+
+def changed(run: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    report = json.loads((run / "report.json").read_text(encoding="utf-8"))
+    change(report)
+    (run / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    return run
+
+
+def test_groups_without_rows_are_drawn_and_not_listed(colored: Make, tmp_path: Path) -> None:
+    def empty(report: dict[str, Any]) -> None:
+        report["data"]["counts"] = {}
+        for group in report["test"]["groups"][::2]:
+            group |= {"count": 0, "accuracy": None}
+
+    page = Page(render_page([changed(colored(tmp_path / "lc", "LC"), empty)]))
+    assert "All 49 groups that have rows in numbers" in page.text
+    assert "– has no test rows." in page.text
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [
+        ((1, 1), "are 95 % intervals (Wilson)."),
+        ((2, 2), "reach from the worst to the best run."),
+        ((2, 1), "reach from the worst to the best run; of one run they are 95 % intervals (Wilson)."),
+    ],
+)
+def test_what_the_ends_of_a_figure_are_is_told(birds: Make, tmp_path: Path, seeds: tuple[int, int], said: str) -> None:
+    runs = [
+        birds(tmp_path / f"{name}-{seed}", name, seed=seed)
+        for name, count in zip(("ERM", "LC"), seeds, strict=True)
+        for seed in range(count)
+    ]
+    assert f"Lines {said}" in Page(render_page(runs)).text
+
+
+def test_the_best_is_marked_where_there_is_one_and_attributes_are_named(birds: Make, tmp_path: Path) -> None:
+    def same(report: dict[str, Any]) -> None:
+        report["test"]["worst_group"] = 0.0  # of both
+
+    folders = [changed(birds(tmp_path / name, name), same) for name in ("ERM", "LC")]
+    cells = re.findall(r'class="num( best)?" data-name="(.*?)"', render_page(folders))
+    assert ("", "Worst group") in cells and (" best", "Worst group") not in cells
+    assert sum(found == (" best", "Minority") for found in cells) == 1
+    unnamed = [birds(tmp_path / f"{name}-", name, attribute_names=None, estimated=True) for name in ("ERM", "LC")]
+    page = render_page(unnamed)
+    assert 'class="num best"' not in page and "estimated by heads on border; nobody has named it" in page
+    assert page.index("Accuracy per estimated group") < page.index("Accuracy per label")
+    assert "Conflicting" in page.split("<h2>Runs side by side</h2>")[1].split("</thead>")[0]
+
+
+@pytest.mark.parametrize(("shift", "shown"), [(0.0001, False), (0.01, True), (None, False)])
+def test_the_adjusted_average_is_shown_where_it_differs(
+    shift: float | None, shown: bool, birds: Make, tmp_path: Path
+) -> None:
+    def change(report: dict[str, Any]) -> None:
+        report["test"]["adjusted_average"] = None if shift is None else report["test"]["average"] + shift
+
+    assert ("Adjusted average" in render_page([changed(birds(tmp_path / "run", "ERM"), change)])) == shown
+
+
+def test_overlapping_groups_are_shown_with_their_own_counts(birds: Make, tmp_path: Path) -> None:
+    def overlapping(report: dict[str, Any]) -> None:
+        one = report["test"]["groups"][0] | {"minority": None}
+        names = [(label, f"group {i}") for label in ("calm", "rude") for i in range(8)]
+        report["test"]["groups"] = [one | {"label": label, "attribute": other} for label, other in names]
+        report["test"] |= {"minority": None, "majority": None}
+        report["data"]["scoring"] = {"counts": {"train": list(range(100, 116))}, "overlapping": True}
+
+    page = render_page([changed(birds(tmp_path / "run", "ERM"), overlapping)])
+    assert "Groups overlap" in page and "115 train" in page
+    assert "Groups overlap" not in render_page([birds(tmp_path / "other", "ERM")])
+
+
+def test_a_table_by_attribute_stands_under_the_groups(birds: Make, tmp_path: Path) -> None:
+    runs = [birds(tmp_path / "erm", "ERM"), birds(tmp_path / "lc", "LC")]
+    page = render_page(runs)
+    assert page.count("AUROC, F1 and calibration by attribute") == 1
+    for run in runs:
+        for row in json.loads((run / "report.json").read_text())["test"]["by_attribute"]:
+            for name in ("accuracy", "auroc", "f1", "ece"):
+                assert f'<td class="num">{100 * row[name]:.1f}</td>' in page
+
+
+# Is there a shortcut?
+
+
+def signs(view: str, ratio: float | None, breadth: int = 0, rows: int = 76) -> dict[str, Any]:
+    return {
+        "view": view, "sentence": f"what {view} looks at", "breadth": breadth, "accuracy": 0.93,
+        "network_accuracy": 0.94, "ratio": ratio, "ratio_low": ratio, "ratio_high": ratio, "rows": rows,
+        "follows_view": 0.74 if rows else None, "follows_label": 0.2 if rows else None,
+        "follows_low": 0.6, "follows_high": 0.8, "confidence": 0.9, "information": 0.71,
+    }  # fmt: skip
+
+
+def evidence(
+    verdict: str, views: list[str], *more: dict[str, Any], sentence: str = "Colour is right"
+) -> dict[str, Any]:
+    return {"verdict": verdict, "view": None, "views": views, "sentence": sentence, "signs": list(more)}
+
+
+SHORTCUT = evidence("shortcut", ["colour"], signs("border", 0.5), signs("inputs", 1.0, 3), signs("colour", 0.99))
+NONE = evidence("none found", [], signs("colour", 0.7), sentence="No narrow view predicts the label")
+NOBODY = {"count": 0, "recall": None, "precision": None, "examples": []}
+
+
+def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: Make, tmp_path: Path) -> None:
+    pairs = [{"label": f"digit {i}", "looks_like": NASTY, "rows": 9 - i} for i in range(7)]
+    apart = {"told_apart": 0.86, "told_apart_low": 0.8, "told_apart_high": 0.92, "rows": 42}
+    found = SHORTCUT | {"conflicts": pairs} | apart
+    runs = [birds(tmp_path / "LC0", "LC", evidence=found, attributes="heads on colour", estimated_minority=NOBODY)]
+    runs += [birds(tmp_path / "ERM", "ERM"), birds(tmp_path / "LC1", "LC", seed=1, evidence=NONE)]
+    page = render_page(runs).replace(NBSP, " ")
+    assert page.count("Is there a shortcut?") == 1 and "<strong>LC, seed 1: None found.</strong>" in page
+    assert "<strong>LC, seed 0: Yes, colour.</strong> Colour is right." in page
+    assert "Corrected by colour; if colour is a legitimate cause, add <code>--legitimate colour</code>." in page
+    order = [page.index(f"what {view} looks at") for view in ("colour", "border", "inputs")]
+    assert order == sorted(order)  # by their ratio, what sees everything last
+    assert "what inputs looks at: no evidence, for comparison only" in page
+    assert "74 / 20<small>of 76 rows</small>" in page
+    assert "The attributes come from heads on colour.</p>" in page
+    assert "9 of label digit 0 look like &lt;script&gt;" in page and NASTY not in page
+    assert "5 of label digit 4 look like" in page and "digit 5" not in page and "7 more." in page
+    assert "Label errors do not explain them (AUC 0.86, 0.80 to 0.92; 0.5 would)." in page
+
+
+@pytest.mark.parametrize(
+    ("verdict", "why"),
+    [("none found", "no shortcut was found"), ("cannot tell", "whether there is a shortcut cannot be told")],
+)
+def test_who_found_none_says_so_and_that_is_no_fault(birds: Make, tmp_path: Path, verdict: str, why: str) -> None:
+    prior = {
+        "estimated": [[0.5, 0.5], [0.5, 0.5]],
+        "true": None,
+        "label_names": ["a", "b"],
+        "attribute_names": ["a", "b"],
+    }
+    found = NONE | {"verdict": verdict}
+    page = render_page([birds(tmp_path / "run", "LC", evidence=found, estimated_minority=NOBODY, group_prior=prior)])
+    assert f"<strong>{verdict.capitalize()}.</strong> No narrow view predicts the label." in page
+    assert "Nothing was corrected; if you know a shortcut, name it by <code>--shortcut VIEW</code>" in page
+    assert f"None: {why}, so no attribute was estimated, and LC trained as ERM does." in page
+    assert "Group prior that LC estimated" not in page
+
+
+def test_many_views_are_counted_and_what_is_not_known_is_a_dash(birds: Make, tmp_path: Path) -> None:
+    many = [signs(f"column:{i}", 0.5 + 0.01 * i) for i in range(14)]
+    found = evidence("none found", [], *many[1:], signs("empty", 0.9, rows=0), {"view": "column:x"})
+    page = render_page([birds(tmp_path / "run", "LC", evidence=found)])
+    assert "and 3 more" in page and "column:13" in page and "column:1<" not in page
+    assert "no such row" in page and "Is there a shortcut?" not in render_page([birds(tmp_path / "ERM", "ERM")])
+
+
+def test_views_are_named_as_a_reader_calls_them() -> None:
+    said = evidence("shortcut", ["colour"], sentence="A person said so")
+    assert advice(said) is None  # the shortcut that a person named needs none
+    told = advice(evidence("shortcut", ["places:1,1", "column:my scanner"], signs("places:1,1", 1.0)))
+    assert told is not None and told.option == "--legitimate places:1,1 --legitimate 'column:my scanner'"
+    assert told.say == "if the place 1,1 and the column `my scanner` are legitimate causes, add"
+
+
+# Whatever stands in a run folder
+
+
+def test_user_text_is_shown_and_never_run(birds: Make, tmp_path: Path) -> None:
+    examples = [
+        {"index": i, "label": NASTY, "estimated_attribute": NASTY, "attribute": NASTY[i:], "picture": image}
+        for i, image in enumerate(["javascript:alert(1)", "https://evil/x.png"])
+    ]
+    folder = birds(
+        tmp_path / "run <b> & 'q'",
+        "LC",
+        label_names=(NASTY, "bird"),
+        attribute_names=(NASTY, 'x" onload="alert(1)'),
+        warnings=[NASTY],
+        method_options={NASTY: NASTY},
+        environment={"version": NASTY},
+        group_prior={
+            "estimator": NASTY, "averaging": NASTY, "estimated": [[0.4, 0.1], [0.1, 0.4]], "true": None,
+            "label_names": [NASTY, "b"], "attribute_names": [NASTY, "w"],
+        },
+        estimated_minority={"count": 2, "recall": None, "precision": None, "examples": examples},
+        selection={"rule": NASTY, "split": "valid", "labels_read": [NASTY]},
+        labels_read={"train": [NASTY], NASTY: ["label"]},
+        evidence=evidence("shortcut", [NASTY], signs(NASTY, 0.9), sentence=NASTY),
+        attributes=NASTY,
+        diagnostics_labels_read={NASTY: ["attribute"]},
+    )  # fmt: skip
+    text = render_page([folder], tmp_path / "<out>.html")
+    page = check_self_contained(text)
+    assert "<script" not in text
+    assert "javascript:" not in text
+    assert page.text.count(NASTY) > 10
+    assert not any(tag == "img" for tag, _ in page.tags)
+
+
+@pytest.mark.parametrize("where", ["a section", "a figure"])
+def test_a_failing_render_leaves_the_old_page(
+    birds: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    folder, out = birds(tmp_path / "run", "LC"), tmp_path / "pages" / "report.html"
+    out.parent.mkdir()
+    out.write_text("the old page")
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("broken")
+
+    if where == "a section":
+        monkeypatch.setattr(page_module, "_part", broken)
+    else:
+        monkeypatch.setitem(page_module._template("page.html.j2").environment.filters, "svg", broken)
+    with pytest.raises(RuntimeError, match="broken"):
+        write_page([folder], out)
+    assert out.read_text() == "the old page"
+    assert list(out.parent.iterdir()) == [out]
+
+
+def test_a_place_that_cannot_be_written_is_named(birds: Make, tmp_path: Path) -> None:
+    folder = birds(tmp_path / "run", "LC")
+    with pytest.raises(InputError, match=r"missing/page\.html cannot be written"):
+        write_page([folder], tmp_path / "missing" / "page.html")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_page([folder], tmp_path)  # a folder
+    with pytest.raises(InputError, match="name at least one run folder"):
+        write_page([], tmp_path / "page.html")
+
+
+def test_a_folder_named_twice_counts_once(birds: Make, tmp_path: Path) -> None:
+    folder = birds(tmp_path / "run", "LC")
+    assert render_page([folder, folder / ".." / "run"]) == render_page([folder])
+
+
+@pytest.mark.slow
+def test_several_tasks_and_seeds_share_a_page(colored: Make, tmp_path: Path) -> None:
+    folders = [
+        colored(tmp_path / f"{method}{ratio}{seed}", method, seed=seed, ratio=ratio)
+        for ratio in (0.005, 0.05)
+        for method in ("ERM", "LC")
+        for seed in (0, 1)
+    ]
+    page = check_self_contained(render_page(folders))
+    assert [attributes["href"] for tag, attributes in page.tags if tag == "a"] == ["#task-1", "#task-2"]
+    found = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert {"task-1", "task-2"} <= set(found) and len(found) == len(set(found))
+    assert page.text.count("mean of 2 runs") == 4
+
+
+def test_a_figure_takes_the_colours_of_the_page() -> None:
+    start, shown = '<svg role="img" aria-label="a &gt; b"', '<text style="fill: #1d2430">x</text></svg>'
+    assert inline_svg(f'{start} xmlns="urn:x" width="90pt" height="9pt" viewBox="0 0 90 9">{shown}') == (
+        '<svg role="img" aria-label="a &gt; b" viewBox="0 0 90 9" style="--width: 90">'
+        '<text style="fill: var(--ink)">x</text></svg>'
+    )
