@@ -5,14 +5,15 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Public name -> module. Modules are imported when a name is first used, so that ``--help`` needs no torch.
 _PUBLIC = {
     # to train and to look at what came out
     "train": "logit_correction.runs.api",
     "load": "logit_correction.runs.api",
-    "TrainedRun": "logit_correction.runs.trained",
+    "Run": "logit_correction.runs.run",
+    "TrainedRun": "logit_correction.runs.run",
     "from_arrays": "logit_correction.data.arrays",
     "from_table": "logit_correction.data.arrays",
     "estimate_attributes": "logit_correction.runs.estimate",

@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from logit_correction.cli import main
 
-sys.exit(main())
+
+def run() -> int:
+    """Run a command as a process of its own: a signal stops it with status 130, and no longer when its work is done."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+    try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        return main()
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        for kind in signals:
+            signal.signal(kind, signal.SIG_IGN)  # torch takes most of a second to be torn down
+
+
+if __name__ == "__main__":
+    sys.exit(run())

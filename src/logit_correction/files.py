@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import json
 import os
 import shutil
+import socket
 import uuid
+import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -27,6 +30,9 @@ MOST_THREADS = 16
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+#: Checksums of the files of a folder.
+SEAL = ".checksums"
 
 
 class NoRoom(OSError):
@@ -53,6 +59,28 @@ def checksum_of_file(path: Path) -> str:
     return state.hexdigest()
 
 
+def seal(folder: Path, names: Collection[str]) -> None:
+    """Write the checksums of files of a folder, those that are there, in the form of ``sha256sum --check``.
+
+    Args:
+        folder: Where they lie.
+        names: Their names; files that were sealed before and are not among them are forgotten.
+    """
+    there = [name for name in names if (folder / name).is_file()]
+    write_text(folder / SEAL, "".join(f"{checksum_of_file(folder / name)}  {name}\n" for name in there))
+
+
+def check_seal(path: Path, fix: str) -> None:
+    """Raise ``InputError`` if a file is not as it was sealed; a folder without checksums is taken as it is."""
+    try:
+        lines = (path.parent / SEAL).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return
+    sealed = {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
+    if path.name in sealed and path.is_file() and checksum_of_file(path) != sealed[path.name]:
+        raise InputError(f"{path} has been changed since it was written (its checksum differs): {fix}")
+
+
 @contextmanager
 def _room_for(path: Path) -> Iterator[None]:
     """Raise ``NoRoom`` of what is written where a disk or a quota turns out to be full."""
@@ -75,13 +103,37 @@ def replacing(path: Path | str) -> Iterator[Path]:
         OSError: The file cannot be moved to its place.
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.stem}-{uuid.uuid4().hex[:12]}{path.suffix}")
+    temporary = _temporary(path)
     try:
         with _room_for(path):
             yield temporary
             os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _temporary(path: Path) -> Path:
+    """Return a hidden name beside a path; what killed processes of this machine left under such names is removed."""
+    machine = f"{zlib.crc32(socket.gethostname().encode()):08x}"
+    begin, end = f".{path.stem}-{machine}-", path.suffix
+    for left in path.parent.glob(f"{glob.escape(begin)}*{glob.escape(end)}"):
+        process = left.name[len(begin) :].partition("-")[0]
+        if process.isdigit() and not _lives(int(process)):
+            shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+    return path.with_name(f"{begin}{os.getpid()}-{uuid.uuid4().hex[:8]}{end}")
+
+
+def _lives(process: int) -> bool:
+    """Return whether there is a process of this number, or one cannot tell."""
+    if os.name == "nt":  # where 0 is no question but Ctrl-C
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def write_text(path: Path | str, text: str) -> None:
@@ -109,8 +161,8 @@ def new_folder(path: Path) -> Iterator[Path]:
         NoRoom: The disk is full.
     """
     check_new(path)
-    temporary = path.absolute().with_name(f".{path.name}-{uuid.uuid4().hex[:12]}")
     with writable(path):
+        temporary = _temporary(path.absolute())
         temporary.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
     try:

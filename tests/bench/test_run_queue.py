@@ -9,7 +9,7 @@ import pytest
 from logit_correction.bench import Cell, run_queue
 from logit_correction.bench.run_queue import RunQueue, span
 from logit_correction.bench.work import Outcome
-from logit_correction.runs.lock import acquire
+from logit_correction.runs.folder import acquire
 
 
 def cell(row: str, column: str = "1", seed: int = 0, folder: Path = Path("nowhere")) -> Cell:

@@ -16,7 +16,7 @@ from logit_correction.bench import read, results
 from logit_correction.bench.results import OF_THE_MACHINE
 from logit_correction.bench.run_queue import RunQueue
 from logit_correction.bench.work import Job, Outcome, perform
-from logit_correction.runs.lock import acquire, owner_of
+from logit_correction.runs.folder import acquire, owner_of
 
 KILLS = 2
 

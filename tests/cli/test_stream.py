@@ -16,8 +16,8 @@ from PIL import Image
 
 from logit_correction import train
 from logit_correction.runs import stream as streams
+from logit_correction.runs.run import Run
 from logit_correction.runs.stream import StreamStopped, chunks_of_stream
-from logit_correction.runs.trained import TrainedRun
 
 
 def people(rows: int, seed: int, conflict: float = 0.1) -> pd.DataFrame:
@@ -31,7 +31,7 @@ def people(rows: int, seed: int, conflict: float = 0.1) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """LC on people, corrected by the version of the form."""
     folder = tmp_path_factory.mktemp("people")
     people(600, 0).to_csv(folder / "people.csv", index=False)
@@ -66,7 +66,7 @@ def answers(outcome: Any) -> pd.DataFrame:
 
 
 def test_rows_of_a_csv_and_json_lines_are_answered_as_those_of_a_file(
-    run: TrainedRun, piped: Any, command: Any, tmp_path: Path
+    run: Run, piped: Any, command: Any, tmp_path: Path
 ) -> None:
     frame = people(1200, 1).drop(columns="answer")
     frame.to_csv(tmp_path / "new.csv", index=False)
@@ -96,14 +96,14 @@ def test_rows_of_a_csv_and_json_lines_are_answered_as_those_of_a_file(
     ],
 )
 def test_a_bad_row_is_named_and_those_before_it_are_answered(
-    content: bytes, answered: int, message: str, run: TrainedRun, piped: Any
+    content: bytes, answered: int, message: str, run: Run, piped: Any
 ) -> None:
     outcome = piped(content, run, "-")
     assert outcome.status == 2 and message in outcome.err and "the rows before it were answered" in outcome.err
     assert len(outcome.out.splitlines()) == (1 + answered if answered else 0)
 
 
-def test_a_file_keeps_what_was_answered_before_a_bad_row(run: TrainedRun, piped: Any, tmp_path: Path) -> None:
+def test_a_file_keeps_what_was_answered_before_a_bad_row(run: Run, piped: Any, tmp_path: Path) -> None:
     out = tmp_path / "answers.csv"
     outcome = piped(b"form,age\nold,3\nold,old\n", run, "-", "--out", out)
     assert outcome.status == 2 and "row 3 of the stream" in outcome.err and len(out.read_text().splitlines()) == 2
@@ -124,7 +124,7 @@ def test_names_of_images_are_read_a_line_each(finished: dict[str, Path], piped: 
     assert "- stands for standard input" in piped(b"", finished["LC"], "-", paths[0]).error()
 
 
-def test_memory_is_bounded_whatever_comes(run: TrainedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded_whatever_comes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "MOST_CHARACTERS", 1000)
     with pytest.raises(StreamStopped, match="a row of the stream is longer than 1,000 characters"):
         list(chunks_of_stream(run, io.BytesIO(b"form,age\n" + b"x" * 5000)))
@@ -150,7 +150,7 @@ def test_memory_is_bounded_whatever_comes(run: TrainedRun, monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-def test_an_answer_comes_before_the_next_row(run: TrainedRun, python: list[str]) -> None:
+def test_an_answer_comes_before_the_next_row(run: Run, python: list[str]) -> None:
     pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([*python, "predict", str(run), "-"], **pipe) as program:  # type: ignore[call-overload]
         program.stdin.write("form,age\nold,31.5\n")

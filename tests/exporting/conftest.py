@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from logit_correction import from_arrays, train
-from logit_correction.runs.trained import TrainedRun
+from logit_correction.runs.run import Run
 
 ROWS = 1000
 
@@ -23,7 +23,7 @@ ROWS = 1000
 class Case:
     """A run and new rows, as its source takes them and as an exported network does."""
 
-    run: TrainedRun
+    run: Run
     rows: Any
     given: dict[str, np.ndarray]
 
@@ -74,7 +74,7 @@ def case_of(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> CaseOf
     def images(side: int, count: int) -> np.ndarray:
         return draw.integers(0, 256, (count, 3, side, side)).astype(np.uint8)
 
-    def finished(name: str, data: Any, **parts: Any) -> TrainedRun:
+    def finished(name: str, data: Any, **parts: Any) -> Run:
         parts = {"method": "ERM", **parts}
         return train(data, folder / name, epochs=1, batch_size=8, threads=1, device="cpu", page=False, **parts)
 

@@ -19,8 +19,8 @@ from logit_correction import (
     ComponentConfig,
     InputError,
     LogitCorrectionClassifier,
+    Run,
     RunConfig,
-    TrainedRun,
     TrainingConfig,
     audit,
     estimate_attributes,
@@ -36,7 +36,7 @@ DIGITS = {"name": "Digits", "minority_ratio": 0.05}
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return train(DIGITS, tmp_path_factory.mktemp("runs") / "digits", method="ERM", **{**SHORT, "epochs": 5})
 
 
@@ -48,7 +48,7 @@ def frame() -> pd.DataFrame:
     return pd.DataFrame({"size": values, "kind": np.where(label, "dog", "cat"), "place": ["lawn", "sofa", None] * 40})
 
 
-def test_plain_names_make_the_run_that_a_config_makes(digits: TrainedRun, tmp_path: Path) -> None:
+def test_plain_names_make_the_run_that_a_config_makes(digits: Run, tmp_path: Path) -> None:
     training = TrainingConfig(**{**SHORT, "epochs": 5})
     config = RunConfig(ComponentConfig("Digits", {"minority_ratio": 0.05}), ComponentConfig("ERM"), training=training)
     other = train(config, tmp_path / "run", page=False)
@@ -167,7 +167,7 @@ def test_what_is_wrong_is_said_before_anything_is_trained(
     assert not any(tmp_path.iterdir())
 
 
-def test_groups_are_a_frame_and_notebooks_show_tables(digits: TrainedRun) -> None:
+def test_groups_are_a_frame_and_notebooks_show_tables(digits: Run) -> None:
     groups = digits.groups
     assert len(groups) == 100 and groups["count"].sum() == digits.report["test"]["count"]
     page = digits._repr_html_()
@@ -177,7 +177,7 @@ def test_groups_are_a_frame_and_notebooks_show_tables(digits: TrainedRun) -> Non
     assert "ERM on Digits" in repr(digits)
 
 
-def test_runs_side_by_side(digits: TrainedRun) -> None:
+def test_runs_side_by_side(digits: Run) -> None:
     table = runs_table([digits, str(digits)])
     assert list(table["method"]) == ["ERM", "ERM"]
     assert table["group_balanced"][0] == digits.report["test"]["group_balanced"]
@@ -190,7 +190,7 @@ def test_names_of_users_are_escaped_in_notebooks(frame: pd.DataFrame) -> None:
     assert "<script>" not in run._repr_html_() and "&lt;script&gt;" in run._repr_html_()
 
 
-def test_images_may_have_their_channels_last(digits: TrainedRun) -> None:
+def test_images_may_have_their_channels_last(digits: Run) -> None:
     images = np.random.default_rng(0).integers(0, 256, (5, 3, 8, 8), dtype=np.uint8)
     assert np.array_equal(digits.predict_proba(images), digits.predict_proba(images.transpose(0, 2, 3, 1)))
 
@@ -210,7 +210,7 @@ def test_new_labelled_rows_are_judged_by_label_and_by_attribute(frame: pd.DataFr
     assert lists == by_group
 
 
-def test_new_rows_of_arrays_with_the_attributes_of_training_have_minority_and_majority(digits: TrainedRun) -> None:
+def test_new_rows_of_arrays_with_the_attributes_of_training_have_minority_and_majority(digits: Run) -> None:
     table = digits.source.build()
     rows = table.split["test"]
     names = [table.attribute_names[value] for value in table.attribute[rows]]
@@ -219,7 +219,7 @@ def test_new_rows_of_arrays_with_the_attributes_of_training_have_minority_and_ma
     assert found["average"] == pytest.approx(there["average"]) and found["minority"] == pytest.approx(there["minority"])
 
 
-def test_labels_that_do_not_fit_are_told(digits: TrainedRun, frame: pd.DataFrame) -> None:
+def test_labels_that_do_not_fit_are_told(digits: Run, frame: pd.DataFrame) -> None:
     images = np.zeros((2, 3, 8, 8), np.uint8)
     with pytest.raises(InputError, match="row 0: has no label; row 1: the label 'x' is none that was trained on; "):
         digits.evaluate(images, ["", "x"])
@@ -238,7 +238,7 @@ def test_labels_that_do_not_fit_are_told(digits: TrainedRun, frame: pd.DataFrame
         run.evaluate(frame, "Kind")
 
 
-def test_rows_may_come_one_by_one(digits: TrainedRun, frame: pd.DataFrame) -> None:
+def test_rows_may_come_one_by_one(digits: Run, frame: pd.DataFrame) -> None:
     images = np.random.default_rng(0).integers(0, 255, (3, 8, 8, 3)).astype(np.uint8)
     expected = digits.predict_proba(images)
     for rows in (list(images), [Image.fromarray(image) for image in images]):
@@ -262,7 +262,7 @@ def test_rows_may_come_one_by_one(digits: TrainedRun, frame: pd.DataFrame) -> No
         (7, "the inputs are of type int: give a list of rows"),
     ],
 )
-def test_what_is_no_list_of_rows_is_told(inputs: Any, message: str, digits: TrainedRun) -> None:
+def test_what_is_no_list_of_rows_is_told(inputs: Any, message: str, digits: Run) -> None:
     with pytest.raises(InputError, match=message):
         digits.predict(inputs)
 

@@ -13,7 +13,7 @@ from PIL import Image
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, audit, load, train
 from logit_correction.evaluation import Predictions
-from logit_correction.runs.trained import TrainedRun
+from logit_correction.runs.run import Run
 
 
 def people(rows: int, seed: int) -> pd.DataFrame:
@@ -27,7 +27,7 @@ def people(rows: int, seed: int) -> pd.DataFrame:
     )
 
 
-def fitted(out: Path, data: ComponentConfig, view: str, method: str = "LC") -> TrainedRun:
+def fitted(out: Path, data: ComponentConfig, view: str, method: str = "LC") -> Run:
     options = {"attributes": {"name": "Auto", "shortcut": [view]}} if method == "LC" else {}
     training = TrainingConfig(epochs=3, batch_size=64, threads=1, device="cpu")
     config = RunConfig(
@@ -37,7 +37,7 @@ def fitted(out: Path, data: ComponentConfig, view: str, method: str = "LC") -> T
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("people")
     people(600, 0).to_csv(folder / "people.csv", index=False)
     data = ComponentConfig("Table", {"file": str(folder / "people.csv"), "label": "answer", "features": "*"})
@@ -56,7 +56,7 @@ def true_sides(frame: pd.DataFrame) -> dict[str, int]:
     return {"agrees": agrees, "conflicts": len(frame) - agrees}
 
 
-def test_the_report_has_the_accuracy_by_estimated_group(run: TrainedRun) -> None:
+def test_the_report_has_the_accuracy_by_estimated_group(run: Run) -> None:
     test = run.report["test"]
     assert test["worst_group"] is None and all(group["attribute"] is None for group in test["groups"])
     block = test["estimated"]
@@ -70,7 +70,7 @@ def test_the_report_has_the_accuracy_by_estimated_group(run: TrainedRun) -> None
     assert run.report["labels_read"]["test"] == ["label"]
 
 
-def test_splits_and_new_rows_are_judged_by_the_same_estimator(run: TrainedRun, tmp_path: Path) -> None:
+def test_splits_and_new_rows_are_judged_by_the_same_estimator(run: Run, tmp_path: Path) -> None:
     again = run.evaluate("test")["estimated"]
     assert again["minority"] == pytest.approx(run.report["test"]["estimated"]["minority"])
     frame = people(200, 1)
@@ -96,10 +96,6 @@ def test_data_that_have_changed_are_not_taken_for_those_of_training(tmp_path: Pa
     with pytest.raises(InputError, match=r"are not those that .*run was trained on.*`--predictions`"):
         audit(data, tmp_path / "audit", run=run, epochs=1, threads=1)
     assert not (tmp_path / "audit").exists()
-    report = json.loads((run / "report.json").read_text())
-    del report["data"]["fingerprint"]  # as older versions wrote it
-    (run / "report.json").write_text(json.dumps(report))
-    assert load(run.path).evaluate("valid")["average"] is not None
     people(200, 0).to_csv(file, index=False)
     assert run.evaluate("valid") == figures
 
@@ -120,7 +116,7 @@ def test_data_that_lay_where_the_run_was_trained_are_missed_in_words(
     assert run.evaluate("valid")["count"] > 0
 
 
-def test_a_run_that_estimates_nothing_has_no_estimated_groups(run: TrainedRun, tmp_path: Path) -> None:
+def test_a_run_that_estimates_nothing_has_no_estimated_groups(run: Run, tmp_path: Path) -> None:
     erm = fitted(tmp_path / "ERM", run.config.data, "", method="ERM")
     assert erm.report["test"]["estimated"] is None and erm.evaluate(people(50, 2))["estimated"] is None
 
@@ -153,7 +149,7 @@ def test_new_images_are_judged_in_folders_as_files_and_as_arrays(tmp_path: Path)
     assert by_side(run.evaluate(arrays, labels)["estimated"]) == found
 
 
-def test_the_console_shows_the_estimated_groups(run: TrainedRun, tmp_path: Path, capsys: Any) -> None:
+def test_the_console_shows_the_estimated_groups(run: Run, tmp_path: Path, capsys: Any) -> None:
     from logit_correction.cli import main
 
     frame = people(200, 1)

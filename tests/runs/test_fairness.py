@@ -8,17 +8,16 @@ import pytest
 from fairlearn.metrics import selection_rate
 from sklearn.metrics import recall_score
 
-from logit_correction import InputError, Predictions, load
-from logit_correction.runs.fairness import metric_frame
-from logit_correction.runs.trained import TrainedRun
+from logit_correction import load
+from logit_correction.runs.run import Run
 
 
 @pytest.fixture(scope="module")
-def run(digits_run: Path) -> TrainedRun:
+def run(digits_run: Path) -> Run:
     return load(digits_run)
 
 
-def test_accuracy_by_attribute_is_that_of_the_report(run: TrainedRun) -> None:
+def test_accuracy_by_attribute_is_that_of_the_report(run: Run) -> None:
     frame = run.metric_frame()
     assert frame.overall["accuracy"] == pytest.approx(run.report["test"]["average"])
     by = {row["attribute"]: row for row in run.report["test"]["by_attribute"]}
@@ -28,18 +27,10 @@ def test_accuracy_by_attribute_is_that_of_the_report(run: TrainedRun) -> None:
         assert frame.by_group.loc[name, "count"] == row["count"]
 
 
-def test_metrics_of_ones_own_on_another_split(run: TrainedRun) -> None:
+def test_metrics_of_ones_own_on_another_split(run: Run) -> None:
     frame = run.metric_frame("valid", {"rate": selection_rate})
     assert frame.overall["rate"] == pytest.approx(run.metric_frame("valid", lambda y, p: (p == 1).mean()).overall)
     estimated = run.metric_frame(
         metrics=lambda y, p: recall_score(y, p, average="macro", zero_division=0), estimated=True
     )
     assert 0 < estimated.overall < 1 and len(estimated.by_group) > 1
-
-
-def test_without_attributes_it_is_said_what_to_do() -> None:
-    rows = Predictions(index=[0, 1], label=[0, 1], logits=[[1.0, 0.0], [0.0, 1.0]], label_names=["0", "1"])
-    with pytest.raises(InputError, match="try estimated=True"):
-        metric_frame(rows, None, False)
-    with pytest.raises(InputError, match="the run estimates no attribute"):
-        metric_frame(rows, None, True)

@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, train
-from logit_correction.runs.lock import LOCK, FolderHeld, acquire, check_free, owner_of
+from logit_correction.runs.folder import LOCK, FolderHeld, acquire, check_free, owner_of
 
 HOLD = """
 import errno, fcntl, os, sys, time
 from pathlib import Path
 os.setsid()
-from logit_correction.runs.lock import acquire
+from logit_correction.runs.folder import acquire
 def refuse(*_):
     raise OSError(errno.ENOSYS, "Function not implemented")
 if "no flock" in sys.argv:

@@ -56,7 +56,7 @@ def test_what_makes_no_network_is_refused(network: ComponentConfig, expected: st
     ("network", "expected"),
     [
         ("my_parts.no_network", "made a str, but must make a torch.nn.Module"),
-        ("my_parts.too_few_logits", r"gives logits of shape \(2, 3\) for 2 rows, but must give \(2, 10\)"),
+        ("my_parts.too_few_logits", r"gives logits of shape \(2, 3\), but must give \(2, 10\)"),
         ("my_parts.wrong_inputs", r"does not take inputs of shape \(3, 8, 8\)"),
         ("TextClassifier", r"takes tokens of texts, but the inputs are numbers of shape \(3, 8, 8\)"),
     ],

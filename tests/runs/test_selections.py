@@ -14,12 +14,12 @@ from logit_correction import ComponentConfig, InputError, RunConfig, TrainingCon
 from logit_correction.bench.planted import Planted
 from logit_correction.data.table import DataTable
 from logit_correction.evaluation import Predictions
-from logit_correction.runs.trained import TrainedRun
+from logit_correction.runs.run import Run
 
 RULES: list[str | None] = ["valid_estimated_group_balanced", "valid_estimated_worst_group", "valid_view_agreement"]
 
 
-def fitted(out: Path, method: str = "LC", rules: list[str | None] = RULES, **options: Any) -> TrainedRun:
+def fitted(out: Path, method: str = "LC", rules: list[str | None] = RULES, **options: Any) -> Run:
     attributes = {"name": "Auto", "shortcut": ["column:form_version"]}
     options = options or ({"attributes": attributes} if method == "LC" else {})
     selection, *others = rules
@@ -33,11 +33,11 @@ def fitted(out: Path, method: str = "LC", rules: list[str | None] = RULES, **opt
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return fitted(tmp_path_factory.mktemp("runs") / "LC")
 
 
-def test_each_rule_takes_its_best_epoch_and_says_what_it_read(run: TrainedRun) -> None:
+def test_each_rule_takes_its_best_epoch_and_says_what_it_read(run: Run) -> None:
     metrics = pd.read_csv(run / "metrics.csv")
     blocks = [run.report["selection"], *run.report["other_selections"][:2]]
     for rule, block in zip(RULES, blocks, strict=True):
@@ -47,7 +47,7 @@ def test_each_rule_takes_its_best_epoch_and_says_what_it_read(run: TrainedRun) -
     assert run.report["labels_read"]["valid"] == ["label"]
 
 
-def test_validation_rows_are_kept_without_attributes_and_have_the_scores_of_the_run(run: TrainedRun) -> None:
+def test_validation_rows_are_kept_without_attributes_and_have_the_scores_of_the_run(run: Run) -> None:
     rows = Predictions.load(run / "validation.parquet")
     assert rows.split == "valid" and rows.attribute is None and rows.estimate is not None
     right, conflicting = rows.prediction == rows.label, rows.estimate.attribute != rows.label
@@ -57,7 +57,7 @@ def test_validation_rows_are_kept_without_attributes_and_have_the_scores_of_the_
     assert sum(accuracies) / 4 == pytest.approx(best)
 
 
-def test_permuted_attributes_change_nothing(run: TrainedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_permuted_attributes_change_nothing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build = Planted.build
 
     def permuted(self: Planted) -> DataTable:

@@ -31,7 +31,7 @@ def test_without_a_page_everything_else_is_there(tmp_path: Path) -> None:
     run = train(config(), tmp_path / "run", page=False)
     assert run == tmp_path / "run"
     files = {"config.yaml", "metrics.csv", "report.json", "predictions.parquet", "validation.parquet", "checkpoint.pt"}
-    assert {path.name for path in run.iterdir()} == files
+    assert {path.name for path in run.iterdir()} == files | {".checksums"}
 
 
 def test_the_folder_may_be_named_by_a_string_and_lie_deep(tmp_path: Path) -> None:

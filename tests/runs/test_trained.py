@@ -14,11 +14,11 @@ from PIL import Image
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, load, train
 from logit_correction.bench.digits import Digits
-from logit_correction.runs.trained import TrainedRun
+from logit_correction.runs.run import Run
 
 
 @pytest.fixture(scope="module")
-def model(digits_run: Path) -> TrainedRun:
+def model(digits_run: Path) -> Run:
     return load(digits_run)
 
 
@@ -30,7 +30,7 @@ def images() -> np.ndarray:
     return found.numpy()
 
 
-def test_probabilities_of_arrays_and_tensors(model: TrainedRun, images: np.ndarray) -> None:
+def test_probabilities_of_arrays_and_tensors(model: Run, images: np.ndarray) -> None:
     probability = model.predict_proba(images)
     assert probability.shape == (len(images), 10) and probability.dtype == np.float32
     np.testing.assert_allclose(probability.sum(axis=1), 1, atol=1e-5)
@@ -43,7 +43,7 @@ def test_probabilities_of_arrays_and_tensors(model: TrainedRun, images: np.ndarr
         np.testing.assert_allclose(model.predict_proba(same), probability, atol=1e-5)
 
 
-def test_flipped_and_read_only_arrays(model: TrainedRun, images: np.ndarray) -> None:
+def test_flipped_and_read_only_arrays(model: Run, images: np.ndarray) -> None:
     flipped = images[..., ::-1]
     np.testing.assert_allclose(model.predict_proba(flipped), model.predict_proba(flipped.copy()))
     frozen = images.copy()
@@ -52,7 +52,7 @@ def test_flipped_and_read_only_arrays(model: TrainedRun, images: np.ndarray) -> 
     assert not frozen.flags.writeable
 
 
-def test_rows_of_the_test_split_have_the_stored_logits(digits_run: Path, model: TrainedRun) -> None:
+def test_rows_of_the_test_split_have_the_stored_logits(digits_run: Path, model: Run) -> None:
     table = Digits().build()
     stored = pd.read_parquet(digits_run / "predictions.parquet").filter(like="logit_").to_numpy()[:500]
     inputs = table.inputs.fetch(table.split["test"][:500])
@@ -60,13 +60,13 @@ def test_rows_of_the_test_split_have_the_stored_logits(digits_run: Path, model: 
     np.testing.assert_allclose(model.predict_proba(inputs), expected, atol=1e-5)
 
 
-def test_labels_are_names_of_the_most_probable(model: TrainedRun, images: np.ndarray) -> None:
+def test_labels_are_names_of_the_most_probable(model: Run, images: np.ndarray) -> None:
     names = np.asarray(model.label_names)[model.predict_proba(images).argmax(axis=1)]
     assert model.predict(images).tolist() == names.tolist()
     assert model.label_names == [str(digit) for digit in range(10)]
 
 
-def test_files_by_any_kind_of_name(model: TrainedRun, images: np.ndarray, tmp_path: Path) -> None:
+def test_files_by_any_kind_of_name(model: Run, images: np.ndarray, tmp_path: Path) -> None:
     paths = [tmp_path / f"{i}.png" for i in range(4)]
     for path, image in zip(paths, images, strict=False):
         Image.fromarray(image.transpose(1, 2, 0)).save(path)
@@ -78,25 +78,25 @@ def test_files_by_any_kind_of_name(model: TrainedRun, images: np.ndarray, tmp_pa
         model.predict([*paths, tmp_path / "no.png"])
 
 
-def test_nothing_gives_nothing(model: TrainedRun) -> None:
+def test_nothing_gives_nothing(model: Run) -> None:
     for nothing in (np.zeros((0, 3, 8, 8), np.uint8), torch.zeros(0, 3, 8, 8), []):
         assert model.predict_proba(nothing).shape == (0, 10)
         assert model.predict(nothing).shape == (0,)
 
 
-def test_many_rows_are_predicted_in_parts(model: TrainedRun, images: np.ndarray) -> None:
+def test_many_rows_are_predicted_in_parts(model: Run, images: np.ndarray) -> None:
     many = np.resize(images, (2345, 3, 8, 8))
     probability = model.predict_proba(many)
     np.testing.assert_allclose(probability[-7:], model.predict_proba(many[-7:]), atol=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 8), (5, 8, 3, 8), (5, 3, 8), (5, 1, 8, 8), ()])
-def test_other_shapes_are_refused(shape: tuple[int, ...], model: TrainedRun) -> None:
+def test_other_shapes_are_refused(shape: tuple[int, ...], model: Run) -> None:
     with pytest.raises(InputError, match=r"must be \(n, 3, 8, 8\)"):
         model.predict_proba(np.zeros(shape, np.uint8))
 
 
-def test_values_that_are_no_images_are_refused(model: TrainedRun, images: np.ndarray) -> None:
+def test_values_that_are_no_images_are_refused(model: Run, images: np.ndarray) -> None:
     broken = images / 255
     broken[3, 1, 2, 2] = np.nan
     with pytest.raises(InputError, match="NaN"):
@@ -121,7 +121,7 @@ def test_features_may_be_whole_numbers(tmp_path: Path) -> None:
     np.testing.assert_allclose(model.predict_proba(rows), model.predict_proba(rows.astype(np.float32)))
 
 
-def test_evaluate_gives_the_block_of_the_report(digits_run: Path, model: TrainedRun) -> None:
+def test_evaluate_gives_the_block_of_the_report(digits_run: Path, model: Run) -> None:
     block = json.loads((digits_run / "report.json").read_text())["test"]
     again = model.evaluate("test")
     assert again["group_balanced"] == pytest.approx(block["group_balanced"], abs=1e-6)

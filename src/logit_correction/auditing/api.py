@@ -22,7 +22,6 @@ from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
 from logit_correction.runs import folder as files
-from logit_correction.runs import lock
 from logit_correction.runs.api import Part, config_of
 from logit_correction.runs.assemble import keeping_threads
 from logit_correction.runs.write import environment
@@ -92,7 +91,7 @@ def audit(
 
     search = prepared_search(config, listed(shortcut), new_display())
     files.make(folder)
-    with lock.acquire(folder):
+    with files.acquire(folder):
         _audit_into(folder, search, try_fix, label_budget, new_display)
     return tie(Audit(folder))
 

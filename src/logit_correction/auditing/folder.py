@@ -16,11 +16,10 @@ from logit_correction.auditing.labels import filled_in, read_labels
 from logit_correction.auditing.rows import CSV, PARQUET, read_rows
 from logit_correction.errors import InputError
 from logit_correction.evaluation.record import Count, from_plain
-from logit_correction.files import check_new, read_json, replacing
+from logit_correction.files import SEAL, check_new, check_seal, read_json, replacing, seal
 from logit_correction.pages.audit_page import render_audit
 from logit_correction.pages.page import save_page
 from logit_correction.runs import folder as files
-from logit_correction.runs import lock
 from logit_correction.sentences import headline
 
 #: The files of an audit beside its rows.
@@ -115,7 +114,17 @@ def check_out(folder: Path) -> None:
     """
     if (folder / AUDIT).is_file():
         raise InputError(f"--out {folder} already holds an audit: give another folder")
-    unfinished = (lock.LOCK, files.RESUME, files.CONFIG, FIX, SHEET, PAGE, CSV, PARQUET)  # of one that was killed
+    unfinished = (
+        files.LOCK,
+        files.RESUME,
+        files.CONFIG,
+        FIX,
+        SHEET,
+        PAGE,
+        CSV,
+        PARQUET,
+        SEAL,
+    )  # of one that was killed
     check_new(folder, unfinished, "audit")
 
 
@@ -123,6 +132,7 @@ def write_audit(out: Path, found: Mapping[str, Any]) -> None:
     """Write the page and, last, ``audit.json``."""
     save_page(render_audit(found, out, Thresholds().few_rows), out / PAGE)
     files.write_json(out / AUDIT, found)
+    seal(out, (AUDIT, PARQUET))
 
 
 def add_sheet(folder: Path, budget: int) -> None:
@@ -167,6 +177,8 @@ def read_audit(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder} holds no finished audit: run `logit-correction audit --data ... --out {folder}`")
     found: dict[str, Any] = read_json(folder / AUDIT, "run the audit again")
     try:
-        return dict(from_plain(AuditSummary, found))
+        found = dict(from_plain(AuditSummary, found))
     except ValueError as error:
         raise InputError(f"{folder / AUDIT} is damaged ({error}): run the audit again") from error
+    check_seal(folder / AUDIT, "run the audit again")
+    return found

@@ -19,7 +19,7 @@ from logit_correction.auditing.calibration import conflict_probability
 from logit_correction.data.frames import read_frame
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
-from logit_correction.files import replacing
+from logit_correction.files import check_seal, replacing
 
 CSV, PARQUET = "rows.csv", "rows.parquet"
 
@@ -182,4 +182,5 @@ def read_rows(folder: Path) -> pd.DataFrame:
     """
     if not (folder / PARQUET).is_file():
         raise InputError(f"{folder} holds no finished audit: it has no {PARQUET}; run `logit-correction audit` first")
+    check_seal(folder / PARQUET, "run the audit again")
     return read_frame(folder / PARQUET)

@@ -49,7 +49,7 @@ class RunQueue:
         return None
 
     def _next(self) -> Cell | None:
-        from logit_correction.runs.lock import owner_of
+        from logit_correction.runs.folder import owner_of
 
         for cell in list(self._open):
             holder, now = owner_of(cell.folder), time.monotonic()

@@ -92,8 +92,7 @@ def begin(parent: Connection) -> None:
 
 def perform(job: Job) -> Outcome:
     """Train the run in this process."""
-    from logit_correction.runs.folder import make
-    from logit_correction.runs.lock import FolderHeld, acquire, check_free
+    from logit_correction.runs.folder import FolderHeld, acquire, check_free, make
 
     several = job.config.training.devices * job.config.training.nodes > 1  # processes, which lock the folder themselves
     try:

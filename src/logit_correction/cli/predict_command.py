@@ -14,7 +14,7 @@ from logit_correction.errors import InputError
 
 if TYPE_CHECKING:
     from logit_correction.runs.chunks import Chunk
-    from logit_correction.runs.trained import TrainedRun
+    from logit_correction.runs.run import Run
 
 #: Stands for standard input.
 STREAM = Path("-")
@@ -73,7 +73,7 @@ def _check_answers(path: Path, inputs: list[Path]) -> None:
         raise InputError(f"--out {path} is an input itself, which would be lost: give another file")
 
 
-def _answers(model: TrainedRun, chunks: Iterator[Chunk]) -> Iterator[list[list[str]]]:
+def _answers(model: Run, chunks: Iterator[Chunk]) -> Iterator[list[list[str]]]:
     """Yield the lines of the CSV, those of its header first, a few rows at a time."""
     header: str | None = None
     for chunk in chunks:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import probabilities
-from logit_correction.files import plain, replacing
+from logit_correction.files import check_seal, plain, replacing
 from logit_correction.functional.groups import group_membership
 from logit_correction.types import Batch, as_array
 
@@ -190,6 +190,7 @@ class Predictions:
         import pyarrow.parquet as pq
 
         try:
+            check_seal(Path(path), "evaluate the run again")
             table = pq.read_table(plain(Path(path)), page_checksum_verification=True)
             metadata = json.loads(table.schema.metadata[_METADATA_KEY])
             column = {name: table[name].to_numpy() for name in table.column_names}
@@ -205,6 +206,8 @@ class Predictions:
                 estimate=estimated,
                 **metadata,
             )
+        except InputError:
+            raise
         except FileNotFoundError as error:
             raise InputError(f"there are no predictions at {path}: name a file of a finished run") from error
         except Exception as error:  # pyarrow raises many kinds

@@ -7,6 +7,7 @@ with a heading and a function.
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -24,7 +25,7 @@ from logit_correction.errors import InputError
 from logit_correction.evaluation import metrics
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.record import Count, Rows, Share, from_plain, to_plain
-from logit_correction.files import read_json
+from logit_correction.files import check_seal, read_json
 from logit_correction.functional.groups import (
     group_accuracy,
     group_balanced_accuracy,
@@ -690,7 +691,11 @@ class Report:
         """
         path = Path(folder) / REPORT
         check_finished(Path(folder))
-        return cls.from_dict(read_json(path, FIX), str(path))
+        content = read_json(path, FIX)
+        _check_version(content, Path(folder))
+        report = cls.from_dict(content, str(path))
+        check_seal(path, FIX)
+        return report
 
 
 def check_finished(folder: Path) -> None:
@@ -700,3 +705,12 @@ def check_finished(folder: Path) -> None:
     if (folder / "config.yaml").is_file():
         raise InputError(f"{folder} holds a run that is not finished: go on with `train --resume --out {folder}`")
     raise InputError(f"{folder} is not a run folder: give one that `train` has written")
+
+
+def _check_version(content: Any, folder: Path) -> None:
+    """Raise ``InputError`` if a report is of a version whose folders are not read."""
+    environment = content.get("environment") if isinstance(content, dict) else None
+    version = str(environment.get("version")) if isinstance(environment, dict) else ""
+    if version == "0.1" or version.startswith("0.1."):
+        again = shlex.join(["logit-correction", "train", "--config", str(folder / "config.yaml"), "--out", "NEW"])
+        raise InputError(f"{folder} is of version {version}, whose runs are not read: train it again, `{again}`")

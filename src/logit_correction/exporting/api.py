@@ -13,16 +13,15 @@ from logit_correction.exporting.hub import check_repository
 from logit_correction.exporting.network import portable_network
 from logit_correction.exporting.settings import settings_of
 from logit_correction.exporting.weights import write_text_parts
-from logit_correction.files import new_folder
+from logit_correction.files import new_folder, seal
 from logit_correction.registry import needed, resolve
 from logit_correction.runs.api import load
-from logit_correction.runs.exported import CONFIG
 from logit_correction.runs.folder import write_json
-from logit_correction.runs.trained import TrainedRun
+from logit_correction.runs.run import EXPORT, Run
 
 
 def export(
-    run: TrainedRun | Path | str,
+    run: Run | Path | str,
     format: str,
     out: Path | str,
     *,
@@ -68,11 +67,12 @@ def export(
         form = form_of(loaded, images)
         settings = settings_of(loaded, form, format)
         exported = Exported(loaded, portable_network(loaded, form), form, settings, repository)
-        write_json(temporary / CONFIG, settings)
+        write_json(temporary / EXPORT, settings)
         if kind.portable:
             write_text_parts(exported, temporary, models=False)
         writer = kind()
         writer.write(exported, temporary)
+        seal(temporary, [EXPORT])
     if say is not None:
         say("\n".join([str(folder), *filter(None, [writer.advice(exported, folder)])]))
     return folder

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from logit_correction.exporting.forms import InputForm
 from logit_correction.exporting.network import Portable
-from logit_correction.runs.trained import TrainedRun
+from logit_correction.runs.run import Run
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Exported:
         repository: OWNER/NAME on a hub, where the folder is meant for one.
     """
 
-    run: TrainedRun
+    run: Run
     network: Portable
     form: InputForm
     settings: dict[str, Any]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from logit_correction.data.features import Column
 from logit_correction.data.texts import LENGTH, MOST_WORDS, TOKENS, WordStore
 from logit_correction.errors import InputError
-from logit_correction.runs.trained import TrainedRun
+from logit_correction.runs.run import Run
 
 #: Numbers of images: bytes as files have them, or floats in [0, 1].
 ImageType = Literal["uint8", "float32"]
@@ -118,7 +118,7 @@ class Scaled(nn.Module):
         return values.float() * self.factor
 
 
-def form_of(run: TrainedRun, images: ImageType = "uint8") -> InputForm:
+def form_of(run: Run, images: ImageType = "uint8") -> InputForm:
     """Return the form in which a run's network is to take new rows.
 
     Raises:

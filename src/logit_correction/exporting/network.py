@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from logit_correction.exporting.forms import InputForm
 from logit_correction.methods.base import Algorithm
-from logit_correction.runs.trained import TrainedRun
+from logit_correction.runs.run import Run
 from logit_correction.types import Inputs
 
 
@@ -53,7 +53,7 @@ class Predicting(nn.Module):
         return self.algorithm.predict(inputs)
 
 
-def portable_network(run: TrainedRun, form: InputForm) -> Portable:
+def portable_network(run: Run, form: InputForm) -> Portable:
     """Return what predicts in a run, on the CPU and in evaluation mode."""
     algorithm = run.algorithm
     network = algorithm.network if predicts_by_network(run) else Predicting(algorithm)
@@ -63,7 +63,7 @@ def portable_network(run: TrainedRun, form: InputForm) -> Portable:
 
 
 @torch.no_grad()
-def predicts_by_network(run: TrainedRun) -> bool:
+def predicts_by_network(run: Run) -> bool:
     """Return whether a method's ``predict`` is its network's answer, tried on random inputs."""
     algorithm, info = run.algorithm, run.info
     generator = torch.Generator().manual_seed(0)

@@ -12,8 +12,7 @@ from logit_correction.exporting.forms import InputForm
 from logit_correction.exporting.network import predicts_by_network
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.runs.assemble import network_factory
-from logit_correction.runs.exported import FORMAT, HERE, LIBRARY
-from logit_correction.runs.trained import TrainedRun
+from logit_correction.runs.run import FORMAT, HERE, LIBRARY, Run
 
 #: Folders beside ``config.json`` that hold what texts are read by, and the sizes of text encoders.
 TOKENIZER, TEXT_MODEL, TEXT_ENCODER = "tokenizer", "text_model", "text_encoder"
@@ -24,7 +23,7 @@ _TEST = ("count", "groups", "by_attribute", *_ACCURACIES, "estimated")
 _EVIDENCE = ("verdict", "views")
 
 
-def settings_of(run: TrainedRun, form: InputForm, format_name: str) -> dict[str, Any]:
+def settings_of(run: Run, form: InputForm, format_name: str) -> dict[str, Any]:
     """Return the content of ``config.json``; names of folders on this machine are left out of it."""
     labels = [str(name) for name in run.label_names]
     return {
@@ -40,7 +39,7 @@ def settings_of(run: TrainedRun, form: InputForm, format_name: str) -> dict[str,
     }
 
 
-def portable_config(run: TrainedRun) -> dict[str, Any]:
+def portable_config(run: Run) -> dict[str, Any]:
     """Return the parts of a run's config that predicting takes, without places on this machine.
 
     A network that is its method's whole answer is named as that of ``ERM``, so that nothing else has to be built.
@@ -76,7 +75,7 @@ def portable_report(report: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_plain(run: TrainedRun) -> bool:
+def _is_plain(run: Run) -> bool:
     """Return whether the run's network, built by itself, has the weights that were trained."""
     with without_pretrained_weights():
         built = network_factory(_origin(run.config.network), run.info)()
@@ -97,9 +96,7 @@ def _network(choice: ComponentConfig, text_model: str) -> dict[str, Any]:
 def _origin(choice: ComponentConfig) -> ComponentConfig:
     """Return the network that a network of a run is, wherever that run took it from."""
     while choice.name == "FromRun":
-        choice = TrainedRun(
-            Path(choice.options["run"]), trust_code=bool(choice.options.get("trust_code"))
-        ).config.network
+        choice = Run(Path(choice.options["run"]), trust_code=bool(choice.options.get("trust_code"))).config.network
     return choice
 
 

@@ -15,8 +15,8 @@ from logit_correction.exporting.base import Exported
 from logit_correction.exporting.network import Predicting
 from logit_correction.exporting.settings import TEXT_ENCODER, TEXT_MODEL, TOKENIZER
 from logit_correction.files import checksum_of_file
-from logit_correction.runs.exported import CHECKSUM, CONFIG, ENCODER, NETWORK, WEIGHTS, ExportedRun
 from logit_correction.runs.folder import write_json
+from logit_correction.runs.run import CHECKSUM, ENCODER, EXPORT, NETWORK, WEIGHTS, Run
 
 
 def write_weights(exported: Exported, folder: Path) -> None:
@@ -41,8 +41,8 @@ def write_weights(exported: Exported, folder: Path) -> None:
         for name, value in module.state_dict().items()
     }
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
-    write_json(folder / CONFIG, exported.settings | {CHECKSUM: checksum_of_file(folder / WEIGHTS)})
-    shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors lets its owner alone read it
+    write_json(folder / EXPORT, exported.settings | {CHECKSUM: checksum_of_file(folder / WEIGHTS)})
+    shutil.copymode(folder / EXPORT, folder / WEIGHTS)  # safetensors lets its owner alone read it
     write_text_parts(exported, folder, models=True)
     _compare(exported, folder)
 
@@ -65,7 +65,7 @@ def write_text_parts(exported: Exported, folder: Path, models: bool) -> None:
 
 def _compare(exported: Exported, folder: Path) -> None:
     """Return if the folder's network answers as the run's."""
-    loaded = ExportedRun(folder, trust_code=exported.run.trust_code)
+    loaded = Run(folder, trust_code=exported.run.trust_code)
     inputs = exported.form.example(seed=1, rows=5)
     with torch.no_grad():
         expected = exported.network(*inputs).numpy()

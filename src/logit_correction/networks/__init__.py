@@ -22,7 +22,7 @@ NETWORKS: dict[str, tuple[str, str]] = {
         "any Hugging Face text encoder by name or folder (extra text)",
     ),
     "FromRun": (
-        "logit_correction.runs.from_run.FromRun",
+        "logit_correction.runs.run.FromRun",
         "the network of a finished run, to go on from or as --encoder",
     ),
 }

@@ -14,7 +14,7 @@ import torch
 from logit_correction.config import PLACE_OF_DATA, PLACE_OF_TRAINING
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import FIX, Report
-from logit_correction.files import plain
+from logit_correction.files import check_seal, plain
 from logit_correction.functional.groups import wilson_interval
 from logit_correction.pages.estimated import flat_figures, sides
 from logit_correction.sentences import format_name
@@ -45,6 +45,7 @@ class RunFolder:
         path = Path(path)
         report = Report.read(path).to_dict()
         metrics = path / "metrics.csv"
+        check_seal(metrics, FIX)
         try:
             return cls(path, report, _numbers(pd.read_csv(plain(metrics))) if metrics.exists() else pd.DataFrame())
         except (OSError, ValueError) as error:

@@ -14,11 +14,10 @@ from logit_correction.data import source_of_place
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.evaluation.report import check_finished
 from logit_correction.pages.console import comparison_table, reports_of
-from logit_correction.runs.exported import ExportedRun, is_exported
 from logit_correction.runs.folder import given_or_temporary
 from logit_correction.runs.parts import with_known
+from logit_correction.runs.run import Run
 from logit_correction.runs.train import train as train_into
-from logit_correction.runs.trained import TrainedRun
 from logit_correction.training.display import choose_display
 
 #: A part of a run: a name, a name with options, or what `from_arrays` and `from_table` return.
@@ -41,7 +40,7 @@ def train(
     page: bool = True,
     logger: Any = (),
     **training: Any,
-) -> TrainedRun:
+) -> Run:
     """Train one run, judge it, and return it.
 
     Args:
@@ -96,10 +95,10 @@ def train(
     config = with_known(config, {"shortcut": shortcut, "legitimate": legitimate})
     folder, tie = given_or_temporary(out, "run")
     train_into(config, folder, resume=resume, display=choose_display(quiet=not progress), page=page, loggers=loggers)
-    return tie(TrainedRun(folder, trust_code=True))  # all that it names was imported here
+    return tie(Run(folder, trust_code=True))  # all that it names was imported here
 
 
-def load(run: TrainedRun | Path | str, device: str = "cpu", *, trust_code: bool = False) -> TrainedRun:
+def load(run: Run | Path | str, device: str = "cpu", *, trust_code: bool = False) -> Run:
     """Load a finished run, its trained network too.
 
     Args:
@@ -112,14 +111,13 @@ def load(run: TrainedRun | Path | str, device: str = "cpu", *, trust_code: bool 
         InputError: If the folder holds no finished run, its checkpoint is damaged, or it names code of its own and is
             not trusted.
     """
-    trusted = trust_code or (isinstance(run, TrainedRun) and run.trust_code)
-    kind = ExportedRun if is_exported(Path(run)) else TrainedRun
-    loaded = kind(Path(run), device, trust_code=trusted)
+    trusted = trust_code or (isinstance(run, Run) and run.trust_code)
+    loaded = Run(Path(run), device, trust_code=trusted)
     _ = loaded.algorithm  # what is wrong with it is told here
     return loaded
 
 
-def runs_table(runs: Sequence[TrainedRun | Path | str], other_selections: bool = False) -> pd.DataFrame:
+def runs_table(runs: Sequence[Run | Path | str], other_selections: bool = False) -> pd.DataFrame:
     """Return one row for each run: method, epochs, seed, accuracies on the test split as fractions, and selection.
 
     Args:

@@ -15,7 +15,7 @@ from logit_correction.data.stores import InputStore
 from logit_correction.runs.new_files import image_files
 
 if TYPE_CHECKING:
-    from logit_correction.runs.trained import TrainedRun
+    from logit_correction.runs.run import Run
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Chunk:
     store: InputStore
 
 
-def chunks_of_files(run: TrainedRun, inputs: Sequence[Path]) -> Iterator[Chunk]:
+def chunks_of_files(run: Run, inputs: Sequence[Path]) -> Iterator[Chunk]:
     """Yield the rows of files, folders and tables in their order, images a few at a time, a table as a whole.
 
     Raises:
@@ -51,7 +51,7 @@ def chunks_of_files(run: TrainedRun, inputs: Sequence[Path]) -> Iterator[Chunk]:
             yield Chunk(header, names, store)
 
 
-def _is_table(run: TrainedRun, path: Path) -> bool:
+def _is_table(run: Run, path: Path) -> bool:
     """Return whether a run reads an input as a table: by its name, or since it takes no images and this is none."""
     if not run.source.reads_tables or is_table(path):
         return run.source.reads_tables

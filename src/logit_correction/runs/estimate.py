@@ -17,6 +17,8 @@ from torch import Tensor
 
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.arrays import from_rows
+from logit_correction.data.reader import DataSource
+from logit_correction.data.stores import as_views_see
 from logit_correction.errors import InputError
 from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss
@@ -24,14 +26,14 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.methods.prior import Counted
 from logit_correction.runs.api import Part, as_mapping, config_of
 from logit_correction.runs.assemble import build_source, keeping_threads
-from logit_correction.runs.further import FurtherRows
-from logit_correction.runs.labelled_rows import Names
-from logit_correction.runs.new_rows import NewInputs
+from logit_correction.runs.labelled_rows import Names, labelled
+from logit_correction.runs.new_rows import NewInputs, parts_of
 from logit_correction.runs.parts import complete, with_known
 from logit_correction.runs.train import prepare
 from logit_correction.sentences import answer
 from logit_correction.training.display import Display, choose_display
-from logit_correction.training.estimates import attribute_names_of
+from logit_correction.training.estimates import attribute_names_of, estimate_rows
+from logit_correction.types import DataInfo
 
 #: Added to the count of each group where nobody says; that of LC.
 SMOOTHING = Counted().smoothing
@@ -58,11 +60,11 @@ class AttributeEstimates:
     posterior: NDArray[np.float32] | None
     rows: NDArray[np.int64]
     evidence: Mapping[str, Any] | None
-    _further: FurtherRows | None = field(default=None, repr=False)
+    _built: tuple[Algorithm, DataSource, DataInfo] | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the networks behind: what other processes are sent is small."""
-        return {**vars(self), "_further": None}
+        return {**vars(self), "_built": None}
 
     @property
     def verdict(self) -> str | None:
@@ -112,9 +114,24 @@ class AttributeEstimates:
             InputError: If rows or labels do not fit, the estimator knows its training rows alone, or these estimates
                 were pickled, which leaves the networks behind.
         """
-        if self._further is None:
+        if self._built is None:
             raise InputError("estimates from another process know their own rows alone: ask those that were not sent")
-        return self._further.attribute(inputs, label)
+        algorithm, source, info = self._built
+        estimator = algorithm.attributes
+        assert estimator is not None
+        rows = labelled(inputs, label, None, {"data": {"label_names": list(self.label_names)}})
+        found, start = [np.zeros(0, dtype=np.int64)], 0
+        for store, looks in parts_of(inputs, source, info):
+            own = torch.from_numpy(rows.label[start : start + len(store)])
+            start += len(store)
+            if len(own) < len(store):
+                continue  # too few labels, which is told with the number of all rows
+            estimate = estimate_rows(algorithm, own, as_views_see(store, looks))
+            if estimate is None and not estimator.abstained:
+                raise InputError(f"{type(estimator).__name__} knows its training rows alone: estimate by Auto instead")
+            found.append(np.full(len(own), -1) if estimate is None else estimate.attribute)
+        rows.check_count(start)
+        return np.concatenate(found)
 
     def loss(self, smoothing: float = SMOOTHING, strength: float = 1.0) -> LogitCorrectedLoss:
         """Return the loss to train with: ``loss(logits, label, attribute)`` (eq. 7)."""
@@ -243,6 +260,6 @@ def estimates_of(config: RunConfig, display: Display) -> tuple[AttributeEstimate
         posterior=None if posterior is None else posterior.float().cpu().numpy(),
         rows=rows.numpy(),
         evidence=attributes.evidence,
-        _further=FurtherRows(algorithm, source, table.info),
+        _built=(algorithm, source, table.info),
     )
     return found, algorithm, config

@@ -1,9 +1,16 @@
-"""The files of a run folder, and what may be written where."""
+"""The folder of a run: its files, who may write into it, and what may be there already.
+
+One process at a time writes into it and holds filelock's lock on a file in it, which also names the process. The
+operating system holds the lock (``flock``), so it is gone with its process, however that ends. Machines see each
+other's locks where their shared file system carries ``flock``; where it has none, the file's existence is the lock.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import socket
 import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -11,20 +18,34 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from filelock import FileLock, SoftFileLock, Timeout, lock_descriptor
+
 from logit_correction.config import RunConfig
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.evaluation.report import REPORT, Report
 from logit_correction.files import NoRoom, check_new, disk_of, writable, write_text
 from logit_correction.registry import UntrustedCode, known_names_only
-from logit_correction.runs.lock import LOCK
 
 CONFIG, METRICS, PAGE = "config.yaml", "metrics.csv", "report.html"
 PREDICTIONS, VALIDATION, CHECKPOINT = "predictions.parquet", "validation.parquet", "checkpoint.pt"
 
-Owner = TypeVar("Owner")
+#: Those with a checksum in the folder.
+SEALED = (REPORT, METRICS, PREDICTIONS, VALIDATION)
 
 #: Where an unfinished run stands; gone when the run is finished.
 RESUME = "resume.pt"
+
+#: Held by the process that writes.
+LOCK = ".lock"
+
+#: Seconds to wait for a lock that another process just looks at, or is just giving back.
+_PATIENCE = 0.5
+
+Owner = TypeVar("Owner")
+
+
+class FolderHeld(InputError):
+    """Another living process writes into the folder."""
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -43,11 +64,7 @@ def read_report(folder: Path) -> dict[str, Any]:
 
 
 def check_out(folder: Path, config: RunConfig, resume: bool) -> None:
-    """Return if a run with a complete config may be written into the folder; writes nothing.
-
-    Raises:
-        InputError: If the folder is a file, holds another run or anything else, or cannot be looked into.
-    """
+    """Raise ``InputError`` unless a run with a complete config may be written into the folder; writes nothing."""
     with writable(folder):
         if not (folder / CONFIG).is_file():
             check_new(folder, (LOCK,), "run")  # a killed run may have left no more
@@ -59,11 +76,7 @@ def check_out(folder: Path, config: RunConfig, resume: bool) -> None:
 
 
 def check_same(folder: Path, config: RunConfig) -> None:
-    """Return if the folder holds no run, or one with this very config (complete).
-
-    Raises:
-        InputError: Names the first option that differs.
-    """
+    """Raise ``InputError`` if the folder holds a run with another config; names the first option that differs."""
     changed = difference(folder, config)
     if changed is not None:
         raise InputError(f"{changed}: go on with the same options, or give another --out")
@@ -183,11 +196,7 @@ def given_or_temporary(out: Path | str | None, name: str) -> tuple[Path, Callabl
 
 
 def check_parent(path: Path, option: str = "--out") -> None:
-    """Return if a file can be written at ``path``, which ``option`` gives.
-
-    Raises:
-        InputError: If its folder is missing or ``path`` is a folder.
-    """
+    """Raise ``InputError`` unless a file can be written at ``path``, which ``option`` gives."""
     if path.is_dir():
         raise InputError(f"{option} {path} is a folder: give a file")
     if not path.absolute().parent.is_dir():
@@ -195,16 +204,73 @@ def check_parent(path: Path, option: str = "--out") -> None:
 
 
 def check_disk(folder: Path, needed_bytes: int) -> None:
-    """Return if the disk that the folder is or will be on has room for ``needed_bytes``, what lies there included.
-
-    Raises:
-        InputError: Otherwise.
-    """
+    """Raise ``InputError`` unless the disk of the folder has room for so many bytes, what lies there included."""
     disk = disk_of(folder)
     if folder.is_dir():  # of a run that goes on: its checkpoint is among what it needs
         needed_bytes -= sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     if disk.total and disk.free < needed_bytes:  # what is no disk, such as /proc, has neither
         raise InputError(
-            f"--out {folder}: the disk has {disk.free / 2**20:.0f} MiB free, but the run needs about "
-            f"{needed_bytes / 2**20:.0f} MiB: make room or give another folder"
+            f"--out {folder}: the disk has {disk.free / 2**20:.1f} MiB free, but the run needs about "
+            f"{needed_bytes / 2**20:.1f} MiB: make room or give another folder"
         )
+
+
+def owner_of(folder: Path) -> str | None:
+    """Return who writes into the folder, such as "process 12 on host", or None; this process counts too."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR)
+    except OSError:
+        return None
+    try:
+        return None if lock_descriptor(descriptor, blocking=False) else _holder(folder)
+    except OSError:  # a file system without locks: the file is the lock
+        return _holder(folder)
+    finally:
+        os.close(descriptor)
+
+
+def check_free(folder: Path) -> None:
+    """Raise ``FolderHeld`` if another process, or another thread of this one, writes into the folder; says who."""
+    if (folder / LOCK).exists():
+        with acquire(folder):
+            pass
+
+
+@contextmanager
+def acquire(folder: Path) -> Iterator[None]:
+    """Hold the lock of an existing folder for the length of the block; a block within one in the same thread is free.
+
+    Raises:
+        FolderHeld: Another living process, or another thread, holds it.
+        InputError: The folder cannot be written.
+    """
+    path = folder.resolve() / LOCK
+    lock = FileLock(path, is_singleton=True)
+    try:
+        lock.acquire(timeout=_PATIENCE)
+    except Timeout as error:
+        raise FolderHeld(
+            f"--out {folder} is in use: {_holder(folder)} is writing into it; wait for it, or give another folder"
+        ) from error
+    except OSError as error:
+        raise InputError(f"--out {folder} cannot be written ({error.strerror}): give another folder") from error
+    outermost = lock.lock_counter == 1 and not isinstance(lock, SoftFileLock)  # that one writes and removes by itself
+    try:
+        if outermost:
+            with suppress(OSError):  # the name is a courtesy
+                path.write_text(f"{os.getpid()}\n{socket.gethostname()}\n", encoding="utf-8")
+        yield
+    finally:
+        if outermost and lock.is_locked:  # not in a forked child
+            with suppress(OSError):
+                path.unlink()
+        lock.release()
+
+
+def _holder(folder: Path) -> str:
+    """Name the holder by the lock's file: its process number and its machine, a line each."""
+    try:
+        pid, host = (folder / LOCK).read_text(encoding="utf-8").split()[:2]
+    except (OSError, ValueError):
+        return "another process"
+    return f"process {pid} on {host}"

@@ -22,7 +22,6 @@ from logit_correction.methods.mixing import MIXING, Mixing
 from logit_correction.methods.prior import PRIORS, PriorRule
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve_any
-from logit_correction.runs.networks import check_takes_info
 from logit_correction.runs.options import add_options, check_training, checked_options, plain
 
 #: Constructor arguments that the run itself gives and the user does not.
@@ -78,7 +77,7 @@ def find_class(part: str, name: str) -> Callable[..., Any]:
     elif not (of_networks and callable(found)):
         raise InputError(f"{kind} {name!r} is not a class: give the dotted path of a class")
     if of_networks:
-        check_takes_info(name, found)
+        _check_takes_info(name, found)
     return found
 
 
@@ -236,3 +235,13 @@ def with_known(config: RunConfig, known: Mapping[str, str | Sequence[str]]) -> R
     options = {name: [*(estimator.options.get(name) or []), *views] for name, views in known.items()}
     attributes = ComponentConfig("Auto", {**estimator.options, **options})
     return replace(config, method=ComponentConfig(method.name, {**method.options, "attributes": attributes}))
+
+
+def _check_takes_info(name: str, network: Callable[..., Any]) -> None:
+    """Raise ``InputError`` unless a class or function can be told of the data by an argument ``info``."""
+    parameters = inspect.signature(network).parameters
+    if "info" not in parameters and not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        raise InputError(
+            f"network {name!r} takes no argument `info`: give a class or function of yours that does; it holds "
+            "input_shape and num_labels"
+        )

@@ -26,7 +26,7 @@ from logit_correction.runs.chunks import Chunk
 from logit_correction.runs.new_rows import store_of
 
 if TYPE_CHECKING:
-    from logit_correction.runs.trained import TrainedRun
+    from logit_correction.runs.run import Run
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class Record:
     fault: str = ""
 
 
-def chunks_of_stream(run: TrainedRun, stream: BinaryIO) -> Iterator[Chunk]:
+def chunks_of_stream(run: Run, stream: BinaryIO) -> Iterator[Chunk]:
     """Yield the rows of a stream as they come.
 
     Args:
@@ -85,7 +85,7 @@ def chunks_of_stream(run: TrainedRun, stream: BinaryIO) -> Iterator[Chunk]:
             raise StreamStopped(f"row {batch[good].number} of the stream: {fault}; the rows before it were answered")
 
 
-def _chunk(run: TrainedRun, records: Sequence[Record], images: bool) -> Chunk:
+def _chunk(run: Run, records: Sequence[Record], images: bool) -> Chunk:
     values = [record.value for record in records]
     if images:
         paths = [Path(value) for value in values]
@@ -110,7 +110,7 @@ def _rows(values: Sequence[Any]) -> Any:
         raise InputError("it must be a mapping of columns, or a list of numbers as long as training's") from error
 
 
-def _first_bad(run: TrainedRun, records: Sequence[Record], images: bool) -> tuple[int, str]:
+def _first_bad(run: Run, records: Sequence[Record], images: bool) -> tuple[int, str]:
     """Return the place of the first row that cannot be read, and what is wrong with it."""
     for place, record in enumerate(records):
         try:

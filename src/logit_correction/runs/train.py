@@ -9,12 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from logit_correction.config import RunConfig, TrainingConfig
 from logit_correction.data.frames import LazyNames
 from logit_correction.data.table import SPLITS, DataTable
+from logit_correction.errors import InputError, reason_of
+from logit_correction.files import SEAL, seal
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
-from logit_correction.runs import lock
 from logit_correction.runs.assemble import (
     build_algorithm,
     build_fabric,
@@ -25,7 +28,6 @@ from logit_correction.runs.assemble import (
 )
 from logit_correction.runs.defaults import fitted
 from logit_correction.runs.encode import encode_table
-from logit_correction.runs.networks import check_fits
 from logit_correction.runs.parts import complete, complete_parts
 from logit_correction.runs.same_data import check_examined
 from logit_correction.runs.write import write_run
@@ -79,7 +81,7 @@ def train(
     files.check_out(out, config, resume)
     first = is_first_process(config.training)
     if first:
-        lock.check_free(out)
+        files.check_free(out)
     if resume and files.is_finished(out):
         return _finish_again(out, page, first)
     built = prepare(config, display if first else None)
@@ -88,7 +90,7 @@ def train(
     files.make(out)
     if built.chosen and display is not None and first:  # after all that may be refused, whose message stands alone
         display.say(built.chosen)
-    with lock.acquire(out) if first else nullcontext(), files.going_on_later(out):
+    with files.acquire(out) if first else nullcontext(), files.going_on_later(out):
         files.check_out(out, config, resume)  # another process may have trained here while the data were read
         if resume and files.is_finished(out):
             return _finish_again(out, page, first)
@@ -219,9 +221,30 @@ def _rows_of(table: DataTable, split: str) -> TrainingRows:
     )
 
 
+def check_fits(algorithm: Algorithm, table: DataTable, name: str) -> None:
+    """Raise ``InputError`` unless the method's networks turn two training rows into a logit per label."""
+    rows, info = table.split["train"][:2], table.info
+    algorithm.eval()
+    try:
+        with torch.no_grad():
+            logits = algorithm.predict(table.inputs.fetch(rows))
+    except InputError:
+        raise
+    except (RuntimeError, TypeError, AttributeError, ValueError, IndexError) as error:
+        shown = f"texts of {info.input_shape[0]} tokens" if info.tokens else f"inputs of shape {info.input_shape}"
+        raise InputError(f"network {name} does not take {shown} ({reason_of(error)}): take another network") from error
+    finally:
+        algorithm.train()
+    shape, expected = tuple(getattr(logits, "shape", ())), (len(rows), info.num_labels)
+    if shape != expected:
+        raise InputError(f"network {name} gives logits of shape {shape}, but must give {expected}: one for each label")
+
+
 def _finish_again(out: Path, page: bool, first: bool) -> Path:
     """Finish a run that was finished before, but perhaps killed before its page was written."""
-    with lock.acquire(out) if first else nullcontext(), files.going_on_later(out):
+    with files.acquire(out) if first else nullcontext(), files.going_on_later(out):
+        if not (out / SEAL).is_file():
+            seal(out, files.SEALED)
         return _finish(out, page and not (out / files.PAGE).is_file())
 
 
@@ -236,9 +259,9 @@ def _finish(out: Path, page: bool) -> Path:
 
 
 def _needed_bytes(built: Built) -> int:
-    """Estimate the room for two checkpoints with Adam's moments, the selected weights and predictions."""
+    """Estimate the room for two checkpoints with Adam's moments, the selected weights, predictions and a page."""
     values = built.algorithm.state_dict().values()
     state = sum(value.numel() * value.element_size() for value in values if hasattr(value, "numel"))
     predictions = 8 * len(built.table.label_names) * len(built.table.split["test"])
     rules = rules_of(built.config.training, built.algorithm)
-    return 2 * state * (3 + len(rules)) + predictions + 16 * 2**20
+    return 2 * state * (3 + len(rules)) + predictions + 2**20

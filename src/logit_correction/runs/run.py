@@ -1,0 +1,489 @@
+"""A finished run: its report, and its network, ready to predict and to be judged again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from logit_correction.config import RunConfig
+from logit_correction.correlation import Correlation
+from logit_correction.data.frames import read_frame, row_names
+from logit_correction.data.reader import DataSource
+from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
+from logit_correction.data.table import SPLITS
+from logit_correction.errors import InputError
+from logit_correction.evaluation.predictions import EstimatedAttributes, Predictions, collect
+from logit_correction.evaluation.report import Report
+from logit_correction.files import check_seal, checksum_of_file, is_within, read_json
+from logit_correction.methods.base import Algorithm
+from logit_correction.networks.base import Network, without_pretrained_weights
+from logit_correction.pages.console import run_as_html
+from logit_correction.registry import UntrustedCode, known_names_only, needed, trusts_names
+from logit_correction.runs import folder as files
+from logit_correction.runs.assemble import build_algorithm, build_source
+from logit_correction.runs.encode import Encoder, batches_of, before_encoder, encode_table
+from logit_correction.runs.labelled_rows import Names, labelled
+from logit_correction.runs.new_files import labelled_images
+from logit_correction.runs.new_rows import NewInputs, Part, parts_of
+from logit_correction.runs.parts import complete_parts
+from logit_correction.runs.same_data import check_same_data
+from logit_correction.runs.write import figures_of, predictions_of
+from logit_correction.training import checkpoint
+from logit_correction.training.estimates import estimate_rows, estimate_split
+from logit_correction.training.loaders import evaluation_loader
+from logit_correction.types import DataInfo, ViewInputs
+
+if TYPE_CHECKING:
+    from fairlearn.metrics import MetricFrame
+
+Metrics: TypeAlias = Callable[..., Any] | Mapping[str, Callable[..., Any]]
+
+#: The files of an exported folder that can be loaded, and the entry with the SHA-256 of its weights.
+EXPORT, WEIGHTS, CHECKSUM = "config.json", "model.safetensors", "weights_sha256"
+
+#: What the first one says that it is of, and in which form; what names of files in the folder begin with there.
+LIBRARY, FORMAT, HERE = "logit-correction", 1, "./"
+
+#: What goes before the names of the encoder's and of the network's tensors.
+ENCODER, NETWORK = "encoder.", "network."
+
+_EXPORT_AGAIN = "export the run again"
+
+#: Folders of runs whose network is being built.
+_opened: ContextVar[tuple[Path, ...]] = ContextVar("opened", default=())
+
+
+class Run(os.PathLike[str]):
+    """A finished run: its figures, and the weights that it selected, ready to predict.
+
+    Where a path is wanted, a run may be given. A folder that ``export`` wrote in the format ``hub`` or ``safetensors``
+    is one as well: it lacks the data and the attribute estimator.
+
+    Attributes:
+        path: Its folder.
+        report: Content of its ``report.json``.
+        results: The same as an object.
+        label_names: L names, in the order of the columns of ``predict_proba``.
+        device: Where it predicts.
+    """
+
+    def __init__(self, folder: Path | str, device: str = "cpu", *, trust_code: bool = False) -> None:
+        """Read the report of the run in ``folder``; the network is loaded when it is first needed.
+
+        Args:
+            folder: Folder of a finished run, or one that ``export`` wrote.
+            device: Where to predict.
+            trust_code: Import classes that its config names by a dotted path; they may do anything.
+
+        Raises:
+            InputError: If the folder holds no finished run.
+        """
+        self.path, self.device, self.trust_code = Path(folder), torch.device(device), trust_code
+        self._export = _read_export(self.path)
+        if self._export is None:
+            self.results = Report.read(self.path)
+        else:
+            place = f"{self.path / EXPORT}: report"
+            self.results = Report.from_dict(self._export.get("report"), place, _EXPORT_AGAIN)
+        self.report: dict[str, Any] = self.results.to_dict()
+        self.label_names: list[str] = self.results.data.label_names
+
+    def __fspath__(self) -> str:
+        """Return the folder."""
+        return str(self.path)
+
+    __str__ = __fspath__  # which is what a text of a path is wanted for
+
+    def __truediv__(self, name: str) -> Path:
+        """Return the path of one of its files."""
+        return self.path / name
+
+    def __repr__(self) -> str:
+        return f"Run({self.results.method} on {self.results.data.name}, {str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        """Show its figures and groups in a notebook."""
+        return run_as_html(self.report)
+
+    @property
+    def groups(self) -> pd.DataFrame:
+        """One row for each group of the test split; see ``GroupReport.groups``."""
+        return self.results.test.groups.copy()
+
+    @property
+    def exported(self) -> bool:
+        """Whether it is a folder that ``export`` wrote."""
+        return self._export is not None
+
+    def names(self) -> AbstractContextManager[None]:
+        """Import no code that the folder names, unless it is trusted."""
+        place = self.path / (EXPORT if self.exported else files.CONFIG)
+        return nullcontext() if self.trust_code else known_names_only(place)
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """What was run."""
+        try:
+            with self.names():
+                if self._export is None:
+                    return complete_parts(RunConfig.read(self.path / files.CONFIG))
+                return complete_parts(RunConfig.from_dict(_within(self._export["run"], self.path)))
+        except UntrustedCode:
+            raise
+        except InputError as error:
+            raise InputError(f"{self.path} cannot be loaded by this version ({error}): train again") from error
+
+    @cached_property
+    def source(self) -> DataSource:
+        """The data source, as it was in training."""
+        source = build_source(self.config)
+        try:
+            source.prepare(self.results.data.preparation)
+        except (TypeError, KeyError, AttributeError, ValueError, IndexError) as error:
+            if isinstance(error, InputError):
+                raise
+            place = self.path / (EXPORT if self.exported else files.REPORT)
+            raise InputError(f"{place}: data.preparation does not fit ({error!r}): train again") from error
+        return source
+
+    @cached_property
+    def info(self) -> DataInfo:
+        """What the networks were told of the data."""
+        data = self.results.data
+        names, table = tuple(data.attribute_names), data.correlation
+        return DataInfo(
+            num_labels=len(data.label_names),
+            num_rows=data.rows["train"],
+            input_shape=tuple(data.input_shape),
+            num_attributes=len(names),
+            label_names=tuple(data.label_names),
+            attribute_names=names,
+            correlation=None if table is None else Correlation.from_table(table, len(names) or None),
+            tokens=data.tokens,
+        )
+
+    @property
+    def inputs_info(self) -> DataInfo:
+        """What new inputs are, before an encoder."""
+        return before_encoder(self.info, self.report["encoder"])
+
+    @cached_property
+    def algorithm(self) -> Algorithm:
+        """The method with its networks.
+
+        Raises:
+            InputError: If the weights are damaged, or of another version.
+        """
+        with self.names(), without_pretrained_weights():
+            algorithm = build_algorithm(self.config, self.info)
+        if self.exported:
+            self._fill(algorithm.network, NETWORK)
+        else:
+            try:
+                algorithm.load_state_dict(checkpoint.read(self.path / files.CHECKPOINT)["algorithm"])
+            except (RuntimeError, KeyError) as error:
+                place = self.path / files.CHECKPOINT
+                raise InputError(f"{place} does not fit the run's config: train again") from error
+        return algorithm.to(self.device).eval()
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The frozen network whose features take the place of the inputs; only of a run that has one."""
+        assert self.config.encoder is not None
+        if not self.exported:
+            with self.names():
+                return Encoder(self.config.encoder, self.inputs_info, self.report["encoder"])
+        with self.names(), without_pretrained_weights():
+            encoder = Encoder(self.config.encoder, self.inputs_info)
+        self._fill(encoder.features, ENCODER)
+        return encoder
+
+    def _fill(self, module: nn.Module, prefix: str) -> None:
+        """Take the weights of a module from an exported folder."""
+        own = {name.removeprefix(prefix): value for name, value in self._tensors.items() if name.startswith(prefix)}
+        try:
+            module.load_state_dict(own)
+        except RuntimeError as error:
+            place = f"{self.path / WEIGHTS} does not fit {self.path / EXPORT}"
+            raise InputError(f"{place}: {_EXPORT_AGAIN}") from error
+
+    @cached_property
+    def _tensors(self) -> dict[str, Tensor]:
+        assert self._export is not None
+        if checksum_of_file(self.path / WEIGHTS) != self._export[CHECKSUM]:
+            raise InputError(f"{self.path / WEIGHTS} is damaged (its checksum is another): {_EXPORT_AGAIN}")
+        return read_tensors(self.path / WEIGHTS)
+
+    def predict_proba(self, inputs: NewInputs) -> NDArray[np.float32]:
+        """Return the probability of every label.
+
+        Args:
+            inputs: What the data source takes. Names of image files; an array (n, *input_shape), for images
+                unsigned bytes or floats in [0, 1]; for a ``Table`` also a data frame or a mapping with the columns of
+                training, or, of texts, a list of texts. Rows may also come one by one in a list: arrays or lists of
+                numbers, or mappings with the columns of training.
+
+        Returns:
+            (n, L) float32.
+
+        Raises:
+            InputError: If a file cannot be read, or the shape or the values do not fit.
+        """
+        found = [self.probabilities_of(store) for store, _ in self.parts(inputs)]
+        return np.concatenate([np.zeros((0, len(self.label_names)), np.float32), *found])
+
+    def predict(self, inputs: NewInputs) -> NDArray[np.str_]:
+        """Return the name of the most probable label of each input, (n,)."""
+        return np.asarray(self.label_names)[self.predict_proba(inputs).argmax(1)]
+
+    def parts(self, inputs: NewInputs) -> Iterator[Part]:
+        """Return new rows as the source reads them, images of files a few at a time; see ``predict_proba``.
+
+        Raises:
+            InputError: If a file cannot be read, or the shape or the values do not fit.
+        """
+        return parts_of(inputs, self.source, self.inputs_info)
+
+    def probabilities_of(self, store: InputStore) -> NDArray[np.float32]:
+        """Return the probability of every label (n, L) of rows as the source reads them."""
+        return self._probabilities(self.encoded(store))
+
+    def encoded(self, store: InputStore) -> InputStore:
+        """Return rows as the network takes them: their features, where the run has an encoder."""
+        if self.config.encoder is None:
+            return store
+        bf16 = self.config.training.precision == "bf16-mixed"
+        return ArrayStore(self.encoder.of_store(store, self.device, bf16))
+
+    @torch.no_grad()
+    def _probabilities(self, encoded: InputStore) -> NDArray[np.float32]:
+        parts = [self.algorithm.predict(inputs).softmax(1) for inputs in batches_of(encoded, self.device)]
+        return torch.cat(parts).cpu().numpy() if parts else np.zeros((0, len(self.label_names)), np.float32)
+
+    def evaluate(
+        self, data: str | Path | NewInputs = "test", label: Names | None = None, attribute: Names | None = None
+    ) -> dict[str, Any]:
+        """Evaluate the run on a split of its data, read anew, or on new labelled rows.
+
+        Args:
+            data: A split: ``test``, ``valid`` or ``train``. Or new rows, as ``predict_proba`` takes them. Or a
+                ``Path``: a folder with a folder of images for each label, or a CSV or Parquet file, with the columns of
+                training or with one of image files.
+            label: Of new rows, n names; of a data frame or a file a column, by default that of training.
+            attribute: Of new rows, n names or a column, None where unknown: groups are label by attribute.
+
+        Returns:
+            The figures of ``report.json``'s test block: by label or by group, and under ``estimated`` by the groups
+            that the run's estimator finds, where it can tell.
+
+        Raises:
+            InputError: If data cannot be read, or a label is none of the run's.
+        """
+        if isinstance(data, str) and label is None:
+            if self.exported:
+                raise InputError(f"{self.path} holds no rows of the run's data: give new rows with their labels")
+            rows, table = self._predicted(data)
+            return figures_of(rows, table).to_dict()
+        return self._evaluate_new(data, label, attribute)
+
+    def metric_frame(self, split: str = "test", metrics: Metrics | None = None, estimated: bool = False) -> MetricFrame:
+        """Return fairlearn's ``MetricFrame`` of a split of its data, by attribute; rows without one are left out.
+
+        Args:
+            split: ``test``, ``valid`` or ``train``.
+            metrics: One, or several by name, of true and predicted labels as numbers; by default the count and
+                accuracies.
+            estimated: Take the attribute that the run's estimator finds.
+
+        Raises:
+            InputError: If fairlearn is not installed, or no row has an attribute.
+        """
+        fairlearn = needed("fairlearn.metrics", "metric_frame", "fairlearn")
+        from sklearn.metrics import accuracy_score, balanced_accuracy_score
+
+        rows = Predictions.load(self.path / files.PREDICTIONS) if split == "test" else self._predicted(split)[0]
+        attribute, names = rows.attribute, rows.attribute_names
+        if estimated:
+            attribute, names = (None, ()) if rows.estimate is None else (rows.estimate.attribute, rows.estimate.names)
+        if attribute is None or not (attribute >= 0).any():
+            what = "the run estimates no attribute of them" if estimated else "nobody named one: try estimated=True"
+            raise InputError(f"no row of the {split} split has an attribute, as {what}")
+        usual = {"count": fairlearn.count, "accuracy": accuracy_score, "balanced_accuracy": balanced_accuracy_score}
+        known = attribute >= 0
+        return fairlearn.MetricFrame(
+            metrics=usual if metrics is None else metrics,
+            y_true=rows.label[known],
+            y_pred=rows.prediction[known],
+            sensitive_features=pd.Series(np.asarray(names, dtype=object)[attribute[known]], name="attribute"),
+        )
+
+    def _predicted(self, split: str) -> tuple[Predictions, Any]:
+        """Return what the run predicts of a split of its data, which are read anew, and the data."""
+        if split not in SPLITS:
+            raise InputError(f"{split!r} is no split: give test, valid or train, or new rows with their labels")
+        for option in ("file", "root"):
+            place = self.config.data.options.get(option)
+            if isinstance(place, str) and not Path(place).expanduser().exists() and not Path(place).is_absolute():
+                raise InputError(
+                    f"{place} does not exist here: --data.{option} of {self.path / files.CONFIG} counts from the "
+                    "folder where the run was trained: go there, or judge other rows by `evaluate --on`"
+                )
+        table = self.source.build().check()
+        check_same_data(self.report, table, self.path, "judge other rows by `evaluate --on FILE`")
+        if self.config.encoder is not None:
+            with self.names():
+                table = encode_table(table, self.config, expected=self.report["encoder"])
+        batches, algorithm = evaluation_loader(table, split, self.config.training, self.device).epoch(), self.algorithm
+        logits = collect(lambda batch: {"logits": algorithm.predict(batch.inputs)}, batches)["logits"]
+        return predictions_of(table, split, logits, estimate_split(algorithm, table, split)), table
+
+    def _evaluate_new(self, data: Path | NewInputs, label: Names | None, attribute: Names | None) -> dict[str, Any]:
+        """Return the figures on new labelled rows; see ``evaluate``."""
+        if label is None:
+            label = self.config.data.options.get("label") or ("label" if isinstance(data, Path) else None)
+        parts: Iterator[Part]
+        if not isinstance(data, Path):
+            rows, parts = labelled(data, label, attribute, self.report), self.parts(data)
+        elif self.source.reads_tables and not data.is_dir():
+            frame = read_frame(data)
+            rows = labelled(frame, label, attribute, self.report, str(data), row_names(frame.index))
+            parts = iter([(self.source.read_table(data, frame)[2], self.source.looks(frame, data.parent))])
+        else:
+            listed, found, label = labelled_images(data, label, attribute)
+            names = list(map(str, found)) if listed is None else row_names(listed.index)
+            rows, parts = labelled(listed, label, attribute, self.report, str(data), names), self.parts(found)
+        return rows.evaluate(*self._seen(parts, torch.from_numpy(rows.label)))
+
+    def _seen(self, parts: Iterator[Part], label: Tensor) -> tuple[Any, EstimatedAttributes | None]:
+        """Return what the run predicts of new rows (n, L), and what its estimator says of them."""
+        predicted, estimates, start = [np.zeros((0, len(self.label_names)), np.float32)], [], 0
+        for store, looks in parts:
+            own = label[start : start + len(store)]
+            start += len(store)
+            encoded = self.encoded(store)
+            predicted.append(self._probabilities(encoded))
+            if len(own) == len(store):  # else there are too few labels, which is told with the number of all rows
+                seen: ViewInputs = as_views_see(store, looks, encoded)
+                estimates.append(estimate_rows(self.algorithm, own, seen))
+        known = [one for one in estimates if one is not None]
+        if not known or len(known) < len(estimates):
+            return np.concatenate(predicted), None
+        attribute = np.concatenate([one.attribute for one in known])
+        return np.concatenate(predicted), replace(known[0], attribute=attribute)
+
+
+#: Its name until version 0.1.
+TrainedRun = Run
+
+
+class FromRun(Network):
+    """The predicting network of a finished run with its weights; a new head where the labels are others."""
+
+    def __init__(self, info: DataInfo, run: str, trust_code: bool = False) -> None:
+        """Load the network.
+
+        Args:
+            info: Input shape and number of labels.
+            run: Folder that ``train`` has written.
+            trust_code: Import classes that the run's config names by a dotted path; they may do anything.
+
+        Raises:
+            InputError: If it holds no finished run, or the run's network has no halves or takes other inputs.
+        """
+        super().__init__()
+        place = Path(run).resolve()
+        if place in _opened.get():
+            raise InputError(f"the network of {run} is that of the run itself: name another run")
+        token = _opened.set((*_opened.get(), place))
+        try:
+            # A config from elsewhere does not vouch for what it leads to.
+            model = Run(run, trust_code=trust_code and trusts_names())
+            network, there = model.algorithm.network, model.info
+        finally:
+            _opened.reset(token)
+        if model.config.encoder is not None:
+            raise InputError(f"the run {run} has an encoder itself: take that one as --encoder")
+        head = getattr(network, "head", None)
+        if not isinstance(getattr(network, "features", None), nn.Module) or not isinstance(head, nn.Linear):
+            raise InputError(f"the network of {run} has no `features` and linear `head`: take another run")
+        if (there.input_shape, there.tokens) != (tuple(info.input_shape), info.tokens):
+            raise InputError(
+                f"the network of {run} takes inputs of shape {there.input_shape}, but the data's are of shape "
+                f"{tuple(info.input_shape)}"
+            )
+        self.features, self.head = cast(Network, network.train()).features, head
+        #: The run's labels; None where the head is a new one.
+        self.label_names: tuple[str, ...] | None = there.label_names
+        if there.num_labels != info.num_labels:
+            self.label_names, self.head = None, nn.Linear(head.in_features, info.num_labels)
+        self.metadata = {"run": run, **getattr(network, "metadata", {})}
+
+
+def _read_export(folder: Path) -> dict[str, Any] | None:
+    """Return the content of the ``config.json`` of a folder that ``export`` wrote, None of any other folder.
+
+    Raises:
+        InputError: It is damaged, of another version, or holds no weights that can be loaded here.
+    """
+    path = folder / EXPORT
+    try:
+        content = read_json(path, _EXPORT_AGAIN)
+    except InputError:
+        return None
+    if not isinstance(content, dict) or content.get("library_name") != LIBRARY:
+        return None
+    check_seal(path, _EXPORT_AGAIN)
+    if content.get("export_format") != FORMAT or not isinstance(content.get("run"), dict):
+        raise InputError(f"{path} is of another version of logit-correction: {_EXPORT_AGAIN}")
+    if not (folder / WEIGHTS).is_file():
+        raise InputError(
+            f"{folder} holds a network in the format {content.get('format_name')!r}, which other programs run: to load "
+            "one here, export the run with --format hub or safetensors"
+        )
+    if not isinstance(content.get(CHECKSUM), str):  # else whoever leaves it out would switch the check off
+        raise InputError(f"{path}: {CHECKSUM} is missing: {_EXPORT_AGAIN}")
+    return content
+
+
+def _within(value: Any, folder: Path) -> Any:
+    """Return options with the names of files in the folder as paths.
+
+    Raises:
+        InputError: If one leaves it.
+    """
+    if isinstance(value, dict):
+        return {name: _within(part, folder) for name, part in value.items()}
+    if not isinstance(value, str) or not value.startswith(HERE):
+        return value
+    path = folder / value.removeprefix(HERE)
+    if not is_within(path, os.path.realpath(folder)):
+        raise InputError(f"{folder / EXPORT} names {value!r}, which lies outside of the folder: {_EXPORT_AGAIN}")
+    return str(path)
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file onto the CPU.
+
+    Raises:
+        InputError: If it is damaged, or safetensors is not installed.
+    """
+    safetensors = needed("safetensors", str(path), "hub")
+    try:
+        tensors: dict[str, Tensor] = needed("safetensors.torch", str(path), "hub").load_file(path)
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        raise InputError(f"{path} is damaged ({error}): {_EXPORT_AGAIN}") from error
+    if not all(bool(torch.isfinite(value).all()) for value in tensors.values() if value.is_floating_point()):
+        raise InputError(f"{path} holds weights that are not finite: {_EXPORT_AGAIN}")
+    return tensors
