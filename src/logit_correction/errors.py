@@ -49,6 +49,10 @@ class TrainingError(RuntimeError):
     """Training itself failed, for example through a loss that is not finite (exit status 1)."""
 
 
+class Interrupted(Exception):
+    """Training was asked to stop and has saved where it was."""
+
+
 def check_range(name: str, value: float, low: float, high: float = float("inf"), open_end: bool = False) -> None:
     """Return if an option lies in low..high, ``high`` itself left out with ``open_end``.
 

@@ -72,3 +72,20 @@ class StepRandomness(nn.Module):
     def set_extra_state(self, state: dict[str, int]) -> None:
         """Take the counter from a state dict."""
         self.count = state["count"]
+
+
+class LayerRandomness:
+    """Seeds torch's own generators before each step, for layers such as dropout that draw from them.
+
+    A step's seed comes from its number, so a resumed run draws what an uninterrupted one would.
+    """
+
+    def __init__(self, seed: int, device: torch.device) -> None:
+        self.first, self.on_cuda = derive_seed(seed, "layers", rank()), device.type == "cuda"
+
+    def seed(self, step: int) -> None:
+        """Seed the generators for step number ``step`` of the run."""
+        seed = step_seed(self.first, step)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every backend, sixty times as long
+        if self.on_cuda:
+            torch.cuda.manual_seed(seed)

@@ -49,7 +49,7 @@ def test_quickstart_writes_two_runs_and_a_page_and_goes_on(
 def test_quickstart_that_is_stopped_says_how_to_go_on(
     command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from logit_correction.training.interrupt import Interrupted
+    from logit_correction.errors import Interrupted
 
     def stop(*_: Any, **__: Any) -> None:
         raise Interrupted

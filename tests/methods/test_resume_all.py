@@ -17,6 +17,7 @@ from torch import Tensor
 from logit_correction.config import TrainingConfig
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
+from logit_correction.errors import Interrupted
 from logit_correction.methods import METHODS
 from logit_correction.networks.mlp import MLP
 from logit_correction.registry import resolve
@@ -24,7 +25,6 @@ from logit_correction.runs.train import training_rows
 from logit_correction.training import fit as fit_module
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
-from logit_correction.training.interrupt import Interrupted
 
 #: Short first stages and early starts, so that a few steps see all of a method.
 BESIDE = {"name": "Online", "input_dropout": 0.5, "q_ramp_up_epochs": 1.0}

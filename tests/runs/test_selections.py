@@ -112,8 +112,6 @@ def test_where_settled_estimates_tell_nothing_of_other_rows_they_are_asked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(
-        "logit_correction.training.evaluation.estimate_split", lambda _, table, split: asked.append(split)
-    )
+    monkeypatch.setattr("logit_correction.training.fit.estimate_split", lambda _, table, split: asked.append(split))
     fitted(tmp_path / "run", rules=[None], attributes="TrueAttributes")
     assert asked == ["valid"]

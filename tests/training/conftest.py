@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from logit_correction.config import TrainingConfig
 from logit_correction.data.table import DataTable
+from logit_correction.errors import Interrupted
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.mlp import MLP
@@ -23,7 +24,6 @@ from logit_correction.runs.train import training_rows
 from logit_correction.training import fit as fit_module
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
-from logit_correction.training.interrupt import Interrupted
 
 FitFactory = Callable[..., Fit]
 
@@ -72,7 +72,7 @@ class Trainer:
         options: dict[str, Any] | None = None,
         precision: Any = "32-true",
         display: Display | None = None,
-        loggers: tuple[Any, ...] = (),
+        loggers: Sequence[Any] = (),
         checkpoint_seconds: float = 1e9,
         **config: Any,
     ) -> Fit:
@@ -91,7 +91,7 @@ class Trainer:
             Fabric(accelerator="cpu", devices=1, precision=precision),
             self.folder / place / "resume.pt",
             display or Display(),
-            loggers=loggers,
+            loggers=list(loggers),
             checkpoint_seconds=checkpoint_seconds,
         )
 

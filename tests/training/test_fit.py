@@ -130,16 +130,6 @@ def test_seconds_count_the_work_between_stages_and_what_went_before_a_resume(mak
     assert fit.progress.seconds < again.progress.seconds <= time.monotonic() - started
 
 
-def test_a_row_is_the_mean_of_its_steps(make_table, trainer) -> None:
-    table = make_table()
-    fine, coarse = (trainer.fit(table, TwoNetworks, log_every=n, epochs=2) for n in (1, 3))
-    for fit in (fine, coarse):
-        fit.run()
-    steps = [row["loss_other"] for row in fine.record.rows if "loss_other" in row]
-    rows = [row["loss_other"] for row in coarse.record.rows if "loss_other" in row]
-    assert rows == pytest.approx([sum(steps[:3]) / 3, sum(steps[3:]) / 3], rel=1e-6)
-
-
 def test_loggers_and_display_are_told_every_row(make_table, trainer) -> None:
     told: list[tuple[int, dict[str, float]]] = []
     shown: list[Any] = []
@@ -281,11 +271,12 @@ class FailsAt(ERM):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-@pytest.mark.parametrize("at", [1, 2, 3, 5, 6, 9])
+@pytest.mark.parametrize("at", [1, 3, 6])
 def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(at: int, value: float, make_table, trainer) -> None:
     table = make_table()
     fit = trainer.fit(table, FailsAt, options={"at": at, "value": value}, checkpoint_seconds=0)
-    with pytest.raises(TrainingError, match=f"loss became (nan|inf) at step {at}: .*checkpoint before it was kept"):
+    there = "the last checkpoint before it was kept" if at > 2 else "there is no checkpoint before it"
+    with pytest.raises(TrainingError, match=f"loss became (nan|inf) at step {at}: .*{there}"):
         fit.run()
     if at <= 2:  # rows are written, and checkpoints with them, every second step
         assert not fit.checkpoint_path.exists()
@@ -319,7 +310,7 @@ class BadGradientAt(ERM):
         return Step(step.loss + extra, step.logs)
 
 
-@pytest.mark.parametrize("at", [2, 3, 5, 9])
+@pytest.mark.parametrize("at", [2, 5])
 def test_weights_that_are_not_finite_are_never_kept(at: int, make_table, trainer) -> None:
     table = make_table()
     fit = trainer.fit(table, BadGradientAt, options={"at": at}, checkpoint_seconds=0)
@@ -344,16 +335,6 @@ def test_half_precision_trains_and_keeps_full_weights(make_table, trainer) -> No
     assert fit.predict("test").dtype == torch.float32
 
 
-def test_warnings_of_the_method_are_kept_once_each(make_table, trainer) -> None:
-    class Warns(ERM):
-        def end_epoch(self) -> list[str]:
-            return ["label 1 is lost", "label 2 is lost"]
-
-    fit = trainer.fit(make_table(), Warns)
-    fit.run()
-    assert fit.progress.warnings == ["label 1 is lost", "label 2 is lost"]
-
-
 def test_the_same_seed_trains_the_same_weights_and_another_does_not(make_table, trainer, assert_ended_alike) -> None:
     table = make_table()
     fits = []
@@ -363,13 +344,3 @@ def test_the_same_seed_trains_the_same_weights_and_another_does_not(make_table, 
         fits[-1].run()
     assert_ended_alike(fits[0], fits[1])
     assert not torch.equal(fits[0].predict("test"), fits[2].predict("test"))
-
-
-def test_the_checkpoint_is_safe_to_read(make_table, trainer) -> None:
-    fit = trainer.fit(make_table(), "LC")
-    trainer.run_until(fit, 5)
-    content = torch.load(fit.checkpoint_path, weights_only=True)
-    assert content["progress"]["total_steps"] == 5 and content["progress"]["epoch"] == 1
-    for name, value in fit.algorithm.state_dict().items():
-        if isinstance(value, Tensor):
-            assert torch.equal(content["algorithm"][name], value)

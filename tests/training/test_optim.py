@@ -1,78 +1,126 @@
-"""Optimisers and their schedules in closed form."""
+"""Optimisers and schedules in closed form, and what the loop does to networks."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from logit_correction.config import TrainingConfig
-from logit_correction.training.optim import make_optimizer, scheduled_factor, set_learning_rates
+from logit_correction.methods.dfa import DFA
+from logit_correction.methods.erm import ERM
+from logit_correction.networks.convnet import ConvNet
+from logit_correction.networks.mlp import MLP
+from logit_correction.training.optim import (
+    clip_gradients,
+    make_optimizer,
+    prepare,
+    scheduled_factor,
+    set_learning_rates,
+)
+from logit_correction.types import DataInfo
+
+INFO, CPU = DataInfo(num_labels=3, num_rows=48, input_shape=(3, 8, 8)), torch.device("cpu")
 
 
-def groups() -> list[dict[str, object]]:
+def groups() -> list[dict[str, Any]]:
+    named = [{"params": [nn.Parameter(torch.ones(2))], "name": name} for name in "abc"]
     return [
-        {"params": [torch.nn.Parameter(torch.ones(2))], "name": "a"},
-        {"params": [torch.nn.Parameter(torch.ones(2))], "name": "b", "learning_rate_scale": 0.1},
-        {
-            "params": [torch.nn.Parameter(torch.ones(2))],
-            "name": "c",
-            "learning_rate_scale": 3,
-            "schedule": "none",
-        },
+        named[0],
+        named[1] | {"learning_rate_scale": 0.1},
+        named[2] | {"learning_rate_scale": 3, "schedule": "none"},
     ]
 
 
 @pytest.mark.parametrize(("name", "kind"), [("adam", "Adam"), ("adamw", "AdamW"), ("sgd", "SGD")])
-def test_the_optimiser_is_the_named_one_with_its_options(name: str, kind: str) -> None:
+def test_the_optimiser_is_the_named_one_with_its_options(name: Any, kind: str) -> None:
     config = TrainingConfig(optimizer=name, weight_decay=0.3, sgd_momentum=0.7)
     optimizer = make_optimizer(groups(), config, 0.2)
     assert type(optimizer).__name__ == kind
-    for group, rate, schedule in zip(
-        optimizer.param_groups, (0.2, 0.02, 0.6), ("cosine", "cosine", "none"), strict=True
-    ):
+    expected = zip(optimizer.param_groups, (0.2, 0.02, 0.6), ("cosine", "cosine", "none"), strict=True)
+    for group, rate, schedule in expected:
         assert group["lr"] == group["start"] == pytest.approx(rate)
-        assert group["schedule"] == schedule and group["weight_decay"] == 0.3
-        assert group.get("momentum", 0.7) == 0.7
+        assert (group["schedule"], group["weight_decay"], group.get("momentum", 0.7)) == (schedule, 0.3, 0.7)
 
 
-def test_cosine_falls_from_one_to_zero() -> None:
-    config = TrainingConfig()
-    factors = [scheduled_factor("cosine", step, 40, config) for step in range(41)]
-    assert factors[0] == 1 and factors[20] == pytest.approx(0.5) and factors[40] == pytest.approx(0)
-    assert factors == pytest.approx([math.cos(math.pi * step / 80) ** 2 for step in range(41)])
-    assert factors == sorted(factors, reverse=True)
-
-
-def test_steps_fall_by_their_factor() -> None:
+def test_schedules() -> None:
     config = TrainingConfig(step_every=10, step_factor=0.2)
-    factors = [scheduled_factor("step", step, 1000, config) for step in (0, 9, 10, 19, 20, 35)]
-    assert factors == pytest.approx([1, 1, 0.2, 0.2, 0.04, 0.008])
-
-
-def test_no_schedule_stays_at_one() -> None:
-    assert {scheduled_factor("none", step, 100, TrainingConfig()) for step in range(100)} == {1.0}
+    cosine = [scheduled_factor("cosine", step, 40, config) for step in range(41)]
+    assert cosine == pytest.approx([math.cos(math.pi * step / 80) ** 2 for step in range(41)])
+    steps = [scheduled_factor("step", step, 1000, config) for step in (0, 9, 10, 19, 20, 35)]
+    assert steps == pytest.approx([1, 1, 0.2, 0.2, 0.04, 0.008])
+    assert {scheduled_factor("none", step, 100, config) for step in range(100)} == {1.0}
 
 
 def test_each_group_follows_its_own_schedule_from_its_own_start() -> None:
     config = TrainingConfig(schedule="step", step_every=2, step_factor=0.5)
     optimizer = make_optimizer(groups(), config, 0.2)
-    seen = []
-    for step in range(5):
+    for step, factor in enumerate((1, 1, 0.5, 0.5, 0.25)):
         set_learning_rates(optimizer.param_groups, step, 5, config)
-        seen.append([group["lr"] for group in optimizer.param_groups])
-    expected = [[0.2 * f, 0.02 * f, 0.6] for f in (1, 1, 0.5, 0.5, 0.25)]
-    for one, other in zip(seen, expected, strict=True):
-        assert one == pytest.approx(other)
+        assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([0.2 * factor, 0.02 * factor, 0.6])
 
 
-def test_the_state_of_an_optimiser_brings_its_rates_along() -> None:
-    config = TrainingConfig()
-    first, second = make_optimizer(groups(), config, 0.2), make_optimizer(groups(), config, 0.9)
-    set_learning_rates(first.param_groups, 3, 10, config)
-    second.load_state_dict(first.state_dict())
-    for step in (3, 7):
-        for optimizer in (first, second):
-            set_learning_rates(optimizer.param_groups, step, 10, config)
-        assert [g["lr"] for g in first.param_groups] == [g["lr"] for g in second.param_groups]
+@pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
+def test_weight_decay_can_leave_out_biases_and_normalisation(kind: Any) -> None:
+    method = ERM(lambda: ConvNet(INFO, norm="batch"), INFO)
+    everything = make_optimizer(method.parameter_groups(), TrainingConfig(weight_decay=0.1), 0.1)
+    assert [group["weight_decay"] for group in everything.param_groups] == [0.1]
+    config = TrainingConfig(weight_decay=0.1, decay_norm_and_bias=False, optimizer=kind)
+    optimizer = make_optimizer(method.parameter_groups(), config, 0.1)
+    before = {name: p.detach().clone() for name, p in method.named_parameters()}
+    for p in method.parameters():
+        p.grad = torch.zeros_like(p)
+    optimizer.step()
+    moved = {name for name, p in method.named_parameters() if not torch.equal(p, before[name])}
+    layers = {name: method.get_submodule(name.rpartition(".")[0]) for name in before}
+    assert moved == {
+        name for name, layer in layers.items() if name.endswith("weight") and isinstance(layer, nn.Conv2d | nn.Linear)
+    }
+
+
+def test_gradients_are_clipped_by_network_however_its_groups_are_split() -> None:
+    def weights() -> list[nn.Parameter]:
+        parameters = [nn.Parameter(torch.zeros(2, 2)), nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(2))]
+        for number, p in enumerate(parameters):
+            p.grad = torch.full_like(p, float(number + 1))
+        return parameters
+
+    split, whole = weights(), weights()
+    clip_gradients([{"params": [p], "name": name} for p, name in zip(split, "aab", strict=True)], 0.5)
+    clip_gradients([{"params": whole[:2], "name": "a"}, {"params": whole[2:], "name": "b"}], 0.5)
+    for one, other in zip(split, whole, strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
+    norm = torch.cat([p.grad.flatten() for p in split[:2] if p.grad is not None]).norm()
+    assert float(norm) == pytest.approx(0.5, rel=1e-4)
+
+
+def test_channels_last_changes_the_memory_and_not_the_result() -> None:
+    plain, moved = (ERM(lambda: ConvNet(INFO), INFO) for _ in range(2))
+    prepare(plain, TrainingConfig(channels_last=False), CPU)
+    prepare(moved, TrainingConfig(), CPU)
+    weights = [p for p in moved.parameters() if p.dim() == 4 and p.shape[2] > 1]
+    assert weights and all(p.is_contiguous(memory_format=torch.channels_last) for p in weights)
+    inputs = torch.rand(5, 3, 8, 8)
+    torch.testing.assert_close(moved.predict(inputs), plain.predict(inputs), rtol=1e-4, atol=1e-5)
+
+
+def test_features_are_compiled_in_place_and_with_cuda_graphs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_place, modes = nn.Module.compile, {}
+
+    def compiled(module: nn.Module, mode: Any = None) -> None:
+        modes[module] = mode
+        in_place(module, backend="eager")
+
+    monkeypatch.setattr(nn.Module, "compile", compiled)
+    halves, whole = DFA(lambda: MLP(INFO), INFO), ERM(lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, 3)), INFO)
+    names, inputs = list(halves.state_dict()), torch.rand(2, 3, 8, 8)
+    before = halves.predict(inputs)
+    for method in (halves, whole):
+        prepare(method, TrainingConfig(compile="reduce-overhead", channels_last=False), CPU)
+    network: Any = halves.network
+    assert list(halves.state_dict()) == names and modes[network.intrinsic] == modes[network.biased] == "reduce-overhead"
+    assert modes[whole.network] is None  # logits are kept for longer than a replayed graph leaves them
+    torch.testing.assert_close(halves.predict(inputs), before)

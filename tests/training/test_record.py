@@ -1,48 +1,37 @@
-"""Figures over time, and the CSV file of them."""
+"""What is told while a run trains: rows of figures, what is watched, lines and bars."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
+import sys
 from pathlib import Path
+from typing import Any
 
-import pandas as pd
+import numpy as np
 import pytest
 import torch
 
+from logit_correction import InputError, train
 from logit_correction.errors import TrainingError
+from logit_correction.training.display import Bar, Display, Lines, choose_display
 from logit_correction.training.record import Record
+from logit_correction.training.watch import check_watch, labels_watched, watched
 
 
 def add(record: Record, loss: float, **logs: float) -> None:
     record.add(torch.tensor(loss), {name: torch.tensor(value) for name, value in logs.items()})
 
 
-def test_a_row_holds_the_means_since_the_last_one() -> None:
+def test_a_row_holds_the_means_of_the_steps_that_have_the_figure() -> None:
     record = Record()
-    for loss in (1.0, 2.0, 6.0):
-        add(record, loss, loss_robust=10 * loss)
-    assert record.flush(step=3, epoch=0) == {"step": 3, "epoch": 0, "loss": 3.0, "loss_robust": 30.0}
-    add(record, 5.0, loss_robust=1.0)
-    assert record.flush(step=4, epoch=1) == {"step": 4, "epoch": 1, "loss": 5.0, "loss_robust": 1.0}
-    assert record.flush(step=4, epoch=1) is None and len(record.rows) == 2
-
-
-def test_the_total_loss_stands_even_where_a_method_logs_one() -> None:
-    record = Record()
-    record.add(torch.tensor(2.0), {"loss": torch.tensor(1.0)})
-    assert record.flush(step=1) == {"step": 1, "loss": 2.0}
-
-
-def test_a_step_may_log_other_figures_than_the_one_before() -> None:
-    record = Record()
-    add(record, 1.0, loss_biased=1.0)
+    logged = {"loss_biased": torch.tensor(1.0), "loss": torch.tensor(9.0)}
+    record.add(torch.tensor(1.0), logged)  # the total loss stands, whatever a method logs
     add(record, 2.0, loss_robust=4.0, loss_biased=3.0)
-    add(record, 3.0, loss_robust=6.0)
-    assert record.flush(step=3) == {"step": 3, "loss": 2.0, "loss_robust": 5.0, "loss_biased": 2.0}
-    add(record, 1.0, other=9.0)
-    assert record.flush(step=4) == {"step": 4, "loss": 1.0, "other": 9.0}
+    record.add(torch.tensor(6.0, dtype=torch.bfloat16), {"loss_robust": torch.tensor(6.0, dtype=torch.float64)})
+    assert record.flush(3, epoch=0) and not record.flush(3, epoch=0)
+    assert record.rows == [{"step": 3, "epoch": 0, "loss": 3.0, "loss_biased": 2.0, "loss_robust": 5.0}]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -51,68 +40,112 @@ def test_a_loss_that_is_not_finite_is_named_by_its_step(bad: float, place: int) 
     record = Record()
     for number in range(5):
         add(record, bad if number >= place else 1.0, part=1.0)
-    with pytest.raises(TrainingError, match=f"at step {100 + place + 1}:"):
-        record.check(105)
-    with pytest.raises(TrainingError, match=f"at step {100 + place + 1}:"):
-        record.flush(step=105)
+    for read in (record.pending, record.flush):
+        with pytest.raises(TrainingError, match=f"at step {100 + place + 1}"):
+            read(105)
     assert record.rows == []
 
 
-def test_half_precision_figures_are_kept_in_full() -> None:
-    record = Record()
-    record.add(torch.tensor(1.0, dtype=torch.bfloat16), {"part": torch.tensor(0.5, dtype=torch.float16)})
-    record.add(torch.tensor(1.25), {"part": torch.tensor(1.0, dtype=torch.float64)})
-    assert record.flush(step=2) == {"step": 2, "loss": 1.125, "part": 0.75}
-
-
 def test_the_state_survives_a_checkpoint_with_its_pending_steps() -> None:
-    record, loaded = Record(), Record()
+    record, loaded, file = Record(), Record(), io.BytesIO()
     add(record, 1.0, part=2.0)
-    record.flush(step=1)
+    record.flush(1)
     add(record, 3.0, part=4.0)
-    file = io.BytesIO()
     torch.save(record.state(), file)
     file.seek(0)
     loaded.load(torch.load(file, weights_only=True))
     for one in (record, loaded):
         add(one, 5.0, part=0.0)
-        one.flush(step=3)
+        one.flush(3)
     assert loaded.rows == record.rows and loaded.rows[-1] == {"step": 3, "loss": 4.0, "part": 2.0}
 
 
 def test_the_file_has_a_column_for_every_figure_and_gaps_where_there_is_none(tmp_path: Path) -> None:
     record, path = Record(), tmp_path / "metrics.csv"
-    add(record, 0.1, loss_robust=1 / 3)
-    record.flush(step=1, epoch=0)
-    record.rows.append({"step": 1, "epoch": 1, "valid_average": 0.75})
-    record.write(path)
-    frame = pd.read_csv(path)
-    assert list(frame.columns) == ["step", "epoch", "loss", "loss_robust", "valid_average"]
-    assert frame["step"].tolist() == [1, 1] and frame["epoch"].tolist() == [0, 1]
-    assert frame["loss_robust"][0] == pytest.approx(1 / 3) and frame["valid_average"][1] == 0.75
-    assert frame["loss"].isna().tolist() == [False, True] and frame["valid_average"].isna().tolist() == [
-        True,
-        False,
-    ]
-    with path.open(newline="") as file:
-        assert list(csv.reader(file))[2] == ["1", "1", "", "", "0.75"]
-
-
-def test_writing_again_replaces_the_file(tmp_path: Path) -> None:
-    record, path = Record(), tmp_path / "metrics.csv"
-    for step in (1, 2):
-        add(record, float(step))
-        record.flush(step=step)
+    add(record, 0.5, loss_robust=0.25)
+    record.flush(1, stage=0, epoch=0)
+    record.append({"step": 1, "stage": 0, "epoch": 1, "valid_average": 0.75})
+    record.append({"step": 2, "stage": 1, "epoch": 2})
+    for _ in range(2):
         record.write(path)
-        assert len(path.read_text().splitlines()) == step + 1
-    assert [entry.name for entry in tmp_path.iterdir()] == ["metrics.csv"]
+    header, *rows = csv.reader(path.open(newline=""))
+    assert header == ["step", "stage", "epoch", "loss", "loss_robust", "valid_average"]
+    assert rows[0] == ["1", "0", "0", "0.5", "0.25", ""] and rows[1] == ["1", "0", "1", "", "", "0.75"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["metrics.csv"] and record.epochs_per_stage() == [1, 2]
 
 
-def test_the_epochs_of_each_stage_are_told() -> None:
-    record = Record()
-    assert record.epochs_per_stage() == []
-    record.rows = [
-        {"step": step, "stage": stage, "epoch": epoch}
-        for step, (stage, epoch) in enumerate([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)])
-    ]
-    assert record.epochs_per_stage() == [2, 1]
+def test_margins_of_appendix_c(make_table: Any) -> None:
+    table = make_table()
+    rows = table.split["train"]
+    noise = torch.randn(len(rows), 3, generator=torch.Generator().manual_seed(0))
+    logits = noise + 5.0 * torch.eye(3)[table.label[rows]]
+    found = watched(["train_margins"], table, lambda split: {"train": logits}[split])
+    least: dict[bool, list[float]] = {True: [], False: []}
+    mean: dict[bool, list[float]] = {True: [], False: []}
+    for y in range(3):
+        for a in range(3):
+            own = logits[(table.label[rows] == y) & (table.attribute[rows] == a)].numpy()
+            if len(own):
+                margins = [row[y] - max(np.delete(row, y)) for row in own]
+                least[y == a].append(min(margins))
+                mean[y == a].append(float(np.mean(margins)))
+    assert found["train_majority_margin"] == pytest.approx(np.mean(least[True]), rel=1e-5)
+    assert found["train_margin_ratio"] == pytest.approx(np.mean(least[True]) / np.mean(least[False]), rel=1e-5)
+    assert found["train_mean_margin_ratio"] == pytest.approx(np.mean(mean[True]) / np.mean(mean[False]), rel=1e-5)
+    assert "train_margin_ratio" not in watched(["train_margins"], table, lambda split: -logits)
+
+
+def test_accuracies_on_the_test_split(make_table: Any) -> None:
+    table = make_table()
+    label = table.label[table.split["test"]]
+    right = watched(["test"], table, lambda split: torch.eye(3)[label])
+    assert right == {"test_average": 1.0, "test_group_balanced": 1.0, "test_worst_group": 1.0}
+    table.attribute[:] = -1
+    assert set(watched(["test"], table, lambda split: torch.eye(3)[label])) == {"test_average"}
+    assert labels_watched(["test"], table) == {"test": ["label"]}
+    with pytest.raises(InputError, match="--watch train_margins needs the attribute"):
+        check_watch(["train_margins"], table)
+
+
+def test_what_is_watched_changes_nothing_and_the_report_says_what_was_read() -> None:
+    parts = {"method": {"name": "LC", "attributes": "Online"}, "network": "MLP"}
+    options = {**parts, "epochs": 2, "threads": 1, "page": False}
+    plain, seen = (train("Digits", **options, watch=watch) for watch in ([], ["test", "train_margins"]))
+    both = ["label", "attribute"]
+    assert (plain.report["watched_labels_read"], seen.report["watched_labels_read"]) == (
+        {},
+        {"test": both, "train": both},
+    )
+    for name in ("labels_read", "test", "selection", "other_selections"):
+        assert plain.report[name] == seen.report[name], name
+    last = list(csv.DictReader((seen / "metrics.csv").open()))[-1]
+    assert float(last["test_group_balanced"]) == pytest.approx(seen.report["test"]["group_balanced"])
+
+
+def test_lines_come_now_and_then_and_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = {"loss": 3.0, "loss_robust": 1.25, "loss_biased": 0.5, "valid_average": 0.75, "epoch": 1}
+    with Display() as nothing, Lines() as display:
+        for one in (nothing, display):
+            one.start("stage 1 of 2", 100, 0)
+            for done in (1, 50, 100):
+                one.update(done, figures)
+    out, err = capsys.readouterr()
+    first, last = err.splitlines()
+    assert out == "" and "stage 1 of 2: step 1 of 100, 0:0" in first and " left" in first
+    assert last == "stage 1 of 2: step 100 of 100  loss robust 1.250  loss biased 0.500  valid average 0.750"
+
+
+def test_a_bar_goes_on_from_where_the_run_stood(capsys: pytest.CaptureFixture[str]) -> None:
+    with Bar() as display:
+        display.start("training", 40, 10)
+        display.update(30, {"loss": 0.25})
+        (task,) = display._bar.tasks
+        assert (task.total, task.completed) == (40, 30) and "loss 0.250" in task.fields["figures"]
+    assert capsys.readouterr().out == ""
+
+
+def test_the_display_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert type(choose_display(quiet=True)) is Display
+    for terminal, kind in ((False, Lines), (True, Bar)):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal, raising=False)
+        assert type(choose_display()) is kind

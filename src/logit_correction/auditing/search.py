@@ -42,7 +42,7 @@ class ShortcutSearch:
         """Look for a shortcut, and estimate the attribute of all training rows where there is one."""
         fit = self.built.fit(display)
         with display:
-            fit.prepare()
+            fit.run(estimator_only=True)
             if self.shortcut:
                 self.estimator.insist(self.shortcut)
 

@@ -113,9 +113,9 @@ def perform(job: Job) -> Outcome:
 
 
 def _train(job: Job) -> State:
+    from logit_correction.errors import Interrupted
     from logit_correction.runs.train import train
     from logit_correction.training.display import Lines
-    from logit_correction.training.interrupt import Interrupted
 
     try:
         train(job.config, job.folder, resume=True, display=Lines())

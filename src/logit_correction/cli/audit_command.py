@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
     from logit_correction.auditing.api import audit
     from logit_correction.cli.train_arguments import parse
     from logit_correction.cli.words import option_of
-    from logit_correction.training.interrupt import Interrupted
+    from logit_correction.errors import Interrupted
 
     for word in rest:
         head = option_of(word)

@@ -19,10 +19,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--out", type=Path, default=Path("quickstart"), help="folder to write (default: quickstart)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the data and of training (default: 0)")
     options = parser.parse_args(arguments)
+    from logit_correction.errors import Interrupted
     from logit_correction.pages.console import show_runs
     from logit_correction.pages.page import write_page
     from logit_correction.runs.folder import PAGE
-    from logit_correction.training.interrupt import Interrupted
 
     try:
         folders = [_train(method, options.out, options.seed) for method in ("ERM", "LC")]

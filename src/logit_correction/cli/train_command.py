@@ -16,10 +16,10 @@ def main(arguments: list[str]) -> int:
     if print_config:
         print(config.to_yaml(), end="")
         return 0
+    from logit_correction.errors import Interrupted
     from logit_correction.pages.console import announce, show_runs
     from logit_correction.pages.page import write_page
     from logit_correction.training.display import choose_display
-    from logit_correction.training.interrupt import Interrupted
 
     try:
         from logit_correction.runs.folder import PAGE, is_finished

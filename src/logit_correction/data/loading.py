@@ -51,7 +51,7 @@ class BatchLoader:
         table: DataTable,
         split: str,
         *,
-        batch_size: int,
+        batch_size: int | None = None,
         seed: int = 0,
         shuffle: bool = False,
         with_attributes: bool = False,
@@ -66,7 +66,7 @@ class BatchLoader:
         Args:
             table: The data.
             split: train, valid or test.
-            batch_size: Rows of one step over all processes together.
+            batch_size: Rows of one step over all processes together; by default as many as suit an evaluation.
             seed: Seed of the order.
             shuffle: Draw a new order each epoch.
             with_attributes: Hand out attributes; refused where the split has unknown ones.
@@ -79,6 +79,7 @@ class BatchLoader:
         Raises:
             InputError: If the sizes do not fit, or attributes are asked for and unknown.
         """
+        batch_size = evaluation_batch(table.inputs) if batch_size is None else batch_size
         if batch_size < 1 or batch_size % world_size:
             raise InputError(f"batch_size {batch_size} must be positive and divisible by the {world_size} processes")
         if with_attributes and not table.has_attributes(split):

@@ -18,7 +18,6 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.runs.write import figures_of, predictions_of
 from logit_correction.training.checkpoint import Progress
 from logit_correction.training.estimates import estimate_split
-from logit_correction.training.loaders import evaluation_loader
 from logit_correction.training.rules import SelectionRule, ValidationRows, scored, update_best, validation_groups
 from logit_correction.types import Batch, Inputs
 
@@ -61,7 +60,7 @@ class EvaluatedModule(LightningModule):
 
     def loader(self, split: str) -> BatchLoader:
         """Return a loader of all rows of a split in order, for evaluation: without attributes."""
-        return evaluation_loader(self.table, split, self.config, self.device)
+        return BatchLoader(self.table, split, device=self.device, workers=self.config.workers)
 
     def val_dataloader(self) -> Batches:
         """Return the validation rows in order."""

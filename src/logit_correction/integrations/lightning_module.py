@@ -14,11 +14,11 @@ from logit_correction.integrations.lightning_evaluation import EvaluatedModule
 from logit_correction.integrations.lightning_parts import Batches, hyperparameters, run_config
 from logit_correction.runs.api import Part
 from logit_correction.runs.train import prepare
-from logit_correction.training.checkpoint import Progress, plain_progress, progress_of
-from logit_correction.training.loaders import training_loader
-from logit_correction.training.networks import LayerRandomness
-from logit_correction.training.networks import prepare as prepare_networks
+from logit_correction.seeds import LayerRandomness
+from logit_correction.training.checkpoint import Progress
+from logit_correction.training.fit import training_loader
 from logit_correction.training.optim import clip_gradients, make_optimizer, set_learning_rates
+from logit_correction.training.optim import prepare as prepare_networks
 from logit_correction.types import Batch, Stage
 
 #: Entry of a checkpoint.
@@ -119,7 +119,7 @@ class LightningMethod(EvaluatedModule):
                 f"LightningMethod trains in one process, not in {self.trainer.world_size}: take Trainer(devices=1), or "
                 "logit_correction.train(..., devices=N), which trains in several"
             )
-        self._layers = LayerRandomness(self.config.seed, 0, self.trainer.strategy.root_device)
+        self._layers = LayerRandomness(self.config.seed, self.trainer.strategy.root_device)
         if self.algorithm.num_stages > 1:  # the number of batches may differ between stages
             self.trainer.reload_dataloaders_every_n_epochs = 1
 
@@ -197,7 +197,7 @@ class LightningMethod(EvaluatedModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Save where the training stands, as tensors and plain values."""
-        checkpoint[_KEY] = plain_progress(self.progress)
+        checkpoint[_KEY] = self.progress.to_plain()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Go on from where a training stood.
@@ -207,5 +207,5 @@ class LightningMethod(EvaluatedModule):
         """
         if _KEY not in checkpoint:
             raise InputError("the checkpoint was not written by a LightningMethod: load its state_dict by yourself")
-        self.progress = progress_of(checkpoint[_KEY])
+        self.progress = Progress.from_plain(checkpoint[_KEY])
         self.algorithm.stage = self.progress.stage

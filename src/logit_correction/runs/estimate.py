@@ -248,7 +248,7 @@ def estimates_of(config: RunConfig, display: Display) -> tuple[AttributeEstimate
         name = type(attributes).__name__
         raise InputError(f"the estimates of {name} change throughout the training: train with method LC instead")
     with display:
-        built.fit(display).prepare()
+        built.fit(display).run(estimator_only=True)
     rows, source = table.split["train"], build_source(config)
     source.prepare(table.preparation)
     posterior = attributes.row_posterior()

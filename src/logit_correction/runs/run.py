@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from logit_correction.config import RunConfig
 from logit_correction.correlation import Correlation
 from logit_correction.data.frames import read_frame, row_names
+from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
 from logit_correction.data.table import SPLITS
@@ -42,7 +43,6 @@ from logit_correction.runs.same_data import check_same_data
 from logit_correction.runs.write import figures_of, predictions_of
 from logit_correction.training import checkpoint
 from logit_correction.training.estimates import estimate_rows, estimate_split
-from logit_correction.training.loaders import evaluation_loader
 from logit_correction.types import DataInfo, ViewInputs
 
 if TYPE_CHECKING:
@@ -345,7 +345,10 @@ class Run(os.PathLike[str]):
         if self.config.encoder is not None:
             with self.names():
                 table = encode_table(table, self.config, expected=self.report["encoder"])
-        batches, algorithm = evaluation_loader(table, split, self.config.training, self.device).epoch(), self.algorithm
+        batches, algorithm = (
+            BatchLoader(table, split, device=self.device, workers=self.config.training.workers).epoch(),
+            self.algorithm,
+        )
         logits = collect(lambda batch: {"logits": algorithm.predict(batch.inputs)}, batches)["logits"]
         return predictions_of(table, split, logits, estimate_split(algorithm, table, split)), table
 

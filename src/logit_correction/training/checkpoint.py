@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from logit_correction.errors import InputError, TrainingError
+from logit_correction.errors import InputError
 from logit_correction.files import plain, replacing
 from logit_correction.training.rules import Selected
 from logit_correction.types import Stage
@@ -45,42 +45,22 @@ class Progress:
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
 
+    def to_plain(self) -> dict[str, Any]:
+        """Return tensors and plain values, none of them copied."""
+        best = {rule: dict(vars(selected)) for rule, selected in self.best.items()}
+        return {**vars(self), "plan": None if self.plan is None else dict(vars(self.plan)), "best": best}
 
-def check_finite(weights: Iterable[Tensor], step: int) -> None:
-    """Return if the weights after ``step`` can be gone on with: a finite loss may have had a gradient that is not.
-
-    Raises:
-        TrainingError: Otherwise.
-    """
-    if not all(bool(weight.isfinite().all()) for weight in weights):
-        raise TrainingError(
-            f"the weights are not finite after step {step}: lower --learning_rate, or set --gradient_clip 1; the last "
-            "checkpoint before it was kept"
-        )
-
-
-def plain_progress(progress: Progress) -> dict[str, Any]:
-    """Return where a run stands as tensors and plain values."""
-    plan = None if progress.plan is None else shallow(progress.plan)
-    best = {rule: shallow(selected) for rule, selected in progress.best.items()}
-    return {**shallow(progress), "plan": plan, "best": best}
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> Progress:
+        """Return where a run stood from what ``to_plain`` returned."""
+        plan = None if values["plan"] is None else Stage(**values["plan"])
+        best = {rule: Selected(**selected) for rule, selected in values["best"].items()}
+        return cls(**{**values, "plan": plan, "best": best})
 
 
-def progress_of(plain: Mapping[str, Any]) -> Progress:
-    """Return where a run stood from what ``plain_progress`` returned."""
-    plan = None if plain["plan"] is None else Stage(**plain["plan"])
-    best = {rule: Selected(**selected) for rule, selected in plain["best"].items()}
-    return Progress(**{**plain, "plan": plan, "best": best})
-
-
-def shallow(instance: Any) -> dict[str, Any]:
-    """Return a dataclass's fields as a dict without copying what they hold."""
-    return {name: getattr(instance, name) for name in instance.__dataclass_fields__}
-
-
-def content(progress: Progress, **parts: Any) -> dict[str, Any]:
-    """Return what a checkpoint to resume from holds."""
-    return {"format": FORMAT, "progress": plain_progress(progress), **parts}
+def save(path: Path, progress: Progress, data: str, **parts: Any) -> None:
+    """Write a checkpoint to resume from; ``data`` says which data the run is of."""
+    write(path, {"format": FORMAT, "progress": progress.to_plain(), "data": data, **parts})
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
@@ -102,9 +82,11 @@ def read(path: Path) -> dict[str, Any]:
     """
     try:
         with zipfile.ZipFile(plain(path)) as archive:
-            changed = archive.testzip()  # every tensor has a checksum in the file, which torch writes and never reads
-        if changed is not None:
-            raise zipfile.BadZipFile(f"the checksum of {changed} is wrong")
+            # Torch packs nothing: what is packed may unpack to more than the memory holds.
+            packed = [entry.filename for entry in archive.infolist() if entry.file_size != entry.compress_size]
+            # Every tensor has a checksum in the file, which torch writes and never reads.
+            if bad := packed[0] if packed else archive.testzip():
+                raise zipfile.BadZipFile(f"{bad} is packed" if packed else f"the checksum of {bad} is wrong")
         content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing: the run was not trained to the end, or the folder is another") from error
@@ -119,11 +101,14 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def load(path: Path, data: str | None = None) -> tuple[Progress, dict[str, Any]]:
-    """Read a checkpoint to resume from: the progress, and the other parts.
+    """Read a checkpoint to resume from.
 
     Args:
         path: The file.
-        data: Fingerprint of the data to go on with; of older versions a checkpoint has none, and goes on with any.
+        data: Which data the run is to go on with; None takes any. Files of former versions do not say which they had.
+
+    Returns:
+        Where the run stood, and the other parts, tensors on the CPU.
 
     Raises:
         InputError: The file is missing or damaged, of another version, or of other data.
@@ -135,7 +120,7 @@ def load(path: Path, data: str | None = None) -> tuple[Progress, dict[str, Any]]
             "splits; put the former data back, or train into a new folder"
         )
     try:
-        return progress_of(content.pop("progress")), content
+        return Progress.from_plain(content.pop("progress")), content
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} {_OTHER_VERSION}") from error
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 from typing import Any
-
-_LINE_SECONDS = 10.0
 
 
 class Display:
@@ -16,9 +13,7 @@ class Display:
     def __enter__(self) -> Display:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """End."""
 
     def say(self, what: str) -> None:
@@ -32,10 +27,10 @@ class Display:
 
 
 class Lines(Display):
-    """A line of text every ten seconds; for log files."""
+    """A line of text now and then, with an estimate of the time left; for log files."""
 
-    def __init__(self) -> None:
-        self._title, self._total, self._next = "", 0, 0.0
+    #: Seconds between two lines; the first one comes as soon as the speed is known.
+    every = 10.0
 
     def say(self, what: str) -> None:
         """Print a line."""
@@ -43,13 +38,19 @@ class Lines(Display):
 
     def start(self, title: str, total_steps: int, done: int) -> None:
         """Remember the stage."""
-        self._title, self._total = title, total_steps
+        self._title, self._total, self._before = title, total_steps, done
+        self._started = time.monotonic()
+        self._next = 0.0
 
     def update(self, done: int, figures: dict[str, float]) -> None:
         """Print a line if the last one is old enough, or the stage is done."""
-        if time.monotonic() >= self._next or done == self._total:
-            self._next = time.monotonic() + _LINE_SECONDS
-            print(f"{self._title}: step {done} of {self._total}{_format_figures(figures)}", file=sys.stderr, flush=True)
+        now = time.monotonic()
+        if now < self._next and done != self._total:
+            return
+        self._next = now + self.every
+        left = (now - self._started) / max(1, done - self._before) * (self._total - done)
+        told = f", {_minutes(left)} left" if done < self._total else ""
+        self.say(f"{self._title}: step {done} of {self._total}{told}{_format_figures(figures)}")
 
 
 class Bar(Display):
@@ -74,9 +75,7 @@ class Bar(Display):
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
     def say(self, what: str) -> None:
@@ -90,6 +89,11 @@ class Bar(Display):
     def update(self, done: int, figures: dict[str, float]) -> None:
         """Move the bar."""
         self._bar.update(self._task, completed=done, figures=_format_figures(figures))
+
+
+def _minutes(seconds: float) -> str:
+    """Return a time in minutes and seconds."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 def _format_figures(figures: dict[str, float]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -22,12 +21,7 @@ def estimate_split(algorithm: Algorithm, table: DataTable, split: str) -> Estima
 
 @torch.no_grad()
 def estimate_rows(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> EstimatedAttributes | None:
-    """Return the estimated attributes of rows; reads no attribute label.
-
-    Args:
-        algorithm: In its own stage, or finished.
-        label: (n,) long.
-        rows: The rows in every form.
+    """Return the estimated attributes of rows (n,) of these labels; reads no attribute label.
 
     Returns:
         None where the method estimates none, found nothing to estimate, or cannot tell of other rows than its own.
@@ -36,23 +30,18 @@ def estimate_rows(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> Esti
     if estimator is None or estimator.abstained or algorithm.in_pretraining:
         return None
     dtype = next((weight.dtype for weight in algorithm.parameters() if weight.is_floating_point()), None)
-    rows = replace(rows, inputs=_in_precision(rows.inputs, dtype))
+
+    def fetch(part: Tensor) -> Inputs:
+        """Return rows in the precision of the network's weights, which a user's own may have chosen."""
+        inputs = rows.inputs(part)
+        return inputs.to(dtype) if isinstance(inputs, Tensor) and inputs.is_floating_point() else inputs
+
     with evaluating(estimator):
-        found = estimator.estimate_new(label, rows)
+        found = estimator.estimate_new(label, replace(rows, inputs=fetch))
     if found is None:
         return None
     names = attribute_names_of(algorithm)
     return EstimatedAttributes(found.cpu().numpy(), names, estimator.correlation.to_table(), estimator.describe())
-
-
-def _in_precision(fetch: Callable[[Tensor], Inputs], dtype: torch.dtype | None) -> Callable[[Tensor], Inputs]:
-    """Return what fetches rows in the precision of a network's weights, which a user's own may have chosen."""
-
-    def fetched(rows: Tensor) -> Inputs:
-        inputs = fetch(rows)
-        return inputs.to(dtype) if isinstance(inputs, Tensor) and inputs.is_floating_point() else inputs
-
-    return fetched
 
 
 def attribute_names_of(algorithm: Algorithm) -> list[str]:
@@ -62,10 +51,8 @@ def attribute_names_of(algorithm: Algorithm) -> list[str]:
     whatever goes with label j, and nobody knows which of the data's values that is.
     """
     estimator, info = algorithm.attributes, algorithm.info
-    names = None if estimator is None else estimator.attribute_names
-    if names is not None:
-        return names
-    count = 0 if estimator is None else estimator.num_attributes
-    if info.correlation is not None and count == len(info.attribute_names):
+    if estimator is not None and estimator.attribute_names is not None:
+        return estimator.attribute_names
+    if info.correlation is not None and estimator and estimator.num_attributes == len(info.attribute_names):
         return list(info.attribute_names)
     return [f"that of {name}" for name in info.label_names]

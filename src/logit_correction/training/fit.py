@@ -2,42 +2,63 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from logit_correction.config import TrainingConfig
 from logit_correction.data.loading import BatchLoader
-from logit_correction.errors import InputError
+from logit_correction.data.table import DataTable, fingerprint
+from logit_correction.errors import InputError, Interrupted, TrainingError
+from logit_correction.evaluation.predictions import EstimatedAttributes, collect, evaluating
+from logit_correction.methods.base import Algorithm
+from logit_correction.seeds import LayerRandomness, derive_seed
 from logit_correction.training import checkpoint
 from logit_correction.training.checkpoint import Progress
 from logit_correction.training.display import Display
-from logit_correction.training.evaluation import Evaluation
-from logit_correction.training.interrupt import Interrupted, StopRequest, stop_requests
-from logit_correction.training.loaders import training_loader
-from logit_correction.training.networks import LayerRandomness, prepare
-from logit_correction.training.optim import clear_gradients, clip_gradients, make_optimizer, set_learning_rates
-from logit_correction.training.record import Record
-from logit_correction.training.rules import update_best
+from logit_correction.training.estimates import estimate_split
+from logit_correction.training.optim import clear_gradients, clip_gradients, make_optimizer, prepare, set_learning_rates
+from logit_correction.training.record import NotFinite, Record
+from logit_correction.training.rules import ValidationRows, rules_of, scored, update_best, validation_groups
 from logit_correction.training.watch import watched
+from logit_correction.types import Batch, Stage
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+#: Progress is shown at least so often.
+SHOW_SECONDS = 2.0
 
 
 @dataclass
-class Fit(Evaluation):
+class Fit:
     """One training: what is trained, on what, how, and where it stands.
 
     Attributes:
+        algorithm: The method.
+        table: The data.
+        config: Options of the loop.
+        fabric: Devices, precision and processes.
         checkpoint_path: File to resume from, written while training goes on; None writes none.
         display: Shows progress.
         loggers: Lightning's, which take each row of figures with its step.
         checkpoint_seconds: Least time between two checkpoints; 0 writes one after every epoch.
     """
 
+    algorithm: Algorithm
+    table: DataTable
+    config: TrainingConfig
+    fabric: Fabric
     checkpoint_path: Path | None
     display: Display
     loggers: list[Any] | None = None
@@ -47,84 +68,71 @@ class Fit(Evaluation):
         """Prepare what does not depend on the stage."""
         if self.config.epochs is None or self.config.batch_size is None:
             raise InputError("the loop needs a number of epochs and a batch size: give --epochs and --batch_size")
-        super().__post_init__()
-        self.epochs = self.config.epochs
         self.progress, self.record = Progress(), Record(self.loggers)
-        self._title = type(self.algorithm).__name__
-        prepare(self.algorithm, self.config, self.fabric.device)
-        self._layers = LayerRandomness(self.config.seed, self.fabric.global_rank, self.fabric.device)
-        self._cuda = [self.fabric.device] if self.fabric.device.type == "cuda" else []
-        self._saved_at = self._started = time.monotonic()
+        self.rules = rules_of(self.config, self.algorithm)
+        self.scored, self.valid_groups = scored(self.rules), validation_groups(self.table, self.rules)
+        self._valid = self._loader("valid")
+        self._valid_estimate: tuple[EstimatedAttributes | None] | None = None  # None: nobody has asked yet
+        device = self.fabric.device
+        prepare(self.algorithm, self.config, device)
+        self._layers = LayerRandomness(self.config.seed, device)
+        self._cuda = [device] if device.type == "cuda" else []
+        self._saved_at = self._started = self._shown_at = time.monotonic()
 
-    def run(self, resume: bool = False) -> None:
+    @cached_property
+    def fingerprint(self) -> str:
+        """Which data these are; see ``data.table.fingerprint``."""
+        return fingerprint(self.table)
+
+    def run(self, resume: bool = False, estimator_only: bool = False) -> None:
         """Train to the end.
 
         Args:
             resume: Go on from the checkpoint.
+            estimator_only: Train what comes before the method's own stage, the attribute estimator, and no more.
 
         Raises:
             InputError: The checkpoint cannot be gone on from, or is of other data.
             Interrupted: Somebody asked to stop; a checkpoint was written.
-            TrainingError: The loss was not finite; the last checkpoint stays.
+            TrainingError: The loss or a weight was not finite; the last checkpoint stays.
         """
-        optimizer_state = None
+        progress, optimizer_state = self.progress, None
         if resume and self.checkpoint_path is not None:
             self.progress, parts = checkpoint.load(self.checkpoint_path, self.fingerprint)
             checkpoint.load_state(self.checkpoint_path, self.algorithm, parts["algorithm"])
-            self.algorithm.stage = self.progress.stage
             self.record.load(parts["record"])
-            optimizer_state = parts["optimizer"]
-        with self._training() as request:
-            while self.progress.stage < self.algorithm.num_stages:
+            progress, optimizer_state = self.progress, parts["optimizer"]
+            self.algorithm.stage = progress.stage
+        self._started = time.monotonic() - progress.seconds
+        with torch.random.fork_rng(devices=self._cuda), stop_requests() as request, self._naming_the_checkpoint():
+            if progress.plan is None:
+                self._begin_stage(0, None)
+            while not (last := progress.stage + 1 == self.algorithm.num_stages) or not estimator_only:
                 self._run_stage(request, optimizer_state)
-                optimizer_state = None
-                if self.progress.stage + 1 == self.algorithm.num_stages:
-                    return
-                self._begin_stage(self.progress.stage + 1, self._outputs())
+                if last:
+                    break
+                optimizer_state, outputs = None, self.predict("train", self.algorithm.collect)
+                if self.fabric.world_size > 1:  # running statistics are each process's own, the next stage is common
+                    outputs = self.fabric.broadcast(outputs)
+                self._begin_stage(progress.stage + 1, outputs)
+        progress.seconds = time.monotonic() - self._started
 
     @contextmanager
-    def _training(self) -> Iterator[StopRequest]:
-        """Leave torch's own randomness as it was, listen to requests to stop, and count the time."""
-        self._started = time.monotonic() - self.progress.seconds
-        with torch.random.fork_rng(devices=self._cuda), stop_requests() as request:
-            yield request
-        self._count_seconds()
-
-    def _count_seconds(self) -> None:
-        """Count what went by, the work between stages and validation included."""
-        self.progress.seconds = time.monotonic() - self._started
-
-    def _outputs(self) -> Tensor:
-        """Return what the method collects of all training rows for its next stage."""
-        outputs = self.predict("train", self.algorithm.collect)
-        if self.fabric.world_size > 1:  # running statistics are each process's own, the next stage is common
-            outputs = self.fabric.broadcast(outputs)
-        return outputs
-
-    def prepare(self) -> None:
-        """Train what comes before the method's own stage, the attribute estimator, and no more.
-
-        Raises:
-            Interrupted: Somebody asked to stop.
-            TrainingError: The loss was not finite.
-        """
-        last = self.algorithm.num_stages - 1
-        with self._training() as request:
-            while self.progress.stage < last:
-                self._run_stage(request, None)
-                self._begin_stage(self.progress.stage + 1, self._outputs())
-            if self.progress.plan is None:
-                self._begin_stage(0, None)
+    def _naming_the_checkpoint(self) -> Iterator[None]:
+        """Say what can be done about figures that are not finite, and what there is to go on from."""
+        try:
+            yield
+        except NotFinite as error:
+            there = self.checkpoint_path is not None and self.checkpoint_path.is_file()
+            kept = "the last checkpoint before it was kept" if there else "there is no checkpoint before it"
+            raise TrainingError(f"{error}: lower --learning_rate, or set --gradient_clip 1; {kept}") from error
 
     def _begin_stage(self, stage: int, outputs: Tensor | None) -> None:
         self.progress.plan = self.algorithm.begin_stage(stage, outputs)
         self.progress.stage, self.progress.epoch, self.progress.step = stage, 0, 0
 
     def _run_stage(self, request: StopRequest, optimizer_state: dict[str, Any] | None) -> None:
-        progress, config = self.progress, self.config
-        if progress.plan is None:
-            self._begin_stage(0, None)
-        plan = progress.plan
+        progress, config, plan = self.progress, self.config, self.progress.plan
         assert plan is not None
         loader = training_loader(
             self.table,
@@ -139,11 +147,12 @@ class Fit(Evaluation):
         # The strategy's module alone, DistributedDataParallel or none: what fabric.setup puts around it walks
         # through every batch and hooks every loss, which costs more than all the rest of the loop.
         module = self.fabric.strategy.setup_module(self.algorithm)
-        groups = self.algorithm.parameter_groups()
-        optimizer = make_optimizer(groups, config, plan.learning_rate or config.learning_rate)
+        optimizer = make_optimizer(
+            self.algorithm.parameter_groups(), config, plan.learning_rate or config.learning_rate
+        )
         if optimizer_state is not None:
             optimizer.load_state_dict(optimizer_state)
-        epochs, title = plan.epochs or self.epochs, self._title
+        epochs, title = plan.epochs or config.epochs or 0, type(self.algorithm).__name__
         if self.algorithm.num_stages > 1:
             title += f", stage {progress.stage + 1} of {self.algorithm.num_stages}"
         self.display.start(title, epochs * len(loader), progress.epoch * len(loader) + progress.step)
@@ -180,63 +189,153 @@ class Fit(Evaluation):
                 self._save_if_due(optimizer, request)
             elif request.asked and self.fabric.world_size == 1:
                 self._save_if_due(optimizer, request)
+            elif time.monotonic() - self._shown_at > SHOW_SECONDS:  # of slow steps nobody shall wait for a row
+                self._show(progress.epoch * steps + progress.step)
         self._flush((progress.epoch + 1) * steps, optimizer)
 
     def _flush(self, done: int, optimizer: torch.optim.Optimizer) -> None:
-        progress = self.progress
-        row = self.record.flush(
-            step=progress.total_steps,
-            stage=progress.stage,
-            epoch=progress.epoch,
-            learning_rate=optimizer.param_groups[0]["lr"],
-        )
-        if row is not None:
-            self.display.update(done, self.record.latest())
+        """Turn the steps since the last row of figures into one, and show it; ``done`` steps of the stage are done."""
+        where = {"stage": self.progress.stage, "epoch": self.progress.epoch}
+        if self.record.flush(self.progress.total_steps, **where, learning_rate=optimizer.param_groups[0]["lr"]):
+            self._show(done)
+
+    def _show(self, done: int) -> None:
+        self.display.update(done, self.record.latest())
+        self._shown_at = time.monotonic()
 
     def _validate(self) -> None:
         progress, rows, scores = self.progress, None, {}
         if len(self.table.split["valid"]):
-            rows = self.validation_rows()
+            rows = self._validation_rows()
             if self.fabric.world_size > 1:  # running statistics are each process's own, the epoch to keep is common
                 rows = self.fabric.broadcast(rows)
             scores = {name: rule.score(rows) for name, rule in self.scored.items()}
         known = {name: score for name, score in scores.items() if score is not None}
         row = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch, **known}
-        row |= watched(self.config.watch, self.table, self.predict)  # never offered: nothing is chosen by it
-        self.record.append(row)
+        self.record.append(row | watched(self.config.watch, self.table, self.predict))
         # A model of an early stage is not yet what the method makes, so only the last stage's are offered.
         if progress.stage + 1 == self.algorithm.num_stages:
             rules = {name: rule for name, rule in self.scored.items() if name in self.rules}
             update_best(progress.best, rules, scores, rows, progress.epoch, self.algorithm.state_dict())
 
+    def _validation_rows(self) -> ValidationRows:
+        """Return what the rules may look at of the validation rows, as the method stands."""
+        estimate = self.estimate_valid() if any(rule.needs_estimate for rule in self.scored.values()) else None
+        label, num_labels = self.table.label[self.table.split["valid"]], self.table.info.num_labels
+        return ValidationRows(self.predict("valid").argmax(1), label, num_labels, self.valid_groups, estimate)
+
+    def estimate_valid(self) -> EstimatedAttributes | None:
+        """Return the estimated attributes of the validation rows; settled ones are found once."""
+        if self._valid_estimate is not None:
+            return self._valid_estimate[0]
+        estimate, estimator = estimate_split(self.algorithm, self.table, "valid"), self.algorithm.attributes
+        # That there is none is found once as well, since to look takes every form of the rows.
+        if estimator is not None and estimator.settled and not self.algorithm.in_pretraining:
+            self._valid_estimate = (estimate,)
+        return estimate
+
+    def _loader(self, split: str) -> BatchLoader:
+        """Return a loader of all rows of a split in order, without attributes."""
+        return BatchLoader(self.table, split, device=self.fabric.device, workers=self.config.workers)
+
+    def predict(self, split: str, predict: Callable[[Batch], Tensor] | None = None) -> Tensor:
+        """Return the logits (n, L) of all rows of ``split`` in evaluation mode, on the CPU."""
+        predict = predict or (lambda batch: self.algorithm.predict(batch.inputs))
+        return self.collect(split, lambda batch: {"logits": predict(batch).float()})["logits"]
+
+    def collect(self, split: str, function: Callable[[Batch], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """Apply ``function`` to every batch of ``split`` in evaluation mode."""
+        loader = self._valid if split == "valid" else self._loader(split)
+        with evaluating(self.algorithm), self.fabric.autocast():
+            return collect(function, loader.epoch())
+
     def _save_if_due(self, optimizer: torch.optim.Optimizer, request: StopRequest, force: bool = False) -> None:
-        due = force or request.asked or time.monotonic() - self._saved_at >= self.checkpoint_seconds
         stop = request.asked
+        due = force or stop or time.monotonic() - self._saved_at >= self.checkpoint_seconds
         if self.fabric.world_size > 1:
             due, stop = self.fabric.broadcast((due, stop))
         if due:
             with request.waiting():
-                self.save(optimizer)
+                self._save(optimizer)
         if stop:
             raise Interrupted
 
-    def save(self, optimizer: torch.optim.Optimizer) -> None:
-        """Write the checkpoint to resume from.
-
-        Raises:
-            TrainingError: A loss since the last row of figures or a weight is not finite; the old checkpoint stays.
-        """
-        self.record.check(self.progress.total_steps)
-        checkpoint.check_finite(self.algorithm.parameters(), self.progress.total_steps)
-        self._count_seconds()
+    def _save(self, optimizer: torch.optim.Optimizer) -> None:
+        """Write the checkpoint to resume from, unless a loss since the last row or a weight is not finite."""
+        step = self.progress.total_steps
+        self.record.pending(step)
+        if not all(bool(weight.isfinite().all()) for weight in self.algorithm.parameters()):
+            raise NotFinite(f"the weights are not finite after step {step}")  # a finite loss may have a bad gradient
+        self.progress.seconds = time.monotonic() - self._started
         if self.checkpoint_path is not None and self.fabric.is_global_zero:
-            content = checkpoint.content(
-                self.progress,
-                data=self.fingerprint,
-                algorithm=self.algorithm.state_dict(),
-                optimizer=optimizer.state_dict(),
-                record=self.record.state(),
-            )
-            checkpoint.write(self.checkpoint_path, content)
+            parts = {"algorithm": self.algorithm.state_dict(), "optimizer": optimizer.state_dict()}
+            checkpoint.save(self.checkpoint_path, self.progress, self.fingerprint, record=self.record.state(), **parts)
         self._saved_at = time.monotonic()
         self.fabric.barrier()
+
+
+def training_loader(
+    table: DataTable,
+    algorithm: Algorithm,
+    plan: Stage,
+    stage: int,
+    config: TrainingConfig,
+    device: torch.device,
+    rank: int = 0,
+    world_size: int = 1,
+) -> BatchLoader:
+    """Return a loader of the training rows of a stage, with attributes if the method needs them."""
+    assert config.batch_size is not None  # chosen to fit the data where nobody says
+    return BatchLoader(
+        table,
+        "train",
+        batch_size=plan.batch_size(config.batch_size, world_size),
+        # Counted from the last one, so that methods of one stage and of several see their rows in one order.
+        seed=derive_seed(config.seed, "stage", algorithm.num_stages - 1 - stage),
+        shuffle=True,
+        with_attributes=algorithm.needs_attributes,
+        sample_weight=plan.sample_weight,
+        device=device,
+        rank=rank,
+        world_size=world_size,
+        workers=config.workers,
+    )
+
+
+class StopRequest:
+    """Whether somebody has asked to stop; a second request stops at once, or when a checkpoint is written."""
+
+    def __init__(self) -> None:
+        self.asked, self._waits = False, False
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Let a second request wait for the end of the block; a third does not."""
+        self._waits = True
+        try:
+            yield
+        finally:
+            self._waits = False
+
+    def ask(self, signum: int, frame: FrameType | None) -> None:
+        """Take a signal."""
+        if self.asked and not self._waits:
+            raise KeyboardInterrupt
+        self._waits = self._waits and not self.asked
+        self.asked = True
+
+
+@contextmanager
+def stop_requests() -> Iterator[StopRequest]:
+    """Turn Ctrl-C and SIGTERM into a request for the length of the block (in the main thread)."""
+    request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    kinds = (signal.SIGINT, signal.SIGTERM)
+    before = {kind: signal.signal(kind, request.ask) for kind in kinds}
+    try:
+        yield request
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)

@@ -1,4 +1,4 @@
-"""Optimisers and learning rate schedules."""
+"""Networks on their device, optimisers and learning rate schedules."""
 
 from __future__ import annotations
 
@@ -9,6 +9,24 @@ from typing import Any
 import torch
 
 from logit_correction.config import TrainingConfig
+from logit_correction.methods.base import Algorithm
+
+
+def prepare(algorithm: Algorithm, config: TrainingConfig, device: torch.device) -> None:
+    """Bring a method's networks to the device, in the order of memory and compiled as the config asks."""
+    algorithm.to(device)
+    if config.channels_last:
+        algorithm.to(memory_format=torch.channels_last)
+    for network in algorithm.built if config.compile else ():
+        # In place, so that names in checkpoints stay; a network's halves are called one by one where features
+        # are mixed or swapped, and a head is one layer.
+        features = getattr(network, "features", None)  # of a user's network it may be anything
+        if isinstance(features, torch.nn.Module):
+            features.compile(mode=None if config.compile is True else config.compile)
+        else:
+            # Without CUDA graphs, whose results the next pass overwrites: logits are kept for longer, while of
+            # features the head makes logits at once.
+            network.compile()
 
 
 def make_optimizer(groups: list[dict[str, Any]], config: TrainingConfig, learning_rate: float) -> torch.optim.Optimizer:
@@ -19,13 +37,14 @@ def make_optimizer(groups: list[dict[str, Any]], config: TrainingConfig, learnin
         config: Optimiser, weight decay, schedule.
         learning_rate: Of a group whose ``learning_rate_scale`` is 1.
     """
-    prepared: list[dict[str, Any]] = []
     decay = config.weight_decay or 0.0
     if decay and not config.decay_norm_and_bias:
         groups = [part for group in groups for part in _by_decay(group)]
-    for group in groups:
-        start = learning_rate * group.get("learning_rate_scale", 1.0)
-        prepared.append({"schedule": config.schedule, **group, "lr": start, "start": start})
+    starts = [learning_rate * group.get("learning_rate_scale", 1.0) for group in groups]
+    prepared = [
+        {"schedule": config.schedule, **group, "lr": start, "start": start}
+        for group, start in zip(groups, starts, strict=True)
+    ]
     if config.optimizer == "sgd":
         return torch.optim.SGD(prepared, lr=learning_rate, momentum=config.sgd_momentum, weight_decay=decay)
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam

@@ -18,6 +18,10 @@ from logit_correction.training.loggers import tell
 Row = dict[str, float | int]
 
 
+class NotFinite(TrainingError):
+    """A loss or a weight is not finite."""
+
+
 class Record:
     """Collects a step's logs on the device and turns them into rows now and then.
 
@@ -36,14 +40,11 @@ class Record:
         figures["loss"] = loss.detach()
         self._pending.append(figures)
 
-    def check(self, step: int) -> list[dict[str, float]]:
-        """Read the pending steps' figures.
-
-        Args:
-            step: Number of steps done, the pending ones included.
+    def pending(self, step: int) -> list[dict[str, float]]:
+        """Read the figures of the steps since the last row, of which ``step`` is the latest.
 
         Raises:
-            TrainingError: A loss was not finite; names the step.
+            NotFinite: A loss was not finite; names the step.
         """
         if not self._pending:
             return []
@@ -51,35 +52,34 @@ class Record:
         values = [value.to(device, torch.float32) for figures in self._pending for value in figures.values()]
         numbers = iter(torch.stack(values).tolist())
         steps = [dict(zip(figures, islice(numbers, len(figures)), strict=True)) for figures in self._pending]
-        for i, figures in enumerate(steps):
+        for number, figures in enumerate(steps, start=step - len(steps) + 1):
             if not math.isfinite(figures["loss"]):
-                raise TrainingError(
-                    f"the loss became {figures['loss']} at step {step - len(steps) + i + 1}: lower --learning_rate, "
-                    "or set --gradient_clip 1; the last checkpoint before it was kept"
-                )
+                raise NotFinite(f"the loss became {figures['loss']} at step {number}")
         return steps
 
-    def flush(self, *, step: int, **where: float | int) -> Row | None:
+    def flush(self, step: int, **where: float | int) -> bool:
         """Turn the steps since the last flush into one row of means, each over the steps that have the figure.
 
         Args:
             step: Number of steps done, the pending ones included.
             **where: Further columns, such as the epoch.
 
+        Returns:
+            Whether there were any.
+
         Raises:
-            TrainingError: A loss was not finite; names the step.
+            NotFinite: A loss was not finite; names the step.
         """
-        steps = self.check(step)
+        steps = self.pending(step)
         if not steps:
-            return None
+            return False
         self._pending = []
-        names = dict.fromkeys(name for figures in steps for name in figures)
         row: Row = {"step": step, **where}
-        for name in names:
+        for name in dict.fromkeys(name for figures in steps for name in figures):
             known = [figures[name] for figures in steps if name in figures]
             row[name] = math.fsum(known) / len(known)
         self.append(row)
-        return row
+        return True
 
     def append(self, row: Row) -> None:
         """Keep a row of figures and tell the loggers."""
@@ -93,9 +93,11 @@ class Record:
 
     def epochs_per_stage(self) -> list[int]:
         """Return the length of each stage so far, in whole epochs."""
-        stages = [row for row in self.rows if "stage" in row and "epoch" in row]
-        number = 1 + max((int(row["stage"]) for row in stages), default=-1)
-        return [max(int(row["epoch"]) for row in stages if row["stage"] == stage) for stage in range(number)]
+        epochs: dict[int, int] = {}
+        for row in self.rows:
+            if "stage" in row and "epoch" in row:
+                epochs[int(row["stage"])] = max(int(row["epoch"]), epochs.get(int(row["stage"]), 0))
+        return [epochs[stage] for stage in sorted(epochs)]
 
     def state(self) -> dict[str, Any]:
         """Return all of it for a checkpoint, the steps not yet turned into a row included."""
@@ -108,10 +110,8 @@ class Record:
 
     def write(self, path: Path) -> None:
         """Write the rows as CSV; a figure that a row lacks is left empty."""
-        columns: dict[str, None] = {}
-        for row in self.rows:
-            columns.update(dict.fromkeys(row))
+        columns = list(dict.fromkeys(name for row in self.rows for name in row))
         with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(columns), restval="")
+            writer = csv.DictWriter(file, columns, restval="")
             writer.writeheader()
             writer.writerows(self.rows)

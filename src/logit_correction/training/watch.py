@@ -11,22 +11,12 @@ from torch import Tensor
 from logit_correction.config import Watch
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
-from logit_correction.functional import (
-    group_balanced_accuracy,
-    group_margin,
-    group_mean,
-    margin,
-    worst_group_accuracy,
-)
+from logit_correction.functional import group_balanced_accuracy, group_margin, group_mean, margin, worst_group_accuracy
 from logit_correction.training.rules import judged_groups, label_by_attribute
 
 
 def check_watch(watch: Sequence[Watch], table: DataTable) -> None:
-    """Return if the data has what is to be followed.
-
-    Raises:
-        InputError: The margins of majority and minority groups need both to be known of the training rows.
-    """
+    """Raise ``InputError`` unless it is known which training rows are majority, where their margins are wanted."""
     if "train_margins" in watch and (table.correlation is None or not table.has_attributes("train")):
         raise InputError(
             "--watch train_margins needs the attribute of every training row and the correlation, but the data source "
@@ -48,15 +38,12 @@ def watched(watch: Sequence[Watch], table: DataTable, predict: Callable[[str], T
     """Evaluate a model in the course of its training.
 
     Args:
-        watch: What to follow: ``test`` gives ``test_average`` and, where attributes are known, ``test_group_balanced``
+        watch: What to follow. ``test`` gives ``test_average`` and, where attributes are known, ``test_group_balanced``
             and ``test_worst_group``, fractions. ``train_margins`` gives ``train_majority_margin`` and
-            ``train_minority_margin``, the mean over the majority and the minority groups of
-
-                m_g = min over the rows i of group g of m(x_i, y_i),    m(x, y) = f(x)_y - max_{j != y} f(x)_j
-
-            (Appendix C of the paper), ``train_margin_ratio``, the first divided by the second where both are positive;
-            and the same with the mean over the rows of a group in place of the least, which does not depend on how many
-            rows a group has: ``train_majority_mean_margin`` and so on.
+            ``train_minority_margin``, the mean over the majority and the minority groups of the least margin of a
+            group's rows (Appendix C of the paper), ``train_margin_ratio``, the first divided by the second where both
+            are positive; and the same of the mean margin, which does not depend on how many rows a group has:
+            ``train_majority_mean_margin`` and so on.
         table: The data.
         predict: Returns the logits (n, L) of a split.
 
@@ -65,36 +52,19 @@ def watched(watch: Sequence[Watch], table: DataTable, predict: Callable[[str], T
     """
     figures: dict[str, Tensor] = {}
     if "test" in watch:
-        figures |= _accuracies(table, predict("test"))
+        label, prediction = table.label[table.split["test"]], predict("test").argmax(1)
+        figures["test_average"] = (prediction == label).double().mean()
+        if (groups := judged_groups(table, "test")) is not None:
+            figures["test_group_balanced"] = group_balanced_accuracy(prediction, label, groups)
+            figures["test_worst_group"] = worst_group_accuracy(prediction, label, groups)
     if "train_margins" in watch:
-        figures |= _margins(table, predict("train"))
+        assert table.correlation is not None
+        groups, minority = label_by_attribute(table, "train"), table.correlation.minority_groups().flatten()
+        margins = margin(predict("train"), table.label[table.split["train"]])
+        for kind, of_group in (("margin", group_margin), ("mean_margin", group_mean)):
+            found = of_group(margins, groups)
+            large, small = found[~minority].nanmean(), found[minority].nanmean()
+            figures[f"train_majority_{kind}"], figures[f"train_minority_{kind}"] = large, small
+            meant = (large > 0) & (small > 0)  # of margins of two signs a ratio says nothing
+            figures[f"train_{kind}_ratio"] = (large / small).where(meant, torch.nan)
     return {name: float(value) for name, value in figures.items() if math.isfinite(value)}
-
-
-def _accuracies(table: DataTable, logits: Tensor) -> dict[str, Tensor]:
-    rows = table.split["test"]
-    label, prediction = table.label[rows], logits.argmax(1)
-    figures = {"test_average": (prediction == label).double().mean()}
-    membership = judged_groups(table, "test")
-    if membership is None:
-        return figures
-    figures["test_group_balanced"] = group_balanced_accuracy(prediction, label, membership)
-    figures["test_worst_group"] = worst_group_accuracy(prediction, label, membership)
-    return figures
-
-
-def _margins(table: DataTable, logits: Tensor) -> dict[str, Tensor]:
-    assert table.correlation is not None
-    membership = label_by_attribute(table, "train")
-    minority = table.correlation.minority_groups().flatten()
-    values = margin(logits, table.label[table.split["train"]])
-    figures: dict[str, Tensor] = {}
-    for kind, of_group in (
-        ("margin", group_margin(values, membership)),
-        ("mean_margin", group_mean(values, membership)),
-    ):
-        majority_margin, minority_margin = of_group[~minority].nanmean(), of_group[minority].nanmean()
-        figures[f"train_majority_{kind}"], figures[f"train_minority_{kind}"] = majority_margin, minority_margin
-        meant = (majority_margin > 0) & (minority_margin > 0)  # of margins of two signs a ratio says nothing
-        figures[f"train_{kind}_ratio"] = (majority_margin / minority_margin).where(meant, torch.nan)
-    return figures

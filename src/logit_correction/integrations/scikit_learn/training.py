@@ -16,7 +16,7 @@ from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Splitting, make_splits
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import UNKNOWN, DataTable
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, Interrupted
 from logit_correction.integrations.scikit_learn.inputs import Rows
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
@@ -27,7 +27,6 @@ from logit_correction.runs.parts import Checked, complete, with_known
 from logit_correction.runs.train import prepare
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
-from logit_correction.training.interrupt import Interrupted
 from logit_correction.types import DataInfo
 
 #: What the rows are called where a source has a name.
