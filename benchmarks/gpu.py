@@ -32,14 +32,13 @@ from gpu_results import ERM, Results
 from gpu_steps import check_syncs, time_steps
 
 from logit_correction.bench import read
-from logit_correction.config import RunConfig
+from logit_correction.config import RunConfig, merge
 from logit_correction.data.augment import CropFlip
 from logit_correction.data.table import DataTable
 from logit_correction.files import write_text
 from logit_correction.methods import METHODS
-from logit_correction.presets import merge
 from logit_correction.runs.assemble import build_source, build_table
-from logit_correction.runs.parts import complete
+from logit_correction.runs.options import complete
 
 PARTS = ("syncs", "steps", "grid")
 AUTO, PAPER, GIVEN = "LC", "LC, preset paper", "LC, given attributes"

@@ -15,9 +15,10 @@ import torch
 from logit_correction import RunConfig, train
 from logit_correction.bench import read
 from logit_correction.bench.cmnist import ColoredMNIST
-from logit_correction.cli.train_command import parse
+from logit_correction.cli import commands
+from logit_correction.cli.arguments import arguments_of
 from logit_correction.data.table import DataTable
-from logit_correction.runs.parts import complete
+from logit_correction.runs.options import complete
 
 FOLDER = Path(__file__).parents[1] / "configs"
 DATA = ("cmnist", "ccifar10", "bffhq", "waterbirds", "celeba", "civilcomments")
@@ -27,7 +28,8 @@ PAIRS = [(data, method) for data in DATA for method in METHODS]
 
 def config_of(data: str, method: str, *words: object) -> RunConfig:
     given = ["--config", FOLDER / f"{data}-{method}.yaml", *words, "--out", "run"]
-    return parse([str(word) for word in given])[0]
+    config: RunConfig = arguments_of("train", commands.train, [str(word) for word in given])["config"]
+    return config
 
 
 def test_there_is_a_recipe_for_every_pair_and_no_other_file() -> None:
@@ -38,7 +40,7 @@ def test_there_is_a_recipe_for_every_pair_and_no_other_file() -> None:
 @pytest.mark.parametrize("data", DATA)
 def test_every_recipe_is_sound_and_names_its_source(data: str) -> None:
     for method, name in METHODS.items():
-        config = complete(config_of(data, method))
+        config = config_of(data, method)
         assert config.method.name == name and config == complete(config)
         first, *others = (FOLDER / f"{data}-{method}.yaml").read_text().splitlines()
         comment = " ".join([first, *(line for line in others if line.startswith("#"))])
@@ -78,7 +80,7 @@ def test_recipes_have_the_published_numbers() -> None:
         training = config_of(*name.split("-")).training
         found[name] = training.learning_rate, training.weight_decay or 0, training.batch_size, training.epochs
     assert found == PUBLISHED
-    lc = {data: complete(config_of(data, "lc")).method.options for data in DATA}
+    lc = {data: config_of(data, "lc").to_dict()["method"] for data in DATA}
     assert {data: lc[data]["attributes"]["q"] for data in DATA} == {data: 0.7 for data in DATA} | {"waterbirds": 0.8}
     ramp_up = {data: lc[data]["mixing"]["ramp_up_epochs"] for data in DATA}
     assert [ramp_up[data] for data in ("cmnist", "ccifar10", "bffhq", "waterbirds", "celeba")] == [2, 2, 2, 50, 50]
@@ -86,7 +88,7 @@ def test_recipes_have_the_published_numbers() -> None:
 
 @pytest.mark.parametrize("data", DATA)
 def test_lc_is_trained_as_in_the_paper(data: str) -> None:
-    options = complete(config_of(data, "lc")).method.options
+    options = config_of(data, "lc").to_dict()["method"]
     online, prior, mixing = (options[part] for part in ("attributes", "prior", "mixing"))
     assert (online["name"], prior["name"], mixing["name"]) == ("Online", "Moving", "GroupMixUp")
     assert (online["head_start_epochs"], online["epochs"], online["q_ramp_up_epochs"]) == (0, None, 0)

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 import logit_correction
-from logit_correction.config import PARTS, TrainingConfig
+from logit_correction.cli import COMMANDS
+from logit_correction.cli.arguments import SHORT
+from logit_correction.config import PARTS, VIEWS, TrainingConfig
 from logit_correction.registry import resolve_any
-from logit_correction.runs.parts import KINDS
+from logit_correction.runs.assemble import KINDS
 from logit_correction.runs.train import RANKS
 
 ROOT = Path(__file__).parents[1]
@@ -45,9 +47,8 @@ COMPONENTS = {
 
 def own_options() -> set[str]:
     """The options that the commands themselves define, and those of training."""
-    folder = Path(logit_correction.__file__).parent / "cli"
-    text = "".join(path.read_text() for path in sorted(folder.glob("*.py")))
-    flags = {flag.replace("-", "_") for flag in re.findall(r'"--([a-z_-]+)"', text)}
+    flags = {name for command in COMMANDS.values() for name in inspect.signature(command).parameters}
+    flags |= {"help", "version", "debug", *VIEWS, *SHORT, "preset"}
     return flags | {field.name for field in fields(TrainingConfig)} | set(PARTS)
 
 

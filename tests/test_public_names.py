@@ -13,6 +13,7 @@ import pytest
 import logit_correction
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator
+from logit_correction.config import PRESETS
 from logit_correction.data import SOURCES
 from logit_correction.data.reader import DataSource
 from logit_correction.methods import METHODS
@@ -20,7 +21,6 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.methods.mixing import MIXING, Mixing
 from logit_correction.methods.prior import PRIORS, PriorRule
 from logit_correction.networks import NETWORKS
-from logit_correction.presets import PRESETS
 from logit_correction.views import VIEWS
 from logit_correction.views.base import View
 

@@ -26,7 +26,7 @@ _PUBLIC = {
     "RunConfig": "logit_correction.config",
     "TrainingConfig": "logit_correction.config",
     "ComponentConfig": "logit_correction.config",
-    "load_preset": "logit_correction.presets",
+    "load_preset": "logit_correction.config",
     "InputError": "logit_correction.errors",
     "InputWarning": "logit_correction.errors",
     # the loss and its parts, for loops of your own

@@ -1,23 +1,33 @@
-"""Everything that a run depends on, as plain data; what ``config.yaml`` holds. Imports nothing heavy."""
+"""What a run depends on, as plain data: what ``config.yaml`` holds, and presets. Imports nothing heavy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from importlib.resources import files
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 import yaml
 
-from logit_correction.errors import InputError, did_you_mean
+from logit_correction.errors import InputError, did_you_mean, no_effect
 from logit_correction.files import read_yaml
-from logit_correction.presets import with_preset
 
-#: What a run is put together from, each a class with options of its own.
-PARTS = ("data", "method", "network", "biased_network", "encoder")
+#: What a run is put together from, each a class with options of its own, and an example of each for messages.
+PARTS = {"data": "Digits", "method": "LC", "network": "MLP", "biased_network": "MLP", "encoder": "ResNet18"}
 
-#: A name for each part, for messages.
-EXAMPLES = {"data": "Digits", "method": "LC", "network": "MLP", "biased_network": "MLP", "encoder": "ResNet18"}
+#: Views that a person knows to be a shortcut, or to be none: options of the estimator, with a short name.
+VIEWS = ("shortcut", "legitimate")
+
+#: Name -> one line. Each is a file of options in ``presets/``, which count where nothing else is given.
+PRESETS = {
+    "paper": "the training of the paper: two networks side by side, a moving prior, Group MixUp",
+    "staged": "cross-fitted biased networks first, then logit correction; what StagedLC is",
+}
+
+#: Methods that are another one with the options of a preset.
+PRESET_OF_METHOD = {"StagedLC": "staged"}
 
 #: Training options that say how a run goes on its machine, and by which nothing changes that comes out of it.
 PLACE_OF_TRAINING = ("threads", "workers", "log_every", "logger")
@@ -31,7 +41,7 @@ Watch = Literal["test", "train_margins"]
 Compilation = Literal["reduce-overhead"]
 
 
-@dataclass
+@dataclass(frozen=True)
 class TrainingConfig:
     """Options of the training loop, the same for every method.
 
@@ -105,30 +115,34 @@ class TrainingConfig:
     logger: list[str] = field(default_factory=list)
     watch: list[Watch] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        """Take one name of a logger, or several in a text such as ``[csv, wandb]``, for a list of names."""
-        given: Any = self.logger
-        if isinstance(given, str | list):  # anything else is refused with the other options
-            self.logger = list(dict.fromkeys(name for one in listed(given) for name in _names(one)))
 
-
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class ComponentConfig:
-    """A data source, method or network by name or dotted path, with its options.
+    """A part of a run, such as a data source or a method, by name or dotted path, with its options.
 
-    >>> ComponentConfig("LC", {"strength": 0.9})
-    ComponentConfig(name='LC', options={'strength': 0.9})
+    Attributes:
+        name: A name that ``logit-correction list`` shows, or the dotted path of a class of your own.
+        options: Of the class's constructor, as ``config.yaml`` holds them.
+        cls: The class, or a function that makes the part, once all options have been checked and completed.
+        arguments: The options then, of the types that the class asks for; components are ``ComponentConfig`` too.
+
+    >>> ComponentConfig("LC", {"strength": 0.9}) == ComponentConfig("LC", {"strength": 0.9})
+    True
     """
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
+    cls: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    arguments: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether the other has the same name and options, checked or not."""
-        return isinstance(other, ComponentConfig) and (self.name, self.options) == (other.name, other.options)
+    def make(self, *given: Any, **more: Any) -> Any:
+        """Make it, with further arguments that the run gives."""
+        assert self.cls is not None, f"{self.name} was not completed"
+        own = {name: one.make() if isinstance(one, ComponentConfig) else one for name, one in self.arguments.items()}
+        return self.cls(*given, **own, **more)
 
 
-@dataclass
+@dataclass(frozen=True)
 class RunConfig:
     """One run: data, method, networks and training options.
 
@@ -154,35 +168,27 @@ class RunConfig:
     encoder: ComponentConfig | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form of ``config.yaml``: choices as ``{name, options...}``, training options flat."""
-        flat: dict[str, Any] = {}
-        for part in PARTS:
-            choice = getattr(self, part)
-            if choice is not None and choice.name:
-                flat[part] = {"name": choice.name, **choice.options}
-        return flat | asdict(self.training)
+        """Return the form of ``config.yaml``: parts as ``{name, options...}``, training options flat."""
+        parts = {part: plain(one) for part in PARTS if (one := getattr(self, part)) is not None and one.name}
+        return parts | {name: plain(value) for name, value in vars(self.training).items()}
 
     @classmethod
-    def from_dict(cls, flat: dict[str, Any]) -> RunConfig:
-        """Read the form that ``to_dict`` gives; ``method: LC`` is short for ``method: {name: LC}``.
+    def from_dict(cls, flat: Mapping[str, Any]) -> RunConfig:
+        """Read the form that ``to_dict`` gives, or a shorter one; options of parts are not checked yet.
 
         Raises:
             InputError: If data or method is missing, a part has no name, or an option is unknown.
         """
-        rest = named_parts(with_preset(flat))
+        flat = spelled_out(flat)
         for part in ("data", "method"):
-            if part not in rest:
-                raise InputError(f"{part} is missing: give a name, such as `{part}: {EXAMPLES[part]}`")
-        parts = {part: dict(rest.pop(part)) for part in PARTS if part in rest}
-        choices = {part: ComponentConfig(options.pop("name"), options) for part, options in parts.items()}
+            if part not in flat:
+                raise InputError(f"--{part} is missing: give a name; `logit-correction list` shows them")
+        parts: dict[str, Any] = {part: _part(part, flat.pop(part)) for part in PARTS if part in flat}
         known = [option.name for option in fields(TrainingConfig)]
-        for name in list(rest):
-            plain = str(name).removesuffix("+")
-            if plain not in known:
-                raise InputError(f"there is no option {name!r}{did_you_mean(str(name), [*PARTS, *known])}")
-            if plain != name:  # `also_select+: [last]` appends
-                rest[plain] = [*(rest.get(plain) or getattr(TrainingConfig(), plain)), *rest.pop(name)]
-        return cls(**choices, training=TrainingConfig(**rest))
+        for name in flat:
+            if name not in known:
+                raise InputError(f"There is no option --{name}{did_you_mean(str(name), [*PARTS, *known], '--')}")
+        return cls(**parts, training=TrainingConfig(**flat))
 
     def to_yaml(self) -> str:
         """Return the text of ``config.yaml``."""
@@ -202,42 +208,146 @@ class RunConfig:
             raise InputError(f"{path}: {error}") from error
 
 
-def listed(names: str | Sequence[str] | None) -> list[str]:
-    """Return names in a list, of which one may stand alone, or none.
-
-    >>> listed("colour"), listed(("colour", "places")), listed(None)
-    (['colour'], ['colour', 'places'], [])
-    """
-    return [names] if isinstance(names, str) else list(names or ())
-
-
-def _names(given: Any) -> list[Any]:
-    """Return the names in a text.
-
-    >>> _names("csv"), _names("[csv, wandb]")
-    (['csv'], ['csv', 'wandb'])
-    """
-    if isinstance(given, str) and given.strip().startswith("["):
-        return [name.strip() for name in given.strip().strip("[]").split(",") if name.strip()]
-    return [given]
-
-
-def named_parts(flat: dict[str, Any]) -> dict[str, Any]:
-    """Return ``flat`` with every part as a mapping with a name.
+def spelled_out(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with those of their preset under them, parts as mappings, and views with the estimator's options.
 
     Raises:
-        InputError: If a part is neither a name nor a mapping with a name.
+        InputError: If there is no such preset, it is for another method, or a part is neither a name nor a mapping.
 
-    >>> named_parts({"method": "LC", "epochs": 3})
-    {'method': {'name': 'LC'}, 'epochs': 3}
+    >>> spelled_out({"method": "LC", "shortcut": "colour", "epochs": 3})
+    {'method': {'name': 'LC', 'attributes': {'shortcut+': ['colour']}}, 'epochs': 3}
     """
-    named = dict(flat)
+    flat = {name: value for name, value in flat.items() if value is not None or name not in (*PARTS, "preset", *VIEWS)}
     for part in PARTS:
-        if isinstance(named.get(part), str):
-            named[part] = {"name": named[part]}
-        if part in named and not (isinstance(named[part], dict) and isinstance(named[part].get("name"), str)):
+        if part in flat:
+            flat[part] = as_mapping(part, flat[part])
+    preset, views = flat.pop("preset", None), {view: listed(flat.pop(view, None)) for view in VIEWS}
+    if preset is not None:
+        base = load_preset(preset)
+        given = flat.get("method", {}).get("name")
+        if given is not None and not _same_name(given, base["method"]["name"]):
             raise InputError(
-                f"{part} must be a name such as `{EXAMPLES[part]}`, or a mapping with a name: "
-                f"`{part}: {{name: {EXAMPLES[part]}, ...}}`"
+                f"preset {preset} is for method {base['method']['name']}, not {given}: leave one of them out"
             )
-    return named
+        flat = merge(base, flat)
+    for view, names in views.items():
+        if names:
+            flat = merge(flat, {"method": {"attributes": {f"{view}+": names}}})
+    for name in ("also_select", "logger", "watch"):
+        if isinstance(flat.get(name), str):
+            flat[name] = listed(flat[name])
+        if f"{name}+" in flat:  # `also_select+: [last]` appends
+            flat[name] = [*flat.get(name, getattr(TrainingConfig(), name)), *listed(flat.pop(f"{name}+"))]
+    return flat
+
+
+def as_mapping(part: str, given: Any) -> Any:
+    """Return a part as a mapping of its name and options; one that is complete as it is.
+
+    Raises:
+        InputError: If it is no part.
+
+    >>> as_mapping("data", "Digits"), as_mapping("data", ComponentConfig("Digits", {"seed": 1}))
+    ({'name': 'Digits'}, {'name': 'Digits', 'seed': 1})
+    """
+    if isinstance(given, ComponentConfig):
+        return given if given.cls is not None else {"name": given.name, **given.options}
+    if isinstance(given, str) or (isinstance(given, PurePath) and part == "data"):
+        return {"name": str(given)}
+    if isinstance(given, Mapping) and isinstance(given.get("name", ""), str):
+        return dict(given)
+    kind = part.rpartition(".")[2]
+    form = f"a name such as {PARTS.get(kind, 'NAME')}, or a mapping with a name and options: {{name: NAME, ...}}"
+    hint = "; from_arrays and from_table make it of rows of your own" if part == "data" else ""
+    raise InputError(f"--{part} must be {form}{hint}")
+
+
+def _part(part: str, given: Any) -> ComponentConfig:
+    """Return a part that ``as_mapping`` returned."""
+    if isinstance(given, ComponentConfig):
+        return given
+    if "name" not in given:
+        raise InputError(no_effect(part, given))
+    return ComponentConfig(given["name"], {name: value for name, value in given.items() if name != "name"})
+
+
+def plain(value: Any) -> Any:
+    """Return a value in the form that ``config.yaml`` and ``report.json`` hold.
+
+    Raises:
+        InputError: If it has none.
+
+    >>> plain(ComponentConfig("Table", {"file": Path("rows.csv"), "size": (3, 4)}))
+    {'name': 'Table', 'file': 'rows.csv', 'size': [3, 4]}
+    """
+    if isinstance(value, ComponentConfig):
+        return {"name": value.name, **plain(value.options)}
+    if isinstance(value, Enum):
+        return value.name
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    raise InputError(f"An option is of type {type(value).__name__}, which config.yaml cannot hold: take plain values")
+
+
+def listed(names: str | Sequence[str] | None) -> list[str]:
+    """Return names in a list, of which one may stand alone, or none, or several in a text such as ``[csv, wandb]``.
+
+    >>> listed("colour"), listed(("colour", "places")), listed(None), listed("[csv, wandb]")
+    (['colour'], ['colour', 'places'], [], ['csv', 'wandb'])
+    """
+    if isinstance(names, str):
+        return [name.strip() for name in names[1:-1].split(",")] if names.startswith("[") else [names]
+    return list(names or ())
+
+
+def load_preset(name: str) -> dict[str, Any]:
+    """Return the options of a preset, such as ``{"method": {"name": "LC", ...}}``.
+
+    Raises:
+        InputError: If there is none of this name.
+
+    >>> load_preset("staged")["method"]["attributes"]["name"]
+    'CrossFitted'
+    """
+    if name not in PRESETS:
+        hint = did_you_mean(str(name), PRESETS)
+        raise InputError(f"there is no preset {name!r}{hint}: take one of {', '.join(PRESETS)}")
+    text = files("logit_correction").joinpath("presets", f"{name}.yaml").read_text(encoding="utf-8")
+    options: dict[str, Any] = yaml.safe_load(text)
+    return options
+
+
+def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with ``change`` over it, mapping by mapping; a component of another name replaces the old one.
+
+    >>> merge({"data": {"name": "Digits", "severity": 4}}, {"data": {"severity": 1}})
+    {'data': {'name': 'Digits', 'severity': 1}}
+    >>> merge({"data": {"name": "Digits", "severity": 4}}, {"data": "ColoredMNIST"})
+    {'data': {'name': 'ColoredMNIST'}}
+    >>> merge({"method": "StagedLC"}, {"method": {"attributes": {"splits": 1}}})
+    {'method': {'name': 'StagedLC', 'attributes': {'splits': 1}}}
+    """
+    merged = dict(base)
+    for key, value in change.items():
+        old = merged.get(key)
+        if isinstance(value, str) and isinstance(old, dict) and "name" in old:
+            value = {"name": value}
+        if isinstance(value, dict) and isinstance(old, str):
+            old = {"name": old}
+        if not (isinstance(value, dict) and isinstance(old, dict)):
+            merged[key] = value
+            continue
+        another = "name" in value and "name" in old and not _same_name(value["name"], old["name"])
+        merged[key] = value if another else merge(old, value)
+    return merged
+
+
+def _same_name(name: Any, other: Any) -> bool:
+    """Return whether two names are the same but for capital letters."""
+    return str(name).lower() == str(other).lower()

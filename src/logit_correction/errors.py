@@ -24,7 +24,7 @@ class InputError(ValueError):
     ...     train("Digits", method="LC", epohcs=3)
     ... except InputError as error:
     ...     print(error)
-    there is no option 'epohcs' (did you mean epochs?)
+    There is no option --epohcs (did you mean --epochs?)
     """
 
 

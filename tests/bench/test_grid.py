@@ -14,9 +14,8 @@ import yaml
 
 from logit_correction import ComponentConfig, InputError, RunConfig
 from logit_correction.bench import Benchmark, merge, read, shipped, slug
-from logit_correction.runs.assemble import build_algorithm, build_source
-from logit_correction.runs.defaults import fitted
-from logit_correction.runs.parts import complete
+from logit_correction.runs.assemble import build_algorithm, build_source, fitted
+from logit_correction.runs.options import complete
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import ViewInputs
 

@@ -26,7 +26,7 @@ from logit_correction.data.frames import read_frame
 from logit_correction.data.images import image_store
 from logit_correction.data.texts import tokenize
 from logit_correction.runs.encode import encode_table
-from logit_correction.runs.parts import complete
+from logit_correction.runs.options import complete
 
 #: A file, how it is read, and whether it is only kept, so that it is made again where it is damaged.
 Kind = tuple[Path, Callable[[], Any], bool]

@@ -16,13 +16,14 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from logit_correction.cli.train_arguments import parse
+from logit_correction.cli.arguments import arguments_of
+from logit_correction.cli.commands import train
 from logit_correction.config import RunConfig
 from logit_correction.correlation import Correlation
 from logit_correction.data.arrays import Arrays, from_arrays, from_table
 from logit_correction.data.table_file import Table
 from logit_correction.errors import InputError
-from logit_correction.runs.parts import complete
+from logit_correction.runs.options import complete
 
 #: Bytes that a test may take: what asks for more fails instead of taking the machine's.
 MEMORY = 8 * 2**30
@@ -151,7 +152,8 @@ WORDS += ["--resume", "--preset", "paper", "--shortcut", "colour", "--seeds", "-
 @given(words=st.lists(st.one_of(st.sampled_from(WORDS), texts), max_size=9))
 def test_command_lines(words: list[str]) -> None:
     with contextlib.suppress(InputError), contextlib.redirect_stderr(io.StringIO()):
-        parse(["--data", "Digits", "--method", "ERM", "--out", "x", *(w for w in words if w not in ("-h", "--help"))])
+        given_words = [word for word in words if word not in ("-h", "--help")]
+        arguments_of("train", train, ["--data", "Digits", "--method", "ERM", "--out", "x", *given_words])
 
 
 @given(

@@ -17,7 +17,7 @@ from logit_correction.bench.grid import read as read_benchmark
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.files import read_yaml
 from logit_correction.pages.folder import RunFolder
-from logit_correction.runs.parts import complete
+from logit_correction.runs.options import complete
 from logit_correction.training.checkpoint import load as load_checkpoint
 
 #: A file, and how it is read.

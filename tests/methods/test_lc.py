@@ -13,13 +13,13 @@ from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.attributes.online import Online
+from logit_correction.config import load_preset
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.functional import draw_weight, group_mixup, ramp_up
 from logit_correction.methods.lc import LC
 from logit_correction.networks.mlp import MLP
-from logit_correction.presets import load_preset
 from logit_correction.prior import GroupPrior
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch

@@ -25,7 +25,7 @@ from logit_correction.methods import METHODS
 from logit_correction.networks.linear import Linear
 from logit_correction.networks.mlp import MLP
 from logit_correction.registry import resolve
-from logit_correction.runs.parts import GIVEN, KINDS
+from logit_correction.runs.assemble import GIVEN, KINDS
 from logit_correction.runs.train import training_rows
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit

@@ -9,13 +9,12 @@ import pytest
 import torch
 from lightning_fabric import Fabric
 
-from logit_correction.config import TrainingConfig
+from logit_correction.config import TrainingConfig, load_preset
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.methods.lc import LC
 from logit_correction.methods.staged_lc import StagedLC
 from logit_correction.networks.mlp import MLP
-from logit_correction.presets import load_preset
 from logit_correction.runs.train import training_rows
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit

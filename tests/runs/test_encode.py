@@ -18,7 +18,7 @@ from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.runs import encode
 from logit_correction.runs.encode import Encoder, encode_table
-from logit_correction.runs.parts import complete
+from logit_correction.runs.options import complete
 from logit_correction.training.display import Display
 
 SMALL = ComponentConfig("ConvNet", {"channels": [4, 6], "hidden": 0, "norm": "batch"})

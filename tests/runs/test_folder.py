@@ -10,7 +10,7 @@ import pytest
 
 from logit_correction import ComponentConfig, InputError, RunConfig
 from logit_correction.runs import folder as files
-from logit_correction.runs.parts import complete
+from logit_correction.runs.options import complete
 
 
 def test_json_is_strict_and_complete_or_absent(tmp_path: Path) -> None:

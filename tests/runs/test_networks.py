@@ -14,7 +14,7 @@ import torch
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, load, train
 from logit_correction.bench.digits import Digits
 from logit_correction.runs.assemble import build_algorithm
-from logit_correction.runs.parts import complete
+from logit_correction.runs.options import complete
 
 SHORT = TrainingConfig(epochs=1, batch_size=512, threads=1, log_every=10)
 

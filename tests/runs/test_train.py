@@ -129,7 +129,7 @@ def test_resume_of_nothing_starts_at_the_beginning(tmp_path: Path) -> None:
 
 def test_the_network_of_erm_starts_as_that_of_lc(tmp_path: Path) -> None:
     from logit_correction.runs.assemble import build_algorithm, build_source
-    from logit_correction.runs.parts import complete
+    from logit_correction.runs.options import complete
 
     states = []
     for method in ("ERM", "LC"):

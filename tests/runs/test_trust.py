@@ -16,7 +16,7 @@ from logit_correction.cli import main
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import known_names_only, resolve
 from logit_correction.runs.folder import difference
-from logit_correction.runs.parts import complete
+from logit_correction.runs.options import complete
 
 Foreign = Callable[..., Path]
 

@@ -19,7 +19,7 @@ from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.mlp import MLP
 from logit_correction.registry import resolve
-from logit_correction.runs.parts import KINDS, components_of
+from logit_correction.runs.assemble import KINDS, components_of
 from logit_correction.runs.train import training_rows
 from logit_correction.training import fit as fit_module
 from logit_correction.training.display import Display

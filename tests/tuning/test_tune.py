@@ -17,7 +17,7 @@ from logit_correction.cli import main
 from logit_correction.evaluation import Predictions
 from logit_correction.methods import METHODS
 from logit_correction.registry import resolve
-from logit_correction.runs.parts import complete
+from logit_correction.runs.options import complete
 from logit_correction.tuning import study, tune
 from logit_correction.tuning.objective import Objective
 from logit_correction.tuning.space import OWN, space_of, with_options

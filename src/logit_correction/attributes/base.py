@@ -62,7 +62,7 @@ class AttributeEstimator(nn.Module, ABC):
 
     Attributes:
         components: Constructor argument -> kind of component, for arguments that are components with options of their
-            own; a key of ``runs.parts.KINDS``.
+            own; a key of ``runs.assemble.KINDS``.
         needs_attributes: Whether it reads attribute labels.
         trains_network: Whether it trains networks of the kind that ``attach`` is given.
         num_stages: How many stages of the training loop it wants before the method's own.

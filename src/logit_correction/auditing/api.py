@@ -77,7 +77,7 @@ def audit(
         if training or any(part is not None for part in parts.values()):
             raise InputError("a whole RunConfig has its options: write them into it rather than beside")
     else:
-        config = config_of({"data": data, "method": "LC", **parts}, None, training)
+        config = config_of(data, **parts, **training)
     options = {"run": run, "predictions": predictions, "legitimate": listed(legitimate) or None}
     estimator = {"name": "Auto", **{k: str(v) if k in ("run", "predictions") else v for k, v in options.items() if v}}
     config = replace(config, method=ComponentConfig("LC", {"attributes": estimator}))

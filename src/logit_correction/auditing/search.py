@@ -12,7 +12,7 @@ from logit_correction.attributes.auto import Auto
 from logit_correction.config import RunConfig
 from logit_correction.data.table import DataTable
 from logit_correction.runs.assemble import build_algorithm
-from logit_correction.runs.parts import complete
+from logit_correction.runs.options import complete
 from logit_correction.runs.train import Built, prepare, training_rows
 from logit_correction.seeds import make_generator
 from logit_correction.training.display import Display

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.bench.checks import KEYS, check_content, figures_of, slug
-from logit_correction.config import RunConfig
+from logit_correction.config import RunConfig, merge
 from logit_correction.errors import InputError
 from logit_correction.files import read_yaml
-from logit_correction.presets import merge
 
 #: Where the shipped benchmarks lie.
 SHIPPED = Path(__file__).parent / "grids"
@@ -87,7 +86,7 @@ class Cell:
         Raises:
             InputError: If an option is wrong.
         """
-        from logit_correction.runs.parts import complete
+        from logit_correction.runs.options import complete
 
         try:
             return complete(RunConfig.from_dict(self.options))

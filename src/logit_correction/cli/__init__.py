@@ -1,33 +1,41 @@
-"""The command line: one file a command, with a ``main(arguments) -> int``, imported when it is used."""
+"""The command line: ``commands`` has a function for each command, whose signature ``arguments`` reads it by."""
 
 from __future__ import annotations
 
-import importlib
 import os
+import shlex
+import signal
 import sys
+import threading
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from logit_correction import __version__
-from logit_correction.cli.stopping import stoppable
-from logit_correction.errors import InputError, InputWarning, TrainingError, did_you_mean
+from logit_correction.cli import commands
+from logit_correction.errors import InputError, InputWarning, Interrupted, TrainingError, did_you_mean
 from logit_correction.files import NoRoom
 
-#: Command -> one line.
-COMMANDS = {
-    "quickstart": "train ERM and LC on the embedded digits and write a report page; under a minute",
-    "train": "train one method on one data set and write a run folder",
-    "audit": "is there a shortcut in data without group labels, what is it, which rows?",
-    "evaluate": "show the group table of a finished run",
-    "predict": "labels and probabilities for new files, a folder or a CSV",
-    "export": "the predicting network for other programs: ONNX, torch.export, safetensors, Hugging Face Hub",
-    "report": "one page that compares runs",
-    "tune": "choose options of a run by its validation rows, on Optuna",
-    "benchmark": "a grid of runs: methods, variants of the data and seeds",
-    "data": "a contact sheet of a data source, to look at before training",
-    "list": "what there is: methods, data, networks, benchmarks",
+#: Name -> function; the first line of its docstring is its line in the help.
+COMMANDS: dict[str, Callable[..., int]] = {
+    "quickstart": commands.quickstart,
+    "train": commands.train,
+    "audit": commands.audit,
+    "evaluate": commands.evaluate,
+    "predict": commands.predict,
+    "export": commands.export,
+    "report": commands.report,
+    "tune": commands.tune,
+    "benchmark": commands.benchmark,
+    "preview": commands.preview,
+    "list": commands.list_names,
 }
 
+#: Options of a run that a command chooses itself.
+FIXED: dict[str, dict[str, Any]] = {
+    "audit": {"method": "LC", "preset": None, "biased_network": None, "selection": None}
+}
 
 #: What torch says where it cannot have the memory that it needs.
 _OF_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
@@ -41,11 +49,10 @@ def usage() -> str:
         "Train classifiers that do not lean on spurious correlations, without group labels.",
         "",
         "commands:",
-        *(f"  {name:<12}{line}" for name, line in COMMANDS.items()),
+        *(f"  {name:<12}{(function.__doc__ or '').splitlines()[0]}" for name, function in COMMANDS.items()),
         "",
         "  COMMAND --help   the options of a command",
         "  --version        the version",
-        "  --print_completion SHELL   a script that completes commands and options in bash, zsh or tcsh",
         "  --debug          with any command: show where an error came from",
         "",
         "exit status: 0 done, 1 the work failed, 2 the arguments or the input are wrong,",
@@ -56,42 +63,53 @@ def usage() -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command and return its exit status."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in arguments
-    arguments = [argument for argument in arguments if argument != "--debug"]
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    if not words or words[0] in ("-h", "--help", "help"):
         print(usage())
-        return 0 if arguments else 2
-    if arguments[0] == "--version":
+        return 0 if words else 2
+    if words[0] == "--version":
         print(__version__)
         return 0
-    command, *rest = arguments
-    if command not in COMMANDS and command != "--print_completion":
+    command, *rest = words
+    if command not in COMMANDS:
         hint = did_you_mean(command, COMMANDS)
-        print(f"error: there is no command {command!r}{hint}: take one of {', '.join(COMMANDS)}", file=sys.stderr)
+        print(f"error: There is no command {command!r}{hint}: take one of {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     try:
-        with stoppable():
-            return _run(command, rest)
+        with _stoppable(), warnings.catch_warnings():
+            _show_plainly()
+            status = _call(command, rest)
+        sys.stdout.flush()
+        return status
     except BaseException as error:
         if debug or isinstance(error, SystemExit):
             raise
-        return _report(error)
+        return _report(error, words)
 
 
-def _run(command: str, rest: list[str]) -> int:
-    """Import a command, run it and return its exit status."""
-    if command == "--print_completion":
-        from logit_correction.cli.completion import script
+def _call(command: str, words: list[str]) -> int:
+    """Call the function of a command with what its words give."""
+    function = COMMANDS[command]
+    if command == "list" and not any(word.startswith("-") for word in words[:2]) and len(words) < 2:
+        return function(*words)  # without a parser, which takes as long to import as all else
+    from logit_correction.cli.arguments import arguments_of
 
-        print(script(" ".join(rest), COMMANDS))
-        return 0
-    module = importlib.import_module(f"logit_correction.cli.{command}_command")
-    with warnings.catch_warnings():
-        _show_plainly()
-        status = int(module.main(rest))
-    sys.stdout.flush()
-    return status
+    return function(**arguments_of(command, function, words, FIXED.get(command)))
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let SIGTERM stop what goes on as Ctrl-C does (in the main thread)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _show_plainly() -> None:
@@ -107,25 +125,26 @@ def _show_plainly() -> None:
     warnings.showwarning = show_plainly
 
 
-def _report(error: BaseException) -> int:
+def _report(error: BaseException, words: list[str]) -> int:
     """Say in one message what went wrong and return the exit status."""
-    if isinstance(error, KeyboardInterrupt):
-        print("interrupted", file=sys.stderr)
+    if isinstance(error, KeyboardInterrupt | Interrupted):
+        if words[0] in ("quickstart", "tune", "benchmark", "train"):
+            again = ["--resume"] if words[0] == "train" and "--resume" not in words else []
+            told = f"stopped; go on with: {shlex.join(['logit-correction', *words, *again])}"
+        else:
+            told = "interrupted" if words[0] != "audit" else "stopped; an audit begins anew when it is started again"
+        print(told, file=sys.stderr)
         return 130
-    if isinstance(error, InputError | TrainingError):
-        print(f"error: {error}", file=sys.stderr)
-        return 2 if isinstance(error, InputError) else 1
-    if isinstance(error, NoRoom):
-        full = f"{error.filename} cannot be written ({error.strerror}): make room, or give another place"
-        print(f"error: {full}", file=sys.stderr)
-        return 1
     if isinstance(error, BrokenPipeError):
         # Nobody reads on, as in `... | head`; the interpreter would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    if isinstance(error, MemoryError) or any(words in str(error) for words in _OF_MEMORY):
-        print("error: there is not enough memory: take a smaller network, batch or image size", file=sys.stderr)
-        return 1
-    message = " ".join(str(error).split()) or "no message"
-    print(f"error: {type(error).__name__}: {message} (--debug shows where)", file=sys.stderr)
-    return 1
+    told = str(error)
+    if isinstance(error, NoRoom):
+        told = f"{error.filename} cannot be written ({error.strerror}): make room, or give another place"
+    elif isinstance(error, MemoryError) or any(of_memory in told for of_memory in _OF_MEMORY):
+        told = "There is not enough memory: take a smaller network, batch or image size"
+    elif not isinstance(error, InputError | TrainingError):
+        told = f"{type(error).__name__}: {' '.join(told.split()) or 'no message'} (--debug shows where)"
+    print(f"error: {told}", file=sys.stderr)
+    return 2 if isinstance(error, InputError) else 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from torch import nn
@@ -12,7 +12,6 @@ from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingC
 from logit_correction.data.loading import BatchLoader
 from logit_correction.errors import InputError
 from logit_correction.runs.api import Part, config_of
-from logit_correction.runs.parts import Checked, complete, with_known
 from logit_correction.types import Batch
 
 #: Options of our own loop -> what does the same here.
@@ -61,22 +60,18 @@ def run_config(
         if name in OTHERS:
             raise InputError(f"{name} is an option of our own loop: take {OTHERS[name]} here")
     given = dict(parts)
-    own: Checked | None = None
     if isinstance(network, str | Mapping | ComponentConfig):
         given["network"] = network
     elif network is not None:
-        own = _of_function(network)
-    config = config_of(given, preset, {**training, "also_select": list(rules)})
-    if own is not None:
-        config = replace(config, network=own)
-    return complete(with_known(config, views))
+        given["network"] = _of_function(network)
+    return config_of(**given, preset=preset, **views, **{**training, "also_select": list(rules)})
 
 
-def _of_function(network: Callable[[], nn.Module]) -> Checked:
+def _of_function(network: Callable[[], nn.Module]) -> ComponentConfig:
     """Return the part of a network that a function builds."""
     if isinstance(network, nn.Module) or not callable(network):
         raise InputError("network must build a network when it is called: give `lambda: MyNetwork()`, not the network")
-    return Checked(_GIVEN, {}, cls=lambda info: network(), arguments={})
+    return ComponentConfig(_GIVEN, cls=lambda info: network())
 
 
 def hyperparameters(config: RunConfig) -> dict[str, Any]:

@@ -181,6 +181,11 @@ def _cell(column: str, value: Any) -> str:
 
 def announce(config: RunConfig, table: DataTable) -> None:
     """Show what will be trained on: rows per split and counts per group."""
+    show_rows(table, config.data.name, config.method.name)
+
+
+def show_rows(table: DataTable, name: str, method: str = "") -> None:
+    """Show the rows of each split and the counts of each group of data of a name."""
     from rich.console import Console
     from rich.text import Text
 
@@ -188,8 +193,8 @@ def announce(config: RunConfig, table: DataTable) -> None:
 
     console = Console(stderr=True)
     sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in table.split.items())
-    what = Text.assemble((config.method.name, "bold"), " on ", (config.data.name, "bold"), f": {sizes} rows")
-    console.print(what, soft_wrap=True)
+    on = [(method, "bold"), " on "] if method else []
+    console.print(Text.assemble(*on, (name, "bold"), f": {sizes} rows"), soft_wrap=True)
     if (place := location_of(table.inputs)) is not None:
         say(console, f"inputs {place}")
     for note in (*table.notes, *table.attribute_notes):

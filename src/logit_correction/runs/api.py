@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pandas as pd
 
-from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig
-from logit_correction.data import source_of_place
-from logit_correction.errors import InputError, did_you_mean
+from logit_correction.config import VIEWS, ComponentConfig, RunConfig
+from logit_correction.errors import InputError
 from logit_correction.evaluation.report import check_finished
 from logit_correction.pages.console import comparison_table, reports_of
 from logit_correction.runs.folder import given_or_temporary
-from logit_correction.runs.parts import with_known
+from logit_correction.runs.options import complete
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import train as train_into
 from logit_correction.training.display import choose_display
@@ -76,23 +74,9 @@ def train(
     """
     parts = {"method": method, "network": network, "biased_network": biased_network, "encoder": encoder}
     chosen = list(logger) if isinstance(logger, list | tuple) else [logger]
-    names, loggers = (
-        [one for one in chosen if isinstance(one, str)],
-        [one for one in chosen if not isinstance(one, str)],
-    )
-    training |= {"logger": names} if names else {}
-    if isinstance(data, RunConfig):
-        beside = [
-            *(name for name, part in parts.items() if part is not None),
-            *training,
-            *(["preset"] if preset is not None else []),
-        ]
-        if beside:
-            raise InputError(f"{beside[0]} is given beside a whole RunConfig: write it into the config")
-        config = data
-    else:
-        config = config_of({"data": data, **parts}, preset, training)
-    config = with_known(config, {"shortcut": shortcut, "legitimate": legitimate})
+    names, loggers = ([one for one in chosen if isinstance(one, str) is named] for named in (True, False))
+    known = {"shortcut": shortcut, "legitimate": legitimate, "logger": names or None}
+    config = config_of(data, **parts, preset=preset, **known, **training)
     folder, tie = given_or_temporary(out, "run")
     train_into(config, folder, resume=resume, display=choose_display(quiet=not progress), page=page, loggers=loggers)
     return tie(Run(folder, trust_code=True))  # all that it names was imported here
@@ -133,44 +117,20 @@ def runs_table(runs: Sequence[Run | Path | str], other_selections: bool = False)
     return comparison_table(reports_of(folders), other_selections)
 
 
-def config_of(parts: Mapping[str, Part | Path | None], preset: str | None, training: Mapping[str, Any]) -> RunConfig:
-    """Return the config of parts and options that are given by name.
+def config_of(data: Any, **options: Any) -> RunConfig:
+    """Return the complete config of what a Python user gives; by default the method is LC.
 
     Args:
-        parts: Data, method, networks; beside the data, what is None was not given.
-        preset: A name, or None.
-        training: Options of ``TrainingConfig``.
+        data: A data source, or a whole config, beside which nothing but views may be given.
+        **options: Parts, ``preset``, views and options of training; what is None was not given.
 
     Raises:
         InputError: Names the option that is unknown or has a wrong value.
     """
-    known = [field.name for field in fields(TrainingConfig)]
-    for name in training:
-        if name not in known:
-            raise InputError(f"there is no option {name!r}{did_you_mean(name, [*PARTS, *known])}")
-    flat: dict[str, Any] = {
-        name: as_mapping(name, part) for name, part in parts.items() if part is not None or name == "data"
-    }
-    flat["data"] = source_of_place(flat["data"])
-    flat |= training
-    if preset is not None:
-        flat["preset"] = preset
-    else:
-        flat.setdefault("method", {"name": "LC"})
-    return RunConfig.from_dict(flat)
-
-
-def as_mapping(name: str, part: Any) -> dict[str, Any]:
-    """Return a part as a mapping of its name and options.
-
-    Raises:
-        InputError: If it is no part.
-    """
-    if isinstance(part, ComponentConfig):
-        return {"name": part.name, **part.options}
-    if isinstance(part, str) or (isinstance(part, Path) and name == "data"):
-        return {"name": str(part)}
-    if isinstance(part, Mapping):
-        return dict(part)
-    hint = " (from_arrays and from_table make such of your own rows)" if name == "data" else ""
-    raise InputError(f"{name} must be a name, or a mapping with a name and options, not {type(part).__name__}{hint}")
+    given = {name: value for name, value in options.items() if value is not None}
+    if not isinstance(data, RunConfig):
+        return complete(({} if "preset" in given else {"method": "LC"}) | given | {"data": data})
+    views = {name: given.pop(name) for name in VIEWS if name in given}
+    if given:
+        raise InputError(f"{next(iter(given))} is given beside a whole RunConfig: write it into the config")
+    return complete(data.to_dict() | views if any(map(len, views.values())) else data)

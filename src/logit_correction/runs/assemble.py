@@ -1,28 +1,102 @@
-"""From a checked config to what a run is made of: the data, the networks, the method and the devices."""
+"""From a complete config to what a run is made of: classes by name, the data, the networks, the method, the devices."""
 
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import nn
 
+from logit_correction.attributes import ESTIMATORS
+from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
+from logit_correction.data import SOURCES
 from logit_correction.data.reader import DataSource
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError
+from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
-from logit_correction.runs.parts import checked
+from logit_correction.methods.mixing import MIXING, Mixing
+from logit_correction.methods.prior import PRIORS, PriorRule
+from logit_correction.networks import NETWORKS
+from logit_correction.registry import resolve_any
+from logit_correction.runs.options import checked
 from logit_correction.training.rules import reads_attributes
 from logit_correction.types import DataInfo, NetworkFactory
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+
+class Kind(NamedTuple):
+    """A kind of part or component: what it is called, name -> dotted path and one line, and what it derives from."""
+
+    what: str
+    known: Mapping[str, tuple[str, str]]
+    base: type
+
+
+_NETWORK = Kind("network", NETWORKS, nn.Module)
+
+#: The parts of a run and the components inside them.
+KINDS: dict[str, Kind] = {
+    "data": Kind("data source", SOURCES, DataSource),
+    "method": Kind("method", METHODS, Algorithm),
+    "network": _NETWORK,
+    "biased_network": _NETWORK,
+    "encoder": _NETWORK,
+    "attributes": Kind("attribute estimator", ESTIMATORS, AttributeEstimator),
+    "prior": Kind("prior", PRIORS, PriorRule),
+    "mixing": Kind("mixing", MIXING, Mixing),
+}
+
+#: Constructor arguments that the run itself gives and the user does not.
+GIVEN: dict[str, set[str]] = {kind: {"info"} for kind in ("network", "biased_network", "encoder")}
+GIVEN |= {"method": {"network", "info", "biased_network", "seed"}}
+
+
+def known_name(kind: str, name: str) -> str:
+    """Return a name as it is written in the list of its kind, whatever letters of it are capital; others as they are.
+
+    >>> known_name("method", "lc"), known_name("network", "resnet18"), known_name("method", "my_package.Mine")
+    ('LC', 'ResNet18', 'my_package.Mine')
+    """
+    known = KINDS[kind].known
+    return name if name in known else {one.lower(): one for one in known}.get(name.lower(), name)
+
+
+def find_class(kind: str, name: str) -> Callable[..., Any]:
+    """Return the class that a name or dotted path stands for; a network may be a function.
+
+    Raises:
+        InputError: If there is none, or it is something else.
+    """
+    what, known, base = KINDS[kind]
+    found: Callable[..., Any] = resolve_any(what, known_name(kind, name), known)
+    if not (isinstance(found, type) or (base is nn.Module and callable(found))):
+        raise InputError(f"{what} {name!r} is not a class: give the dotted path of a class")
+    if isinstance(found, type) and not issubclass(found, base):
+        raise InputError(f"{name!r} is not a {what}: its class must derive from {base.__module__}.{base.__name__}")
+    if base is nn.Module:
+        parameters = inspect.signature(found).parameters
+        if "info" not in parameters and not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+            raise InputError(
+                f"network {name!r} takes no argument `info`: give a class or function of yours that does; it holds "
+                "input_shape and num_labels"
+            )
+    return found
+
+
+def components_of(cls: Callable[..., Any]) -> Mapping[str, str]:
+    """Return the constructor arguments of a class that are components with options of their own, with their kinds."""
+    return getattr(cls, "components", {})
 
 
 def build_source(config: RunConfig) -> DataSource:
@@ -50,6 +124,72 @@ def build_table(source: DataSource, rules: Sequence[str], splits: Sequence[str] 
             "valid_average or valid_worst_class, or one that goes by estimated groups (`list rules`)"
         )
     return table
+
+
+#: Steps that a training should at least have: small data take more epochs, for a network learns by steps.
+LEAST_STEPS, LEAST_EPOCHS, MOST_EPOCHS = 1500, 15, 100
+
+#: Rows from which on a batch has so many rows.
+BATCHES = ((500_000, 1024), (20_000, 256), (8_000, 128), (4_000, 64), (0, 32))
+
+#: Weight decay where rows are numbers: without it an MLP knows a few thousand rows by heart, the minority's first, and
+#: then no correction is left to be learned from. ``docs/results.md`` has what was measured.
+DECAY_OF_NUMBERS = 1e-3
+
+#: Images of a shorter side are vectors to a network, and of one as long as the second they want a deep one.
+SMALL_SIDE, LARGE_SIDE = 16, 64
+
+
+def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
+    """Return the config with all that it leaves to the data filled in, and what to tell a user of it.
+
+    Args:
+        config: Complete, with an empty name for a network that nobody chose, and None for weight decay, batch size and
+            epochs.
+        info: Sizes of the data, behind an encoder those of its features.
+    """
+    told, training, rows = [], config.training, info.num_rows
+    if not config.network.name:
+        name, why = usual_network(info, config.encoder is not None)
+        config = replace(config, network=checked("network", ComponentConfig(name)))
+        told.append(f"network {name}, for {why}")
+    if training.weight_decay is None:
+        numbers = len(info.input_shape) == 1 and not (info.tokens or info.words or config.encoder)
+        training = replace(training, weight_decay=DECAY_OF_NUMBERS if numbers else 0.0)
+        told += [f"weight decay {training.weight_decay:g}"] if numbers else []
+    if training.batch_size is None:
+        size, processes = next(size for least, size in BATCHES if rows >= least), training.devices * training.nodes
+        training = replace(training, batch_size=math.ceil(size / processes) * processes)
+        told.append(f"batches of {training.batch_size}")
+    if training.epochs is None:
+        steps = math.ceil(rows / (training.batch_size or 1))
+        epochs = min(MOST_EPOCHS, max(LEAST_EPOCHS, math.ceil(LEAST_STEPS / steps)))
+        training = replace(training, epochs=epochs)
+        told.append(f"{epochs} epochs, {epochs * steps:,} steps, for {rows:,} rows")
+    return replace(config, training=training), told
+
+
+def usual_network(info: DataInfo, encoded: bool = False) -> tuple[str, str]:
+    """Return the network for inputs of a kind and size, and these in words.
+
+    >>> usual_network(DataInfo(num_labels=2, num_rows=9, input_shape=(3, 224, 224)))
+    ('ResNet18', 'images of 224 x 224 pixels')
+    >>> usual_network(DataInfo(num_labels=2, num_rows=9, input_shape=(12,)))
+    ('MLP', '12 numbers a row')
+    """
+    if encoded:
+        return "Linear", "the features of an encoder"
+    if info.tokens:
+        return "TextClassifier", f"texts of {info.input_shape[0]} tokens"
+    if info.words:  # more of them than rows, as a rule: anything deeper learns the rows by heart
+        return "Linear", f"texts as {info.input_shape[0]:,} counted words"
+    if len(info.input_shape) != 3:
+        return "MLP", f"{math.prod(info.input_shape):,} numbers a row"
+    height, width = info.input_shape[1:]
+    images = f"images of {height} x {width} pixels"
+    if min(height, width) < SMALL_SIDE:
+        return "MLP", images
+    return ("ConvNet" if min(height, width) < LARGE_SIDE else "ResNet18"), images
 
 
 def network_factory(choice: ComponentConfig, info: DataInfo, part: str = "network") -> NetworkFactory:

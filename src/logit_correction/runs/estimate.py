@@ -15,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from logit_correction.config import ComponentConfig, RunConfig
+from logit_correction.config import ComponentConfig, RunConfig, as_mapping
 from logit_correction.data.arrays import from_rows
 from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import as_views_see
@@ -24,11 +24,10 @@ from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.prior import Counted
-from logit_correction.runs.api import Part, as_mapping, config_of
+from logit_correction.runs.api import Part, config_of
 from logit_correction.runs.assemble import build_source, keeping_threads
 from logit_correction.runs.labelled_rows import Names, labelled
 from logit_correction.runs.new_rows import NewInputs, parts_of
-from logit_correction.runs.parts import complete, with_known
 from logit_correction.runs.train import prepare
 from logit_correction.sentences import answer
 from logit_correction.training.display import Display, choose_display
@@ -215,20 +214,12 @@ def estimate_attributes(
     """
     with tempfile.TemporaryDirectory(prefix="logit-correction-") as place:
         source = data if label is None else from_rows(data, label, folder=place, valid_fraction=0.0, test_fraction=0.0)
-        config = _config(source, estimator, network, biased_network, training)
-        config = with_known(config, {"shortcut": shortcut, "legitimate": legitimate})
-        return estimates_of(complete(config), choose_display(quiet=not progress))[0]
-
-
-def _config(
-    data: Any, estimator: Part, network: Part | None, biased_network: Part | None, training: Mapping[str, Any]
-) -> RunConfig:
-    """Return the config of the training of LC whose first half is wanted."""
-    if not isinstance(data, str | Path | Mapping | ComponentConfig):
-        raise InputError("rows need labels: call estimate_attributes(rows, label), or name a data source")
-    method = {"name": "LC", "attributes": as_mapping("estimator", estimator)}
-    parts = {"data": data, "method": method, "network": network, "biased_network": biased_network}
-    return config_of(parts, None, training)
+        if not isinstance(source, str | Path | Mapping | ComponentConfig):
+            raise InputError("rows need labels: call estimate_attributes(rows, label), or name a data source")
+        method = {"name": "LC", "attributes": as_mapping("estimator", estimator)}
+        known = {"shortcut": shortcut, "legitimate": legitimate}
+        config = config_of(source, method=method, network=network, biased_network=biased_network, **known, **training)
+        return estimates_of(config, choose_display(quiet=not progress))[0]
 
 
 @keeping_threads()

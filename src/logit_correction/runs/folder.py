@@ -93,7 +93,7 @@ def difference(folder: Path, config: RunConfig, ignore: Collection[str] = ()) ->
     Raises:
         InputError: The folder holds a run that this version cannot read.
     """
-    from logit_correction.runs.parts import complete
+    from logit_correction.runs.options import complete
 
     if not (folder / CONFIG).is_file():
         return None
@@ -105,7 +105,7 @@ def difference(folder: Path, config: RunConfig, ignore: Collection[str] = ()) ->
     except InputError as error:
         raise InputError(f"{folder} holds a run that cannot go on here ({error}): give another folder") from error
     there, here = flat_options(stored), flat_options(config)
-    to_the_data = ("epochs", "batch_size", "weight_decay")  # see runs.defaults
+    to_the_data = ("epochs", "batch_size", "weight_decay")  # see assemble.fitted
     left = {name for name in to_the_data if here.get(name) is None}
     for name in {**here, **there}:
         if not config.network.name and name.partition(".")[0] == "network":

@@ -1,235 +1,324 @@
-"""Options against the signature of the class that takes them, and those of training against each other."""
+"""The door of every option: from names and values of a command line, a file or Python to a complete ``RunConfig``.
+
+Which parts are chosen says which classes take the options, and their constructors say which options there are. One
+parser of jsonargparse is made of these constructors; it reads, checks and explains them all. Imports nothing heavy
+before a part is named, so that a plain ``--help`` answers at once.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from argparse import ArgumentError
-from collections.abc import Callable, Collection, Mapping
+from argparse import SUPPRESS, ArgumentError
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
-from enum import Enum
+from dataclasses import fields, replace
 from functools import lru_cache
+from inspect import signature
 from pathlib import PurePath
-from typing import Any, get_args, get_type_hints
+from typing import Any, NamedTuple
 
-import numpy as np
-import torch
+from jsonargparse import ArgumentParser, Namespace
 
-from logit_correction.config import TrainingConfig
-from logit_correction.errors import InputError, check_range, did_you_mean
-from logit_correction.training.rules import rule_of
+from logit_correction.config import (
+    PARTS,
+    PRESET_OF_METHOD,
+    VIEWS,
+    ComponentConfig,
+    RunConfig,
+    TrainingConfig,
+    as_mapping,
+    listed,
+    load_preset,
+    merge,
+    plain,
+)
+from logit_correction.data import source_of_place
+from logit_correction.errors import InputError, check_range, did_you_mean, no_effect
 
-#: Types by their names, for people.
-_KINDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "str": "a text",
-    "list": "a list such as [a, b]",
-    "NoneType": "null",
-}
-_KINDS["Sequence"] = _KINDS["tuple"] = _KINDS["list"]
+#: Short names that other programs use, for hints.
+HABITS = {"lr": "learning_rate", "wd": "weight_decay", "num_workers": "workers", "dataset": "data", "gpus": "devices"}
+HABITS |= {"model": "network", "arch": "network", "algorithm": "method", "output": "out", "output_dir": "out"}
 
-#: Most threads, processes or machines of a run.
-MOST_PROCESSES = 4096
-
-#: Whole numbers go so far; seeds go further.
-MOST = 2**31 - 1
-
-
-def add_options(parser: Any, cls: Callable[..., Any], nested: str | None, skip: set[str]) -> None:
-    """Give ``parser`` the arguments of a class's constructor, or of a function, as options."""
-    add = parser.add_class_arguments if isinstance(cls, type) else parser.add_function_arguments
-    add(cls, nested, skip=skip, fail_untyped=False)
+#: Most threads, processes or machines of a run; whole numbers go as far as the second, and seeds as the third.
+MOST_PROCESSES, MOST, MOST_OF_SEED = 4096, 2**31 - 1, 2**63 - 1
 
 
-def checked_options(
-    cls: Callable[..., Any],
-    options: Mapping[str, Any],
-    prefix: str = "",
-    skip: set[str] | None = None,
-    components: Collection[str] = (),
-) -> dict[str, Any]:
-    """Check ``options`` against the constructor of ``cls`` and add its defaults.
+class Choice(NamedTuple):
+    """A part or component by its kind, its name, and its class or the function that makes it."""
+
+    kind: str
+    name: str
+    cls: Callable[..., Any]
+
+
+def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
+    """Check every option and fill in the defaults, so that the result says all that a run depends on.
 
     Args:
-        cls: A data source, method or network, a function that makes one, or ``TrainingConfig``.
-        options: Name -> value.
-        prefix: What the command line puts before the names, such as ``method.``.
-        skip: Arguments of the constructor that are no options.
-        components: Further options that there are, which are components and not checked here.
+        given: A config, of which what is complete stays as it is, or what ``RunConfig.from_dict`` reads.
 
     Raises:
         InputError: Names the option that is unknown or has a wrong value.
     """
-    parser = _parser_of(cls, frozenset(skip or ()))
-    known = sorted({action.dest for action in parser._actions} - {"help"} | set(components))
-    for name, value in options.items():
-        if name not in known and f"--{name}" not in parser._option_string_actions:  # such as `views+`, which appends
-            hint = did_you_mean(str(name), known, f"--{prefix}")
-            has = ", ".join(known) or "no options"
-            raise InputError(f"there is no option --{prefix}{name}{hint}: {cls.__name__} has {has}")
-        if value is None and not _takes_null(cls, name):
-            raise InputError(f"--{prefix}{name} has no value: give one, or leave it out")
-    try:
-        parsed = parser.parse_object(_of_python(dict(options)))
-    except (ArgumentError, ValueError, TypeError) as error:
-        raise InputError(_message(error, prefix)) from error
-    found: dict[str, Any] = deepcopy(parsed.as_dict())  # defaults that are lists are the parser's own
-    for name, value in found.items():
-        _check_number(f"--{prefix}{name}", value, is_seed=name.rpartition("_")[2] == "seed")
-    return found
+    config = complete_parts(given if isinstance(given, RunConfig) else RunConfig.from_dict(given))
+    return replace(config, training=checked_training(parsed(parser_of((), True), vars(config.training)).as_dict()))
 
 
-def _of_python(value: Any) -> Any:
-    """Return options in which paths are texts and NumPy's numbers are Python's, which is what the parser takes."""
-    if isinstance(value, PurePath):
-        return str(value)
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, dict):
-        return {name: _of_python(part) for name, part in value.items()}
-    return [_of_python(part) for part in value] if type(value) is list else value
+def complete_parts(config: RunConfig) -> RunConfig:
+    """Check the options of data, method and networks and fill in their defaults.
+
+    Raises:
+        InputError: Names the option that is unknown or has a wrong value.
+    """
+    parts = {part: getattr(config, part) for part in PARTS}
+    chosen = {part: one for part, one in parts.items() if one is not None and (one.name or part != "network")}
+    return replace(config, **{part: checked(part, one) for part, one in chosen.items()})
+
+
+def checked(kind: str, part: ComponentConfig) -> ComponentConfig:
+    """Return a part with its options checked and completed; one that is complete as it is.
+
+    Raises:
+        InputError: Names the option that is unknown or has a wrong value.
+    """
+    if part.cls is not None:
+        return part
+    choices: dict[str, Choice] = {}
+    given = choose(kind, kind, part, {}, choices)
+    return part_of(kind, parsed(parser_of(tuple(choices.items()), False), {kind: given}).as_dict()[kind], choices)
+
+
+def choose(
+    kind: str, path: str, given: Any, words: Mapping[str, str], choices: dict[str, Choice], default: Any = None
+) -> Any:
+    """Return the options of a part, with names of all components inside; put the classes into ``choices``.
+
+    Args:
+        kind: A key of ``assemble.KINDS``.
+        path: What its options begin with, such as ``method.attributes``.
+        given: A name, a mapping, or None for no component.
+        words: Option -> value of the command line, whose names win.
+        choices: Path -> class.
+        default: Name that is taken where there is none.
+
+    Raises:
+        InputError: If there is no such class.
+    """
+    from logit_correction.runs.assemble import components_of, find_class, known_name
+
+    word = words.get(path, words.get(f"{path}.name"))
+    if word == "null" or (word is None and given is None):
+        return None
+    full: dict[str, Any] = {} if given is None else as_mapping(path, given)
+    full = merge({path: full}, {path: {"name": word}})[path] if word is not None else full
+    if full.get("name", default) is None:
+        raise InputError(no_effect(path, full))
+    full = source_of_place({"name": default} | full) if kind == "data" else {"name": default} | full
+    full["name"] = name = known_name(kind, full["name"])
+    if kind == "method" and name in PRESET_OF_METHOD:
+        full = merge(load_preset(PRESET_OF_METHOD[name])["method"], full | {"name": "LC"}) | {"name": name}
+    for option in [option for option in full if option.endswith("+") and option[:-1] in full]:  # one that appends
+        full[option[:-1]] = [*listed(full[option[:-1]]), *listed(full.pop(option))]
+    choices[path] = Choice(kind, name, find_class(kind, name))
+    for argument, its_kind in components_of(choices[path].cls).items():
+        usual = signature(choices[path].cls).parameters[argument].default
+        inner = choose(its_kind, f"{path}.{argument}", full.get(argument, usual), words, choices, usual)
+        full[argument] = {"name": None} if inner is None else inner
+    return full
+
+
+def run_of(
+    found: Mapping[str, Any], choices: Mapping[str, Choice], own: Mapping[str, ComponentConfig] | None = None
+) -> RunConfig:
+    """Return the complete config of all that a parser of ``add_options`` has found, with parts that nobody chooses.
+
+    Raises:
+        InputError: An option has a wrong value, or there is no data or no method.
+    """
+    parts = {path: part_of(path, found[path], choices) for path in choices if path in PARTS} | dict(own or {})
+    for part in ("data", "method"):
+        if part not in parts:
+            raise InputError(f"--{part} is missing: give a name; `logit-correction list` shows them")
+    return RunConfig(**parts, training=checked_training({one.name: found[one.name] for one in fields(TrainingConfig)}))
+
+
+def part_of(path: str, found: Mapping[str, Any], choices: Mapping[str, Choice]) -> ComponentConfig:
+    """Return a part of what a parser has found."""
+    from logit_correction.runs.assemble import components_of
+
+    _, name, cls = choices[path]
+    check_numbers(path, found)
+    arguments = {option: value for option, value in found.items() if option != "name"}
+    for argument in components_of(cls):
+        inner, value = f"{path}.{argument}", arguments.pop(argument, None)
+        arguments[argument] = part_of(inner, value, choices) if inner in choices else None
+    return ComponentConfig(name, plain(arguments), cls, arguments)
+
+
+def add_options(parser: ArgumentParser, choices: Mapping[str, Choice], training: bool) -> None:
+    """Give a parser the options of training, and those of the chosen classes."""
+    if training:
+        parser.add_argument_group("training").add_class_arguments(TrainingConfig, None, as_group=False)
+    for path, (kind, name, cls) in choices.items():
+        from logit_correction.runs.assemble import GIVEN, KINDS, components_of
+
+        group, components = parser.add_argument_group(f"{path}: {name}"), components_of(cls)
+        text = f"The {KINDS[kind].what}; short: --{path} NAME."
+        group.add_argument(f"--{path}.name", type=str, default=name, metavar="NAME", help=text)
+        add = group.add_class_arguments if isinstance(cls, type) else group.add_function_arguments
+        add(cls, path, skip=GIVEN.get(kind, set()) | set(components), as_group=False, fail_untyped=False)
+        for argument in components:
+            if f"{path}.{argument}" not in choices:
+                group.add_argument(f"--{path}.{argument}.name", type=str, metavar="NAME", help=SUPPRESS)
 
 
 @lru_cache(maxsize=256)
-def _parser_of(cls: Callable[..., Any], skip: frozenset[str]) -> Any:
-    """Return the parser of a class's options; kept, since a grid asks for the same few again and again."""
-    from jsonargparse import ArgumentParser
-
+def parser_of(choices: tuple[tuple[str, Choice], ...], training: bool) -> ArgumentParser:
+    """Return the parser of chosen classes, and of training; kept, since a grid asks for the same again and again."""
     parser = ArgumentParser(exit_on_error=False)
-    add_options(parser, cls, None, set(skip))
+    add_options(parser, dict(choices), training)
     return parser
 
 
-def _check_number(option: str, value: Any, is_seed: bool) -> None:
-    """Return if numbers, also those of lists, are such that programs can count with.
+def parsed(parser: ArgumentParser, given: Mapping[str, Any]) -> Namespace:
+    """Return all options of a parser, those that are not given with their defaults.
 
     Raises:
-        InputError: A number is not finite or too large, or a seed negative.
+        InputError: Names the option that is unknown or has a wrong value.
     """
-    if isinstance(value, list | tuple):
-        for part in value:
-            _check_number(option, part, is_seed)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise InputError(f"{option} is {value}, but must be a finite number")
-    elif isinstance(value, int):
-        if is_seed and value < 0:
-            raise InputError(f"{option} is {value}, but must not be negative")
-        most = 2**63 - 1 if is_seed else MOST
-        if abs(value) > most:
-            raise InputError(f"{option} is {value}, but must lie between {-most} and {most}")
+    known, given = known_options(parser), _of_python(given)
+    leaves = dict(_leaves(given, known))
+    for option, value in leaves.items():
+        check_known(option, known)
+        if value is None and parser.get_default(option) is not None:  # the parser would take it where none may stand
+            with explained(parser, leaves):
+                parser.parse_args([f"--{option}=null"])
+    with explained(parser, leaves):
+        return deepcopy(parser.parse_object(given))  # defaults that are lists are the parser's own
 
 
-@lru_cache(maxsize=1024)
-def _takes_null(cls: Callable[..., Any], name: str) -> bool:
-    """Return whether an option may be None; one whose type cannot be told may be anything."""
+@contextmanager
+def explained(parser: ArgumentParser, given: Mapping[str, Any], where: str = "") -> Iterator[None]:
+    """Raise what a parser finds wrong as ``InputError``, and ``where`` behind it.
+
+    Its own words stand, but for a value of a wrong type: of a union of types they take ten lines.
+    """
     try:
-        constructor = cls.__init__ if isinstance(cls, type) else cls  # type: ignore[misc]
-        hint = get_type_hints(constructor).get(name, Any)
-    except (NameError, TypeError):
-        return True
-    return hint is Any or hint is type(None) or type(None) in get_args(hint)
+        yield
+    except (ArgumentError, ValueError, TypeError) as error:
+        told = " ".join(str(error).split())
+        for option, value in given.items():
+            hint = getattr(parser._option_string_actions.get(f"--{option}"), "_typehint", None)
+            if hint is not None and f'"{option.rstrip("+")}"' in told:
+                of_type = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+                told = f"--{option} is {value!r}, but must be {of_type.replace('NoneType', 'None')}"
+        raise InputError(told + where) from error
 
 
-def plain(value: Any, name: str) -> Any:
-    """Return an option's value in the form that ``config.yaml`` and ``report.json`` hold.
+def known_options(parser: ArgumentParser) -> list[str]:
+    """Return the names of all options of a parser, such as ``method.strength``, and ``views+`` of one that appends."""
+    return [option[2:] for option in parser._option_string_actions if option.startswith("--")]
 
-    Raises:
-        InputError: If it has none.
 
-    >>> plain((3, PurePath("data")), "shape")
-    [3, 'data']
-    """
-    if isinstance(value, Enum):
-        return value.name
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
+def check_known(option: str, known: Collection[str], where: str = "") -> None:
+    """Raise ``InputError`` unless there is such an option; ``where`` ends the message."""
+    if option in known:
+        return
+    part, _, inner = option.partition(".")
+    if part in PARTS and inner and f"{part}.name" not in known:
+        raise InputError(no_effect(part, {inner: None}))
+    if part == "method" and (view := inner.rstrip("+").rpartition(".")[2]) in VIEWS:
+        raise InputError(
+            f"--{view} is for methods that look for a shortcut: take --method LC with its default attributes"
+        )
+    options = [one for one in known if not one.endswith("+")]
+    hint = f" (did you mean --{HABITS[option]}?)" if option in HABITS else did_you_mean(option, options, "--")
+    beside = ", ".join(one.rpartition(".")[2] for one in options if one.rpartition(".")[0] == option.rpartition(".")[0])
+    raise InputError(f"There is no option --{option}{hint}{where or ': there are ' + beside}")
+
+
+def _leaves(given: Mapping[str, Any], known: Collection[str], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every option that is given, such as ``method.strength``, with its value."""
+    for name, value in given.items():
+        option = f"{path}{name}"
+        if isinstance(value, dict) and option not in known:
+            yield from _leaves(value, known, f"{option}.")
+        else:
+            yield option, value
+
+
+def _of_python(value: Any) -> Any:
+    """Return options in which paths are texts and NumPy's numbers are Python's, which is what a parser takes."""
     if isinstance(value, PurePath):
         return str(value)
+    if getattr(value, "ndim", None) == 0:
+        return value.item()
     if isinstance(value, Mapping):
-        return {str(key): plain(part, name) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(part, name) for part in value]
-    raise InputError(
-        f"option {name} is of type {type(value).__name__}, which config.yaml cannot hold: take plain values"
-    )
+        return {name: _of_python(part) for name, part in value.items()}
+    return [_of_python(part) for part in value] if type(value) in (list, tuple) else value
 
 
-def check_training(config: TrainingConfig) -> TrainingConfig:
-    """Return ``config`` if its numbers make sense.
+def check_numbers(option: str, value: Any) -> None:
+    """Raise ``InputError`` unless all numbers of an option are such that programs can count with."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            check_numbers(f"{option}.{name}" if option else name, part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            check_numbers(option, part)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"--{option} is {value}, but must be a finite number")
+    elif isinstance(value, int):
+        seed = re.search(r"(^|[._])seed$", option)
+        check_range(f"--{option}", value, 0 if seed else -MOST, MOST_OF_SEED if seed else MOST)
+
+
+def checked_training(options: Mapping[str, Any]) -> TrainingConfig:
+    """Return options of training whose types fit, if their numbers make sense together.
 
     Raises:
         InputError: Names the option.
     """
-    for name in ("epochs", "batch_size", "devices", "nodes", "log_every", "step_every"):
-        if getattr(config, name) is not None:
-            check_range(f"--{name}", getattr(config, name), 1)
-    for name in ("weight_decay", "gradient_clip", "seed", "threads"):
-        if getattr(config, name) is not None and not 0 <= getattr(config, name) < float("inf"):
-            raise InputError(f"--{name} is {getattr(config, name)}, but must not be negative")
-    for name in ("threads", "workers", "devices", "nodes"):
-        if getattr(config, name) > MOST_PROCESSES:
-            raise InputError(f"--{name} is {getattr(config, name)}, but must be at most {MOST_PROCESSES}")
-    if config.workers < -1:
-        raise InputError(f"--workers is {config.workers}, but must be -1, which chooses, or not negative")
+    config = TrainingConfig(**options)
+    check_numbers("", options)
+    lowest = {"epochs": 1, "batch_size": 1, "devices": 1, "nodes": 1, "log_every": 1, "step_every": 1, "workers": -1}
+    for name in (*lowest, "weight_decay", "gradient_clip", "threads", "sgd_momentum"):
+        if (value := getattr(config, name)) is not None:
+            most = MOST_PROCESSES if name in ("devices", "nodes", "workers", "threads") else math.inf
+            check_range(f"--{name}", value, lowest.get(name, 0), most)
     for name in ("learning_rate", "step_factor"):
-        if not 0 < getattr(config, name) < float("inf"):
+        if not getattr(config, name) > 0:
             raise InputError(f"--{name} is {getattr(config, name)}, but must be positive")
-    if not 0 <= config.sgd_momentum < 1:
-        raise InputError(f"--sgd_momentum is {config.sgd_momentum}, but must lie in [0, 1)")
+    if config.sgd_momentum >= 1:
+        raise InputError(f"--sgd_momentum is {config.sgd_momentum}, but must be less than 1")
+    processes = config.devices * config.nodes
+    if config.compile == "reduce-overhead" and processes > 1:
+        raise InputError("--compile reduce-overhead is for one process: give --compile true with several devices")
+    if config.batch_size is not None and config.batch_size % processes:
+        raise InputError(f"--batch_size is {config.batch_size}, but must be divisible by the {processes} processes")
+    return check_here(config)
+
+
+def check_here(config: TrainingConfig) -> TrainingConfig:
+    """Return options of training, if the selection rules are there, and the devices on this machine.
+
+    Raises:
+        InputError: Names the option.
+    """
+    import torch
+
+    from logit_correction.training.rules import rule_of
+
     for name, rules in (("selection", [config.selection or "last"]), ("also_select", config.also_select)):
         for rule in rules:
             try:
                 rule_of(rule)
             except InputError as error:
                 raise InputError(f"--{name}: {error}") from error
-    processes = config.devices * config.nodes
-    if config.compile == "reduce-overhead" and processes > 1:
-        raise InputError("--compile reduce-overhead is for one process: give --compile true with several devices")
-    if config.batch_size is not None and config.batch_size % processes:
-        raise InputError(f"--batch_size is {config.batch_size}, but must be divisible by the {processes} processes")
-    if config.device == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda: torch sees no CUDA device here; take --device cpu or auto")
     if config.device == "cuda" and config.devices > torch.cuda.device_count():
-        raise InputError(f"--devices {config.devices}: torch sees {torch.cuda.device_count()} CUDA devices here")
-    return config
-
-
-def _message(error: BaseException, prefix: str = "") -> str:
-    r"""Say in plain words what the option parser found wrong.
-
-    Args:
-        error: What jsonargparse raised.
-        prefix: What goes before the option's name, such as ``method.``.
-
-    >>> _message(ValueError('Parser key "epochs": Expected a <class \'int\'>. Got value: many'))
-    "--epochs is 'many', but must be a whole number"
-    """
-    text = " ".join(str(error).split())
-    missing = re.fullmatch(r"the following arguments are required: (.*)", text)
-    if missing:
-        names = [f"--{prefix}{name.strip().removeprefix('--')}" for name in missing[1].split(",")]
-        return (
-            f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} missing: --help beside the name says what to give"
+        raise InputError(
+            f"--device cuda --devices {config.devices}: torch sees {torch.cuda.device_count()} CUDA devices here"
         )
-    union = re.fullmatch(r'Parser key "([^"]+)": (.*) Given value: (.*)', text)
-    found = union or re.fullmatch(r'Parser key "([^"]+)": (.*?)\.? Got value: (.*)', text)
-    if not found:
-        return text
-    name, problem, value = found.groups()
-    expected = _expected(problem)
-    return f"--{prefix}{name} is {value!r}, but must be {expected}" if expected else f"--{prefix}{name}: {text}"
-
-
-def _expected(problem: str) -> str:
-    """Return the types that jsonargparse names, for people."""
-    union = re.search(r"Subtypes: \[(.*)\] Errors:", problem)
-    types = re.findall(r"<class '([\w.]+)'>|Literal\[([^\]]*)\]|(\w+\[[\w\[\], ]+\])", union[1] if union else problem)
-    names = []
-    for plain, choices, nested in types:
-        short = plain.rpartition(".")[2]
-        names.append(_KINDS.get(short, short) or nested.replace("list[list[int]]", "a list of lists of whole numbers"))
-        if choices:
-            names[-1] = f"one of {choices}".replace("'", "")
-    return " or ".join(dict.fromkeys(names))
+    return config

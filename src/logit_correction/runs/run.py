@@ -38,7 +38,7 @@ from logit_correction.runs.encode import Encoder, batches_of, before_encoder, en
 from logit_correction.runs.labelled_rows import Names, labelled
 from logit_correction.runs.new_files import labelled_images
 from logit_correction.runs.new_rows import NewInputs, Part, parts_of
-from logit_correction.runs.parts import complete_parts
+from logit_correction.runs.options import complete_parts
 from logit_correction.runs.same_data import check_same_data
 from logit_correction.runs.write import figures_of, predictions_of
 from logit_correction.training import checkpoint

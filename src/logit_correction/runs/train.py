@@ -24,11 +24,11 @@ from logit_correction.runs.assemble import (
     build_source,
     build_table,
     check_attributes,
+    fitted,
     keeping_threads,
 )
-from logit_correction.runs.defaults import fitted
 from logit_correction.runs.encode import encode_table
-from logit_correction.runs.parts import complete, complete_parts
+from logit_correction.runs.options import complete
 from logit_correction.runs.same_data import check_examined
 from logit_correction.runs.write import write_run
 from logit_correction.training.display import Display
@@ -146,7 +146,6 @@ def prepare(config: RunConfig, display: Display | None, splits: Sequence[str] = 
     if config.encoder is not None:
         table = encode_table(table, config, display)
     config, chosen = fitted(config, table.info)
-    config = complete_parts(config)
     if chosen:
         table = replace(table, metadata=table.metadata | {"chosen to fit the data": "; ".join(chosen)})
     algorithm = build_algorithm(config, table.info)

@@ -9,8 +9,8 @@ import torch
 from logit_correction.config import RunConfig
 from logit_correction.errors import InputError
 from logit_correction.evaluation import Predictions
+from logit_correction.runs.assemble import components_of, find_class
 from logit_correction.runs.folder import VALIDATION
-from logit_correction.runs.parts import components_of, find_class
 from logit_correction.training.rules import ValidationRows, rule_of
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from logit_correction.presets import merge
+from logit_correction.config import merge
 
 if TYPE_CHECKING:
     from optuna import Trial

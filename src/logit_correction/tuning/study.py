@@ -21,7 +21,7 @@ from logit_correction.files import write_text
 from logit_correction.pages.trials import Trial, write_trials
 from logit_correction.registry import needed
 from logit_correction.runs.folder import acquire, is_finished, make, read_report
-from logit_correction.runs.parts import complete
+from logit_correction.runs.options import complete
 from logit_correction.tuning.objective import Objective, usual_objective
 from logit_correction.tuning.space import suggested, with_options
 

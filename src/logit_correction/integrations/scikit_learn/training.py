@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.config import RunConfig
+from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Splitting, make_splits
 from logit_correction.data.stores import InputStore
@@ -23,7 +23,6 @@ from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.runs.api import Part, config_of
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.encode import batches_of
-from logit_correction.runs.parts import Checked, complete, with_known
 from logit_correction.runs.train import prepare
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
@@ -100,9 +99,8 @@ def run_config(
     Raises:
         InputError: Names the option that is unknown or has a wrong value.
     """
-    config = config_of({"data": NAME, **parts}, preset, {"also_select": [], **training})
-    config = with_known(config, known)
-    config = complete(replace(config, data=Checked(NAME, {}, cls=lambda: InMemory(table), arguments={})))
+    data = ComponentConfig(NAME, cls=lambda: InMemory(table))
+    config = config_of(data, **parts, preset=preset, **known, **{"also_select": [], **training})
     if config.training.devices * config.training.nodes > 1:
         raise InputError("the classifier trains in this process, on one device: leave devices and nodes out")
     return config

@@ -1,0 +1,519 @@
+"""The commands, a function each: its parameters are the command line, and its docstring is the help."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shlex
+import sys
+from dataclasses import replace
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from logit_correction.config import PRESETS, ComponentConfig, RunConfig
+from logit_correction.errors import InputError, check_range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from torch import Tensor
+
+    from logit_correction.bench import Benchmark
+    from logit_correction.data.table import DataTable
+    from logit_correction.runs.chunks import Chunk
+    from logit_correction.runs.run import Run
+
+#: Exit status where ``audit --fail-on`` names the verdict.
+FOUND = 3
+
+#: What both methods of the quickstart are trained with.
+QUICKSTART = {"epochs": 60, "learning_rate": 2e-3, "batch_size": 64, "device": "cpu", "threads": 1, "log_every": 19}
+
+#: Stands for standard input; of more labels or attributes than the second no images are drawn.
+STREAM, MOST_CELLS = Path("-"), 40
+
+
+def quickstart(*, out: Path = Path("quickstart"), seed: int = 0) -> int:
+    """Train ERM and LC on the embedded digits and write a report page; under a minute.
+
+    Args:
+        out: folder to write
+        seed: seed of the data and of training
+    """
+    from logit_correction.pages.console import announce, show_runs
+    from logit_correction.pages.page import write_page
+    from logit_correction.runs.folder import PAGE
+    from logit_correction.runs.options import complete
+    from logit_correction.runs.train import train as train_into
+    from logit_correction.training.display import choose_display
+
+    folders = []
+    for method in ("ERM", "LC"):
+        config = complete({"data": {"name": "Digits", "seed": seed}, "method": method, "seed": seed, **QUICKSTART})
+        told = announce if method == "ERM" else None
+        folders.append(train_into(config, out / method, resume=True, display=choose_display(), announce=told))
+    write_page(folders, out / PAGE)
+    show_runs(folders, out / PAGE)
+    return 0
+
+
+def train(
+    config: RunConfig, *, out: Path | None = None, resume: bool = False, seeds: int = 1, print_config: bool = False
+) -> int:
+    """Train one method on one data set and write a run folder.
+
+    Name a data source, a method or a network beside --help to see its options.
+
+    Args:
+        config: what to run
+        out: folder to write the run into
+        resume: go on with the unfinished run of --out
+        seeds: runs of so many seeds, each in OUT/seed-S
+        print_config: print all options of the run as the YAML that --config takes, and run nothing
+    """
+    check_range("--seeds", seeds, 1, 10_000)
+    if print_config:
+        print(config.to_yaml(), end="")
+        return 0
+    if out is None:
+        raise InputError("--out is missing: give the folder to write the run into")
+    from logit_correction.errors import Interrupted
+    from logit_correction.pages.console import announce, show_runs
+    from logit_correction.pages.page import write_page
+    from logit_correction.runs.folder import PAGE, is_finished
+    from logit_correction.runs.train import is_first_process
+    from logit_correction.runs.train import train as train_into
+    from logit_correction.training.display import choose_display
+
+    folders: list[Path] = []
+    for seed in range(config.training.seed, config.training.seed + seeds):
+        own = replace(config, training=replace(config.training, seed=seed))
+        folder, told = out if seeds == 1 else out / f"seed-{seed}", None if folders else announce
+        there = resume or (seeds > 1 and is_finished(folder))
+        try:
+            folders.append(train_into(own, folder, resume=there, display=choose_display(), announce=told))
+        except Interrupted:
+            if seeds > 1:
+                raise
+            again = shlex.join(["logit-correction", "train", "--resume", "--out", str(out)])
+            print(f"stopped; go on with: {again}", file=sys.stderr)
+            return 130
+    if is_first_process(config.training):
+        if seeds > 1:
+            write_page(folders, out / PAGE)
+        show_runs(folders, out / PAGE)
+    return 0
+
+
+def audit(
+    config: RunConfig | None = None,
+    *,
+    out: Path,
+    run: Path | None = None,
+    predictions: Path | None = None,
+    shortcut: list[str] | None = None,
+    legitimate: list[str] | None = None,
+    try_fix: bool = True,
+    fail_on: Literal["shortcut", "cannot tell"] | None = None,
+    label_budget: int | None = None,
+    labels: Path | None = None,
+    json: bool = False,
+) -> int:
+    """Is there a shortcut in data without group labels, what is it, which rows?
+
+    Args:
+        config: data, network and training, as for `train`
+        out: folder to write, or a finished audit
+        run: examine this finished run, by the validation rows
+        predictions: examine any classifier: a table of held-out rows with row or path, and probability_LABEL
+        shortcut: a view known to be a shortcut; may be repeated
+        legitimate: a view known to be none; may be repeated
+        try_fix: where there is a shortcut, train LC in folds to see what it would bring
+        fail_on: exit with status 3 on this verdict: for CI
+        label_budget: write sheet.csv, N rows whose attribute a person should name; also of a finished audit
+        labels: read a filled-in sheet back into a finished audit
+        json: print audit.json
+    """
+    from logit_correction.attributes.evidence import Thresholds
+    from logit_correction.auditing import folder as files
+    from logit_correction.pages.console import show_audit
+
+    sheet = files.SHEET
+    again = shlex.join(["logit-correction", "audit", "--labels", str(out / sheet), "--out", str(out)])
+    fill_in = f"fill in the column attribute of {out / sheet}, then: {again}" if label_budget is not None else ""
+    if config is not None and labels is not None:
+        raise InputError("--labels goes on with the audit in --out: leave the options of data and training out")
+    if labels is not None and label_budget is not None:
+        raise InputError("--label-budget writes a sheet and --labels reads it back: give one at a time")
+    if labels is not None:
+        found = files.add_labels(out, labels)
+    elif config is not None:
+        from logit_correction.auditing.api import audit as audit_into
+
+        known: dict[str, Any] = {"shortcut": shortcut or (), "legitimate": legitimate or ()}
+        known |= {"run": run, "predictions": predictions, "try_fix": try_fix, "label_budget": label_budget}
+        found = audit_into(config, out, progress=True, **known).summary
+    elif label_budget is not None:
+        files.add_sheet(out, label_budget)
+        print(fill_in)
+        return 0
+    else:
+        raise InputError("--data is missing: give a folder of images, the file of a table, or a data source")
+    if json:
+        _print_json({name: value for name, value in found.items() if name not in ("contrasts", "shown")})
+    else:
+        show_audit(found, Thresholds().few_rows, out / "report.html", fill_in)
+    return FOUND if fail_on == found["verdict"] else 0
+
+
+def evaluate(
+    run: Path,
+    *,
+    split: Literal["test", "valid", "train"] | None = None,
+    on: Path | None = None,
+    label: str | None = None,
+    attribute: str | None = None,
+    json: bool = False,
+    trust_code: bool = False,
+) -> int:
+    """Show the group table of a finished run, from its checkpoint, or of new labelled rows.
+
+    Args:
+        run: folder that `train` wrote
+        split: rows of the run's own data to judge on; test by default
+        on: new labelled rows: a folder of image folders, one a label; or a CSV or Parquet file, with the columns of
+            training or with one of image files, such as path or image
+        label: column of labels in --on; by default that of training
+        attribute: column of attributes in --on; groups are label by it
+        json: print JSON
+        trust_code: import classes of its maker's own that RUN names; they may do anything: only for people you trust
+    """
+    from logit_correction.pages.console import show_evaluation
+    from logit_correction.runs.api import load
+
+    for name, given in (("label", label), ("attribute", attribute)):
+        if given is not None and on is None:
+            raise InputError(f"--{name} names a column of new rows: give --on FOLDER|CSV too")
+    if split is not None and on is not None:
+        raise InputError("--split is of the run's own data, and --on of new rows: leave one of them out")
+    loaded = load(run, trust_code=trust_code)
+    figures = loaded.evaluate(split or "test") if on is None else loaded.evaluate(on, label, attribute)
+    if json:
+        _print_json(figures)
+        return 0
+    # Beside groups that the run's own data name, estimated ones would tell nothing new.
+    named = on is None and any(group["attribute"] is not None for group in figures["groups"])
+    what = f"{split or 'test'} split" if on is None else str(on)
+    show_evaluation(figures, f"{run}, {what}", None if named else figures["estimated"])
+    return 0
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    """Print strict JSON."""
+    print(dumps(content, indent=1, allow_nan=False, ensure_ascii=False))
+
+
+def predict(run: Path, inputs: list[Path], *, out: Path | None = None, trust_code: bool = False) -> int:
+    """Labels and probabilities for new files, a folder, a CSV, or rows from standard input.
+
+    Args:
+        run: folder that `train` or `export` wrote
+        inputs: files, folders, or a CSV with a column of files beside it, such as path or image; for a run on Table a
+            CSV or Parquet file with its columns; - reads CSV rows, JSON lines or names of image files from standard
+            input, and answers as they come
+        out: CSV to write; standard output by default
+        trust_code: import classes of its maker's own that RUN names; they may do anything: only for people you trust
+    """
+    if STREAM in inputs and len(inputs) > 1:
+        raise InputError("- stands for standard input: give it alone")
+    from logit_correction.files import replacing
+    from logit_correction.runs.api import load
+    from logit_correction.runs.chunks import chunks_of_files
+    from logit_correction.runs.stream import StreamStopped, chunks_of_stream
+
+    if out is not None:
+        _check_answers(out, inputs)
+    model = load(run, trust_code=trust_code)
+    # A descriptor of its own, for a thread may still wait on it when the program ends.
+    stream = os.fdopen(os.dup(0), "rb") if inputs == [STREAM] else None
+    answers = _answers(model, chunks_of_files(model, inputs) if stream is None else chunks_of_stream(model, stream))
+    if out is None:
+        for lines in answers:
+            csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
+            sys.stdout.flush()
+        return 0
+    stopped = None
+    with replacing(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        try:
+            for lines in answers:
+                csv.writer(file, lineterminator="\n").writerows(lines)
+        except StreamStopped as error:  # what was answered before is kept
+            stopped = error
+    if stopped is not None:
+        raise stopped
+    print(out)
+    return 0
+
+
+def _check_answers(path: Path, inputs: list[Path]) -> None:
+    """Raise ``InputError`` if what is written at ``path`` takes the place of an input, or its name calls it Parquet."""
+    from logit_correction.data.frames import PARQUET
+    from logit_correction.runs.folder import check_parent
+
+    check_parent(path, "--out")
+    if path.suffix.lower() in PARQUET:
+        raise InputError(f"--out {path}: CSV is written, not Parquet: give a .csv")
+    there = [os.stat(0 if one == STREAM else one) for one in inputs if one == STREAM or one.exists()]
+    if path.exists() and any(os.path.samestat(path.stat(), one) for one in there):
+        raise InputError(f"--out {path} is an input itself, which would be lost: give another file")
+
+
+def _answers(model: Run, chunks: Iterator[Chunk]) -> Iterator[list[list[str]]]:
+    """Yield the lines of the CSV, those of its header first, a few rows at a time."""
+    for number, chunk in enumerate(chunks):
+        if number == 0:
+            yield [[chunk.header, "label", *(f"probability_{name}" for name in model.label_names)]]
+        yield [
+            [name, str(model.label_names[int(row.argmax())]), *(f"{value:.6g}" for value in row)]
+            for name, row in zip(chunk.names, model.probabilities_of(chunk.store), strict=True)
+        ]
+
+
+def export(
+    run: Path,
+    *,
+    format: str,
+    out: Path,
+    images: Literal["uint8", "float32"] = "uint8",
+    repository: str | None = None,
+    trust_code: bool = False,
+) -> int:
+    """The predicting network for other programs: ONNX, torch.export, safetensors, Hugging Face Hub.
+
+    Args:
+        run: folder that `train` wrote
+        format: onnx, torch-export, safetensors or hub (`list formats`), or the dotted path of a class of your own
+        out: folder to write, new or empty
+        images: what onnx and torch-export take for an image: bytes, or floats in [0, 1]
+        repository: OWNER/NAME for the card of hub; nothing is uploaded
+        trust_code: import classes of its maker's own that RUN names; they may do anything: only for people you trust
+    """
+    from logit_correction.exporting.api import export as export_run
+
+    export_run(run, format, out, images=images, repository=repository, trust_code=trust_code, say=print)
+    return 0
+
+
+def report(runs: list[Path], *, out: Path | None = None) -> int:
+    """One self-contained page that compares runs.
+
+    Args:
+        runs: folders that `train` wrote
+        out: the page; report.html in the last run's folder by default
+    """
+    from logit_correction.evaluation.report import check_finished
+    from logit_correction.pages.page import write_page
+    from logit_correction.runs.folder import PAGE, check_parent
+
+    for run in runs:
+        check_finished(run)
+    out = out or runs[-1] / PAGE
+    check_parent(out)
+    write_page(runs, out)
+    print(out)
+    return 0
+
+
+def tune(config: RunConfig, *, out: Path, trials: int, objective: str | None = None, jobs: int = 1) -> int:
+    """Choose options of a run by its validation rows, on Optuna.
+
+    Tries learning rate, weight decay and the method's own options, and writes trials.html, best.yaml and a run folder
+    for each trial. The same command goes on where it stopped; with a greater --trials it goes further.
+
+    Args:
+        config: what to tune
+        out: folder to write
+        trials: how many trials in all, beside the run with the options as given
+        objective: selection rule that judges a run by its validation rows (`list rules`); by default
+            valid_estimated_group_balanced, of methods without estimates valid_worst_class: neither reads an attribute
+        jobs: runs at a time
+    """
+    from logit_correction.tuning import tune as tune_run
+    from logit_correction.tuning.study import BEST, PAGE
+
+    for name, value in (("trials", trials), ("jobs", jobs)):
+        check_range(f"--{name}", value, 1)
+    told = {"say": lambda text: print(text, file=sys.stderr, flush=True)}
+    best = tune_run(config, out, trials, objective=objective, jobs=jobs, **told)
+    print(f"best: {best}\noptions: {out / BEST}\npage: {out / PAGE}")
+    return 0
+
+
+def benchmark(
+    name: str,
+    *,
+    seeds: int | None = None,
+    jobs: int | None = None,
+    out: Path | None = None,
+    also: list[Path] | None = None,
+    executor: Literal["processes", "ray", "slurm"] = "processes",
+    gpus_per_run: float = 0.0,
+) -> int:
+    """Run a grid of runs: methods, variants of the data and seeds.
+
+    The same command goes on where it stopped; started several times, on machines that share the folder too, it shares
+    the work. Writes table.csv (one row a run and selection rule), table.md, table.tex, the figures as SVG and PNG, and
+    benchmark.yaml.
+
+    Args:
+        name: a shipped benchmark, a .yaml file, or `list`
+        seeds: number of seeds; the benchmark's own by default
+        jobs: runs at a time; 1 by default, with ray as many as the cluster has processors, with slurm 32
+        out: folder to write; benchmark-NAME by default
+        also: a further folder of the same benchmark, whose finished runs are not run again and count in the tables; may
+            be repeated
+        executor: where to train: processes of this machine; ray: the cluster at RAY_ADDRESS, else one here; slurm: a
+            job for each run, of the partition and the time that SBATCH_PARTITION and SBATCH_TIMELIMIT name
+        gpus_per_run: GPUs that Ray or SLURM keeps for each run
+    """
+    from logit_correction import bench as grids
+
+    if name == "list":
+        return list_names("benchmarks")
+    for option, value in (("jobs", jobs), ("seeds", seeds)):
+        if value is not None:
+            check_range(f"--{option}", value, 1, 10_000)
+    check_range("--gpus-per-run", gpus_per_run, 0, 10_000)
+    if gpus_per_run and executor == "processes":
+        raise InputError("--gpus-per-run is for --executor ray or slurm: processes of one machine share its GPU")
+    from logit_correction.bench.progress import choose_progress
+
+    grid, also = grids.read(name, seeds), also or []
+    out = out or Path(f"benchmark-{grid.name}")
+    runner: Any = grids.ProcessExecutor(jobs or 1)
+    if executor == "ray":
+        runner = grids.RayExecutor(jobs, gpus_per_run)
+    elif executor == "slurm":
+        from logit_correction.bench.slurm import SlurmExecutor
+
+        runner = SlurmExecutor(jobs, out.absolute() / ".slurm", gpus_per_run)
+    try:
+        failed = grids.run(grid, out, runner, choose_progress(), also)
+    except grids.DataMissing:
+        _write_tables(grid, out, also, seeds)  # the figures of the paper beside empty cells
+        raise
+    _write_tables(grid, out, also, seeds)
+    return 1 if failed else 0
+
+
+def _write_tables(grid: Benchmark, out: Path, also: list[Path], seeds: int | None) -> None:
+    """Write the tables and figures, and print the tables."""
+    from logit_correction.bench import find, history, results, slug
+    from logit_correction.bench.figures import figures
+    from logit_correction.bench.tables import latex, markdown
+    from logit_correction.files import replacing, write_text
+
+    found = find(grid, out, also)
+    frame = results(grid, out, found=found)
+    text = markdown(grid, frame, found.notes)
+    with replacing(out / "table.csv") as temporary:
+        frame.to_csv(temporary, index=False)
+    write_text(out / "table.md", text)
+    write_text(out / "table.tex", latex(grid, frame))
+    changed = f"# Run with --seeds {seeds}.\n" if seeds is not None else ""
+    write_text(out / "benchmark.yaml", changed + grid.text)
+    for figure in figures(grid, frame, history(grid, out, found=found)):
+        title = figure.kind + ("" if figure.column is None else f"-{slug(figure.column)}")
+        write_text(out / f"{title}.svg", figure.svg + "\n")
+        with replacing(out / f"{title}.png") as temporary:
+            temporary.write_bytes(figure.png)
+    print(text)
+
+
+def preview(
+    data: ComponentConfig,
+    *,
+    out: Path | None = None,
+    rows: int = 2,
+    split: Literal["train", "valid", "test"] = "test",
+) -> int:
+    """Show the rows of a data source before anything is trained: their groups and, of images, a contact sheet.
+
+    Args:
+        data: the data source
+        out: PNG to write: label by attribute
+        rows: images of each group
+        split: whose images
+    """
+    check_range("--rows", rows, 1, 20)
+    from logit_correction.files import replacing
+    from logit_correction.pages.console import show_rows
+    from logit_correction.pages.images import contact_sheet
+    from logit_correction.runs.folder import check_parent
+
+    if out is not None:
+        check_parent(out)
+    table = data.make().build()
+    show_rows(table, data.name)
+    if out is not None:
+        sheet = contact_sheet(*_cells_of_sheet(table, split, rows), rows)
+        with replacing(out) as temporary:
+            sheet.save(temporary, "PNG", optimize=True)
+        print(f"{out}: {split} images of {data.name}, label by attribute")
+    return 0
+
+
+def _cells_of_sheet(
+    table: DataTable, split: str, per_cell: int
+) -> tuple[list[list[Tensor]], Sequence[str], Sequence[str]]:
+    """Return the first images of each group, or of each label where attributes are unknown, and the names of both.
+
+    Raises:
+        InputError: If the inputs are no images, or the split is empty.
+    """
+    rows = table.split[split]
+    if len(rows) == 0 or table.inputs.images(rows[:1]) is None:
+        what = "has no rows" if len(rows) == 0 else "holds no images, so there is nothing to draw"
+        raise InputError(f"The {split} split {what}: take another split or source, or leave --out out")
+    labels, columns = list(table.label_names)[:MOST_CELLS], list(table.attribute_names)[:MOST_CELLS]
+    of_label = [rows[table.label[rows] == y] for y in range(len(labels))]
+    if table.has_attributes(split):
+        groups = [[mine[table.attribute[mine] == a][:per_cell] for a in range(len(columns))] for mine in of_label]
+    else:
+        columns = [""] * 8
+        groups = [[mine[i * per_cell : (i + 1) * per_cell] for i in range(len(columns))] for mine in of_label]
+    return [[cast("Tensor", table.inputs.images(one)) for one in of_one] for of_one in groups], labels, columns
+
+
+def list_names(kind: str = "") -> int:
+    """What there is: methods, data, networks, benchmarks.
+
+    Args:
+        kind: methods, estimators, views, presets, data, networks, rules, loggers, formats or benchmarks; all by default
+    """
+    from logit_correction.attributes import ESTIMATORS
+    from logit_correction.data import SOURCES
+    from logit_correction.exporting import FORMATS
+    from logit_correction.methods import METHODS
+    from logit_correction.networks import NETWORKS
+    from logit_correction.training import LOGGERS, RULES
+    from logit_correction.views import VIEWS
+
+    known: dict[str, dict[str, str]] = {"methods": _lines(METHODS), "estimators": _lines(ESTIMATORS)}
+    known |= {"views": _lines(VIEWS), "presets": PRESETS, "data": _lines(SOURCES), "networks": _lines(NETWORKS)}
+    known |= {"rules": _lines(RULES), "loggers": _lines(LOGGERS), "formats": _lines(FORMATS), "benchmarks": {}}
+    if kind and kind not in known:
+        raise InputError(f"There is no list of {kind!r}: take one of {', '.join(known)}")
+    if kind in ("", "benchmarks"):
+        from logit_correction.bench import shipped
+
+        known["benchmarks"] = shipped()
+    for name in (kind,) if kind else known:
+        width = max(map(len, known[name]), default=0) + 2
+        print("\n".join([f"{name}:", *(f"  {one:<{width}}{line}" for one, line in known[name].items())]))
+    return 0
+
+
+def _lines(known: dict[str, tuple[str, str]]) -> dict[str, str]:
+    return {name: line for name, (_, line) in known.items()}

@@ -1,0 +1,281 @@
+"""The door of options: one tree, complete and frozen, whether from a mapping, a file, Python or words."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, train
+from logit_correction.bench.planted import Planted
+from logit_correction.config import PRESETS, load_preset, plain
+from logit_correction.runs.assemble import (
+    GIVEN,
+    KINDS,
+    build_algorithm,
+    build_source,
+    check_attributes,
+    find_class,
+    fitted,
+    usual_network,
+)
+from logit_correction.runs.options import checked, complete
+from logit_correction.runs.train import training_rows
+from logit_correction.types import DataInfo
+
+
+def method_of(options: dict[str, Any], name: str = "LC") -> dict[str, Any]:
+    """The options of a method, with all its defaults, as ``config.yaml`` holds them."""
+    found: dict[str, Any] = complete({"data": "Digits", "method": {"name": name, **options}}).to_dict()["method"]
+    return found
+
+
+def test_complete_fills_in_every_default_and_freezes_it(tmp_path: Path) -> None:
+    own = {"name": "LC", "strength": 0.5, "attributes": {"name": "Online", "q": 0.3}, "prior": "Moving"}
+    whole = complete({"data": {"name": "Digits", "severity": 2}, "method": own, "network": "mlp"})
+    assert whole.data.options["severity"] == 2 and set(whole.data.options) >= {"minority_ratio", "seed"}
+    options = whole.to_dict()["method"]
+    assert options["strength"] == 0.5 and options["attributes"]["q"] == 0.3 and whole.network.name == "MLP"
+    assert options["attributes"]["head_start_epochs"] == 0 and options["attributes"]["epochs"] is None
+    assert options["prior"]["estimator"] == "joint" and options["prior"]["floor"] == 5e-5
+    assert options["mixing"] == {"name": "IndependentMixUp", "limit": 0.3, "place": "inputs"}
+    assert not {"network", "info", "seed", "biased_network"} & set(options)
+    assert complete(whole) == whole and complete(whole).method is whole.method
+    (tmp_path / "config.yaml").write_text(whole.to_yaml())
+    assert complete(RunConfig.read(tmp_path / "config.yaml")) == whole
+    for part in (whole, whole.training, whole.method):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            part.name = "x"  # type: ignore[misc, union-attr]
+
+
+def test_forms_that_people_write() -> None:
+    plainly = method_of({"attributes": {"name": "CrossFitted", "view": "colour"}})
+    whole = ComponentConfig("LC", {"attributes": ComponentConfig("CrossFitted", {"view": "colour"})})
+    assert complete({"data": "Digits", "method": whole}).to_dict()["method"] == plainly
+    numbers = {"minority_ratio": np.float64(0.1), "seed": np.int64(3), "severity": "2"}
+    data = complete({"data": {"name": "digits", **numbers}, "method": "erm"}).data
+    assert data.name == "Digits" and [data.options[name] for name in numbers] == [0.1, 3, 2]
+    flat = {"data": "Digits", "method": "ERM"}
+    for words, found in (("last", ["last"]), ("[last, valid_average]", ["last", "valid_average"])):
+        assert complete({**flat, "also_select": words}).training.also_select == found
+    assert complete({**flat, "also_select+": ["last"]}).training.also_select == ["valid_average", "last"]
+    both = method_of({"attributes": {"shortcut": ["colour"], "shortcut+": ["places"]}})
+    assert both["attributes"]["shortcut"] == ["colour", "places"]
+
+
+def test_options_of_a_component_without_a_name_are_those_of_the_default() -> None:
+    assert method_of({"mixing": {"limit": 0.1}})["mixing"] == {
+        "name": "IndependentMixUp",
+        "limit": 0.1,
+        "place": "inputs",
+    }
+    assert method_of({"attributes": "TrueAttributes", "prior": None})["prior"] is None
+
+
+@pytest.mark.parametrize(
+    ("flat", "expected"),
+    [
+        ({"data": None}, "--data is missing"),
+        ({"method": None}, "--method is missing"),
+        ({"epoch": 3}, "--epoch (did you mean --epochs?)"),
+        ({"method": {"strength": 0.5}}, "--method.strength is of no effect without a name"),
+        ({"data": 5}, "--data must be a name"),
+        ({"method": None, "preset": "stagd"}, "'stagd' (did you mean staged?)"),
+        ({"preset": "paper", "method": "StagedLC"}, "preset paper is for method LC, not StagedLC"),
+        ({"epochs": "many"}, "--epochs is 'many', but must be int | None"),
+        ({"epochs": 0}, "--epochs is 0, but must be at least 1"),
+        ({"batch_size": 0}, "--batch_size is 0"),
+        ({"gradient_clip": None}, "--gradient_clip"),
+        ({"gradient_clip": float("inf")}, "--gradient_clip"),
+        ({"learning_rate": float("nan")}, "--learning_rate"),
+        ({"learning_rate": 0.0}, "--learning_rate is 0.0, but must be positive"),
+        ({"weight_decay": -1.0}, "--weight_decay is -1.0"),
+        ({"seed": -1}, "--seed is -1"),
+        ({"selection": "best"}, "--selection: selection rule 'best' is unknown"),
+        ({"also_select": ["best"]}, "--also_select: selection rule 'best'"),
+        ({"also_select": 3}, "--also_select is 3, but must be list[str]"),
+        ({"devices": 3, "batch_size": 10}, "--batch_size is 10, but must be divisible by the 3 processes"),
+        ({"devices": 10**6, "batch_size": 10**6}, "--devices is 1000000, but must be at least 1 and at most 4096"),
+        ({"deterministic": "maybe"}, "--deterministic is 'maybe', but must be bool"),
+        ({"data": {"name": "Digits", "severty": 3}}, "--data.severty (did you mean --data.severity?)"),
+        ({"data": {"name": "Digits", "minority_ratio": "half"}}, "--data.minority_ratio is 'half', but must be float"),
+        ({"method": {"name": "LC", "strength": None}}, "--method.strength is None, but must be float"),
+        ({"method": {"name": "LC", "seed": 1}}, "no option --method.seed"),
+        ({"method": {"name": "LC", "prior": "best"}}, "prior 'best' is unknown: take one of Counted, Moving, or"),
+        ({"method": {"name": "LC", "attributes": "Onlin"}}, "'Onlin' is unknown (did you mean Online?)"),
+        ({"method": {"name": "LC", "attributes": 5}}, "--method.attributes must be a name"),
+        ({"method": {"name": "LC", "attributes": {"q": 0.7}}}, "no option --method.attributes.q"),
+        ({"method": {"name": "LC", "prior": {"momentum": 0.7}}}, "--method.prior.momentum is of no effect without"),
+        ({"method": {"name": "LC", "attributes": {"name": "Online", "gce_form": "x"}}}, "Literal['paper', 'weighted']"),
+        (
+            {"method": {"name": "LC", "attributes": {"name": "Clusters", "attributes": {"name": "Online", "q": "h"}}}},
+            "--method.attributes.attributes.q is 'h', but must be float",
+        ),
+        ({"shortcut": "colour"}, "--shortcut is for methods that look for a shortcut"),
+        ({"network": {"name": "MLP", "hidden": 10}}, "--network.hidden is 10, but must be"),
+        ({"method": "my_parts.Points"}, "'my_parts.Points' is not a method: its class must derive from"),
+        ({"network": "my_parts.Points"}, "not a network"),
+        ({"method": ".LC"}, ".LC"),
+        ({"method": {"name": ""}}, "is unknown"),
+    ],
+)
+def test_what_is_wrong_is_named(flat: dict[str, Any], expected: str) -> None:
+    with pytest.raises(InputError, match=re.escape(expected)):
+        complete({"data": "Digits", "method": "ERM", "network": "MLP"} | flat)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_cuda_that_is_not_there_is_refused() -> None:
+    with pytest.raises(InputError, match="--device cuda"):
+        complete({"data": "Digits", "method": "ERM", "device": "cuda"})
+
+
+PARTS_OF_A_KIND = [
+    (kind, name) for kind in KINDS for name in KINDS[kind].known if kind not in ("biased_network", "encoder")
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), PARTS_OF_A_KIND)
+def test_no_option_takes_what_is_no_finite_number(kind: str, name: str) -> None:
+    taken = {one: p for one, p in inspect.signature(find_class(kind, name)).parameters.items()}
+    taken = {one: p for one, p in taken.items() if one not in GIVEN.get(kind, ()) and p.kind is not p.VAR_KEYWORD}
+    needed = {one: "x" for one, p in taken.items() if p.default is p.empty}
+    for one, parameter in taken.items():
+        text = str(parameter.annotation)
+        values = [10**23] * ("int" in text) + [math.inf, math.nan] * ("int" in text or "float" in text)
+        for value in values[:2]:
+            with pytest.raises(InputError, match=f"--{kind}.{one}"):
+                checked(kind, ComponentConfig(name, needed | {one: [value] if "list" in text else value}))
+
+
+def test_a_preset_lies_under_what_is_given() -> None:
+    method = {"attributes": {"q": 0.8}, "mixing": "NoMixing"}
+    flat = {"data": "Digits", "preset": "paper", "method": method, "epochs": 3}
+    whole = complete(flat).to_dict()
+    options = whole["method"]
+    assert options["name"] == "LC" and whole["epochs"] == 3 and options["mixing"] == {"name": "NoMixing"}
+    assert options["attributes"]["name"] == "Online" and options["attributes"]["q"] == 0.8
+    assert (options["prior"]["estimator"], options["prior"]["momentum"]) == ("cell", 0.5)
+    assert "preset" not in whole  # what it stood for is written out
+    other = complete({**flat, "method": {"name": "LC", "attributes": "TrueAttributes", "prior": None}}).to_dict()
+    assert other["method"]["attributes"] == {"name": "TrueAttributes"} and other["method"]["prior"] is None
+
+
+def test_staged_lc_is_the_preset_under_its_own_name() -> None:
+    staged = complete({"data": "Digits", "preset": "staged"}).to_dict()["method"]
+    assert method_of({}, "StagedLC") == staged | {"name": "StagedLC"}
+    assert method_of({"attributes": {"splits": 1}}, "stagedlc")["attributes"]["name"] == "CrossFitted"
+    assert method_of({"attributes": "Online"}, "StagedLC")["attributes"]["name"] == "Online"
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_complete_and_sound(name: str) -> None:
+    whole = complete({"data": "Digits", "preset": name})
+    stored, given = whole.to_dict()["method"], load_preset(name)["method"]
+    for option, value in given.items():
+        assert {k: stored[option][k] for k in value} == value if isinstance(value, dict) else stored[option] == value
+    info = build_source(whole).build().info
+    build_algorithm(fitted(whole, info)[0], info)
+
+
+def test_parts_of_the_users_own_are_made_with_their_options(user_code: None) -> None:
+    method = {"name": "LC", "attributes": {"name": "my_parts.Greatest", "first": 0}}
+    whole = complete({"data": "my_parts.Points", "method": method, "network": "MLP"})
+    assert whole.to_dict()["method"]["attributes"] == {"name": "my_parts.Greatest", "first": 0, "unsure": 0.0}
+    table = build_source(whole).build()
+    algorithm = build_algorithm(whole, table.info)
+    algorithm.setup(training_rows(table, algorithm, 1, None))
+    algorithm.begin_stage(0, None)
+    found = table.inputs.fetch(table.split["train"])[:, :3].argmax(1)
+    assert algorithm.attributes is not None and torch.equal(algorithm.attributes.row_attribute, found)
+
+
+def test_attributes_that_are_not_there_are_asked_for(user_code: None) -> None:
+    data = {"name": "my_parts.Points", "known": False}
+    config = complete({"data": data, "method": {"name": "LC", "attributes": "TrueAttributes"}, "network": "MLP"})
+    table = build_source(config).build()
+    with pytest.raises(InputError, match=r"method LC as chosen needs the attribute.*or take .*--method\.attributes"):
+        check_attributes(config, build_algorithm(config, table.info), table)
+
+
+def test_a_broken_module_of_the_user_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "needs_more.py").write_text("import surely_not_installed\n")
+    (tmp_path / "is_broken.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(InputError, match="surely_not_installed"):
+        find_class("method", "needs_more.Method")
+    with pytest.raises(ZeroDivisionError):
+        find_class("method", "is_broken.Method")
+
+
+def test_what_a_file_cannot_hold_is_refused() -> None:
+    with pytest.raises(InputError, match=r"type object, which config\.yaml"):
+        plain([object()])
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "name", "decay"),
+    [
+        ((12,), {}, "MLP", 1e-3),
+        ((3, 8, 8), {}, "MLP", 0),
+        ((3, 28, 28), {}, "ConvNet", 0),
+        ((3, 63, 200), {}, "ConvNet", 0),
+        ((3, 64, 64), {}, "ResNet18", 0),
+        ((128,), {"tokens": True}, "TextClassifier", 0),
+        ((4096,), {"words": True}, "Linear", 0),
+    ],
+)
+def test_network_and_weight_decay_fit_the_data(
+    shape: tuple[int, ...], kind: dict[str, bool], name: str, decay: float
+) -> None:
+    info = DataInfo(num_labels=2, num_rows=9, input_shape=shape, **kind)
+    assert usual_network(info)[0] == name and usual_network(info, encoded=True)[0] == "Linear"
+    config = RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), ComponentConfig("Linear"))
+    assert fitted(config, info)[0].training.weight_decay == decay
+
+
+@given(st.integers(2, 2_000_000), st.integers(1, 8))
+def test_few_rows_take_more_epochs_and_never_twenty_steps(rows: int, processes: int) -> None:
+    config = RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), ComponentConfig("Linear"))
+    config = dataclasses.replace(config, training=TrainingConfig(devices=processes))
+    training = fitted(config, DataInfo(num_labels=2, num_rows=rows, input_shape=(4,)))[0].training
+    assert training.batch_size and training.epochs
+    steps = math.ceil(rows / training.batch_size)
+    assert training.batch_size % processes == 0 and 15 <= training.epochs <= 100
+    assert training.epochs * steps >= min(1500, 100 * steps)
+
+
+def test_what_was_chosen_stays_and_what_was_not_is_told() -> None:
+    info = DataInfo(num_labels=2, num_rows=300, input_shape=(4,))
+    flat = {"data": "Digits", "method": "ERM"}
+    chosen = complete({**flat, "network": "Linear", "epochs": 2, "batch_size": 7, "weight_decay": 0.0})
+    assert fitted(chosen, info) == (chosen, [])
+    config, told = fitted(complete(flat), info)
+    assert (config.network.name, config.training.batch_size, config.training.epochs) == ("MLP", 32, 100)
+    assert len(told) == 4 and told[1] == "weight decay 0.001" and "1,000 steps" in told[3]
+
+
+def test_a_run_writes_what_was_chosen_and_goes_on_with_it(tmp_path: Path) -> None:
+    data = ComponentConfig("Planted", {"set": "column", "rows": 300})
+    config = RunConfig(data, ComponentConfig("ERM"), training=TrainingConfig(epochs=1, threads=1, device="cpu"))
+    train(config, tmp_path / "run", page=False)
+    written = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert written["network"]["name"] == "MLP" and written["batch_size"] == 32
+    train(config, tmp_path / "run", resume=True, page=False)  # the same command again: nothing differs
+    other = RunConfig(data, ComponentConfig("ERM"), ComponentConfig("Linear"), training=config.training)
+    with pytest.raises(InputError, match=r"network\.name = MLP"):
+        train(other, tmp_path / "run", resume=True)
+
+
+def test_the_network_of_counted_words() -> None:
+    assert usual_network(Planted("topic", rows=200).build().info) == ("Linear", "texts as 4,096 counted words")
