@@ -25,7 +25,6 @@ FIGURES = ("group_balanced", "worst_group")
 #: What an example is compared with: name -> (own run, examples).
 COMPARED = {
     "LC without mixing, MLP": ("unmixed", ["pytorch_loop", "accelerate_loop", "lightning_callback"]),
-    "LC, MLP": ("whole", ["lightning_module"]),
     "LC without mixing, timm": ("timm", ["timm_model"]),
     "LC without mixing, BERT": ("bert", ["transformers_trainer"]),
 }
@@ -37,7 +36,6 @@ def own(name: str, epochs: int, seed: int) -> dict[str, float]:
 
     unmixed = {"name": "LC", "mixing": "NoMixing"}
     parts: dict[str, dict[str, Any]] = {
-        "whole": {"method": "LC", "network": "MLP"},
         "unmixed": {"method": unmixed, "network": "MLP"},
         # The views that a search finds are named, as a search would train these networks in folds.
         "timm": {"method": unmixed, "shortcut": ["colour"], "network": {"name": "Timm", "model": "test_resnet"}},

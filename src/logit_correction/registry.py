@@ -115,13 +115,13 @@ def component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base:
     return found
 
 
-def needed(package: str, what: str, extra: str, otherwise: str = "") -> ModuleType:
-    """Import a package of an extra.
+def needed(package: str, what: str, extra: str = "", otherwise: str = "") -> ModuleType:
+    """Import a package that not everybody has.
 
     Args:
         package: Its name.
         what: What needs it, for the message.
-        extra: The extra that installs it.
+        extra: The extra that installs it; empty where a user brings it along.
         otherwise: What else can be done, behind the command that installs it.
 
     Raises:
@@ -136,5 +136,5 @@ def needed(package: str, what: str, extra: str, otherwise: str = "") -> ModuleTy
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:
-        command = f"`pip install 'logit-correction[{extra}]'`"
-        raise MissingPackage(f"{what} needs {error.name}: {command}{otherwise}") from error
+        wanted = f"'logit-correction[{extra}]'" if extra else package.partition(".")[0]
+        raise MissingPackage(f"{what} needs {error.name}: `pip install {wanted}`{otherwise}") from error

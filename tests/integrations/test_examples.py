@@ -18,7 +18,6 @@ EXAMPLES = {
     "stream": "torch",
     "accelerate_loop": "accelerate",
     "lightning_callback": "lightning",
-    "lightning_module": "lightning",
     "transformers_trainer": "accelerate",
     "timm_model": "timm",
     "group_metrics": "torchmetrics",

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from logit_correction import InputError
+from logit_correction import AttributeEstimates, InputError, LogitCorrectedLoss
 from logit_correction.integrations.transformers import LogitCorrectionMixin, WithAttribute, add_attributes
-from logit_correction.losses import LogitCorrectedLoss
-from logit_correction.runs.estimate import AttributeEstimates
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
@@ -68,7 +66,7 @@ def test_training_and_evaluation_run_through(tiny_bert: Path, tmp_path: Path) ->
 
 
 def test_rows_without_an_attribute_are_refused(tiny_bert: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the rows have no 'attribute'"):
+    with pytest.raises(InputError, match="The rows have no 'attribute'"):
         made(tiny_bert, tmp_path, ROWS).train()
     with pytest.raises(InputError, match="label_smoothing_factor"):
         made(tiny_bert, tmp_path, ROWS, label_smoothing_factor=0.1)
@@ -89,7 +87,7 @@ def test_attributes_beside_the_rows() -> None:
         add_attributes(ROWS[:23], estimates=ESTIMATES)
     with pytest.raises(InputError, match="give data= and label="):
         add_attributes(ROWS)
-    with pytest.raises(InputError, match="no columns by name"):
+    with pytest.raises(InputError, match="but not 'text'"):
         add_attributes(ROWS, "text", LABEL)
 
 

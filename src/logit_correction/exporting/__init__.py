@@ -14,7 +14,7 @@ FORMATS: dict[str, tuple[str, str]] = {
     ),
     "safetensors": (
         "logit_correction.exporting.tensors.Tensors",
-        "model.safetensors and what it takes to build the network again (extra safetensors)",
+        "model.safetensors and what it takes to build the network again (extra hub)",
     ),
     "hub": ("logit_correction.exporting.hub.Hub", "a folder for the Hugging Face Hub, with a model card (extra hub)"),
 }

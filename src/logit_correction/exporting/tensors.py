@@ -12,7 +12,7 @@ class Tensors(Format):
     """``model.safetensors``, which ``logit_correction.load`` takes."""
 
     packages = ("safetensors",)
-    extra = "safetensors"
+    extra = "hub"
     portable = False
 
     def write(self, exported: Exported, folder: Path) -> None:

@@ -1,8 +1,154 @@
-"""Lightning: a whole method as a LightningModule, and a callback that gives a module of your own the correction."""
+"""Lightning: a callback that estimates the attributes before the training and corrects a module's loss by them."""
 
 from __future__ import annotations
 
-from logit_correction.integrations.lightning_callback import CorrectLogits
-from logit_correction.integrations.lightning_module import LightningMethod
+import importlib.util
+import sys
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["CorrectLogits", "LightningMethod"]
+import torch
+from torch import Tensor, nn
+
+from logit_correction.errors import InputError
+from logit_correction.integrations import estimate_numbered
+from logit_correction.losses import check_criterion
+from logit_correction.registry import needed
+from logit_correction.runs.estimate import AttributeEstimates
+
+if TYPE_CHECKING:
+    from lightning.pytorch import Callback
+else:
+    # Two copies of one package; the Trainer of one takes no callback of the other: the one that the program uses.
+    _names = ("lightning.pytorch", "pytorch_lightning")
+    _found = [name for name in _names if importlib.util.find_spec(name.partition(".")[0]) is not None]
+    _name = [*(name for name in _names if name in sys.modules), *_found, *_names][0]
+    Callback = needed(_name, "logit_correction.integrations.lightning", "lightning").Callback
+
+
+class CorrectLogits(Callback):
+    """Gives an ordinary LightningModule logit correction, without a change to its code.
+
+    The module must keep to two things:
+
+    - It computes its training loss by a module of its own, such as ``self.criterion = nn.CrossEntropyLoss()``, called
+      as ``self.criterion(logits, label)`` with the logits of the whole batch. It smooths no labels.
+    - Each training batch carries the numbers of its rows, 0..N-1, in the order of the rows that were given here.
+
+    Before the training the callback estimates the attribute of every row by ``estimate_attributes``. In each training
+    step it adds the log prior of the batch's rows to the logits that the criterion is given (eq. 7). Validation, test
+    and prediction see the plain logits. Where nothing was found nothing is added. With several processes the first one
+    estimates for all. The estimates lie in the trainer's checkpoints, and a training that is resumed does not estimate
+    again.
+
+    Attributes:
+        estimates: What was estimated; None before the training, and after it was resumed.
+        log_prior: (N, L), what is added to the logits of each row; None before the training.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        *,
+        criterion: str = "criterion",
+        index: str | int = "index",
+        estimates: AttributeEstimates | None = None,
+        strength: float = 1.0,
+        **options: Any,
+    ) -> None:
+        """Say on which rows the module is trained.
+
+        Args:
+            data: The training rows, or a data source, as ``estimate_attributes`` takes them.
+            label: (N,) their labels, numbered like the columns of the logits.
+            criterion: Name of the module's loss.
+            index: Where a batch has the numbers of its rows: the key of a mapping, or the place in a sequence.
+            estimates: What was estimated before; then ``data`` is not looked at.
+            strength: Factor of log P.
+            **options: Those of ``estimate_attributes``, such as ``estimator``, ``network`` and ``epochs``.
+        """
+        super().__init__()
+        self.data, self.label, self.options = data, label, options
+        self.criterion, self.index, self.strength = criterion, index, strength
+        self.estimates, self.log_prior = estimates, None if estimates is None else _log_prior(estimates)
+        self._rows: Tensor | None = None
+        self._hook: Any = None
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Check the criterion before the long work."""
+        if stage != "fit":
+            return
+        criterion = getattr(pl_module, self.criterion, None)
+        if not isinstance(criterion, nn.Module):
+            raise InputError(
+                f"{type(pl_module).__name__} has no loss {self.criterion!r} that is a torch.nn.Module: set "
+                f"self.{self.criterion} = nn.CrossEntropyLoss() and call it in training_step, or name it by criterion="
+            )
+        check_criterion(criterion)
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        """Estimate, unless a checkpoint brought the estimates, and correct what the criterion is given from now on."""
+        self.teardown(trainer, pl_module, "fit")  # of a training before, however it ended
+        if self.log_prior is None:
+            if trainer.is_global_zero:
+                self.estimates = estimate_numbered(self.data, self.label, **self.options)
+                self.log_prior = _log_prior(self.estimates)
+            self.log_prior = trainer.strategy.broadcast(self.log_prior)
+        self.log_prior = self.log_prior.to(pl_module.device)
+        self._hook = getattr(pl_module, self.criterion).register_forward_pre_hook(self._corrected)
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        """Note which rows the batch has."""
+        try:
+            self._rows = batch[self.index]
+        except (KeyError, IndexError, TypeError):
+            self._rows = None
+        if not isinstance(self._rows, Tensor) or self._rows.dim() != 1 or self._rows.is_floating_point():
+            raise InputError(
+                f"Training batches hold no row numbers (B,) at {self.index!r}: let the dataset return each row's "
+                "number too, and give index= the key or the place where it does"
+            )
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Forget them."""
+        self._rows = None
+
+    def _corrected(self, criterion: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return what the criterion is to be given: the logits with the log prior of their rows added."""
+        if self._rows is None or not torch.is_grad_enabled():
+            return None
+        assert self.log_prior is not None
+        shape = (len(self._rows), self.log_prior.shape[1])
+        if not given or tuple(given[0].shape) != shape:
+            found = "by name" if not given else f"of shape {tuple(given[0].shape)}"
+            raise InputError(
+                f"{self.criterion} was given its logits {found}: call self.{self.criterion}(logits, label), by "
+                f"position, with the logits {shape} of the whole batch"
+            )
+        return (given[0] + self.strength * self.log_prior[self._rows], *given[1:])
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Leave the criterion as it was; Lightning calls no ``teardown`` after an error."""
+        self.teardown(trainer, pl_module, "fit")
+
+    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
+        """Leave the criterion as it was."""
+        self.teardown(trainer, pl_module, "fit")
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Leave the criterion as it was."""
+        if self._hook is not None:
+            self._hook.remove()
+        self._hook = self._rows = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what is corrected by, for the trainer's checkpoint."""
+        return {"log_prior": None if self.log_prior is None else self.log_prior.cpu()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take up what ``state_dict`` returned."""
+        self.log_prior = state_dict["log_prior"]
+
+
+def _log_prior(estimates: AttributeEstimates) -> Tensor:
+    return torch.from_numpy(estimates.log_prior_of_rows())

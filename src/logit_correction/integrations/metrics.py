@@ -12,7 +12,7 @@ from logit_correction.registry import needed
 if TYPE_CHECKING:
     from torchmetrics import Metric
 else:
-    Metric = needed("torchmetrics", "logit_correction.integrations.metrics", "torchmetrics").Metric
+    Metric = needed("torchmetrics", "logit_correction.integrations.metrics").Metric
 
 
 class GroupAccuracy(Metric):

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
 from logit_correction.errors import InputError
-from logit_correction.integrations.estimating import estimate
+from logit_correction.integrations import estimate_numbered
 from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.runs.estimate import AttributeEstimates
-
-#: Column of the estimated attribute.
-COLUMN = "attribute"
 
 
 class LogitCorrectionMixin:
@@ -34,7 +30,7 @@ class LogitCorrectionMixin:
     """
 
     def __init__(
-        self, *arguments: Any, correction: LogitCorrectedLoss, attribute_column: str = COLUMN, **options: Any
+        self, *arguments: Any, correction: LogitCorrectedLoss, attribute_column: str = "attribute", **options: Any
     ) -> None:
         """Make the trainer.
 
@@ -51,7 +47,7 @@ class LogitCorrectionMixin:
         super().__init__(*arguments, **options)
         trainer: Any = self
         if trainer.args.label_smoothing_factor or getattr(trainer, "compute_loss_func", None) is not None:
-            raise InputError("the loss is the corrected one: leave label_smoothing_factor and compute_loss_func out")
+            raise InputError("The loss is the corrected one: leave label_smoothing_factor and compute_loss_func out")
         trainer.model_accepts_loss_kwargs = False  # the loss is a mean; the trainer divides it among accumulated steps
 
     def _set_signature_columns_if_needed(self) -> None:
@@ -68,14 +64,14 @@ class LogitCorrectionMixin:
         """Return the corrected loss in training and the plain cross-entropy otherwise, with the outputs if wanted.
 
         Raises:
-            InputError: Training rows have no labels or no attribute, or the model returns no logits.
+            InputError: If training rows have no labels or no attribute.
         """
         rows = dict(inputs)
         label, attribute = rows.pop("labels", None), rows.pop(self.attribute_column, None)
         if label is None or (attribute is None and model.training):
             missing = "labels" if label is None else self.attribute_column
             raise InputError(
-                f"the rows have no {missing!r}: add_attributes makes the column of attributes, which a data_collator "
+                f"The rows have no {missing!r}: add_attributes makes the column of attributes, which a data_collator "
                 "of yours has to keep"
             )
         outputs = model(**rows)
@@ -92,27 +88,19 @@ class LogitCorrectionMixin:
 class WithAttribute:
     """The rows of a map-style dataset, each a mapping, with an attribute beside.
 
-    Args:
-        dataset: N rows.
-        attribute: (N,) whole numbers.
-        column: Key of the attribute.
-
     >>> WithAttribute([{"labels": 1}], [0])[0]
     {'labels': 1, 'attribute': 0}
     """
 
-    def __init__(self, dataset: Any, attribute: ArrayLike, column: str = COLUMN) -> None:
-        self.dataset, self.attribute, self.column = dataset, np.asarray(attribute), column
+    def __init__(self, dataset: Any, attribute: Sequence[int], column: str = "attribute") -> None:
+        """Keep N rows, the attribute of each, and its key."""
+        self.dataset, self.attribute, self.column = dataset, attribute, column
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def __getitem__(self, row: int) -> dict[str, Any]:
-        """Return a row as a dict.
-
-        Raises:
-            IndexError: There is no such row.
-        """
+        """Return a row as a dict."""
         return {**self.dataset[row], self.column: int(self.attribute[row])}
 
 
@@ -122,7 +110,7 @@ def add_attributes(
     label: ArrayLike | Sequence[Any] | None = None,
     *,
     estimates: AttributeEstimates | None = None,
-    column: str = COLUMN,
+    column: str = "attribute",
     **options: Any,
 ) -> tuple[Any, AttributeEstimates]:
     """Estimate the attribute of each training row and put it beside the row.
@@ -145,27 +133,20 @@ def add_attributes(
     """
     if estimates is None:
         if data is None or label is None:
-            raise InputError("the attribute is estimated of rows and labels: give data= and label=, or estimates=")
-        data, label = _column_of(dataset, data), _column_of(dataset, label)
-        if len(data) != len(dataset):
-            raise InputError(f"the dataset has {len(dataset):,} rows, but data has {len(data):,}: give the same rows")
-        estimates = estimate(data, label, **options)
-    if len(estimates.attribute) != len(dataset):
+            raise InputError("The attribute is estimated from rows and labels: give data= and label=, or estimates=")
+        names = list(getattr(dataset, "column_names", None) or [])
+        for given in (data, label):
+            if isinstance(given, str) and given not in names:
+                raise InputError(f"The dataset has the columns {names}, but not {given!r}: give the rows themselves")
+        data, label = (list(dataset[one]) if isinstance(one, str) else one for one in (data, label))
+        if len(data) != len(dataset):  # before the long work
+            raise InputError(f"The dataset has {len(dataset):,} rows, but data has {len(data):,}: give the same rows")
+        estimates = estimate_numbered(data, label, **options)
+    attribute = estimates.attribute.tolist()
+    if len(attribute) != len(dataset):
         raise InputError(
-            f"the dataset has {len(dataset):,} rows, but the estimates are of {len(estimates.attribute):,}: estimate "
-            "those of the same rows"
+            f"The dataset has {len(dataset):,} rows, the estimates have {len(attribute):,}: estimate the same rows"
         )
     if hasattr(dataset, "add_column"):
-        return dataset.add_column(column, estimates.attribute.tolist()), estimates
-    return WithAttribute(dataset, estimates.attribute, column), estimates
-
-
-def _column_of(dataset: Any, given: Any) -> Any:
-    """Return a column of a dataset by its name, and anything else as it is."""
-    if not isinstance(given, str):
-        return given
-    names = getattr(dataset, "column_names", None)
-    if names is None or given not in names:
-        there = "has no columns by name" if names is None else f"has {', '.join(names)}"
-        raise InputError(f"the dataset {there}, but {given!r} is asked for: give the rows themselves")
-    return list(dataset[given])
+        return dataset.add_column(column, attribute), estimates
+    return WithAttribute(dataset, attribute, column), estimates

@@ -310,7 +310,7 @@ class Run(os.PathLike[str]):
         Raises:
             InputError: If fairlearn is not installed, or no row has an attribute.
         """
-        fairlearn = needed("fairlearn.metrics", "metric_frame", "fairlearn")
+        fairlearn = needed("fairlearn.metrics", "metric_frame")
         from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
         rows = Predictions.load(self.path / files.PREDICTIONS) if split == "test" else self._predicted(split)[0]

@@ -1,0 +1,134 @@
+"""A Lightning callback that corrects the loss of a module that knows nothing of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from logit_correction import AttributeEstimates, InputError, LogitCorrectedLoss
+
+pl = pytest.importorskip("lightning.pytorch")
+
+from logit_correction.integrations.lightning import CorrectLogits  # noqa: E402
+
+LABEL = torch.arange(40) % 2
+ATTRIBUTE = torch.where(torch.arange(40) < 36, LABEL, 1 - LABEL)
+ATTRIBUTE[3] = -1
+INPUTS = torch.stack([LABEL + 0.1 * torch.arange(40).sin(), 3.0 * ATTRIBUTE], dim=1).float()
+ESTIMATES = AttributeEstimates(LABEL.numpy(), ATTRIBUTE.numpy(), ("0", "1"), ("a", "b"), None, np.arange(40), None)
+
+
+class Plain(pl.LightningModule):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.network, self.criterion = torch.nn.Linear(2, 2), torch.nn.CrossEntropyLoss()
+        self.seen: list[float] = []
+
+    def training_step(self, batch: Any, number: int) -> Any:
+        loss = self.criterion(self.network(batch[0]), batch[1])
+        self.seen.append(float(loss.detach()))
+        return loss
+
+    def validation_step(self, batch: Any, number: int) -> None:
+        self.log("valid_loss", self.criterion(self.network(batch[0]), batch[1]))
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def loader(*more: Any) -> Any:
+    return DataLoader(TensorDataset(INPUTS, LABEL, *more), batch_size=10)
+
+
+ROWS = loader(torch.arange(40))
+
+
+def fit(module: Any, callback: Any, rows: Any = ROWS, **options: Any) -> Any:
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+    quiet |= {"logger": False, "accelerator": "cpu", "num_sanity_val_steps": 0}
+    trainer = pl.Trainer(max_epochs=2, callbacks=[callback], **quiet)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer.fit(module, rows, **options)
+    return trainer
+
+
+def test_the_training_is_that_with_the_corrected_loss() -> None:
+    module = Plain()
+    names = list(module.state_dict())
+    trainer = fit(module, CorrectLogits(None, estimates=ESTIMATES, index=2), val_dataloaders=ROWS)
+    torch.manual_seed(0)
+    network, criterion = torch.nn.Linear(2, 2), LogitCorrectedLoss(ESTIMATES.prior())
+    optimizer, losses = torch.optim.SGD(network.parameters(), lr=0.1), []
+    for _ in range(2):
+        for rows in torch.arange(40).split(10):
+            loss = criterion(network(INPUTS[rows]), LABEL[rows], ATTRIBUTE[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(float(loss.detach()))
+    assert module.seen == pytest.approx(losses, abs=1e-5)
+    torch.testing.assert_close(module.network.weight, network.weight)
+    assert list(module.state_dict()) == names  # a checkpoint loads without the callback
+    # In validation and afterwards the loss is the plain one.
+    logits = module.network(INPUTS).detach().requires_grad_()
+    plain = torch.nn.functional.cross_entropy(logits, LABEL)
+    torch.testing.assert_close(module.criterion(logits, LABEL), plain)
+    assert float(trainer.callback_metrics["valid_loss"]) == pytest.approx(float(plain))
+
+
+def test_a_resumed_training_does_not_estimate_again(tmp_path: Path) -> None:
+    fit(Plain(), CorrectLogits(None, estimates=ESTIMATES, index=2)).save_checkpoint(tmp_path / "kept.ckpt")
+    again = CorrectLogits("there is no such data", index=2)
+    fit(Plain(), again, ckpt_path=tmp_path / "kept.ckpt", weights_only=True)
+    np.testing.assert_array_equal(again.log_prior, ESTIMATES.log_prior_of_rows())
+
+
+def test_what_is_missing_is_named_before_anything_is_estimated() -> None:
+    with pytest.raises(InputError, match="no loss 'loss'"):
+        fit(Plain(), CorrectLogits("no such data", criterion="loss"))
+    smooth = Plain()
+    smooth.criterion = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
+    with pytest.raises(InputError, match=r"CrossEntropyLoss has label_smoothing=0\.1.*Leave it out"):
+        fit(smooth, CorrectLogits("no such data"))
+    with pytest.raises(InputError, match="no row has label 1"):
+        fit(Plain(), CorrectLogits(INPUTS, 2 * LABEL))
+    for index in (2, "index"):
+        with pytest.raises(InputError, match="no row numbers"):
+            fit(Plain(), CorrectLogits(None, estimates=ESTIMATES, index=index), loader())
+
+
+def test_logits_given_by_name_are_refused_and_the_next_training_corrects_once() -> None:
+    class Broken(Plain):
+        def training_step(self, batch: Any, number: int) -> Any:
+            return self.criterion(input=self.network(batch[0]), target=batch[1])
+
+    module, callback = Broken(), CorrectLogits(None, estimates=ESTIMATES, index=2)
+    with pytest.raises(InputError, match=r"call self.criterion\(logits, label\), by position"):
+        fit(module, callback)
+    logits = module.network(INPUTS).detach().requires_grad_()
+    torch.testing.assert_close(module.criterion(logits, LABEL), torch.nn.functional.cross_entropy(logits, LABEL))
+    again, expected = Plain(), Plain()
+    fit(again, callback)
+    fit(expected, CorrectLogits(None, estimates=ESTIMATES, index=2))
+    assert again.seen == expected.seen
+
+
+@pytest.mark.slow
+def test_lightning_by_its_other_name() -> None:
+    pytest.importorskip("pytorch_lightning")
+    program = """if True:
+        import pytorch_lightning
+        from logit_correction.integrations.lightning import CorrectLogits
+        assert issubclass(CorrectLogits, pytorch_lightning.Callback)"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
