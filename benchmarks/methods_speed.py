@@ -39,8 +39,8 @@ from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
 from logit_correction.methods.mixing import GroupMixUp, IndependentMixUp
 from logit_correction.methods.prior import Moving
-from logit_correction.networks.mlp import MLP
-from logit_correction.networks.resnet import ResNet18
+from logit_correction.networks.pretrained import ResNet18
+from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
 from logit_correction.runs.train import training_rows
 
@@ -73,7 +73,7 @@ def small_transformer(folder: str) -> Callable[[Any], nn.Module]:
     """Two layers of width 128, drawn anew."""
     from transformers import BertConfig
 
-    from logit_correction.networks.text_classifier import TextClassifier
+    from logit_correction.networks.pretrained import TextClassifier
 
     sizes = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 512}
     BertConfig(vocab_size=1000, max_position_embeddings=TEXT, **sizes).save_pretrained(folder)

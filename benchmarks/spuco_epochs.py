@@ -13,7 +13,7 @@ from step_speed import BATCH, HIDDEN, Function
 from torch.utils.data import DataLoader, Dataset
 
 from logit_correction.data.table import DataTable
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 
 
 class InMemory(Dataset[tuple[torch.Tensor, int]]):

@@ -39,7 +39,7 @@ from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
 from logit_correction.methods.mixing import GroupMixUp, NoMixing
 from logit_correction.methods.prior import Moving
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 from logit_correction.runs.assemble import build_fabric
 from logit_correction.runs.train import training_rows
 from logit_correction.training.display import Display

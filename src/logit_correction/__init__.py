@@ -50,7 +50,7 @@ _PUBLIC = {
     "Given": "logit_correction.attributes.given",
     "TrueAttributes": "logit_correction.attributes.true_attributes",
     "Clusters": "logit_correction.attributes.clusters",
-    "MLP": "logit_correction.networks.mlp",
+    "MLP": "logit_correction.networks.small",
     # what parts of your own are made of
     "Algorithm": "logit_correction.methods.base",
     "AttributeEstimator": "logit_correction.attributes.base",

@@ -13,7 +13,7 @@ from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable
 from logit_correction.methods.erm import ERM
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, NetworkFactory, TrainingRows
 

@@ -13,7 +13,7 @@ from logit_correction.attributes.base import AttributeEstimator, Estimate
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, TrainingRows
 

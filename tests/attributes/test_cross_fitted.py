@@ -17,7 +17,7 @@ from logit_correction.attributes.view_heads import likely_attribute
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Stage, TrainingRows
 from logit_correction.views.base import ViewInputs

@@ -16,7 +16,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.base import without_pretrained_weights
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 from logit_correction.seeds import StepRandomness
 
 #: Training rows of the whole data set, in an order of their own.

@@ -11,7 +11,7 @@ from logit_correction.attributes.true_attributes import TrueAttributes
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 from logit_correction.types import DataInfo, TrainingRows
 
 

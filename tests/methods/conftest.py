@@ -12,7 +12,7 @@ from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
 from logit_correction.runs.assemble import KINDS, components_of
 from logit_correction.runs.train import training_rows

@@ -9,7 +9,7 @@ import torch
 
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Stage
 

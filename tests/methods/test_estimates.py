@@ -18,7 +18,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.methods import METHODS as KNOWN
 from logit_correction.methods.base import Algorithm
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
 from logit_correction.types import DataInfo, TrainingRows
 

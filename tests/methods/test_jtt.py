@@ -15,7 +15,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.jtt import JTT
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.types import Batch, Stage, Step

@@ -19,7 +19,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.functional import draw_weight, group_mixup, ramp_up
 from logit_correction.methods.lc import LC
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 from logit_correction.prior import GroupPrior
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch

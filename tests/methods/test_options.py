@@ -22,8 +22,7 @@ from logit_correction import ComponentConfig, RunConfig, TrainingConfig, load, t
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.methods import METHODS
-from logit_correction.networks.linear import Linear
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP, Linear
 from logit_correction.registry import resolve
 from logit_correction.runs.assemble import GIVEN, KINDS
 from logit_correction.runs.train import training_rows

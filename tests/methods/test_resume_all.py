@@ -19,7 +19,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import Interrupted
 from logit_correction.methods import METHODS
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
 from logit_correction.runs.train import training_rows
 from logit_correction.training import fit as fit_module

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy, one_hot
 from logit_correction.attributes.online import Online
 from logit_correction.methods.prior import Counted, Moving
 from logit_correction.methods.reweighting import Reweighting
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 from logit_correction.types import Batch, DataInfo, TrainingRows
 
 #: Rows of each group (label, attribute): very unequal, one group empty.

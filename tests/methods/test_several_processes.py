@@ -20,7 +20,7 @@ from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.online import Online
 from logit_correction.methods import METHODS
 from logit_correction.methods.prior import Moving
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
 from logit_correction.types import Batch, DataInfo, TrainingRows
 from logit_correction.views.base import ViewInputs

@@ -17,11 +17,8 @@ from logit_correction.methods.lc import LC
 from logit_correction.methods.mixing import GroupMixUp
 from logit_correction.networks import NETWORKS
 from logit_correction.networks.base import mixing_place
-from logit_correction.networks.convnet import ConvNet
-from logit_correction.networks.linear import Linear
-from logit_correction.networks.mlp import MLP
-from logit_correction.networks.resnet import ResNet50
-from logit_correction.networks.resnet20 import ResNet20
+from logit_correction.networks.pretrained import ResNet50
+from logit_correction.networks.small import MLP, ConvNet, Linear, ResNet20
 from logit_correction.registry import resolve
 from logit_correction.types import Batch, DataInfo, Inputs, TrainingRows
 

@@ -17,7 +17,7 @@ from logit_correction.data.loading import BatchLoader
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.erm import ERM
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 from logit_correction.seeds import derive_seed
 from logit_correction.training import checkpoint
 from logit_correction.types import Batch, Stage, Step

@@ -12,8 +12,7 @@ from torch import nn
 from logit_correction.config import TrainingConfig
 from logit_correction.methods.dfa import DFA
 from logit_correction.methods.erm import ERM
-from logit_correction.networks.convnet import ConvNet
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP, ConvNet
 from logit_correction.training.optim import (
     clip_gradients,
     make_optimizer,

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from logit_correction.errors import InputError, Interrupted
 from logit_correction.methods.base import Algorithm
-from logit_correction.networks.mlp import MLP
+from logit_correction.networks.small import MLP
 from logit_correction.seeds import LayerRandomness
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import stop_requests

@@ -1,24 +1,27 @@
-"""Networks. Any ``nn.Module`` or function of yours that makes one serves as well. One file each, and one line here."""
+"""Networks. Any ``nn.Module`` or function of yours that makes one serves as well. One line here each."""
 
 from __future__ import annotations
 
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
 NETWORKS: dict[str, tuple[str, str]] = {
-    "MLP": ("logit_correction.networks.mlp.MLP", "fully connected layers on flattened inputs; three of 100 by default"),
+    "MLP": (
+        "logit_correction.networks.small.MLP",
+        "fully connected layers on flattened inputs; three of 100 by default",
+    ),
     "ConvNet": (
-        "logit_correction.networks.convnet.ConvNet",
+        "logit_correction.networks.small.ConvNet",
         "small convolutional network for images of 28 to 64 pixels, quick on a processor",
     ),
-    "Linear": ("logit_correction.networks.linear.Linear", "one linear layer, for the features of an --encoder"),
+    "Linear": ("logit_correction.networks.small.Linear", "one linear layer, for the features of an --encoder"),
     "ResNet20": (
-        "logit_correction.networks.resnet20.ResNet20",
+        "logit_correction.networks.small.ResNet20",
         "small residual network for images of 32 pixels, as in its paper",
     ),
-    "ResNet18": ("logit_correction.networks.resnet.ResNet18", "torchvision's, with or without ImageNet weights"),
-    "ResNet50": ("logit_correction.networks.resnet.ResNet50", "torchvision's, with or without ImageNet weights"),
-    "Timm": ("logit_correction.networks.timm_network.Timm", "any image network of timm by name (extra timm)"),
+    "ResNet18": ("logit_correction.networks.pretrained.ResNet18", "torchvision's, with or without ImageNet weights"),
+    "ResNet50": ("logit_correction.networks.pretrained.ResNet50", "torchvision's, with or without ImageNet weights"),
+    "Timm": ("logit_correction.networks.pretrained.Timm", "any image network of timm by name (extra timm)"),
     "TextClassifier": (
-        "logit_correction.networks.text_classifier.TextClassifier",
+        "logit_correction.networks.pretrained.TextClassifier",
         "any Hugging Face text encoder by name or folder (extra text)",
     ),
     "FromRun": (
