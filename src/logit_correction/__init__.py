@@ -19,7 +19,7 @@ _PUBLIC = {
     "estimate_attributes": "logit_correction.runs.estimate",
     "AttributeEstimates": "logit_correction.runs.estimate",
     "audit": "logit_correction.auditing.api",
-    "Audit": "logit_correction.auditing.folder",
+    "Audit": "logit_correction.auditing.api",
     "LogitCorrectionClassifier": "logit_correction.integrations.scikit_learn",
     "runs_table": "logit_correction.runs.api",
     "export": "logit_correction.exporting.api",

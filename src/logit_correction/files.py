@@ -15,9 +15,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from logit_correction.errors import InputError, reason_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: From so many images on, progress is shown.
 SHOW_FROM = 500
@@ -202,6 +205,32 @@ def writable(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(f"--out {folder} cannot be written ({error.strerror}): give another folder") from error
+
+
+def write_cells(frame: pd.DataFrame, path: Path) -> None:
+    """Write a CSV for a person's spreadsheet: a text that would be a formula there begins with an apostrophe.
+
+    ``read_cells`` takes it off again.
+    """
+
+    def escaped(column: pd.Series) -> pd.Series:
+        formula = column.str.match(r"'*[=+\-@\t\r]", na=False)
+        return column.mask(formula & ~column.str.match(r"[+-][\d.,]+(?:[eE][+-]?\d+)?$", na=False), "'" + column)
+
+    with replacing(path) as temporary:
+        frame.assign(**{name: escaped(frame[name]) for name in _texts(frame)}).to_csv(temporary, index=False)
+
+
+def read_cells(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table that was read from a CSV without the apostrophes of ``write_cells``."""
+    bare = {name: frame[name].str.replace(r"^'(?='*[=+\-@\t\r])", "", regex=True) for name in _texts(frame)}
+    return frame.assign(**bare)
+
+
+def _texts(frame: pd.DataFrame) -> list[str]:
+    from pandas.api.types import infer_dtype
+
+    return [str(name) for name in frame if infer_dtype(frame[name], skipna=True) == "string"]
 
 
 def read_json(path: Path, fix: str) -> Any:

@@ -68,7 +68,7 @@ def test_the_rows_train_the_classifier_that_the_page_proposes(found: Audit, tmp_
 
 
 def test_a_person_who_fills_in_the_sheet_makes_it_certain(found: Audit, tmp_path: Path) -> None:
-    from logit_correction.auditing.folder import add_labels
+    from logit_correction.auditing.api import add_labels
 
     folder = copy(found.path, tmp_path / "copy")
     names = Planted(set="column", rows=900).build().label_names
@@ -92,7 +92,7 @@ def test_a_person_who_fills_in_the_sheet_makes_it_certain(found: Audit, tmp_path
 
 
 def test_a_sheet_that_a_person_has_begun_is_never_written_over(found: Audit, tmp_path: Path) -> None:
-    from logit_correction.auditing.folder import add_sheet
+    from logit_correction.auditing.api import add_sheet
 
     folder = copy(found.path, tmp_path / "copy")
     assert "name the attribute of 60 chosen rows" in (folder / "report.html").read_text()
@@ -126,7 +126,7 @@ def copy(source: Path, target: Path) -> Path:
 def test_a_sheet_that_does_not_fit_is_refused(
     found: Audit, tmp_path: Path, change: dict[str, object], message: str
 ) -> None:
-    from logit_correction.auditing.folder import add_labels
+    from logit_correction.auditing.api import add_labels
 
     answers = pd.read_csv(found.path / "sheet.csv").assign(attribute="x").astype(object)
     if "row" in change:
@@ -179,7 +179,7 @@ def test_of_many_labels_the_commonest_pairs_are_listed(found: Audit, tmp_path: P
 
 
 def test_every_table_of_the_page_may_be_wider_than_a_phone(found: Audit, tmp_path: Path) -> None:
-    from logit_correction.auditing.folder import add_labels
+    from logit_correction.auditing.api import add_labels
 
     folder = copy(found.path, tmp_path / "copy")
     answers = pd.read_csv(folder / "sheet.csv")

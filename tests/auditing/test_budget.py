@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logit_correction.auditing.budget import Population, allocation, drawn, group_accuracies, sheet
-from logit_correction.auditing.labels import read_labels
+from logit_correction.auditing.budget import Population, allocation, drawn, group_accuracies, read_labels, sheet
 from logit_correction.errors import InputError
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, audit, export, load, train
-from logit_correction.auditing.folder import Audit
+from logit_correction.auditing.api import Audit
 from logit_correction.bench.grid import read as read_benchmark
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.files import read_yaml

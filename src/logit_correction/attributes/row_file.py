@@ -10,6 +10,7 @@ import torch
 
 from logit_correction.data.frames import FIRST_LINE, read_frame, texts_of
 from logit_correction.errors import InputError
+from logit_correction.files import read_cells
 from logit_correction.types import TrainingRows
 
 
@@ -32,7 +33,7 @@ class RowFile:
                 twice.
         """
         self.file = Path(file).expanduser()
-        self.frame = read_frame(self.file)
+        self.frame = read_cells(read_frame(self.file))
         keys = [name for name in ("row", "line", "path") if name in self.frame.columns]
         if not keys:
             raise InputError(f"{self.file} has no column row, line or path: name each row by its number or its path")

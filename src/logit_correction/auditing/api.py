@@ -1,11 +1,13 @@
-"""``audit`` for Python, and the folder that it writes."""
+"""``audit`` for Python, the folder that it writes, and what a person's answers add to it."""
 
 from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +15,82 @@ import numpy as np
 import pandas as pd
 import torch
 
+from logit_correction.attributes.evidence import Thresholds
 from logit_correction.auditing import cost
+from logit_correction.auditing.budget import filled_in, read_labels, sheet
 from logit_correction.auditing.contrast import contrasts
-from logit_correction.auditing.folder import FIX, PAGE, Audit, add_sheet, check_out, write_audit
-from logit_correction.auditing.rows import CSV, may_be_mislabelled, rows_frame, shown_rows, with_answers, write_rows
+from logit_correction.auditing.rows import (
+    CSV,
+    PARQUET,
+    may_be_mislabelled,
+    rows_frame,
+    shown_rows,
+    with_answers,
+    write_rows,
+)
 from logit_correction.auditing.search import ShortcutSearch, expected_of_lc, prepared_search
+from logit_correction.auditing.summary import AUDIT, read_audit, read_rows
 from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
+from logit_correction.files import SEAL, check_new, seal, write_cells
+from logit_correction.pages.audit_page import render_audit
+from logit_correction.pages.page import save_page
 from logit_correction.runs import folder as files
 from logit_correction.runs.api import Part, config_of
 from logit_correction.runs.assemble import keeping_threads
 from logit_correction.runs.write import environment
+from logit_correction.sentences import headline
 from logit_correction.training.display import Display, choose_display
+
+#: The files of an audit beside its summary and its rows.
+SHEET, FIX, PAGE = "sheet.csv", "fix.yaml", "report.html"
+
+
+class Audit:
+    """A finished audit.
+
+    Attributes:
+        path: Its folder.
+        summary: Content of ``audit.json``.
+
+    Read back a finished one, and count what conflicts::
+
+        found = Audit("audit")
+        print(found.verdict, found.views)
+        conflicts = found.rows[found.rows["conflicting"].eq(True)]
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        """Read the audit in ``folder``.
+
+        Raises:
+            InputError: If there is none.
+        """
+        self.path = Path(folder)
+        self.summary: dict[str, Any] = read_audit(self.path)
+
+    @property
+    def verdict(self) -> str:
+        """``shortcut``, ``none found`` or ``cannot tell``."""
+        return str(self.summary["verdict"])
+
+    @property
+    def views(self) -> list[str]:
+        """The views of the shortcut; empty without one."""
+        return list(self.summary["views"])
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """Every row that was looked at; see ``rows_frame``."""
+        return read_rows(self.path)
+
+    def __repr__(self) -> str:
+        return f"Audit({self.verdict}, {str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        """Show the verdict in a notebook."""
+        return f"<p><strong>{escape(headline(self.summary))}</strong> {escape(self.summary['sentence'])}</p>"
 
 
 def audit(
@@ -82,7 +147,10 @@ def audit(
     estimator = {"name": "Auto", **{k: str(v) if k in ("run", "predictions") else v for k, v in options.items() if v}}
     config = replace(config, method=ComponentConfig("LC", {"attributes": estimator}))
     folder, tie = files.given_or_temporary(out, "audit")
-    check_out(folder)
+    if (folder / AUDIT).is_file():
+        raise InputError(f"--out {folder} already holds an audit: give another folder")
+    # What one that was killed has left may be written over.
+    check_new(folder, (files.LOCK, files.RESUME, files.CONFIG, FIX, SHEET, PAGE, CSV, PARQUET, SEAL), "audit")
     if label_budget is not None:
         check_range("label_budget", label_budget, 2)
 
@@ -117,7 +185,7 @@ def _audit_into(
             frame = _with_fixed(frame, table, attribute, fixed)
             write_rows(frame, out)
     found = _summary(search, frame) | {"seconds": time.monotonic() - started}
-    write_audit(out, found)
+    _write_audit(out, found)
     if label_budget is not None:  # last, so that a budget that is too small costs nothing
         try:
             add_sheet(out, label_budget)
@@ -156,7 +224,7 @@ def _summary(search: ShortcutSearch, frame: pd.DataFrame) -> dict[str, Any]:
         "labels": cost.by_label(frame, evidence["views"], names, evidence["verdict"], who),
         "groups": cost.groups(frame, names),
         "cost": cost.cost(frame, who),
-        "shown": shown_rows(frame, table.texts),
+        "shown": shown_rows(frame),
         "contrasts": [] if search.view is None else contrasts(table, frame, evidence["views"]),
         "evidence": evidence,
         "rows": {
@@ -187,3 +255,37 @@ def _data_of(config: RunConfig, table: DataTable) -> dict[str, Any]:
         "warnings": list(table.notes),
         "input_shape": list(table.inputs.input_shape),
     }
+
+
+def _write_audit(out: Path, found: Mapping[str, Any]) -> None:
+    """Write the page and, last, ``audit.json``."""
+    save_page(render_audit(found, out, Thresholds().few_rows), out / PAGE)
+    files.write_json(out / AUDIT, found)
+    seal(out, (AUDIT, PARQUET))
+
+
+def add_sheet(folder: Path, budget: int) -> None:
+    """Write the sheet of rows that a person should look at, and the page that tells of it.
+
+    Raises:
+        InputError: If there is no audit, the budget is too small, or the sheet that is there is filled in.
+    """
+    found = read_audit(folder)
+    if (folder / SHEET).is_file() and filled_in(folder / SHEET):
+        raise InputError(f"{folder / SHEET} is filled in, at least in part: read it back by --labels, or move it away")
+    rows = sheet(read_rows(folder), found["data"]["label_names"], budget, found["training"]["seed"])
+    write_cells(rows, folder / SHEET)
+    _write_audit(folder, found | {"label_budget": budget})
+
+
+def add_labels(folder: Path, file: Path) -> dict[str, Any]:
+    """Take in a sheet that a person has filled in, write page and summary anew, and return the summary.
+
+    Raises:
+        InputError: If there is no audit, or the sheet is not the one that it wrote.
+    """
+    found = read_audit(folder)
+    frame, names, seed = read_rows(folder), found["data"]["label_names"], found["training"]["seed"]
+    found["labelled"] = read_labels(frame, file, names, seed, found["classifier"])
+    _write_audit(folder, found)
+    return found

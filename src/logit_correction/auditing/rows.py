@@ -15,16 +15,17 @@ from torch import Tensor
 from logit_correction.attributes.auto import Auto
 from logit_correction.attributes.evidence import Thresholds
 from logit_correction.attributes.search import Search
-from logit_correction.auditing.calibration import conflict_probability
-from logit_correction.data.frames import read_frame
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
-from logit_correction.files import check_seal, replacing
+from logit_correction.files import replacing, write_cells
+from logit_correction.sentences import format_value
 
 CSV, PARQUET = "rows.csv", "rows.parquet"
 
-#: Training rows that a page shows at most, those of the highest score first.
-SHOWN = 60
+#: Column of ``rows.parquet`` alone: what a row holds, for people.
+CONTENT = "content"
+
+#: Training rows that a page shows at most, those of the highest score first; what is shown of each.
+SHOWN, MOST_COLUMNS, MOST_CHARACTERS = 60, 8, 2000
 
 
 def rows_frame(table: DataTable, estimator: Auto, view: str | None) -> pd.DataFrame:
@@ -70,6 +71,8 @@ def _of_split(
     if table.row_names is not None:
         key = "path" if table.files is not None else "name"
         columns[key] = np.asarray([str(table.row_names[row]) for row in rows.tolist()], dtype=object)
+    if (held := contents(table, rows, () if view is None else view.split(" + "))) is not None:
+        columns[CONTENT] = np.asarray(held, dtype=object)
     columns["split"] = np.full(len(rows), split, dtype=object)
     columns["label"] = names[label]
     looks = np.full(len(rows), None, dtype=object)
@@ -118,6 +121,39 @@ def with_answers(
     return frame.assign(**{f"{who}_label": says, f"{who}_p": own.round(4)})
 
 
+def conflict_probability(seen: Tensor, label: Tensor) -> Tensor:
+    """Return how likely each row's attribute goes with another label than its own, (n,) float64.
+
+    A head on a view predicts the label, P(y | v) = sum over a of P(y | a) P(a | v), as far as the view tells the
+    attribute. P(y | a) is counted by the confident joint (Northcutt, Jiang and Chuang, 2021): of the rows of which the
+    head is as sure as in the mean of that label. The equation is then solved for P(a | v), and the row's own label is
+    taken for evidence: P(a | v, y) is in proportion to P(a | v) P(y | a).
+
+    Args:
+        seen: (n, L) held-out class probabilities of a head on the view.
+        label: (n,) long.
+
+    >>> seen = torch.tensor([[0.95, 0.05]] * 19 + [[0.05, 0.95]] * 19 + [[0.95, 0.05], [0.05, 0.95]])
+    >>> label = torch.tensor([0] * 19 + [1] * 19 + [1, 0])
+    >>> [round(float(p), 2) for p in conflict_probability(seen, label)[[0, -1]]]
+    [0.0, 1.0]
+    """
+    num_labels, seen = seen.shape[1], seen.double()
+    of_label = torch.nn.functional.one_hot(label, num_labels).double()
+    typical = (seen * of_label).sum(dim=0) / of_label.sum(dim=0).clamp_min(1)
+    confident = seen.where(seen >= typical, -torch.ones((), dtype=torch.float64))
+    greatest, attribute = confident.max(dim=1)
+    told = greatest >= 0
+    cell = attribute[told] * num_labels + label[told]
+    joint = torch.bincount(cell, minlength=num_labels**2).view(num_labels, num_labels).double() + 1e-3
+    given = joint / joint.sum(dim=1, keepdim=True)  # P(y | a), a row for each a
+    solved = torch.linalg.lstsq(given.t(), seen.t()).solution.t().clamp_min(0)
+    solved = solved / solved.sum(dim=1, keepdim=True).clamp_min(1e-12)
+    posterior = solved * given[:, label].t()
+    posterior = posterior / posterior.sum(dim=1, keepdim=True).clamp_min(1e-12)
+    return 1 - posterior.gather(1, label.unsqueeze(1)).squeeze(1)
+
+
 def may_be_mislabelled(probability: Tensor, label: Tensor, attribute: Tensor) -> Tensor:
     """Return which conflicting rows may just have a wrong label, (n,) bool.
 
@@ -144,43 +180,29 @@ def may_be_mislabelled(probability: Tensor, label: Tensor, attribute: Tensor) ->
     return (label != attribute) & reached
 
 
-def shown_rows(frame: pd.DataFrame, texts: Sequence[str] | None) -> list[dict[str, Any]]:
-    """Return the conflicting training rows of the highest score, with names and full texts."""
+def contents(table: DataTable, rows: NDArray, views: Sequence[str]) -> list[str] | None:
+    """Return what rows of texts or of a table hold, the columns of the views first; None of other data."""
+    if table.texts is not None:
+        return [str(table.texts[row])[:MOST_CHARACTERS] for row in rows.tolist()]
+    looked_at = [view.removeprefix("column:") for view in views]
+    names = sorted(table.columns, key=lambda name: name not in looked_at)[:MOST_COLUMNS]
+    more = f" and {len(table.columns) - len(names)} more" if len(names) < len(table.columns) else ""
+    told = [[f"{name} {format_value(value)}" for value in table.columns[name][rows].tolist()] for name in names]
+    return [", ".join(cells) + more for cells in zip(*told, strict=True)] if told else None
+
+
+def shown_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the conflicting training rows of the highest score, with names and what they hold."""
     train = frame[(frame["split"] == "train") & frame["conflicting"].eq(True)]
-    chosen = train.sort_values("score", ascending=False, kind="stable")[:SHOWN]
-    keys = ("row", "path", "name", "label", "attribute", "score", "network_label", "fixed_label")
-    rows = []
-    for entry in chosen.to_dict("records"):
-        row = {name: _plain(entry[name]) for name in keys if name in entry}
-        row["label_noise"] = bool(entry["label_noise"]) if _plain(entry.get("label_noise")) is not None else None
-        row["text"] = None if texts is None else texts[int(entry["row"])]
-        rows.append(row)
-    return rows
-
-
-def _plain(value: Any) -> Any:
-    """Return a cell as a plain value, None where it is empty."""
-    if value is None or value is pd.NA or value != value:
-        return None
-    return value.item() if hasattr(value, "item") else value
+    chosen = train.sort_values("score", ascending=False, kind="stable")[:SHOWN].rename(columns={CONTENT: "text"})
+    keys = ("row", "path", "name", "text", "label", "attribute", "score", "network_label", "fixed_label", "label_noise")
+    known = chosen[[name for name in keys if name in chosen]].astype(object)
+    return [{str(k): v for k, v in row.items()} for row in known.where(known.notna(), None).to_dict("records")]
 
 
 def write_rows(frame: pd.DataFrame, out: Path) -> None:
     """Write ``rows.csv`` and ``rows.parquet``."""
-    with replacing(out / CSV) as temporary:
-        frame.to_csv(temporary, index=False)
+    write_cells(frame.drop(columns=CONTENT, errors="ignore"), out / CSV)
     typed = frame.astype({name: "boolean" for name in frame if name in ("conflicting", "sure", "label_noise")})
     with replacing(out / PARQUET) as temporary:
         typed.to_parquet(temporary, index=False)
-
-
-def read_rows(folder: Path) -> pd.DataFrame:
-    """Return the rows of a finished audit.
-
-    Raises:
-        InputError: If there are none.
-    """
-    if not (folder / PARQUET).is_file():
-        raise InputError(f"{folder} holds no finished audit: it has no {PARQUET}; run `logit-correction audit` first")
-    check_seal(folder / PARQUET, "run the audit again")
-    return read_frame(folder / PARQUET)

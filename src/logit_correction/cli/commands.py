@@ -136,7 +136,7 @@ def audit(
         json: print audit.json
     """
     from logit_correction.attributes.evidence import Thresholds
-    from logit_correction.auditing import folder as files
+    from logit_correction.auditing import api as files
     from logit_correction.pages.console import show_audit
 
     sheet = files.SHEET

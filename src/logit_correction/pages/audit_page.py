@@ -38,7 +38,7 @@ def render_audit(found: Mapping[str, Any], folder: Path, few_rows: int) -> str:
         title=f"Audit of {source}",
         headline=sentences.headline(found),
         sentence=found["evidence"]["sentence"],
-        found={**found, "shown": [{**dict.fromkeys(_ROW), **row} for row in found["shown"]]},
+        found={**found, "shown": [_shown(row) for row in found["shown"]]},
         views=name_views(found["views"]),
         evidence=evidence_block({"evidence": found["evidence"]}),
         bars=[
@@ -55,6 +55,13 @@ def render_audit(found: Mapping[str, Any], folder: Path, few_rows: int) -> str:
         rows=found["data"]["rows"]["train"],
         what=source,
     )
+
+
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with all entries; a text is called by its number, not by its beginning."""
+    name, text = row.get("name"), row.get("text")
+    begins = name and text and str(text).startswith(str(name)[:10])
+    return {**dict.fromkeys(_ROW), **row, "name": None if begins else name}
 
 
 def _checked(contrast: Mapping[str, Any]) -> dict[str, Any]:

@@ -193,8 +193,8 @@ def show_rows(table: DataTable, name: str, method: str = "") -> None:
 
     console = Console(stderr=True)
     sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in table.split.items())
-    on = [(method, "bold"), " on "] if method else []
-    console.print(Text.assemble(*on, (name, "bold"), f": {sizes} rows"), soft_wrap=True)
+    what = Text.assemble((method, "bold"), " on " if method else "", (name, "bold"), f": {sizes} rows")
+    console.print(what, soft_wrap=True)
     if (place := location_of(table.inputs)) is not None:
         say(console, f"inputs {place}")
     for note in (*table.notes, *table.attribute_notes):

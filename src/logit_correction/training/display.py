@@ -97,10 +97,10 @@ def _minutes(seconds: float) -> str:
 
 
 def _format_figures(figures: dict[str, float]) -> str:
-    """Return the losses of the networks (or the loss) and the average validation accuracy."""
+    """Return the losses of the networks (or the loss) and the average validation accuracy in per cent."""
     losses = sorted((name for name in figures if name.startswith("loss_")), reverse=True) or ["loss"]
-    names = [name for name in (*losses, "valid_average") if name in figures]
-    return "".join(f"  {name.replace('_', ' ')} {figures[name]:.3f}" for name in names)
+    text = "".join(f"  {name.replace('_', ' ')} {figures[name]:.3f}" for name in losses if name in figures)
+    return text + (f"  valid average {100 * figures['valid_average']:.1f} %" if "valid_average" in figures else "")
 
 
 def choose_display(quiet: bool = False) -> Display:
