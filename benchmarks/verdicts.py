@@ -54,7 +54,7 @@ def main() -> None:
         seconds, machine = time.monotonic() - started, environment(torch.device("cpu"))
         figures = {name: evidence.get(name) for name in FIGURES}
         key = dict(zip(KEY, (grid, cell.column, cell.seed), strict=True))
-        found.append(key | figures | {"seconds": round(seconds), "commit": machine.commit})
+        found.append(key | figures | {"seconds": round(seconds), "commit": machine["commit"]})
         with replacing(options.out) as file:
             pd.DataFrame(found).to_csv(file, index=False)
         said = f"{cell.column}, seed {cell.seed}: {figures['verdict']} ({figures['view'] or 'no view'})"

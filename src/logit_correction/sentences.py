@@ -139,6 +139,26 @@ def describe_selection(selection: Mapping[str, Any]) -> str:
     return f"{text} (reads {format_list(read)})" if read else text
 
 
+def of_minority(count: int, rows: int, source: str | None) -> list[str]:
+    """Return what to tell where a method takes none of the training rows, or most of them, for bias-conflicting.
+
+    Args:
+        count: Rows that it takes for bias-conflicting.
+        rows: Training rows.
+        source: Where its estimates come from; None of a method without an attribute estimator.
+
+    >>> of_minority(3, 100, None)
+    []
+    """
+    if 0 < count <= rows / 2:
+        return []
+    taken = "No training row is" if count == 0 else f"{count:,} of {rows:,} training rows are"
+    told = f"{taken} taken for bias-conflicting" + ("" if source is None else f" (attributes: {source})")
+    if source is None:
+        return [f"{told}: compare other options of the method, or take `--method LC`"]
+    return [f"{told}: name the shortcut by `--shortcut VIEW`, or choose another `--method.attributes`"]
+
+
 # Is there a shortcut? From the ``evidence`` of ``report.json`` and ``audit.json``
 
 

@@ -240,7 +240,7 @@ def _summary(search: ShortcutSearch, frame: pd.DataFrame) -> dict[str, Any]:
         "training": {"epochs": config.training.epochs, "seed": config.training.seed},
         "labels_read": {"train": ["label"], "valid": ["label"], "test": []},
         "labelled": None,
-        "environment": vars(environment(torch.device(config.training.device.replace("auto", "cpu")))),
+        "environment": environment(torch.device(config.training.device.replace("auto", "cpu"))),
     }
 
 

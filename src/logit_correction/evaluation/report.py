@@ -403,39 +403,15 @@ def estimated_report(rows: Predictions) -> EstimatedReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scoring:
-    """Groups to judge on that are not label x attribute: their rows by split, and whether they overlap."""
-
-    counts: dict[str, list[Count]] | None = None
-    overlapping: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class DataSummary:
-    """The data of a run.
-
-    Attributes:
-        name: The data source.
-        options: Its options.
-        facts: What it tells of itself.
-        counts: For each split the rows of each group, labels by attributes.
-        rows: For each split its rows.
-        scoring: Groups of its own.
-        label_names: L names.
-        attribute_names: K names.
-        correlation: For each label the attributes that go with it.
-        input_shape: What the network takes, without the batch.
-        preparation: What the reader learnt from the training rows.
-        tokens: Whether inputs are token numbers.
-        fingerprint: Of rows, labels and splits.
-    """
+    """The data of a run; ``counts`` are rows of each group by split, labels by attributes."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     counts: dict[str, list[list[Count]]] = field(default_factory=dict)
     rows: dict[str, Count]
-    scoring: Scoring | None = None
+    scoring: dict[str, Any] | None = None
     label_names: list[str]
     attribute_names: list[str]
     correlation: list[list[Count]] | None = None
@@ -452,8 +428,7 @@ class DataSummary:
         if "train" not in self.rows:
             raise ValueError("rows.train is missing")
         for split, counts in self.counts.items():
-            if len(counts) != labels or any(len(row) != attributes for row in counts):
-                raise ValueError(f"counts.{split} is not a table of {labels} labels and {attributes} attributes")
+            _check_table(f"counts.{split}", counts, labels, attributes)
         table = self.correlation
         if table is not None and (len(table) != labels or any(one >= attributes for row in table for one in row)):
             raise ValueError("correlation does not fit the names of labels and attributes")
@@ -461,7 +436,7 @@ class DataSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSummary:
-    """The network: name, options, what it tells of itself, and its size."""
+    """The network that predicts."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
@@ -484,23 +459,13 @@ class EncoderSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Which rule chose the weights, at which epoch, and the labels of which split it read."""
+    """Which rule chose the weights, at which epoch, and the labels of which split it read; of others their figures."""
 
     rule: str
     epoch: Count | None = None
     split: str | None = None
     labels_read: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OtherSelection:
-    """Another rule, and how the weights do that it chose."""
-
-    rule: str
-    epoch: Count | None = None
-    split: str | None = None
-    labels_read: list[str] = field(default_factory=list)
-    test: GroupReport
+    test: GroupReport | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -509,7 +474,7 @@ class PriorSummary:
 
     estimator: str | None = None
     averaging: str | None = None
-    estimated: list[list[float]] | None = None
+    estimated: list[list[float]]
     true: list[list[float]] | None = None
     label_names: list[str]
     attribute_names: list[str]
@@ -517,9 +482,7 @@ class PriorSummary:
     def __post_init__(self) -> None:
         """Raise ``ValueError`` unless sizes fit each other."""
         for name, table in (("estimated", self.estimated), ("true", self.true)):
-            size = (len(self.label_names), len(self.attribute_names))
-            if table is not None and (len(table) != size[0] or any(len(row) != size[1] for row in table)):
-                raise ValueError(f"{name} is not a table of {size[0]} labels and {size[1]} attributes")
+            _check_table(name, table, len(self.label_names), len(self.attribute_names))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -553,7 +516,7 @@ class Conflict(TypedDict):
 
 
 class Sign(TypedDict, total=False):
-    """What one view tells of a shortcut; see ``attributes.signs.Signs``."""
+    """What one view tells of a shortcut; see ``attributes``. Entries that are not named here are kept as they are."""
 
     view: str
     sentence: str
@@ -571,7 +534,7 @@ class Sign(TypedDict, total=False):
 
 
 class Evidence(TypedDict, total=False):
-    """What was found of a shortcut; see ``attributes.evidence.Evidence``. All other entries are as it wrote them."""
+    """What was found of a shortcut; of its other entries the same holds."""
 
     verdict: str
     sentence: str
@@ -585,56 +548,11 @@ class Evidence(TypedDict, total=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Environment:
-    """Versions and machine."""
-
-    version: str
-    commit: str | None = None
-    torch: str | None = None
-    python: str | None = None
-    device: str | None = None
-    machine: str | None = None
-    threads: Count | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seconds:
-    """Seconds of training and of evaluating."""
-
-    train: float
-    evaluate: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Report:
-    """Content of ``report.json``.
+    """Content of ``report.json``; an exported folder has less: no network, no training and no machine.
 
-    Attributes:
-        method: The method.
-        method_options: Its options.
-        data: The data.
-        network: The network that predicts.
-        encoder: The frozen network in front, if any.
-        seed: Seed of the training.
-        epochs: Epochs of the last stage.
-        epochs_per_stage: Of every stage.
-        steps: Of all stages.
-        training: Options of the loop.
-        labels_read: Which labels of which split training, selection and the test read.
-        watched_labels_read: The same of figures that were only watched.
-        diagnostics_labels_read: The same of what this file tells of the training rows.
-        attributes: The attribute estimator, in words.
-        evidence: What was found of a shortcut; None where nobody looked.
-        environment: Versions and machine.
-        selection: Which weights were taken.
-        test: Their figures on the test rows.
-        other_selections: The same of other rules.
-        group_prior: The estimated prior.
-        estimated_minority: Training rows that were taken for minority.
-        warnings: What a user should know.
-        seconds: How long it took.
-
-    An exported folder has less: no network, no training and no machine.
+    ``labels_read`` says which labels of which split training, selection and the test read; ``watched_labels_read`` and
+    ``diagnostics_labels_read`` the same of figures by which nothing was chosen.
     """
 
     method: str
@@ -652,14 +570,14 @@ class Report:
     diagnostics_labels_read: dict[str, list[str]] = field(default_factory=dict)
     attributes: str | None = None
     evidence: Evidence | None = None
-    environment: Environment | None = None
+    environment: dict[str, Any] = field(default_factory=dict)
     selection: Selection | None = None
     test: GroupReport
-    other_selections: list[OtherSelection] = field(default_factory=list)
+    other_selections: list[Selection] = field(default_factory=list)
     group_prior: PriorSummary | None = None
     estimated_minority: EstimatedMinority | None = None
     warnings: list[str] = field(default_factory=list)
-    seconds: Seconds | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the file: strict JSON values."""
@@ -687,14 +605,18 @@ class Report:
         """Read the ``report.json`` of a run.
 
         Raises:
-            InputError: The folder holds no finished run, or the file is damaged; names the entry.
+            InputError: The folder holds no finished run, one of version 0.1, or a damaged file; names the entry.
         """
-        path = Path(folder) / REPORT
-        check_finished(Path(folder))
-        content = read_json(path, FIX)
-        _check_version(content, Path(folder))
-        report = cls.from_dict(content, str(path))
-        check_seal(path, FIX)
+        folder = Path(folder)
+        check_finished(folder)
+        content = read_json(folder / REPORT, FIX)
+        environment = content.get("environment") if isinstance(content, dict) else None
+        if isinstance(environment, dict) and f"{environment.get('version')}.".startswith("0.1."):
+            again = shlex.join(["logit-correction", "train", "--config", str(folder / "config.yaml"), "--out", "NEW"])
+            version = environment["version"]
+            raise InputError(f"{folder} is of version {version}, whose runs are not read: train it again, `{again}`")
+        report = cls.from_dict(content, str(folder / REPORT))
+        check_seal(folder / REPORT, FIX)
         return report
 
 
@@ -707,10 +629,6 @@ def check_finished(folder: Path) -> None:
     raise InputError(f"{folder} is not a run folder: give one that `train` has written")
 
 
-def _check_version(content: Any, folder: Path) -> None:
-    """Raise ``InputError`` if a report is of a version whose folders are not read."""
-    environment = content.get("environment") if isinstance(content, dict) else None
-    version = str(environment.get("version")) if isinstance(environment, dict) else ""
-    if version == "0.1" or version.startswith("0.1."):
-        again = shlex.join(["logit-correction", "train", "--config", str(folder / "config.yaml"), "--out", "NEW"])
-        raise InputError(f"{folder} is of version {version}, whose runs are not read: train it again, `{again}`")
+def _check_table(name: str, table: list[list[Any]] | None, labels: int, attributes: int) -> None:
+    if table is not None and (len(table) != labels or any(len(row) != attributes for row in table)):
+        raise ValueError(f"{name} is not a table of {labels} labels and {attributes} attributes")

@@ -78,23 +78,46 @@ def train(
         Interrupted: Somebody asked to stop; ``resume`` goes on.
     """
     out, config = Path(out), complete(config)
-    files.check_out(out, config, resume)
     first = is_first_process(config.training)
+    files.check_out(out, config, resume)
     if first:
         files.check_free(out)
-    if resume and files.is_finished(out):
-        return _finish_again(out, page, first)
-    built = prepare(config, display if first else None)
-    config = built.config
-    files.check_disk(out, _needed_bytes(built))
-    files.make(out)
-    if built.chosen and display is not None and first:  # after all that may be refused, whose message stands alone
-        display.say(built.chosen)
+    built = None if resume and files.is_finished(out) else prepare(config, display if first else None)
+    if built is not None:
+        files.check_disk(out, _needed_bytes(built))
+        files.make(out)
+        if built.chosen and display is not None and first:  # after all that may be refused: a refusal stands alone
+            display.say(built.chosen)
     with files.acquire(out) if first else nullcontext(), files.going_on_later(out):
-        files.check_out(out, config, resume)  # another process may have trained here while the data were read
-        if resume and files.is_finished(out):
-            return _finish_again(out, page, first)
-        return _train_into(out, built, resume, display, announce, page, checkpoint_seconds, loggers)
+        files.check_out(out, built.config if built else config, resume)  # others may have trained here meanwhile
+        if built is None or (resume and files.is_finished(out)):  # but perhaps it was killed before its page
+            if not (out / SEAL).is_file():
+                seal(out, files.SEALED)
+            _finish(out, page and not (out / files.PAGE).is_file())
+            return out
+        fabric = build_fabric(built.config.training)
+        fabric.barrier()  # each process has found the folder free before the first one writes into it
+        if fabric.is_global_zero:
+            if not (out / files.CONFIG).is_file():
+                files.write_text(out / files.CONFIG, built.config.to_yaml())
+            if announce is not None:
+                announce(built.config, built.table)
+        else:
+            display, loggers = None, ()
+        fabric.barrier()
+        names = built.config.training.logger if fabric.is_global_zero else ()
+        with logging_to(names, loggers, out, files.flat_options(built.config)) as active:
+            kept = {"loggers": active, "checkpoint_seconds": checkpoint_seconds}
+            fit = built.fit(display or Display(), fabric, out / files.RESUME, **kept)
+            with fit.display:
+                fit.run(resume=resume and (out / files.RESUME).is_file())
+            if fabric.is_global_zero:
+                test = write_run(fit, built.config, out).test.to_dict()
+                _finish(out, page)
+                figures = {f"test/{name}": value for name, value in test.items() if isinstance(value, float)}
+                tell(active, lambda logger: logger.log_metrics(figures, step=fit.progress.total_steps))
+        fabric.barrier()
+    return out
 
 
 def is_first_process(training: TrainingConfig) -> bool:
@@ -158,44 +181,6 @@ def prepare(config: RunConfig, display: Display | None, splits: Sequence[str] = 
     return Built(config, table, algorithm, f"chosen to fit the data: {'; '.join(chosen)}" if chosen else "")
 
 
-def _train_into(
-    out: Path,
-    built: Built,
-    resume: bool,
-    display: Display | None,
-    announce: Callable[[RunConfig, DataTable], None] | None,
-    page: bool,
-    checkpoint_seconds: float,
-    loggers: Sequence[Any],
-) -> Path:
-    """Train and write; the folder is locked."""
-    config = built.config
-    fabric = build_fabric(config.training)
-    fabric.barrier()  # each process has found the folder free before the first one writes into it
-    display = display if display is not None and fabric.is_global_zero else Display()
-    if fabric.is_global_zero:
-        if not (out / files.CONFIG).is_file():
-            files.write_text(out / files.CONFIG, config.to_yaml())
-        if announce is not None:
-            announce(config, built.table)
-    fabric.barrier()
-    names, given = (config.training.logger, loggers) if fabric.is_global_zero else ((), ())
-    with logging_to(names, given, out, files.flat_options(config)) as active:
-        kept = {"loggers": active, "checkpoint_seconds": checkpoint_seconds}
-        fit = built.fit(display, fabric, out / files.RESUME, **kept)
-        with fit.display:
-            fit.run(resume=resume and (out / files.RESUME).is_file())
-        if fabric.is_global_zero:
-            report = write_run(fit, config, out)
-            _finish(out, page)
-            figures = {
-                f"test/{name}": value for name, value in report.to_dict()["test"].items() if isinstance(value, float)
-            }
-            tell(active, lambda logger: logger.log_metrics(figures, step=fit.progress.total_steps))
-    fabric.barrier()
-    return out
-
-
 def training_rows(table: DataTable, algorithm: Algorithm, epochs: int, display: Display | None) -> TrainingRows:
     """Return what a method may look at once; attributes only if it declares that it needs them."""
     train = _rows_of(table, "train")
@@ -239,22 +224,13 @@ def check_fits(algorithm: Algorithm, table: DataTable, name: str) -> None:
         raise InputError(f"network {name} gives logits of shape {shape}, but must give {expected}: one for each label")
 
 
-def _finish_again(out: Path, page: bool, first: bool) -> Path:
-    """Finish a run that was finished before, but perhaps killed before its page was written."""
-    with files.acquire(out) if first else nullcontext(), files.going_on_later(out):
-        if not (out / SEAL).is_file():
-            seal(out, files.SEALED)
-        return _finish(out, page and not (out / files.PAGE).is_file())
-
-
-def _finish(out: Path, page: bool) -> Path:
+def _finish(out: Path, page: bool) -> None:
     """Do what comes after the report: clear up and write the page."""
     files.sweep(out)
     if page:
         from logit_correction.pages.page import write_page
 
         write_page([out], out / files.PAGE)
-    return out
 
 
 def _needed_bytes(built: Built) -> int:

@@ -9,16 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.auto import Auto
-from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.attributes.cross_fitted import CrossFitted
-from logit_correction.attributes.online import Online
 from logit_correction.config import RunConfig
 from logit_correction.data.table import UNKNOWN, DataTable, fingerprint
 from logit_correction.evaluation.predictions import EstimatedAttributes, Predictions
@@ -26,23 +22,20 @@ from logit_correction.evaluation.record import from_plain, to_plain
 from logit_correction.evaluation.report import (
     DataSummary,
     EncoderSummary,
-    Environment,
     EstimatedMinority,
     Evidence,
     Example,
     GroupReport,
     NetworkSummary,
-    OtherSelection,
     PriorSummary,
     Report,
-    Scoring,
-    Seconds,
     Selection,
 )
 from logit_correction.files import seal
 from logit_correction.methods.base import Algorithm
 from logit_correction.pages.images import png_uris
 from logit_correction.runs import folder as files
+from logit_correction.sentences import of_minority
 from logit_correction.training import checkpoint
 from logit_correction.training.estimates import attribute_names_of, estimate_split
 from logit_correction.training.fit import Fit
@@ -64,12 +57,17 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     if fit.config.selection is None and first not in fit.progress.best:  # the default rule had nothing to go by
         fit.rules = list(dict.fromkeys(["last", *others]))
     minority = _estimated_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
+    estimator = algorithm.attributes
+    abstained, source = (
+        estimator is not None and estimator.abstained,
+        None if estimator is None else estimator.describe(),
+    )
     unanswered = [rule for rule in fit.rules if rule_of(rule).needs_estimate and rule not in fit.progress.best]
     warnings = [
         *table.notes,
         *table.attribute_notes,
         *fit.progress.warnings,
-        *warn_of_minority(minority, table.info.num_rows, algorithm.attributes),
+        *([] if minority is None or abstained else of_minority(minority.count, table.info.num_rows, source)),
         *(
             f"rule {rule} had no estimated groups of validation rows to go by: took the last epoch"
             for rule in unanswered
@@ -84,7 +82,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     validation.save(out / files.VALIDATION)
     checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": algorithm.state_dict()})
     known = {split: ["label", "attribute"] if table.has_attributes(split) else ["label"] for split in table.split}
-    estimator, encoder = algorithm.attributes, getattr(table.inputs, "description", None)
+    encoder = getattr(table.inputs, "description", None)
     report = Report(
         method=config.method.name,
         method_options=config.method.options,
@@ -104,16 +102,16 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         labels_read=_labels_read(algorithm, table, fit.rules),
         watched_labels_read=labels_watched(training.watch, table),
         diagnostics_labels_read={"train": known["train"]},
-        attributes=None if estimator is None else estimator.describe(),
+        attributes=source,
         evidence=cast(Evidence | None, None if estimator is None else estimator.evidence),
         environment=environment(fit.fabric.device),
         selection=selected,
         test=test,
-        other_selections=[OtherSelection(**vars(chosen), test=figures) for chosen, figures in other_selections],
+        other_selections=[replace(chosen, test=figures) for chosen, figures in other_selections],
         group_prior=prior,
         estimated_minority=minority,
         warnings=warnings,
-        seconds=Seconds(train=fit.progress.seconds, evaluate=time.monotonic() - started),
+        seconds={"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
     )
     files.write_json(out / files.REPORT, report.to_dict())
     seal(out, files.SEALED)
@@ -181,7 +179,7 @@ def _data(config: RunConfig, table: DataTable) -> DataSummary:
         facts=table.metadata,
         counts={split: table.group_counts(split).tolist() for split in table.split},
         rows={split: len(rows) for split, rows in table.split.items()},
-        scoring=None if scoring is None else Scoring(counts=counts, overlapping=overlapping),
+        scoring=None if scoring is None else {"counts": counts, "overlapping": overlapping},
         label_names=list(map(str, table.label_names)),
         attribute_names=list(map(str, table.attribute_names)),
         correlation=None if table.correlation is None else table.correlation.to_table(),
@@ -261,60 +259,19 @@ def _examples(found: dict[str, Tensor], table: DataTable, names: Sequence[str]) 
     ]
 
 
-def warn_of_minority(
-    minority: EstimatedMinority | None, num_rows: int, estimator: AttributeEstimator | None
-) -> list[str]:
-    """Return what to tell a user whose method takes no row for minority, or most of them.
-
-    An estimator that abstained did so for a reason, and is not warned of.
-    """
-    if minority is None or (estimator is not None and estimator.abstained) or 0 < minority.count <= num_rows / 2:
-        return []
-    where = "" if estimator is None else f" (attributes: {estimator.describe()})"
-    if minority.count == 0:
-        what = f"no training row is taken for bias-conflicting{where}, so nothing was corrected"
-    else:
-        what = f"{minority.count} of {num_rows} training rows are taken for bias-conflicting{where}"
-    return [f"{what}: {_advice(estimator, minority.count > 0)}"]
-
-
-def _advice(estimator: AttributeEstimator | None, too_many: bool) -> str:
-    """Return why an estimator may take no row, or most of them, for minority, and by which option to change it."""
-    option, inner = "--method.attributes", getattr(estimator, "inner", None)
-    while inner is not None:  # one estimator on top of another
-        option, estimator, inner = f"{option}.attributes", inner, getattr(inner, "inner", None)
-    if isinstance(estimator, Auto) or (isinstance(estimator, CrossFitted) and estimator.views):
-        name = "--shortcut" if option == "--method.attributes" and isinstance(estimator, Auto) else f"{option}.view"
-        does = "hardly tells the labels apart" if too_many else "agrees with every label"
-        return f"what was looked at {does}; name another view by {name} VIEW (`logit-correction list views`)"
-    if isinstance(estimator, (Online, CrossFitted)):
-        if too_many:
-            return (
-                "the biased network has not learned the labels of the majority; give it a longer "
-                f"{option}.epochs, or a lower {option}.input_dropout"
-            )
-        return (
-            "there is no shortcut that the biased network sees, or it has learned every row by heart; compare a "
-            f"shorter {option}.epochs, or {option}.input_dropout 0.5 or 0.9"
-        )
-    if too_many:
-        return "the attribute hardly goes with the label, so there is little to correct"
-    return "every row has the attribute that goes with its label; take another attribute"
-
-
-def environment(device: torch.device) -> Environment:
+def environment(device: torch.device) -> dict[str, Any]:
     """Return versions and machine."""
     from logit_correction import __version__
 
-    return Environment(
-        version=__version__,
-        commit=_commit(),
-        torch=torch.__version__,
-        python=platform.python_version(),
-        device=device.type,
-        machine=torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
-        threads=torch.get_num_threads(),
-    )
+    return {
+        "version": __version__,
+        "commit": _commit(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "device": device.type,
+        "machine": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
+        "threads": torch.get_num_threads(),
+    }
 
 
 def _processor() -> str:
