@@ -459,13 +459,23 @@ class EncoderSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Which rule chose the weights, at which epoch, and the labels of which split it read; of others their figures."""
+    """Which rule chose the weights, at which epoch, and the labels of which split it read."""
 
     rule: str
     epoch: Count | None = None
     split: str | None = None
     labels_read: list[str] = field(default_factory=list)
-    test: GroupReport | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherSelection:
+    """The same of another rule, and how its weights do."""
+
+    rule: str
+    epoch: Count | None = None
+    split: str | None = None
+    labels_read: list[str] = field(default_factory=list)
+    test: GroupReport
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -573,7 +583,7 @@ class Report:
     environment: dict[str, Any] = field(default_factory=dict)
     selection: Selection | None = None
     test: GroupReport
-    other_selections: list[Selection] = field(default_factory=list)
+    other_selections: list[OtherSelection] = field(default_factory=list)
     group_prior: PriorSummary | None = None
     estimated_minority: EstimatedMinority | None = None
     warnings: list[str] = field(default_factory=list)
