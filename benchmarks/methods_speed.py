@@ -28,8 +28,8 @@ from spuco_epochs import spuco_epochs
 from step_speed import BATCH, HIDDEN, SETTLED, STEPS, Found, Function, compare, fit, load_table, plain_step
 from torch import nn
 
+from logit_correction.attributes.given import TrueAttributes
 from logit_correction.attributes.online import Online
-from logit_correction.attributes.true_attributes import TrueAttributes
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable

@@ -26,8 +26,8 @@ import torch
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 
+from logit_correction.attributes.given import TrueAttributes
 from logit_correction.attributes.online import Online
-from logit_correction.attributes.true_attributes import TrueAttributes
 from logit_correction.bench.cmnist import NUM_TRAIN, ColoredMNIST
 from logit_correction.bench.colors import color_names
 from logit_correction.bench.glyphs import mnist_present

@@ -48,7 +48,7 @@ _PUBLIC = {
     "Online": "logit_correction.attributes.online",
     "CrossFitted": "logit_correction.attributes.cross_fitted",
     "Given": "logit_correction.attributes.given",
-    "TrueAttributes": "logit_correction.attributes.true_attributes",
+    "TrueAttributes": "logit_correction.attributes.given",
     "Clusters": "logit_correction.attributes.clusters",
     "MLP": "logit_correction.networks.small",
     # what parts of your own are made of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +17,6 @@ from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, NetworkFactory, TrainingRows
 
 E = TypeVar("E", bound=AttributeEstimator)
-Loop = Callable[..., Any]
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +32,9 @@ def attached(estimator: E, table: DataTable, *, seed: int = 0, network: NetworkF
     rows = table.split["train"]
     names = None if table.row_names is None else [table.row_names[row] for row in rows.tolist()]
     attribute = table.attribute[rows] if estimator.needs_attributes else None
-    estimator.setup(TrainingRows(table.label[rows], attribute, table.view_inputs("train"), names, rows))
+    held_out = TrainingRows(table.label[table.split["valid"]], view_inputs=table.view_inputs("valid"))
+    inputs = table.view_inputs("train")
+    estimator.setup(TrainingRows(table.label[rows], attribute, inputs, names, rows, held_out=held_out))
     return estimator
 
 
@@ -72,21 +72,6 @@ def all_rows(table: DataTable) -> Batch:
     """All training rows in one batch."""
     rows = table.split["train"]
     return Batch(table.inputs.fetch(rows), table.label[rows], torch.arange(len(rows)))
-
-
-@pytest.fixture(name="attached")
-def _attached() -> Loop:
-    return attached
-
-
-@pytest.fixture(name="prepared")
-def _prepared() -> Loop:
-    return prepared
-
-
-@pytest.fixture(name="all_rows")
-def _all_rows() -> Callable[[DataTable], Batch]:
-    return all_rows
 
 
 @pytest.fixture

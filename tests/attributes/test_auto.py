@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ import torch
 
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, load, train
 from logit_correction.attributes.auto import Auto
-from logit_correction.attributes.linear_heads import telling_members
-from logit_correction.attributes.search import looked_at
+from logit_correction.attributes.evidence import Thresholds
+from logit_correction.attributes.folds import draw_folds
+from logit_correction.attributes.search import Judged, Search
 from logit_correction.bench.planted import Planted
 from logit_correction.errors import InputError
 from logit_correction.runs.folder import read_report
 from logit_correction.training import checkpoint
+from logit_correction.types import TrainingRows, ViewInputs
+from logit_correction.views.images import Places
 
 from .conftest import attached, prepared
 
@@ -93,17 +97,17 @@ def test_a_finished_run_of_erm_takes_the_place_of_the_networks_in_folds(tmp_path
 
 def test_a_run_of_other_data_is_refused(tmp_path: Path) -> None:
     run(tmp_path / "ERM", {"set": "wine"}, method="ERM")
-    with pytest.raises(InputError, match="takes inputs of shape"):
+    examine = Auto(run=str(tmp_path / "ERM"))
+    with pytest.raises(InputError, match="the data are not those that"):
         run(tmp_path / "LC", COLUMN, attributes={"name": "Auto", "run": str(tmp_path / "ERM")})
-    run(tmp_path / "digits", {"set": "plain-digits", "labels": "3,8"}, method="ERM")
-    with pytest.raises(InputError, match="has other labels"):
-        other = {"set": "plain-digits", "labels": "1,7"}
-        run(tmp_path / "LC", other, attributes={"name": "Auto", "run": str(tmp_path / "digits")})
+    with pytest.raises(InputError, match="takes inputs of shape"):  # in a loop of one's own
+        attached(Auto(run=examine.run), Planted(set="column", rows=300).build())
+    attached(examine, Planted(set="wine").build())
+    with pytest.raises(InputError, match="held_out"):
+        examine.setup(replace(examine.rows, held_out=None))
     for option, value in (("shortcut", ["column:capital"]), ("epochs", 3)):
         with pytest.raises(InputError, match="leave"):
-            Auto(run=str(tmp_path / "ERM"), **{option: value})
-    with pytest.raises(InputError, match="held_out"):
-        attached(Auto(run=str(tmp_path / "ERM")), Planted(set="wine").build())
+            Auto(run=examine.run, **{option: value})
 
 
 def test_no_attribute_is_read_of_any_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,24 +147,28 @@ def test_views_that_do_not_apply_are_told_before_any_work() -> None:
         Auto(shortcut=["colour"], views=["texture"])
 
 
-def test_folds_are_even_and_the_others_are_left_out() -> None:
-    fold = looked_at(100, 90, 3, torch.Generator().manual_seed(0))
-    assert torch.bincount(fold + 1).tolist() == [10, 30, 30, 30]
-
-
-def test_the_member_that_tells_each_label_is_found() -> None:
-    generator = torch.Generator().manual_seed(0)
-    label = torch.arange(300) % 3
-    members = [torch.randn(300, 2, generator=generator) for _ in range(5)]
-    members[1][:, 0] += 4 * (label == 0)
-    members[3][:, 1] += 4 * (label == 1)
-    members[4][:, 0] += 4 * (label == 2)
-    assert telling_members(members, label, 3) == [1, 3, 4]
-
-
 def test_the_search_leaves_no_networks_behind_and_the_run_predicts(tmp_path: Path) -> None:
     run(tmp_path / "run", COLUMN)
     state = checkpoint.read(tmp_path / "run" / "checkpoint.pt")["algorithm"]
     assert not any(name.startswith("attributes.networks.") for name in state)
     model = load(tmp_path / "run")
     assert model.evaluate()["group_balanced"] == pytest.approx(read_report(tmp_path / "run")["test"]["group_balanced"])
+
+
+CELLS = [(0, 0), (0, 24), (24, 0), (24, 24), (8, 8), (16, 8), (8, 16)]  # corners of cells of 8 x 8 pixels
+
+
+@pytest.mark.parametrize(("num_labels", "breadth"), [(4, 0), (6, 2)])
+def test_many_places_together_are_no_narrow_look(num_labels: int, breadth: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    label = torch.arange(60 * num_labels) % num_labels
+    images = torch.randint(100, 140, (len(label), 1, 32, 32), dtype=torch.uint8, generator=generator)
+    for value, (top, left) in enumerate(CELLS[:num_labels]):  # each label has a mark in a cell of its own
+        images[label == value, :, top : top + 8, left : left + 8] += 90
+    inputs = ViewInputs(num_rows=len(label), inputs=lambda rows: images[rows] / 255, images=lambda rows: images[rows])
+    network, rows = torch.eye(num_labels)[label], torch.arange(len(label))
+    judged = Judged("train", rows, network, draw_folds(len(label), 3, generator))
+    search = Search(TrainingRows(label, view_inputs=inputs), rows, judged, num_labels, Thresholds())
+    ((found, seen),) = search.look(Places.members())
+    assert len(found.views) == num_labels and found.accuracy > 0.95 and seen.shape == network.shape
+    assert found.breadth == breadth

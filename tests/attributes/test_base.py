@@ -1,21 +1,25 @@
-"""What every attribute estimator has: a table of settled estimates, groups that are counted, a state."""
+"""What every estimator has: settled estimates that are looked up, groups that are counted, a state; the oracle."""
 
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.base import AttributeEstimator, Estimate
+from logit_correction import TrueAttributes
+from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.small import MLP
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, TrainingRows
+
+from .conftest import all_rows, attached, prepared
 
 INFO = DataInfo(num_labels=2, num_rows=6, input_shape=(4,))
 LABEL, ATTRIBUTE = torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([0, 1, -1, 1, 1, 0])
@@ -35,12 +39,12 @@ class Told(AttributeEstimator):
         return "what it was told"
 
 
-def ready(estimator: Told | None = None) -> Told:
+def ready(estimator: Any = None, info: DataInfo = INFO, finish: bool = True) -> Any:
     estimator = estimator or Told()
-    method = ERM(lambda: MLP(INFO, hidden=(4,)), INFO)
-    estimator.attach(method.build, lambda: MLP(INFO, hidden=(4,)), INFO, 0)
-    estimator.setup(TrainingRows(LABEL))
-    estimator.finish(None)
+    estimator.attach(ERM(lambda: MLP(info), info).build, lambda: MLP(info), info, 0)
+    if finish:
+        estimator.setup(TrainingRows(LABEL))
+        estimator.finish(None)
     return estimator
 
 
@@ -50,36 +54,25 @@ def batch(*rows: int) -> Batch:
 
 
 def test_settled_estimates_are_looked_up_by_the_rows_index() -> None:
-    estimator, randomness = ready(), StepRandomness(0)
-    found = estimator(batch(5, 2, 0, 2), 3.0, randomness)
-    assert found.attribute.tolist() == [0, -1, 0, -1]
-    assert (found.posterior, found.loss, found.features, found.probability) == (None, None, None, None)
-    assert randomness.count == 0  # nothing is drawn
+    randomness = StepRandomness(0)
+    found = ready()(batch(5, 2, 0, 2), 3.0, randomness)
+    assert found.attribute.tolist() == [0, -1, 0, -1] and randomness.count == 0  # nothing is drawn
+    assert (found.posterior, found.label_probability, found.loss, found.features, found.probability) == (None,) * 5
+    assert ready(finish=False)(batch(0, 3), 0.0, randomness).attribute.tolist() == [-1, -1]
 
 
-def test_before_anything_is_known_no_row_has_an_attribute() -> None:
-    estimator = Told()
-    estimator.attach(ERM(lambda: MLP(INFO), INFO).build, lambda: MLP(INFO), INFO, 0)
-    assert estimator(batch(0, 3), 0.0, StepRandomness(0)).attribute.tolist() == [-1, -1]
-
-
-def test_unknown_rows_are_in_no_group() -> None:
-    assert ready().group_counts().tolist() == [[1, 1], [1, 2]]
-    assert ready(Told(torch.full((6,), -1))).group_counts().tolist() == [[0, 0], [0, 0]]
-
-
-def test_what_is_believed_of_rows() -> None:
+def test_unknown_rows_are_in_no_group_and_no_minority() -> None:
     own = torch.tensor([0.9, 0.2, 0.5, 0.8, 0.7, 0.1])
-    found = ready(Told(own=own)).diagnose(batch(1, 2, 5))
-    assert found["estimated_attribute"].tolist() == [1, -1, 0]
-    assert found["minority"].tolist() == [True, False, True]  # an unknown row counts as none
+    estimator = ready(Told(own=own))
+    assert estimator.group_counts().tolist() == [[1, 1], [1, 2]]
+    found = estimator.diagnose(batch(1, 2, 5))
+    assert found["estimated_attribute"].tolist() == [1, -1, 0] and found["minority"].tolist() == [True, False, True]
     torch.testing.assert_close(found["label_probability"], own[[1, 2, 5]])
 
 
 def test_the_state_brings_the_estimates_back() -> None:
-    estimator, other = ready(), Told()
+    estimator, other = ready(), ready(finish=False)
     estimator.evidence, estimator.abstained, estimator.stage = {"verdict": "none found", "signs": []}, True, 2
-    other.attach(ERM(lambda: MLP(INFO), INFO).build, lambda: MLP(INFO), INFO, 0)
     file = io.BytesIO()
     torch.save(estimator.state_dict(), file)
     file.seek(0)
@@ -88,34 +81,28 @@ def test_the_state_brings_the_estimates_back() -> None:
     assert (other.evidence, other.abstained, other.stage) == ({"verdict": "none found", "signs": []}, True, 2)
 
 
-def test_an_estimator_has_one_value_for_each_label_no_stage_and_no_features_unless_it_says_otherwise() -> None:
-    estimator = ready()
-    assert estimator.num_attributes == 2 and estimator.attribute_names is None
-    assert estimator.settled and not estimator.needs_attributes and not estimator.trains_network
-    assert estimator.num_stages == 0 and estimator.parameter_groups() == [] and estimator.warnings() == []
-    assert estimator.feature_size() == 0
+def test_what_an_estimator_does_not_have() -> None:
     with pytest.raises(InputError, match="Told has no features to cluster: take Online with head_start_epochs"):
-        estimator.keep_features()
+        Told().keep_features()
     with pytest.raises(InputError, match="Told has no stage"):
-        estimator.begin_stage(0, None)
+        ready().begin_stage(0, None)
+    assert ready().estimate_new(LABEL, None) is None and ready().row_posterior() is None
 
 
-def test_the_known_correlation_is_asked_for_where_there_is_none() -> None:
-    assert INFO.chosen_correlation("one-to-one") == Correlation.one_to_one(2)
-    with pytest.raises(InputError, match="correlation=known needs a data source that knows"):
-        INFO.chosen_correlation("known")
-    table = Correlation.from_table([[0, 1], [2]])
-    known = DataInfo(2, 6, (4,), num_attributes=3, correlation=table)
-    assert known.chosen_correlation("known") == table
+def test_the_oracle_reads_the_attributes_of_the_rows(table) -> None:
+    estimator = prepared(TrueAttributes(), table)
+    assert estimator.needs_attributes and torch.equal(estimator.row_attribute, table.attribute[table.split["train"]])
+    assert torch.equal(estimator.group_counts().long(), table.group_counts("train"))
+    assert estimator.attribute_names == ["attribute 0", "attribute 1", "attribute 2"]
+    assert estimator.correlation == table.correlation and estimator.diagnose(all_rows(table)) == {}
+    attached(TrueAttributes(), replace(table, attribute=table.attribute.clamp_min(0)))
+    for attribute in (None, torch.tensor([0, 1, -1])):
+        with pytest.raises(InputError, match=r"TrueAttributes needs the attribute of every training row"):
+            estimator.setup(TrainingRows(torch.tensor([0, 1, 2]), attribute))
 
 
-def test_the_commonest_value_is_a_labels_majority() -> None:
-    label, attribute = torch.tensor([0, 0, 0, 0, 1, 1, 1]), torch.tensor([2, 2, 1, -1, -1, -1, 1])
-    found = Correlation.counted(label, attribute, num_labels=2, num_attributes=3)
-    assert found.to_table() == [[2], [1]] and found.num_attributes == 3
-
-
-def test_an_estimate_is_an_attribute_and_nothing_else_unless_told() -> None:
-    found: Any = Estimate(torch.tensor([1]))
-    names = ("posterior", "label_probability", "loss", "features", "probability")
-    assert [getattr(found, name) for name in names] == [None] * 5
+def test_without_a_known_correlation_the_commonest_value_is_the_majority() -> None:
+    estimator = ready(TrueAttributes(), DataInfo(2, 9, (4,), num_attributes=3), finish=False)
+    label, attribute = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1, 1], [2, 2, 1, 2, 0, 0, 1, 0, 2]])
+    estimator.setup(TrainingRows(label, attribute))
+    assert estimator.correlation == Correlation.from_table([[2], [0]], 3)

@@ -1,25 +1,33 @@
-"""LC+: several attribute values of one label told apart, on top of another estimator."""
+"""LC+: several attribute values of one label told apart, against what was planted and against loops over rows."""
 
 from __future__ import annotations
 
+import copy
+import itertools
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
-from logit_correction.attributes.clusters import Clusters
-from logit_correction.attributes.cross_fitted import CrossFitted
-from logit_correction.attributes.given import Given
-from logit_correction.attributes.online import Online
-from logit_correction.attributes.true_attributes import TrueAttributes
+from logit_correction import Clusters, CrossFitted, Given, Online, TrueAttributes
+from logit_correction.attributes.clusters import AttributeClusters, Weights
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.seeds import StepRandomness
 
+from .conftest import all_rows, attached, prepared
+
 SEVERAL = Correlation.from_table([[0, 1], [2], [3, 4]])
+ONE_TO_MANY = Correlation.from_table([[0, 1], [2], [3]])
+MANY_TO_MANY = Correlation.from_table([[0, 2], [1], [0, 2], [3]])
+COUNTS = {(0, 0): 60, (0, 1): 20, (1, 2): 10, (2, 3): 10}
+
+
+# The estimator
 
 
 def agreement(found: Tensor, table: DataTable) -> float:
@@ -29,10 +37,8 @@ def agreement(found: Tensor, table: DataTable) -> float:
     shares = []
     for y, values in enumerate(SEVERAL.to_table()):
         aligned = (label == y) & torch.isin(attribute, torch.tensor(values))
-        swapped = {value: other for value, other in zip(values, reversed(values), strict=True)}
-        right = (found == attribute)[aligned].double().mean()
-        other = (found == torch.tensor([swapped.get(int(a), int(a)) for a in attribute]))[aligned].double().mean()
-        shares.append(float(max(right, other)))
+        swapped = torch.tensor([{v: o for v, o in zip(values, values[::-1])}.get(a, a) for a in attribute.tolist()])  # noqa: B905
+        shares.append(max(float((found == one)[aligned].double().mean()) for one in (attribute, swapped)))
     return min(shares)
 
 
@@ -41,17 +47,13 @@ def agreement(found: Tensor, table: DataTable) -> float:
     [Online(head_start_epochs=3), Online(head_start_epochs=3, epochs=3), CrossFitted(view="inputs", splits=1)],
     ids=["beside", "ahead", "heads on a view"],
 )
-def test_the_values_of_a_label_are_told_apart(inner: Any, make_table, prepared, all_rows) -> None:
+def test_the_values_of_a_label_are_told_apart(inner: Any, make_table) -> None:
     table = make_table(SEVERAL, train=600)
-    estimator = prepared(Clusters(inner), table)
+    estimator, batch = prepared(Clusters(inner), table), all_rows(table)
     assert estimator.settled is inner.settled and estimator.num_attributes == 5
     assert estimator.num_stages == inner.num_stages and estimator.trains_network is inner.trains_network
-    found = estimator(all_rows(table), 0.0, StepRandomness(0))
-    assert agreement(found.attribute, table) > 0.9
-    seen = estimator.diagnose(all_rows(table))
-    assert agreement(seen["estimated_attribute"], table) > 0.9
-    assert torch.equal(seen["minority"], SEVERAL.is_minority(all_rows(table).label, seen["estimated_attribute"]))
-    assert bool(estimator.clusters.fitted) and estimator.describe().endswith("told apart by clusters")
+    found, seen = estimator(batch, 0.0, StepRandomness(0)), estimator.diagnose(batch)
+    assert agreement(found.attribute, table) > 0.9 and agreement(seen["estimated_attribute"], table) > 0.9
     if estimator.settled:
         assert torch.equal(found.attribute, estimator.row_attribute) and found.posterior is None
         # Both values of label 0 hold many rows: with the table alone, one of them would have none.
@@ -61,77 +63,166 @@ def test_the_values_of_a_label_are_told_apart(inner: Any, make_table, prepared, 
         # The label's probability is divided, not changed.
         inside = found.posterior @ (SEVERAL.weights.float() > 0).float().T
         torch.testing.assert_close(inside, found.probability, rtol=1e-4, atol=1e-5)
-        assert found.loss.requires_grad
+        before = estimator.clusters.cluster_weights()
+        estimator.learn_from_losses(found, batch.label, torch.linspace(0.1, 3.0, 600))
+        assert found.loss.requires_grad and not torch.equal(estimator.clusters.cluster_weights(), before)
 
 
-def test_a_minority_value_counts_from_the_odds_of_the_heads_on(make_table, prepared, all_rows) -> None:
-    table, counts = make_table(SEVERAL, train=600), []
+def test_a_state_brings_clusters_back_and_a_minority_value_counts_from_the_odds_of_the_heads_on(make_table) -> None:
+    table, counts = make_table(SEVERAL, train=200), []
     for odds in (1.0, 1e12):
-        estimator = prepared(Clusters(CrossFitted(view="inputs", splits=1, odds=odds)), table)
-        counts.append(int(SEVERAL.is_minority(all_rows(table).label, estimator.row_attribute).sum()))
+        made = prepared(Clusters(CrossFitted(view="inputs", splits=1, odds=odds)), table)
+        counts.append(int(SEVERAL.is_minority(all_rows(table).label, made.row_attribute).sum()))
     assert counts[0] > counts[1] == 0
-
-
-def test_losses_reach_the_weights_of_the_clusters(make_table, prepared, all_rows) -> None:
-    table = make_table(SEVERAL, train=600)
-    estimator = prepared(Clusters(Online(head_start_epochs=2)), table)
-    batch = all_rows(table)
-    found = estimator(batch, 0.0, StepRandomness(0))
-    before = estimator.clusters.cluster_weights()
-    estimator.learn_from_losses(found, batch.label, torch.linspace(0.1, 3.0, 600))
-    assert bool(estimator.clusters.visited.any())
-    assert not torch.equal(estimator.clusters.cluster_weights(), before)
-    settled = prepared(Clusters(Online(head_start_epochs=2, epochs=2)), table)
-    found = settled(batch, 0.0, StepRandomness(0))
-    settled.learn_from_losses(found, batch.label, torch.ones(600))
-    assert not bool(settled.clusters.visited.any())  # nothing is estimated any more
-
-
-def test_before_the_head_start_the_inner_estimator_trains_alone(make_table, attached) -> None:
-    estimator = attached(Clusters(Online(head_start_epochs=2, schedule="none")), make_table(SEVERAL))
-    assert estimator.num_stages == 1 and estimator.begin_stage(0, None).epochs == 2
-    (group,) = estimator.parameter_groups()
-    assert (group["name"], group["schedule"]) == ("biased_network", "none")
-    assert not bool(estimator.clusters.fitted)
-
-
-def test_by_default_the_inner_estimator_has_a_head_start(make_table, attached) -> None:
-    estimator = attached(Clusters(), make_table(SEVERAL))
-    assert estimator.inner.head_start_epochs == 2 and not estimator.settled
+    fresh = attached(Clusters(CrossFitted(view="inputs", splits=1, odds=odds)), table)
+    fresh.load_state_dict(made.state_dict())
+    assert torch.equal(fresh.row_attribute, made.row_attribute)
+    assert torch.equal(fresh.clusters.center, made.clusters.center)
 
 
 @pytest.mark.parametrize(
-    ("inner", "words"),
+    ("inner", "options", "words"),
     [
-        (Online(), "head_start_epochs is 0.*give 1 or more"),
-        (CrossFitted(), "features of cross-fitted networks are not comparable"),
-        (Given(column="hint"), "Given has no features to cluster"),
-        (TrueAttributes(), "TrueAttributes has no features to cluster"),
+        (Online(), {}, "head_start_epochs is 0.*give 1 or more"),
+        (CrossFitted(), {}, "features of cross-fitted networks are not comparable"),
+        (Given(column="hint"), {}, "Given has no features to cluster"),
+        (TrueAttributes(), {}, "TrueAttributes has no features to cluster"),
+        (CrossFitted(view="inputs"), {"weights": "seo"}, "weights=seo needs losses"),
+        (CrossFitted(view="inputs"), {"momentum": 0.5}, "momentum concerns weights=seo, not size"),
+        ("Online", {"momentum": 0.0}, "momentum is 0"),
+        ("Online", {"weights": "loss"}, "weights 'loss' is unknown: give seo, size or none"),
     ],
-    ids=["Online without a head start", "networks", "Given", "TrueAttributes"],
 )
-def test_an_estimator_without_features_to_cluster_is_refused(inner: Any, words: str) -> None:
+def test_what_cannot_be_clustered_and_impossible_options_are_refused(inner: Any, options: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        Clusters(inner)
+        Clusters(inner, **options)
+    assert Clusters(CrossFitted(view="inputs")).weights == "size" and Clusters().weights == "seo"
 
 
-def test_a_momentum_concerns_weights_that_follow_the_losses() -> None:
-    with pytest.raises(InputError, match="momentum concerns weights=seo, not size"):
-        Clusters(Online(head_start_epochs=1), weights="size", momentum=0.5)
-    assert Clusters(Online(head_start_epochs=1), momentum=0.5).momentum == 0.5
-
-
-def test_features_and_a_known_correlation_are_asked_for(make_table, attached, table) -> None:
+def test_features_and_a_known_correlation_are_asked_for(make_table, table) -> None:
     with pytest.raises(InputError, match="`features` and a linear `head`"):
         attached(Clusters(), make_table(SEVERAL), network=lambda: nn.Linear(12, 3))
     with pytest.raises(InputError, match="correlation=known needs a data source that knows"):
         attached(Clusters(), replace(table, correlation=None))
 
 
-def test_a_state_brings_clusters_of_a_views_features_back(make_table, attached, prepared) -> None:
-    table = make_table(SEVERAL, train=200)
-    made = prepared(Clusters(CrossFitted(view="inputs", splits=1, rounds=0)), table)
-    fresh = attached(Clusters(CrossFitted(view="inputs", splits=1, rounds=0)), table)
-    fresh.load_state_dict(made.state_dict())
-    assert torch.equal(fresh.row_attribute, made.row_attribute)
-    assert torch.equal(fresh.clusters.center, made.clusters.center)
+# The clusters
+
+
+def planted(counts: dict[tuple[int, int], int], noise: float = 0.1, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows whose direction tells attribute and label, and whose length tells nothing; counts by (label, attribute)."""
+    generator = torch.Generator().manual_seed(seed)
+    label = torch.tensor([y for (y, _), count in counts.items() for _ in range(count)])
+    attribute = torch.tensor([a for (_, a), count in counts.items() for _ in range(count)])
+    order = torch.randperm(len(label), generator=generator)
+    label, attribute, axes = label[order], attribute[order], torch.eye(12)
+    points = axes[attribute] + 0.8 * axes[6 + label] + noise * torch.randn(len(label), 12, generator=generator)
+    return points * (0.5 + 4 * torch.rand(len(label), 1, generator=generator)), label, attribute
+
+
+def fitted(correlation: Correlation, features: Tensor, label: Tensor, **options: Any) -> AttributeClusters:
+    clusters = AttributeClusters(correlation, **options)
+    clusters.fit(features, label)
+    return clusters
+
+
+def same_up_to_names(found: Tensor, true: Tensor, values: list[int], number: int) -> bool:
+    names = [list(range(number)) for _ in itertools.permutations(values)]
+    for new, order in zip(names, itertools.permutations(values), strict=True):
+        for old, other in zip(values, order, strict=True):
+            new[old] = other
+    return any(torch.equal(torch.tensor(new)[found], true) for new in names)
+
+
+def test_a_colour_twenty_times_rarer_is_found_without_a_miss_and_in_rows_of_other_labels_too() -> None:
+    features, label, attribute = planted({(0, 0): 800, (0, 1): 40, (1, 2): 300, (2, 3): 300})
+    clusters = fitted(ONE_TO_MANY, features, label)
+    share = clusters.within(features)[:, 0]
+    assert torch.equal(share.argmax(1)[label == 0], attribute[label == 0])  # the larger one comes first
+    assert clusters.size.tolist() == [[800, 40, 0, 0], [0, 0, 300, 0], [0, 0, 0, 300]]
+    conflicting, _, attribute = planted({(1, 0): 20, (2, 0): 20, (1, 1): 20, (2, 1): 20}, seed=1)
+    assert same_up_to_names(clusters.within(conflicting)[:, 0].argmax(1), attribute, [0, 1], 4)
+
+
+def test_labels_with_the_same_values_are_clustered_together() -> None:
+    features, label, attribute = planted({(0, 0): 300, (0, 2): 60, (1, 1): 200, (2, 0): 60, (2, 2): 300, (3, 3): 200})
+    share = fitted(MANY_TO_MANY, features, label).within(features)
+    of_sets = (label == 0) | (label == 2)
+    found = share[torch.arange(len(label)), label].argmax(1)
+    assert same_up_to_names(found[of_sets], attribute[of_sets], [0, 2], 4)
+
+
+@pytest.mark.parametrize("weights", ["seo", "size", "none"])
+def test_shares_are_those_of_the_formula_row_by_row(weights: Weights) -> None:
+    features, label, _ = planted(COUNTS, noise=0.5)
+    clusters = fitted(ONE_TO_MANY, features, label, weights=weights)
+    loss = torch.linspace(0.1, 3.0, 100)
+    clusters.update(features, label, loss)
+    nearest, points = clusters.within(features)[:, 0], normalize(features, dim=1)
+    distance = (points.unsqueeze(1) - clusters.center[:2]).square().sum(2)
+    member, weight = distance.argmin(1), []
+    for value in (0, 1):
+        own = (label == 0) & (member == value)
+        assert int(clusters.size[0, value]) == int(own.sum())
+        by_kind = {"seo": loss[own].mean() / own.sum(), "size": own.sum().float(), "none": torch.tensor(1.0)}
+        weight.append(by_kind[weights])
+    expected = torch.stack(weight) * torch.exp(-distance / (2 * clusters.variance[0]))
+    torch.testing.assert_close(nearest[:, :2], expected / expected.sum(1, keepdim=True), rtol=1e-3, atol=1e-5)
+
+
+def test_losses_are_averaged_over_the_steps() -> None:
+    features, label, attribute = planted(COUNTS)
+    clusters = fitted(ONE_TO_MANY, features, label)
+    loss = torch.where(attribute == 1, 1.0, 2.5)
+    clusters.update(features, label, loss)
+    clusters.update(features, label, 3 * loss)
+    expected = [(0.7 * 2.5 + 0.3 * 7.5) / 60, (0.7 * 1.0 + 0.3 * 3.0) / 20, 0, 0]
+    assert clusters.cluster_weights()[0].tolist() == pytest.approx(expected)
+    few = fitted(ONE_TO_MANY, features, label)  # a cluster without losses takes its label's mean loss
+    few.update(features[attribute == 0], label[attribute == 0], loss[attribute == 0])
+    assert few.cluster_weights()[0].tolist() == pytest.approx([2.5 / 60, 2.5 / 20, 0, 0])
+
+
+@pytest.mark.parametrize("correlation", [ONE_TO_MANY, MANY_TO_MANY, Correlation.one_to_one(3)], ids=lambda c: c.kind)
+def test_shares_sum_to_one_and_keep_to_the_table(correlation: Correlation) -> None:
+    features = torch.randn(80, 5, generator=torch.Generator().manual_seed(0))
+    clusters = fitted(correlation, features, torch.arange(80) % correlation.num_labels)
+    inside = correlation.weights > 0
+    share = clusters.within(torch.cat([features, 1e4 * features, torch.zeros(1, 5)]))
+    torch.testing.assert_close(share.sum(2), torch.ones(161, len(inside)))
+    assert not bool(share[:, ~inside].any()) and bool((share[:, inside.sum(1) == 1].amax(2) == 1).all())
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # does not blur the border
+        assert torch.equal(clusters.within(features), share[:80])
+
+
+def test_impossible_rows_and_tables_are_refused() -> None:
+    for table in ([[0, 1], [1, 2]], [[0, 1], [1]], [[0, 1, 2], [0, 1]]):
+        with pytest.raises(InputError, match=r"labels 0 and 1 .* overlap but are not the same"):
+            AttributeClusters(Correlation.from_table(table))
+    with pytest.raises(InputError, match="label 0 goes with 2 attribute values, but has 1 training rows"):
+        fitted(ONE_TO_MANY, torch.rand(3, 2), torch.tensor([0, 1, 2]))
+    with pytest.raises(InputError, match="not finite"):
+        fitted(ONE_TO_MANY, torch.full((3, 2), torch.nan), torch.tensor([0, 0, 1]))
+
+
+def test_several_processes_count_the_losses_of_the_whole_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    features, label, _ = planted(COUNTS)
+    loss, whole = torch.linspace(0.1, 3.0, 100), fitted(ONE_TO_MANY, features, label)
+    parts, shares = [copy.deepcopy(whole) for _ in range(2)], [slice(0, 70), slice(70, 100)]
+    whole.update(features, label, loss)
+    sums: list[Tensor] = []
+    for answer in (lambda value: sums.append(value) or value, lambda value: torch.stack(sums).sum(dim=0)):
+        monkeypatch.setattr("logit_correction.attributes.clusters.sum_over_processes", answer)
+        again = copy.deepcopy(parts)
+        for clusters, share in zip(again, shares, strict=True):
+            clusters.update(features[share], label[share], loss[share])
+    for clusters in again:
+        torch.testing.assert_close(clusters.cluster_weights(), whole.cluster_weights())
+
+
+def test_a_step_reads_no_value_on_the_host() -> None:
+    clusters = AttributeClusters(MANY_TO_MANY)
+    clusters.center = torch.zeros(4, 5)
+    clusters, features, label = clusters.to("meta"), torch.empty(6, 5, device="meta"), torch.empty(6, device="meta")
+    clusters.update(features, label.long(), label)
+    assert clusters.within(features).shape == (6, 4, 4)

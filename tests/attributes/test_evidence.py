@@ -10,9 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy, mannwhitneyu
 
-from logit_correction.attributes.evidence import Thresholds, conclude
-from logit_correction.attributes.signs import Signs, signs_of
-from logit_correction.attributes.statistics import information_of, ratio_interval, told_apart
+from logit_correction.attributes.evidence import (
+    Signs,
+    Thresholds,
+    conclude,
+    information_of,
+    ratio_interval,
+    signs_of,
+    told_apart,
+)
 
 CLEAR = Signs(
     view="colour",

@@ -11,13 +11,15 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction.attributes.given import Given
+from logit_correction import Given
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.networks.small import MLP
 from logit_correction.seeds import StepRandomness
+
+from .conftest import all_rows, attached, prepared
 
 #: Training rows of the whole data set, in an order of their own.
 ROWS = torch.tensor([7, 3, 60, 11, 20, 4])
@@ -36,7 +38,7 @@ def written(path: Path, /, **columns: Any) -> str:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_rows_are_named_by_their_number_in_the_whole_data_set(suffix: str, small, prepared, tmp_path) -> None:
+def test_rows_are_named_by_their_number_in_the_whole_data_set(suffix: str, small, tmp_path) -> None:
     file = written(tmp_path / f"a.{suffix}", row=[3, 99, 7, 60, 20, 4], attribute=["b", "zz", "a", "b", None, "c"])
     estimator = prepared(Given(file), small)
     assert estimator.attribute_names == ["a", "b", "c", "zz"]
@@ -47,14 +49,14 @@ def test_rows_are_named_by_their_number_in_the_whole_data_set(suffix: str, small
     assert estimator.describe() == f"the file a.{suffix}"
 
 
-def test_rows_are_named_by_their_path(small, prepared, tmp_path) -> None:
+def test_rows_are_named_by_their_path(small, tmp_path) -> None:
     names = [f"img/{int(row):03}.png" for row in ROWS.flip(0)]
     file = written(tmp_path / "a.csv", path=names, attribute=["c", "b", "a", "a", "b", "c"])
     estimator = prepared(Given(file), small)
     assert estimator.row_attribute.tolist() == [2, 1, 0, 0, 1, 2] and estimator.warnings() == []
 
 
-def test_rows_are_named_as_predict_names_them(small, prepared, attached, tmp_path) -> None:
+def test_rows_are_named_as_predict_names_them(small, tmp_path) -> None:
     lines = written(tmp_path / "lines.csv", line=[9, 5, 62], attribute=["a", "b", "c"])
     assert prepared(Given(lines), small).row_attribute.tolist() == [0, 1, 2, -1, -1, -1]
     names = ["x/img/007.png", "x/y/img/003.png", "z007.png"]
@@ -68,7 +70,7 @@ def test_rows_are_named_as_predict_names_them(small, prepared, attached, tmp_pat
         attached(Given(unclear), small)
 
 
-def test_of_posteriors_the_greatest_counts(small, prepared, tmp_path) -> None:
+def test_of_posteriors_the_greatest_counts(small, tmp_path) -> None:
     file = written(
         tmp_path / "a.csv",
         row=ROWS.tolist(),
@@ -82,12 +84,12 @@ def test_of_posteriors_the_greatest_counts(small, prepared, tmp_path) -> None:
     assert estimator.row_attribute.tolist() == [2, 1, 2, -1, 0, -1]
 
 
-def test_a_column_beside_a_file_is_its_column_of_names(small, prepared, tmp_path) -> None:
+def test_a_column_beside_a_file_is_its_column_of_names(small, tmp_path) -> None:
     file = written(tmp_path / "a.csv", row=ROWS.tolist(), attribute="same", place=["a", "b"] * 3)
     assert prepared(Given(file, column="place"), small).row_attribute.tolist() == [0, 1] * 3
 
 
-def test_a_column_of_the_data(small, prepared) -> None:
+def test_a_column_of_the_data(small) -> None:
     values = np.array([f"scanner {i % 2}" if i % 5 else "" for i in range(88)])
     estimator = prepared(Given(column="scanner"), replace(small, columns={"scanner": values}))
     assert estimator.attribute_names == ["scanner 0", "scanner 1"]
@@ -105,7 +107,7 @@ def test_a_column_of_the_data(small, prepared) -> None:
     ]
 
 
-def test_a_labels_majority_is_its_commonest_value(small, prepared, tmp_path) -> None:
+def test_a_labels_majority_is_its_commonest_value(small, tmp_path) -> None:
     # Labels of the rows 7, 3, 60, 11, 20, 4 are 1, 0, 0, 2, 2, 1.
     file = written(tmp_path / "a.csv", row=ROWS.tolist(), attribute=["x", "y", "y", "x", "x", None])
     estimator = prepared(Given(file), small)
@@ -113,7 +115,7 @@ def test_a_labels_majority_is_its_commonest_value(small, prepared, tmp_path) -> 
     assert estimator.group_counts().tolist() == [[0, 2], [1, 0], [2, 0]]
 
 
-def test_what_is_given_is_looked_up(small, prepared, tmp_path, all_rows) -> None:
+def test_what_is_given_is_looked_up(small, tmp_path) -> None:
     file = written(tmp_path / "a.csv", row=[7, 60], attribute=["a", "b"])
     estimator = prepared(Given(file), small)
     found = estimator(all_rows(small), 0.0, StepRandomness(0))
@@ -143,14 +145,14 @@ COLUMNS: dict[str, Any] = {"row": [7, 3], "attribute": ["a", "b"]}
         ({"line": ["7.0", "8.0"], "attribute": ["a", "b"]}, r"line '7\.0' is no whole number"),
     ],
 )
-def test_a_bad_file_is_refused_with_what_is_wrong(columns: Any, words: str, small, attached, tmp_path) -> None:
+def test_a_bad_file_is_refused_with_what_is_wrong(columns: Any, words: str, small, tmp_path) -> None:
     file = written(tmp_path / "mine.csv", **columns)
     with pytest.raises(InputError, match=words) as error:
         attached(Given(file), small)
     assert "mine.csv" in str(error.value)
 
 
-def test_a_file_that_is_not_there_or_no_table_is_refused(small, attached, tmp_path) -> None:
+def test_a_file_that_is_not_there_or_no_table_is_refused(small, tmp_path) -> None:
     with pytest.raises(InputError, match=r"missing\.csv"):
         attached(Given(str(tmp_path / "missing.csv")), small)
     (tmp_path / "empty.csv").write_text("")
@@ -162,13 +164,13 @@ def test_a_file_that_is_not_there_or_no_table_is_refused(small, attached, tmp_pa
         attached(Given(written(tmp_path / "a.csv", row=[7], place=["a"], p_a=[1]), column="plce"), small)
 
 
-def test_paths_need_rows_that_have_names(small, attached, tmp_path) -> None:
+def test_paths_need_rows_that_have_names(small, tmp_path) -> None:
     file = written(tmp_path / "a.csv", path=["img/007.png"], attribute=["a"])
     with pytest.raises(InputError, match="names rows by path, but the rows of these data have no names: give row"):
         attached(Given(file), replace(small, row_names=None))
 
 
-def test_a_column_that_cannot_be_an_attribute_is_refused(small, attached) -> None:
+def test_a_column_that_cannot_be_an_attribute_is_refused(small) -> None:
     columns = {"scanner": np.array(["a"] * 88), "id": np.arange(88)}
     with pytest.raises(
         InputError, match=r"no feature column 'scaner' \(did you mean scanner\?\): name one, or give a file"

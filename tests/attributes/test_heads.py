@@ -1,87 +1,188 @@
-"""Small heads on features: a row is predicted by heads that never saw it, and forget what they knew of its label."""
+"""Heads on features: as scikit-learn fits them, of rows that they never saw, and the same after a checkpoint."""
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from torch import Tensor
 
-from logit_correction.attributes.heads import HeadTraining, cross_fit, relabeled, train_head
-from logit_correction.attributes.kept_heads import standardized
+from logit_correction import Auto, CrossFitted, Online
+from logit_correction.attributes.folds import held_out
+from logit_correction.attributes.heads import (
+    Head,
+    HeadTraining,
+    cross_fit,
+    likely_attribute,
+    logistic,
+    logistic_of_family,
+    relabeled,
+    scale_of,
+    scaled,
+    telling_members,
+)
+from logit_correction.bench.planted import Planted
+from logit_correction.correlation import Correlation
+from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
+from logit_correction.training.checkpoint import load_state
+
+from .conftest import attached, prepared
 
 TRAINING = HeadTraining(epochs=4, learning_rate=1e-2)
+VIEW = "column:form_version"
 
 
-def planted(rows: int = 400, rate: float = 0.1, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+def planted(rows: int = 400, num_labels: int = 2) -> tuple[Tensor, Tensor, Tensor]:
     """Features that tell the attribute well and the label a little; labels; attributes."""
-    generator = torch.Generator().manual_seed(seed)
-    label = torch.arange(rows) % 2
-    attribute = torch.where(torch.rand(rows, generator=generator) < rate, 1 - label, label)
+    generator = torch.Generator().manual_seed(0)
+    label = torch.arange(rows) % num_labels
+    attribute = torch.where(torch.rand(rows, generator=generator) < 0.1, (label + 1) % num_labels, label)
     features = torch.randn(rows, 4, generator=generator)
     features[:, 0] += 4 * attribute
-    return standardized(features), label, attribute
+    return scaled(features, *scale_of(features)), label, attribute
 
 
 def test_features_are_brought_to_one_scale_and_kept_within_bounds() -> None:
     features = torch.cat([torch.randn(500, 2) * torch.tensor([100.0, 1e-3]), torch.full((500, 1), 7.0)], dim=1)
     features[0, 0] = 1e9
-    found = standardized(features)
+    found = scaled(features, *scale_of(features))
     assert float(found.abs().max()) <= 8 and bool(found.isfinite().all())
     torch.testing.assert_close(found[:, 1].std(), torch.tensor(1.0))
-    assert bool((found[:, 2] == 0).all())
+    new = scaled(torch.tensor([[0.0, 0.0, 1e6]]), *scale_of(features))
+    assert bool((found[:, 2] == 0).all()) and float(new[0, 2]) == 0  # what did not vary counts for nothing
 
 
-@pytest.mark.parametrize("row", [0, 57, 99])
-def test_a_row_is_predicted_by_heads_that_never_saw_it(row: int) -> None:
-    features, label, _ = planted(100)
-    plain = cross_fit(features, label, 2, TRAINING, splits=2, seed=3)
-    changed = label.clone()
-    changed[row] = 1 - label[row]
-    again = cross_fit(features, changed, 2, TRAINING, splits=2, seed=3)
-    assert torch.equal(plain[row], again[row])
-    assert not torch.equal(plain, again)  # other rows are predicted by heads that did
+@pytest.mark.parametrize("labels", [2, 3])
+def test_rows_are_predicted_as_scikit_learn_does_it_and_heads_are_kept(labels: int) -> None:
+    features, label, _ = planted(120, labels)
+    fold = torch.randperm(120, generator=torch.Generator().manual_seed(1)) % 3
+    kept: list[Head] = []
+    found = held_out(logistic(features, label, labels, kept=kept), fold, labels)
+    head = LogisticRegression(C=1.0, max_iter=300, tol=1e-3)
+    splits = PredefinedSplit(fold.numpy())
+    expected = cross_val_predict(head, features.numpy(), label.numpy(), cv=splits, method="predict_proba")
+    torch.testing.assert_close(found.double(), torch.from_numpy(expected).double(), atol=1e-5, rtol=1e-4)
+    few: list[Head] = []
+    held_out(logistic(features, label, labels, few=1, kept=few), fold, labels)
+    for number in range(3):
+        rows = fold == number
+        torch.testing.assert_close(kept[number](features[rows]), found[rows], atol=1e-5, rtol=1e-4)
+        assert 0 in few[number].columns.tolist() and len(few[number].columns) <= labels
 
 
-def test_probabilities_of_splits_are_averaged_and_the_seed_decides() -> None:
+def test_of_a_label_without_rows_to_learn_from_the_others_know_nothing() -> None:
+    label, fold = torch.tensor([0, 0, 0, 0, 0, 1]), torch.tensor([0, 0, 1, 1, 0, 1])
+    features = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
+    for fit in (logistic(features, label, 3), logistic_of_family([features, features.roll(1, 0)], label, 3)):
+        found = held_out(fit, fold, 3)
+        assert found[fold == 1].tolist() == [[1.0, 0.0, 0.0]] * 3 and not found[:, 2].any()
+
+
+@pytest.mark.parametrize("training", [TRAINING, None], ids=["hidden layer", "linear"])
+def test_a_row_is_predicted_by_heads_that_never_saw_it(training: HeadTraining | None) -> None:
     features, label, _ = planted(100)
     state = torch.get_rng_state()
-    one, again, other = (cross_fit(features, label, 2, TRAINING, splits=3, seed=seed) for seed in (1, 1, 2))
-    assert torch.equal(one, again) and not torch.equal(one, other)
-    assert torch.equal(torch.get_rng_state(), state)
-    torch.testing.assert_close(one.sum(1), torch.ones(100))
+    plain, heads = cross_fit(features, label, 2, training, splits=2, seed=3)
+    for row in (0, 57, 99):
+        changed = label.clone()
+        changed[row] = 1 - label[row]
+        again = cross_fit(features, changed, 2, training, splits=2, seed=3)[0]
+        assert torch.equal(plain[row], again[row]) and not torch.equal(plain, again)  # others are predicted by it
+    assert not torch.equal(plain, cross_fit(features, label, 2, training, splits=2, seed=4)[0])
+    torch.testing.assert_close(plain.sum(1), torch.ones(100))
+    assert torch.equal(torch.get_rng_state(), state) and len(heads) == 4
+    said = torch.stack([head(features) for head in heads])  # a row's are those of two of the four heads
+    pairs = torch.stack([(said[a] + said[b]) / 2 for a in (0, 1) for b in (2, 3)])
+    assert float((pairs - plain).abs().amax(2).amin(0).max()) < 1e-5
 
 
-def test_heads_know_the_attribute_where_it_conflicts_with_the_label() -> None:
+def test_heads_with_a_hidden_layer_know_the_attribute_where_it_conflicts_with_the_label() -> None:
     features, label, attribute = planted()
-    found = cross_fit(features, label, 2, HeadTraining(), splits=1).argmax(1)
-    conflicting = attribute != label
-    assert float((found == attribute)[conflicting].double().mean()) > 0.8
-    assert float((found == attribute).double().mean()) > 0.93
+    found = cross_fit(features, label, 2, HeadTraining())[0].argmax(1)
+    assert float((found == attribute)[attribute != label].double().mean()) > 0.8
 
 
-def test_a_head_sees_its_own_rows_alone() -> None:
-    features, label, _ = planted(60)
-    rows = torch.arange(30)
-    heads = []
-    for others in (label, 1 - label):
-        target = label.clone()
-        target[30:] = others[30:]
-        heads.append(train_head(features, target, rows, 2, TRAINING, seed=0))
-    assert all(map(torch.equal, heads[0].state_dict().values(), heads[1].state_dict().values()))
-    assert not heads[0].training
+def test_the_members_that_tell_each_label_are_found() -> None:
+    generator, label = torch.Generator().manual_seed(0), torch.arange(300) % 3
+    members = [torch.randn(300, 2, generator=generator) for _ in range(5)]
+    for member, column, value in ((1, 0, 0), (3, 1, 1), (4, 0, 2)):
+        members[member][:, column] += 4 * (label == value)
+    assert telling_members(members, label, 3) == [1, 3, 4]
 
 
-def test_few_rows_train_for_at_least_150_steps() -> None:
-    assert HeadTraining(epochs=7).length(10) == 7
-    for rows, size in ((10, 64), (300, 64), (20_000, 256)):
-        length = HeadTraining().length(rows)
-        assert HeadTraining().batch_size(rows) == size
-        assert length >= 3 and length * -(-rows // size) >= 150
-    assert HeadTraining().length(20_000) == 3
-
-
-def test_a_row_gets_another_target_only_from_the_odds_on() -> None:
+def test_a_row_gets_another_target_and_counts_as_minority_only_from_the_odds_on() -> None:
     probability = torch.tensor([[0.9, 0.05, 0.05], [0.2, 0.7, 0.1], [0.05, 0.9, 0.05], [0.01, 0.0, 0.99]])
-    label = torch.tensor([1, 0, 1, 0])
-    assert relabeled(probability, label, odds=10).tolist() == [0, 0, 1, 2]
-    assert relabeled(probability, label, odds=1).tolist() == [0, 1, 1, 2]
+    label, one_to_one = torch.tensor([1, 0, 1, 0]), Correlation.one_to_one(3)
+    for odds, expected in ((10, [0, 0, 1, 2]), (1, [0, 1, 1, 2]), (1e3, [1, 0, 1, 0])):
+        assert relabeled(probability, label, odds).tolist() == expected
+        assert likely_attribute(probability, label, one_to_one, odds).tolist() == expected
+    several = Correlation.from_table([[0, 1], [2], [2]])  # label 0 goes with values 0 and 1: neither needs odds
+    assert likely_attribute(probability, label, several, 1e3).tolist() == [2, 1, 2, 0]
+
+
+# Rows that were not trained on
+
+
+@pytest.fixture(scope="module")
+def table() -> DataTable:
+    return Planted(set="column", rows=1000, minority_ratio=0.1).build()
+
+
+def state_again(estimator: Any) -> dict[str, Any]:
+    """What a checkpoint gives back, which is read without pickle."""
+    file = io.BytesIO()
+    torch.save(estimator.state_dict(), file)
+    file.seek(0)
+    state: dict[str, Any] = torch.load(file, weights_only=True)
+    return state
+
+
+def told(estimator: Any, table: DataTable, split: str = "test") -> Tensor:
+    found = estimator.eval().estimate_new(table.label[table.split[split]], table.view_inputs(split))
+    assert found is not None and found.shape == (len(table.split[split]),)
+    return found
+
+
+@pytest.mark.parametrize("options", [{}, {"head": "hidden layer", "epochs": 20}])
+def test_heads_tell_conflicting_rows_of_the_test_and_do_so_after_a_checkpoint(
+    table: DataTable, options: dict[str, Any]
+) -> None:
+    estimator = prepared(CrossFitted(view=VIEW, **options), table)
+    found = told(estimator, table)
+    truth = table.attribute[table.split["test"]]
+    assert float((found == truth).double().mean()) > 0.97  # though labels alone agree with it in half of the rows
+    again = attached(CrossFitted(view=VIEW, **options), table)
+    again.load_state_dict(state_again(estimator))
+    assert torch.equal(told(again, table), found)
+    assert torch.equal(told(again, replace(table, attribute=table.attribute.flip(0))), found)  # labels are not read
+
+
+def test_auto_and_networks_tell_of_new_rows_too(table: DataTable) -> None:
+    estimator = prepared(Auto(shortcut=[VIEW]), table)
+    truth = table.attribute[table.split["valid"]]
+    assert float((told(estimator, table, "valid") == truth).double().mean()) > 0.97
+    for other in (CrossFitted(epochs=2), Online(head_start_epochs=2, epochs=2)):
+        found = told(prepared(other, table), table)
+        assert 0 < int((found != table.label[table.split["test"]]).sum()) < len(found)
+
+
+def test_heads_of_another_version_are_refused(table: DataTable, tmp_path: Any) -> None:
+    estimator = prepared(CrossFitted(view=VIEW), table)
+    kept, state = estimator.kept, state_again(estimator)
+    assert kept is not None
+    longer = replace(kept, mean=torch.zeros(len(kept.mean) + 1), deviation=torch.ones(len(kept.mean) + 1))
+    with pytest.raises(InputError, match="of another version: train again"):
+        longer.probability(table.view_inputs("test"))
+    state["_extra_state"]["kept"] = None
+    again = attached(CrossFitted(view=VIEW), table)
+    again.load_state_dict(state)
+    assert again.estimate_new(table.label[table.split["test"]], table.view_inputs("test")) is None
+    del state["_extra_state"]["kept"]
+    with pytest.raises(InputError, match=r"last\.ckpt .*train again"):
+        load_state(tmp_path / "last.ckpt", again, state)

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from logit_correction.attributes.online import Online
+from logit_correction import Online
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Stage
 
-CPU = torch.device("cpu")
+from .conftest import all_rows, attached, prepared
 
 
 def some(table: DataTable, count: int = 16) -> Batch:
@@ -41,7 +41,7 @@ class Fixed(nn.Module):
         return self.logits * self.scale
 
 
-def test_side_by_side_it_has_no_stage_of_its_own_and_trains_to_the_end(table, attached) -> None:
+def test_side_by_side_it_has_no_stage_of_its_own_and_trains_to_the_end(table) -> None:
     estimator = attached(Online(), table)
     assert estimator.num_stages == 0 and not estimator.settled and estimator.trains_network
     estimator.finish(None)
@@ -51,7 +51,7 @@ def test_side_by_side_it_has_no_stage_of_its_own_and_trains_to_the_end(table, at
         assert all(parameter.grad is not None for parameter in estimator.network.parameters())
 
 
-def test_the_estimate_is_that_of_the_class_probabilities(table, attached) -> None:
+def test_the_estimate_is_that_of_the_class_probabilities(table) -> None:
     probability = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.5, 0.3], [0.1, 0.0, 0.9]])
     estimator = attached(Online(), table, network=lambda: Fixed((probability + 1e-12).log()))
     batch = Batch(torch.zeros(4, 12), torch.tensor([0, 0, 1, 2]), torch.arange(4))
@@ -71,7 +71,7 @@ def test_the_estimate_is_that_of_the_class_probabilities(table, attached) -> Non
     torch.testing.assert_close(seen["label_probability"], own)
 
 
-def test_the_weighted_form_has_the_gradient_of_the_papers(table, attached) -> None:
+def test_the_weighted_form_has_the_gradient_of_the_papers(table) -> None:
     gradients = []
     for form in ("paper", "weighted"):
         estimator = attached(Online(gce_form=form), table)
@@ -82,7 +82,7 @@ def test_the_weighted_form_has_the_gradient_of_the_papers(table, attached) -> No
     )  # d (1 - p^q) / q is p^q d CE, and q p^q CE has q p^q d CE
 
 
-def test_a_known_table_tells_attributes_and_minority(make_table, attached) -> None:
+def test_a_known_table_tells_attributes_and_minority(make_table) -> None:
     table = make_table(Correlation.from_table([[0], [0], [1]]))
     probability = torch.tensor([[0.3, 0.3, 0.4], [0.1, 0.5, 0.4], [0.2, 0.1, 0.7]])
     estimator = attached(Online(correlation="known"), table, network=lambda: Fixed(probability.log()))
@@ -96,12 +96,12 @@ def test_a_known_table_tells_attributes_and_minority(make_table, attached) -> No
     torch.testing.assert_close(seen["label_probability"], torch.tensor([0.3, 0.5, 0.1]))
 
 
-def test_without_the_table_an_attribute_value_is_taken_for_each_label(make_table, attached) -> None:
+def test_without_the_table_an_attribute_value_is_taken_for_each_label(make_table) -> None:
     for correlation in (Correlation.from_table([[0], [0], [1]]), Correlation.from_table([[0, 1], [2], [3]])):
         assert attached(Online(), make_table(correlation)).num_attributes == 3
 
 
-def test_a_temperature_sharpens_the_posterior_and_not_the_loss(table, attached) -> None:
+def test_a_temperature_sharpens_the_posterior_and_not_the_loss(table) -> None:
     plain, sharp = attached(Online(), table), attached(Online(temperature=0.1), table)
     found = [one(some(table), 0.0, StepRandomness(0)) for one in (plain, sharp)]
     assert torch.equal(found[0].loss, found[1].loss)
@@ -110,7 +110,7 @@ def test_a_temperature_sharpens_the_posterior_and_not_the_loss(table, attached) 
     torch.testing.assert_close(found[0].posterior, logits.detach().softmax(1))
 
 
-def test_q_rises_to_its_value_from_the_head_start_on(table, attached) -> None:
+def test_q_rises_to_its_value_from_the_head_start_on(table) -> None:
     for ahead in (0, 1):
         estimator = attached(Online(q=0.8, q_ramp_up_epochs=2.0, head_start_epochs=ahead), table)
         batch = some(table)
@@ -126,7 +126,7 @@ def test_q_rises_to_its_value_from_the_head_start_on(table, attached) -> None:
             estimator.finish(None)
 
 
-def test_the_epoch_fraction_counts_for_freezing_and_so_does_the_head_start(table, attached) -> None:
+def test_the_epoch_fraction_counts_for_freezing_and_so_does_the_head_start(table) -> None:
     for ahead in (0, 1):
         estimator = attached(Online(head_start_epochs=ahead, epochs=1.5), table)
         estimator.finish(None)
@@ -137,7 +137,7 @@ def test_the_epoch_fraction_counts_for_freezing_and_so_does_the_head_start(table
 
 
 @pytest.mark.parametrize("images", [True, False], ids=["images", "features"])
-def test_what_is_hidden_from_the_biased_network_while_it_trains(images: bool, make_table, attached) -> None:
+def test_what_is_hidden_from_the_biased_network_while_it_trains(images: bool, make_table) -> None:
     table = make_table(images=images, train=480)
     estimator = attached(Online(input_dropout=0.75), table)
     shown = watched(estimator)
@@ -157,7 +157,7 @@ def test_what_is_hidden_from_the_biased_network_while_it_trains(images: bool, ma
     assert torch.equal(estimator.diagnose(batch)["estimated_attribute"], attribute)
 
 
-def test_nothing_is_hidden_any_more_from_a_biased_network_that_has_learned(table, attached) -> None:
+def test_nothing_is_hidden_any_more_from_a_biased_network_that_has_learned(table) -> None:
     estimator = attached(Online(input_dropout=0.5, epochs=1.0), table)
     shown = watched(estimator)
     estimator(some(table), 1.0, StepRandomness(0))
@@ -165,7 +165,7 @@ def test_nothing_is_hidden_any_more_from_a_biased_network_that_has_learned(table
     assert torch.equal(inputs, some(table).inputs)
 
 
-def test_pooling_hides_what_is_fine(make_table, attached) -> None:
+def test_pooling_hides_what_is_fine(make_table) -> None:
     table = make_table(images=True)
     estimator = attached(Online(pooling=1), table)
     shown = watched(estimator)
@@ -174,7 +174,7 @@ def test_pooling_hides_what_is_fine(make_table, attached) -> None:
     torch.testing.assert_close(shown[0][0], means)
 
 
-def test_running_statistics_are_of_whole_inputs_and_stay_when_the_network_does(table, attached) -> None:
+def test_running_statistics_are_of_whole_inputs_and_stay_when_the_network_does(table) -> None:
     estimator = attached(
         Online(input_dropout=0.9, epochs=1.0),
         table,
@@ -188,7 +188,7 @@ def test_running_statistics_are_of_whole_inputs_and_stay_when_the_network_does(t
     torch.testing.assert_close(estimator.network[0].running_mean, expected)
 
 
-def test_the_estimate_is_made_in_full_precision_whatever_the_networks_compute_in(table, attached) -> None:
+def test_the_estimate_is_made_in_full_precision_whatever_the_networks_compute_in(table) -> None:
     estimator = attached(Online(q=0.0), table, network=lambda: nn.Linear(12, 3))
     batch = some(table)
     with torch.autocast("cpu", torch.bfloat16):
@@ -203,7 +203,7 @@ def test_the_estimate_is_made_in_full_precision_whatever_the_networks_compute_in
 # The head start
 
 
-def test_the_head_start_is_a_stage_in_which_the_biased_network_trains_alone(table, attached) -> None:
+def test_the_head_start_is_a_stage_in_which_the_biased_network_trains_alone(table) -> None:
     estimator = attached(Online(head_start_epochs=2, learning_rate_scale=0.5, schedule="none"), table)
     assert estimator.num_stages == 1 and not estimator.settled
     assert estimator.begin_stage(0, None) == Stage(epochs=2)
@@ -217,7 +217,7 @@ def test_the_head_start_is_a_stage_in_which_the_biased_network_trains_alone(tabl
     assert "schedule" not in attached(Online(), table).parameter_groups()[0]
 
 
-def test_after_a_head_start_alone_every_row_is_settled(table, prepared, all_rows) -> None:
+def test_after_a_head_start_alone_every_row_is_settled(table) -> None:
     estimator = prepared(Online(head_start_epochs=2, epochs=2), table)
     assert estimator.settled and estimator.parameter_groups() == []
     probability = estimator.network(all_rows(table).inputs).softmax(1).detach()
@@ -234,7 +234,7 @@ def test_after_a_head_start_alone_every_row_is_settled(table, prepared, all_rows
     assert torch.equal(seen["minority"], estimator.row_attribute != all_rows(table).label)
 
 
-def test_settled_estimates_are_those_that_the_network_would_give(table, prepared, all_rows) -> None:
+def test_settled_estimates_are_those_that_the_network_would_give(table) -> None:
     settled = prepared(Online(head_start_epochs=2, epochs=2, input_dropout=0.5), table)
     beside = prepared(Online(head_start_epochs=2, epochs=2.5, input_dropout=0.5), table)
     found = beside(all_rows(table), 0.5, StepRandomness(0))
@@ -242,7 +242,7 @@ def test_settled_estimates_are_those_that_the_network_would_give(table, prepared
     torch.testing.assert_close(found.label_probability, settled.row_label_probability)
 
 
-def test_beside_the_robust_network_it_goes_on_training(table, prepared) -> None:
+def test_beside_the_robust_network_it_goes_on_training(table) -> None:
     estimator = prepared(Online(head_start_epochs=2), table)
     assert [group["name"] for group in estimator.parameter_groups()] == ["biased_network"]
     assert not bool((estimator.row_attribute >= 0).any())
@@ -271,7 +271,7 @@ def test_impossible_options_are_refused(options: dict[str, Any], words: str) -> 
         Online(**options)
 
 
-def test_what_does_not_fit_the_data_is_refused(table, attached) -> None:
+def test_what_does_not_fit_the_data_is_refused(table) -> None:
     with pytest.raises(InputError, match=r"pooling needs images, but inputs have shape \(12,\)"):
         attached(Online(pooling=2), table)
     texts = DataInfo(num_labels=2, num_rows=4, input_shape=(7,), tokens=True)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.attributes.row_file import RowFile
+from logit_correction.attributes.given import RowFile
 from logit_correction.data.frames import read_frame
 from logit_correction.data.table_file import Table
 from logit_correction.data.texts import hashed_words

@@ -18,7 +18,7 @@ ESTIMATORS: dict[str, tuple[str, str]] = {
         "from a file or a column, row by row; rows without one are not corrected",
     ),
     "TrueAttributes": (
-        "logit_correction.attributes.true_attributes.TrueAttributes",
+        "logit_correction.attributes.given.TrueAttributes",
         "the attribute labels of the training rows, which are then read",
     ),
     "Clusters": (

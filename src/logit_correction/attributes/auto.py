@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.base import UNKNOWN, Builder
-from logit_correction.attributes.cross_fitted import CrossFitted
+from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder
 from logit_correction.attributes.evidence import Evidence, Thresholds
-from logit_correction.attributes.ordinary import (
-    OrdinaryNetworks,
-    PredictionsFile,
-    held_out_by_run,
-    held_out_in_file,
-    network_of_run,
-)
-from logit_correction.attributes.search import Judged, Search, looked_at
-from logit_correction.attributes.view_heads import HeadsOnViews
+from logit_correction.attributes.folds import FoldNetworks, draw_folds
+from logit_correction.attributes.heads import estimate_by_heads
+from logit_correction.attributes.search import Judged, PredictionsFile, Search, judged_by_run, network_of_run
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError, check_range
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
@@ -38,7 +32,7 @@ MOST_ROWS = 10_000
 MOST_OF_A_BATCH = 256
 
 
-class Auto(HeadsOnViews):
+class Auto(AttributeEstimator):
     """Finds out whether there is a shortcut before anything is corrected. Reads no attribute label, of any split.
 
     1. Ordinary networks, of the kind of the robust one, are trained in folds, and predict rows that they did not see;
@@ -53,7 +47,8 @@ class Auto(HeadsOnViews):
     ``legitimate`` never.
     """
 
-    fold: Tensor
+    networks: FoldNetworks | None
+    _judge: Callable[[torch.device], Judged]
 
     def __init__(
         self,
@@ -90,37 +85,33 @@ class Auto(HeadsOnViews):
         both = set(self.shortcut) & set(self.legitimate)
         if both:
             raise InputError(f"view {sorted(both)[0]} is given both as shortcut and as legitimate: leave one out")
-        answered = {"run": run, "predictions": predictions}
-        for name, of_the_search in ({"views": views, "rows": rows, "epochs": epochs} | answered).items():
-            if self.shortcut and of_the_search is not None:
+        search = {"views": views, "rows": rows, "epochs": epochs, "run": run, "predictions": predictions}
+        for name, option in search.items():
+            if self.shortcut and option is not None:
                 raise InputError(f"with shortcut nothing is looked for: leave {name} out")
         if run is not None and predictions is not None:
             raise InputError("run and predictions both say what an ordinary classifier answers: leave one of them out")
-        given = next((name for name, value in answered.items() if value is not None), None)
+        given = "run" if run is not None else "predictions" if predictions is not None else None
         if given is not None and epochs is not None:
             raise InputError(f"with {given} no network is trained to look for a shortcut: leave epochs out")
         self.own_views = [*self.shortcut, *(views or [])]
         self.family_names, self.most_rows, self.epochs = views, rows or MOST_ROWS, epochs
         self.run, self.predictions = run, predictions
         self.num_stages = 0 if self.shortcut or given is not None else 1
-        self.networks = OrdinaryNetworks()
+        self.networks = None
         self.thresholds = Thresholds()
         self.search: Search | None = None  # what it saw, row by row, for those who ask
-        self.likely: Tensor | None = None
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        """Build the ordinary networks, if there is something to look for."""
+        """Draw the rows to look at and their folds; build the ordinary networks, if there is something to look for."""
         super().attach(build, network, info, seed)
-        self._build, self._network = build, network
-        if self.run is not None:
-            self.networks.append(network_of_run(self.run, info))
-        elif self.predictions is not None:
-            self._answered = PredictionsFile(self.predictions, info.label_names)
-        elif not self.shortcut:
-            self.networks.extend(build(network, f"ordinary network {fold}") for fold in range(FOLDS))
+        self.fold = draw_folds(info.num_rows, FOLDS, make_generator(seed, "looked at"), self.most_rows)
+        if self.num_stages:
+            networks = [build(network, f"ordinary network {number}") for number in range(FOLDS)]
+            self.networks = FoldNetworks(networks, self.fold.unsqueeze(0))
 
     def setup(self, rows: TrainingRows) -> None:
-        """Take in the labels, find the views, and draw the rows to look at and their folds."""
+        """Take in the labels, find the views, and read what a given classifier answers."""
         super().setup(rows)
         if rows.view_inputs is None:
             raise InputError(
@@ -134,15 +125,17 @@ class Auto(HeadsOnViews):
         # What sees everything would be no evidence.
         usable = [view for view in available_views(rows.view_inputs, self.family_names) if view.breadth < EVERYTHING]
         self.views = [view for view in usable if view.name not in never]
-        if self.run is not None and (rows.held_out is None or rows.held_out.view_inputs is None):
-            raise InputError("a given run is asked about validation rows: give TrainingRows.held_out, or leave run out")
-        if self.predictions is not None:
-            others = rows.held_out
-            if not len(self._answered.of(rows)[0]) and (others is None or not len(self._answered.of(others)[0])):
-                key = self._answered.key
-                raise InputError(f"{self.predictions} tells of no training or validation row by its column {key}")
-        fold = looked_at(len(rows.label), self.most_rows, FOLDS, make_generator(self.seed, "looked at"))
-        self.register_buffer("fold", fold, persistent=False)
+        if self.run is not None:
+            if rows.held_out is None or rows.held_out.view_inputs is None:
+                raise InputError(
+                    "a given run is asked about validation rows: give TrainingRows.held_out, or leave run out"
+                )
+            examined = network_of_run(self.run, self.info)
+            self._judge = partial(judged_by_run, examined, rows.held_out)
+        elif self.predictions is not None:
+            told = PredictionsFile(self.predictions, self.info.label_names)
+            judged = told.judged(rows, self.most_rows, FOLDS, make_generator(self.seed, "looked at"))
+            self._judge = lambda _: judged
 
     # -- the ordinary networks
 
@@ -150,57 +143,58 @@ class Auto(HeadsOnViews):
         """Ask for the epochs of the ordinary networks, on the rows that are looked at."""
         if bool((self.fold >= 0).all()):
             return Stage(epochs=self.epochs)
-        return Stage(epochs=self.epochs, sample_weight=(self.fold >= 0).long().cpu(), most_rows=MOST_OF_A_BATCH)
+        return Stage(epochs=self.epochs, sample_weight=(self.fold >= 0).long(), most_rows=MOST_OF_A_BATCH)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         """Return the sum of the networks' mean cross-entropies, each over the rows of the other folds."""
-        total = self.networks.loss(batch, self.fold.index_select(0, batch.index))
+        assert self.networks is not None
+        total = self.networks.loss(batch, batch.label)
         return Step(total, {"loss_ordinary": total.detach() / FOLDS})
 
     def collect(self, batch: Batch) -> Tensor:
         """Return the class probabilities (B, L) of the network that did not see a row; waits for the device."""
-        fold = self.fold.index_select(0, batch.index).clamp_min(0)
-        return self.networks.held_out(batch, fold, self.info.num_labels)
+        assert self.networks is not None
+        return self.networks.held_out(batch, self.info.num_labels)
 
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return one optimiser group for each ordinary network; they train as the run does."""
-        if self.evidence is not None:
-            return []
-        return [
-            {"params": list(network.parameters()), "name": f"ordinary_network_{number}"}
-            for number, network in enumerate(self.networks)
-        ]
+        return [] if self.networks is None else self.networks.parameter_groups("ordinary_network")
 
     def predict(self, inputs: Inputs) -> Tensor:
         """Return the mean of the ordinary networks' log-probabilities (B, L)."""
-        return self.networks.predict(inputs)
+        assert self.networks is not None
+        return self.networks.log_probabilities(inputs).mean(dim=0)
 
     # -- the search, and the estimate
 
     def finish(self, outputs: Tensor | None) -> None:
         """Look for a shortcut, then estimate the attributes, or abstain."""
-        said = Evidence("shortcut", list(self.shortcut), [], SAID) if self.shortcut else None
-        evidence = said or self._search(outputs)
-        self.evidence = evidence.to_dict(self.info.label_names)
-        self.networks = OrdinaryNetworks()  # their work is done, and a checkpoint need not hold them
-        self.abstained = evidence.verdict != "shortcut"
-        unknown = torch.full_like(self.rows.label, UNKNOWN)
-        self.settle(*(self._estimate(evidence.views) if not self.abstained else (unknown, None)))
-
-    def _search(self, outputs: Tensor | None) -> Evidence:
-        """Look at the rows through all views."""
-        assert self.rows.view_inputs is not None
-        seen = (self.fold >= 0).nonzero().squeeze(1).cpu()  # what heads may learn from
-        if outputs is not None:
-            judged = Judged("train", seen, outputs[seen], self.fold.cpu()[seen])
-        elif self.run is not None:
-            assert self.rows.held_out is not None
-            judged = held_out_by_run(self.networks[0], self.rows.held_out, self.fold.device)
+        if self.shortcut:
+            evidence = Evidence("shortcut", list(self.shortcut), [], SAID)
         else:
-            judged = held_out_in_file(self._answered, self.rows, self.most_rows, FOLDS, self.seed)
-        broadcast_from_first(judged.network)
-        self.search = Search(self.rows, seen, judged, self.info.num_labels, self.thresholds)
-        return self.search.conclude(self.views)
+            seen = (self.fold >= 0).nonzero().squeeze(1)  # what heads may learn from
+            if outputs is None:
+                judged = self._judge(self.row_attribute.device)
+            else:
+                judged = Judged("train", seen, outputs[seen], self.fold[seen])
+            broadcast_from_first(judged.network)
+            self.search = Search(self.rows, seen, judged, self.info.num_labels, self.thresholds)
+            evidence = self.search.conclude(self.views)
+        self.networks = None  # their work is done, and a checkpoint need not hold them
+        self._follow(evidence)
+
+    def _follow(self, evidence: Evidence) -> None:
+        """Estimate the attributes by the views of a shortcut, or abstain."""
+        self.evidence = evidence.to_dict(self.info.label_names)
+        self.abstained = evidence.verdict != "shortcut"
+        if self.abstained:
+            self.settle(torch.full_like(self.rows.label, UNKNOWN), None)
+            return
+        assert self.rows.view_inputs is not None
+        views = find_views(evidence.views, self.rows.view_inputs)
+        found = estimate_by_heads(views, self.rows, self.correlation, derive_seed(self.seed, "estimate"))
+        self.held_out, self.kept = found.probability, found.kept
+        self.settle(found.attribute, found.probability.gather(1, self.rows.label.unsqueeze(1)).squeeze(1))
 
     def check_views(self, views: Sequence[str]) -> None:
         """Raise an ``InputError`` if one of these views does not apply to the rows."""
@@ -216,28 +210,13 @@ class Auto(HeadsOnViews):
             InputError: If there is no such view.
         """
         assert self.rows.view_inputs is not None and self.search is not None
-        evidence = self.search.insist(find_views(views, self.rows.view_inputs))
-        self.evidence, self.abstained = evidence.to_dict(self.info.label_names), False
-        self.settle(*self._estimate(evidence.views))
+        self._follow(self.search.insist(find_views(views, self.rows.view_inputs)))
 
-    def _estimate(self, views: list[str]) -> tuple[Tensor, Tensor | None]:
-        """Estimate the attributes of all rows by heads on the views."""
-        estimator = CrossFitted(view=views)
-        estimator.attach(self._build, self._network, self.info, derive_seed(self.seed, "estimate"))
-        estimator.setup(self.rows)
-        estimates = estimator.estimate_rows(None)
-        self.likely, self.kept = estimator.held_out, estimator.kept
-        return estimates
-
-    def row_posterior(self) -> Tensor | None:
-        """Return P(a | x) of every row by the heads; None where nothing was found."""
-        return None if self.likely is None else self.correlation.posterior(self.likely)
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+    def set_extra_state(self, state: dict[str, Any]) -> None:
         """Do without the ordinary networks where the search was over."""
-        if not any(name.startswith(f"{prefix}networks.") for name in state_dict):
-            self.networks = OrdinaryNetworks()
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        super().set_extra_state(state)
+        if self.evidence is not None:
+            self.networks = None
 
     def describe(self) -> str:
         """Say where the attributes come from."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from logit_correction.attributes.heads import KeptHeads, likely_attribute
 from logit_correction.correlation import Correlation
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
@@ -72,6 +73,10 @@ class AttributeEstimator(nn.Module, ABC):
         row_label_probability: (N,), how well the label fits what was seen of each row.
         evidence: What was found of a shortcut, for ``report.json``; None where nobody looked.
         abstained: Whether nothing is to be corrected, so that a method trains as ERM does.
+        held_out: (N, L), class probabilities of every training row by what did not see the row; None where there are
+            none.
+        kept: Heads on views that tell of other rows than those of training; None where there are none.
+        own_views: Views by name that the options give; a checkpoint may bring in no other class of a user's own.
     """
 
     components: ClassVar[Mapping[str, str]] = {}
@@ -88,18 +93,18 @@ class AttributeEstimator(nn.Module, ABC):
         self.evidence: dict[str, Any] | None = None
         self.abstained = False
         self.stage = 0
+        self.held_out: Tensor | None = None
+        self.kept: KeptHeads | None = None
+        self.own_views: list[str] = []
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        """Learn of the data and build what there is to build.
+        """Learn of the data and build what there is to build; raises ``InputError`` if an option does not fit the data.
 
         Args:
             build: Builds a network for a role.
             network: Builds networks of the kind that an estimator may train.
             info: Sizes and names of the data.
             seed: Seed of everything random.
-
-        Raises:
-            InputError: If an option does not fit the data.
         """
         self.info, self.seed = info, seed
         self.correlation = self.choose_correlation(info)
@@ -124,13 +129,10 @@ class AttributeEstimator(nn.Module, ABC):
         """Take in the training rows; does no long work."""
         self.rows = rows
 
-    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        """Prepare stage 0..num_stages-1.
+    # -- stages of its own
 
-        Args:
-            stage: Its number.
-            outputs: (N, C), what ``collect`` returned of all rows after the stage before; None at stage 0.
-        """
+    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
+        """Prepare stage 0..num_stages-1; ``outputs`` (N, C) is what ``collect`` returned after the stage before."""
         raise InputError(f"{type(self).__name__} has no stage of its own")
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
@@ -141,33 +143,23 @@ class AttributeEstimator(nn.Module, ABC):
         """Return what is to be known of every row at the end of a stage, (B, C)."""
         raise NotImplementedError
 
-    def finish(self, outputs: Tensor | None) -> None:
-        """Make the estimates that the method's own stage begins with; long work is done here.
+    def predict(self, inputs: Inputs) -> Tensor:
+        """Return logits (B, L) of what is trained in a stage of its own, for the figures of the validation rows."""
+        raise NotImplementedError
 
-        Args:
-            outputs: (N, C) of the last stage; None without stages.
-        """
+    def parameter_groups(self) -> list[dict[str, object]]:
+        """Return the optimiser groups of the networks that train in the present stage."""
+        return []
+
+    # -- estimates
+
+    def finish(self, outputs: Tensor | None) -> None:
+        """Make the estimates that the method's own stage begins with, by outputs (N, C) of the last; the long work."""
         self.settle(*self.estimate_rows(outputs))
 
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Return the attribute (N,) of all rows, -1 where unknown, and their label's probability (N,) or None."""
         raise NotImplementedError
-
-    def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        """Return the attribute (n,) of rows that were not trained on, -1 where unknown; reads no attribute label.
-
-        Args:
-            label: (n,) long: a row's own values are those that go with its label.
-            rows: The rows; networks of the estimator must be in evaluation mode.
-
-        Returns:
-            None where nothing can be told of other rows than those of training.
-        """
-        return None
-
-    def row_posterior(self) -> Tensor | None:
-        """Return P(a | x) of every training row (N, K), by what did not see the row; None where there is none."""
-        return None
 
     def settle(self, attribute: Tensor, label_probability: Tensor | None) -> None:
         """Keep the estimates of all rows; every process those of the first one."""
@@ -181,6 +173,21 @@ class AttributeEstimator(nn.Module, ABC):
         """Estimate the attributes of a batch, ``epoch`` epochs after the method's own stage began."""
         return Estimate(self.row_attribute.index_select(0, batch.index))
 
+    def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+        """Return the attribute (n,) of rows that were not trained on, -1 where unknown; reads no attribute label.
+
+        By default it is what the kept heads say, by the same odds as of training rows; None where nothing can be told.
+        Networks of the estimator must be in evaluation mode.
+        """
+        if self.kept is None or not self.kept.can_look(rows):
+            return None
+        posterior = self.correlation.posterior(self.kept.probability(rows))
+        return likely_attribute(posterior, label, self.correlation, self.kept.odds)
+
+    def row_posterior(self) -> Tensor | None:
+        """Return P(a | x) of every training row (N, K), by what did not see the row; None where there is none."""
+        return None if self.held_out is None else self.correlation.posterior(self.held_out)
+
     def group_counts(self) -> Tensor:
         """Return how many training rows each group has, (L, K); rows of unknown attribute are in none."""
         known = (self.row_attribute >= 0).double()
@@ -190,32 +197,20 @@ class AttributeEstimator(nn.Module, ABC):
     def learn_from_losses(self, estimate: Estimate, label: Tensor, losses: Tensor) -> None:
         """Take in the robust network's losses (B,) of a batch; by default do nothing."""
 
-    def keep_features(self) -> None:
-        """Keep the features that clusters are to be found in; called before ``attach``.
+    # -- what Clusters asks of an inner estimator
 
-        Raises:
-            InputError: If there are none that could be compared between rows.
-        """
+    def keep_features(self) -> None:
+        """Keep the features that clusters are to be found in; called before ``attach``."""
         raise InputError(
             f"{type(self).__name__} has no features to cluster: take Online with head_start_epochs, or "
             "CrossFitted on a view"
         )
 
-    def feature_size(self) -> int:
-        """Return F, the size of the features to cluster; 0 where it is not known yet."""
-        return 0
-
     def rows_to_cluster(self, outputs: Tensor | None) -> tuple[Tensor, Tensor, float]:
         """Return class probabilities (N, L), features (N, F) and the odds of a minority value, after ``finish``."""
         raise NotImplementedError
 
-    def parameter_groups(self) -> list[dict[str, object]]:
-        """Return the optimiser groups of the networks that train in the present stage."""
-        return []
-
-    def predict(self, inputs: Inputs) -> Tensor:
-        """Return logits (B, L) of what is trained in a stage of its own, for the figures of the validation rows."""
-        raise NotImplementedError
+    # -- reports and state
 
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
         """Return what is believed of rows, once they are estimated; for reports only."""
@@ -236,11 +231,13 @@ class AttributeEstimator(nn.Module, ABC):
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return what lies in no buffer, for the state dict."""
-        return {"evidence": self.evidence, "abstained": self.abstained, "stage": self.stage}
+        kept = None if self.kept is None else self.kept.state()
+        return {"evidence": self.evidence, "abstained": self.abstained, "stage": self.stage, "kept": kept}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take over what ``get_extra_state`` returned."""
         self.evidence, self.abstained, self.stage = state["evidence"], state["abstained"], state["stage"]
+        self.kept = KeptHeads.from_state(state["kept"], self.own_views)
 
     @abstractmethod
     def describe(self) -> str:

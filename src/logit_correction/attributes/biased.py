@@ -20,16 +20,7 @@ def ramped_q(q: float, epoch: float, length: float) -> float:
 
 
 def hide(inputs: Inputs, probability: float, generator: torch.Generator) -> Tensor:
-    """Hide places of the inputs, all channels of a pixel together, and scale what is left to the same mean.
-
-    Args:
-        inputs: (B, C, H, W) or (B, F).
-        probability: Of each place, in [0, 1).
-        generator: Source of the randomness.
-
-    Raises:
-        InputError: If the inputs are tokens.
-    """
+    """Hide places of inputs (B, C, H, W) or (B, F), all channels of a pixel together, and scale to the same mean."""
     if not isinstance(inputs, Tensor):
         raise InputError("tokens cannot be hidden from a biased network: give input_dropout=0")
     shape = (len(inputs), 1, *inputs.shape[2:]) if inputs.dim() > 2 else inputs.shape

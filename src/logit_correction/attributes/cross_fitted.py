@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
-from logit_correction.attributes.base import Builder
-from logit_correction.attributes.folds import FoldNetworks
-from logit_correction.attributes.heads import HeadTraining
-from logit_correction.attributes.kept_heads import Head, KeptHeads, answers
-from logit_correction.attributes.view_heads import HeadsOnViews, features_of, held_out_by_heads, likely_attribute
+from logit_correction.attributes.base import AttributeEstimator, Builder
+from logit_correction.attributes.biased import ramped_q
+from logit_correction.attributes.folds import FoldNetworks, draw_halves
+from logit_correction.attributes.heads import (
+    HeadEstimates,
+    answers,
+    estimate_by_heads,
+    likely_attribute,
+    relabeled,
+)
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError, check_range
 from logit_correction.functional import GceForm
-from logit_correction.types import DataInfo, NetworkFactory, TrainingRows
+from logit_correction.seeds import StepRandomness, make_generator
+from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
 from logit_correction.views.base import ViewInputs
 from logit_correction.views.choose import find_views
 
-INFINITY = math.inf
-
-#: Odds from which a row counts as minority, where nobody says; see ``CrossFitted``.
-LINEAR_ODDS, HIDDEN_ODDS, NETWORK_ODDS = 4.0, 3.0, 1.0
-
-#: Up to so many features a linear head finds the shortcut, and is the surer for it; more want a hidden layer.
-LINEAR_FEATURES = 100
+#: Epochs of biased networks, where nobody says.
+NETWORK_EPOCHS = 3
 
 
-class CrossFitted(FoldNetworks, HeadsOnViews):
+class CrossFitted(AttributeEstimator):
     """Learners trained on one half of the rows, with generalized cross-entropy, estimate the other half.
 
     What a learner knows by heart of a minority row does not help it on the other half, so there it goes by the
@@ -45,6 +48,9 @@ class CrossFitted(FoldNetworks, HeadsOnViews):
     >>> CrossFitted(view="colour").num_stages  # heads on a view need no stage of the loop
     0
     """
+
+    networks: FoldNetworks
+    target: Tensor
 
     def __init__(
         self,
@@ -92,51 +98,46 @@ class CrossFitted(FoldNetworks, HeadsOnViews):
         super().__init__()
         check_range("splits", splits, 1, 1000)
         for name, value, least, most in (
-            ("odds", odds, 1, INFINITY),
-            ("relabel_odds", relabel_odds, 1, INFINITY),
-            ("epochs", epochs, 1, INFINITY),
+            ("odds", odds, 1, math.inf),
+            ("relabel_odds", relabel_odds, 1, math.inf),
+            ("epochs", epochs, 1, math.inf),
             ("rounds", rounds, 0, 1000),
-            ("learning_rate", learning_rate, 0, INFINITY),
+            ("learning_rate", learning_rate, 0, math.inf),
             ("q", q, 0, 1),
             ("q_ramp_up", q_ramp_up, 0, 1),
+            ("input_dropout", input_dropout, 0, 1),
         ):
             if value is not None:
-                check_range(name, value, least, most)
-        if input_dropout is not None:
-            check_range("input_dropout", input_dropout, 0, 1, open_end=True)
+                check_range(name, value, least, most, open_end=name == "input_dropout")
         if view is None and head is not None:
             raise InputError("head concerns views: give a view, or leave it out")
-        trained = {"epochs": epochs, "learning_rate": learning_rate, "q": q, "q_ramp_up": q_ramp_up}
-        self._of_training = [
-            name for name, value in (trained | {"input_dropout": input_dropout}).items() if value is not None
-        ]
-        if head == "linear":
-            self._refuse_training()
         if view is not None and gce_form != "paper":
             raise InputError("gce_form concerns networks: leave it out beside view")
         self.views = [] if view is None else [view] if isinstance(view, str) else list(view)
-        self.own_views = self.views
-        self.trains_network = not self.views
-        self.splits, self.relabel_odds, self.head = splits, relabel_odds or 10.0, head
-        self.odds = odds
         self.rounds = rounds if rounds is not None else 2 if self.views else 0
         if relabel_odds is not None and not self.rounds:
             raise InputError("relabel_odds concerns rounds of relabelling, and there are none: give rounds")
-        self.epochs, self.learning_rate, self.gce_form, self.choice = epochs, learning_rate, gce_form, correlation
-        self.q, self.q_ramp_up = 0.7 if q is None else q, 2 / 3 if q_ramp_up is None else q_ramp_up
-        self.input_dropout = input_dropout if input_dropout is not None else 0.2 if self.views else 0.0
+        self.own_views, self.trains_network = self.views, not self.views
+        self.splits, self.relabel_odds, self.odds, self.head = splits, relabel_odds or 10.0, odds, head
+        self.gce_form, self.choice = gce_form, correlation
+        training = {"epochs": epochs, "learning_rate": learning_rate, "q": q, "q_ramp_up": q_ramp_up}
+        training["input_dropout"] = input_dropout
+        self.options: Mapping[str, Any] = {name: value for name, value in training.items() if value is not None}
         self.num_stages = 0 if self.views else 1 + self.rounds
-        self.held_out: Tensor | None = None
-        self.row_features: Tensor | None = None
+        self.heads: HeadEstimates | None = None
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        """Build the networks, unless there are views."""
+        """Build the networks and draw the halves, unless there are views."""
         super().attach(build, network, info, seed)
         if self.views:
             return
-        if self.input_dropout and info.tokens:
+        if self.options.get("input_dropout") and info.tokens:
             raise InputError("tokens cannot be hidden from a biased network: give input_dropout=0")
-        self.build_networks()
+        self._fresh = lambda role: build(network, role)
+        networks = [self._fresh(f"biased network {number}") for number in range(2 * self.splits)]
+        halves = [draw_halves(info.num_rows, make_generator(seed, "split", split)) for split in range(self.splits)]
+        self.networks = FoldNetworks(networks, torch.stack(halves))
+        self.register_buffer("target", torch.zeros(info.num_rows, dtype=torch.long))
 
     def choose_correlation(self, info: DataInfo) -> Correlation:
         """Return label j with value j, or the data source's table."""
@@ -150,6 +151,48 @@ class CrossFitted(FoldNetworks, HeadsOnViews):
                 raise InputError("views need the inputs of all training rows: give TrainingRows.view_inputs")
             self._found = find_views(self.views, rows.view_inputs)
 
+    # -- networks, in stages of the loop
+
+    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
+        """Ask for the epochs of a round; before all but the first, relabel the rows and draw the weights anew."""
+        self.stage = stage
+        if outputs is None:
+            self.target.copy_(self.rows.label)
+        else:
+            self.target.copy_(relabeled(outputs, self.rows.label, self.relabel_odds))
+            for number, network in enumerate(self.networks):
+                fresh = self._fresh(f"biased network {number}, round {stage}")
+                network.load_state_dict(fresh.state_dict())
+        return Stage(epochs=self._epochs, learning_rate=self.options.get("learning_rate"))
+
+    @property
+    def _epochs(self) -> int:
+        return int(self.options.get("epochs", NETWORK_EPOCHS))
+
+    def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
+        """Return the sum of the networks' mean losses, each over the batch's rows of its own half."""
+        dropout, target = self.options.get("input_dropout", 0.0), self.target.index_select(0, batch.index)
+        q = ramped_q(self.options.get("q", 0.7), epoch, self.options.get("q_ramp_up", 2 / 3) * self._epochs)
+        generator = randomness.next(batch.label.device) if dropout else None
+        total = self.networks.loss(batch, target, q, self.gce_form, dropout, generator)
+        return Step(total, {"loss_biased": total.detach() / len(self.networks)})
+
+    def collect(self, batch: Batch) -> Tensor:
+        """Return the mean softmax (B, L) of the networks that were not trained on a row; waits for the device."""
+        return self.networks.held_out(batch, self.info.num_labels)
+
+    def parameter_groups(self) -> list[dict[str, object]]:
+        """Return one optimiser group for each network, of constant learning rate; none once they are trained."""
+        if self.stage >= self.num_stages:
+            return []
+        return self.networks.parameter_groups("biased_network", schedule="none")
+
+    def predict(self, inputs: Inputs) -> Tensor:
+        """Return the logarithm (B, L) of the mean softmax of all networks, for rows that none was trained on."""
+        return self.networks.log_probabilities(inputs).logsumexp(dim=0) - math.log(len(self.networks))
+
+    # -- estimates
+
     def finish(self, outputs: Tensor | None) -> None:
         """Settle the estimates; the learners stay as they are."""
         self.stage = self.num_stages
@@ -157,63 +200,34 @@ class CrossFitted(FoldNetworks, HeadsOnViews):
 
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Estimate all rows from held-out class probabilities: of the networks, or of heads on the views."""
-        label = self.rows.label
         if self.views:
-            self.row_features, scale, few = features_of(self._found, self.rows)
-            heads: list[Head] = []
-            linear = self._suits_linear_head(self.row_features, few)
-            training = HeadTraining(
-                epochs=self.epochs,
-                learning_rate=1e-3 if self.learning_rate is None else self.learning_rate,
-                q=self.q,
-                q_ramp_up=self.q_ramp_up,
-                dropout=self.input_dropout,
-            )
-            self.held_out = held_out_by_heads(
-                self.row_features,
+            self.heads = estimate_by_heads(
+                self._found,
                 self.rows,
-                self.info.num_labels,
-                None if linear else training,
-                few=few,
+                self.correlation,
+                self.seed,
+                head=self.head,
+                training=self.options,
                 splits=self.splits,
                 rounds=self.rounds,
-                odds=self.relabel_odds,
-                seed=self.seed,
-                kept=heads,
+                relabel_odds=self.relabel_odds,
+                odds=self.odds,
             )
-            odds = self.odds or (LINEAR_ODDS if linear else HIDDEN_ODDS)
-            self.kept = KeptHeads(self._found, *scale, heads, odds)
+            attribute, self.held_out, self.kept = self.heads.attribute, self.heads.probability, self.heads.kept
         else:
             assert outputs is not None
-            self.held_out, odds = outputs, self.odds or NETWORK_ODDS
-        posterior = self.correlation.posterior(self.held_out)
-        own = self.held_out.gather(1, label.unsqueeze(1)).squeeze(1)
-        return likely_attribute(posterior, label, self.correlation, odds), own
+            attribute, self.held_out = self._likely(outputs, self.rows.label), outputs
+        return attribute, self.held_out.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
+
+    def _likely(self, probability: Tensor, label: Tensor) -> Tensor:
+        """Return the attribute by class probabilities of the networks."""
+        return likely_attribute(self.correlation.posterior(probability), label, self.correlation, self.odds or 1.0)
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
         """Return what the learners say of rows (n,) that none was trained on, all together."""
         if self.views:
             return super().estimate_new(label, rows)
-        probability = answers(self.predict, rows, self.row_attribute.device)
-        posterior = self.correlation.posterior(probability)
-        return likely_attribute(posterior, label, self.correlation, self.odds or NETWORK_ODDS)
-
-    def _refuse_training(self) -> None:
-        """Refuse options that do not apply to linear heads."""
-        if self._of_training:
-            raise InputError(
-                f"{self._of_training[0]} does not apply to linear heads, which this view has: give head=hidden layer, "
-                "or leave it out"
-            )
-
-    def _suits_linear_head(self, features: Tensor, few: int | None) -> bool:
-        """Return whether the head is a linear one; of few features it is, unless somebody said otherwise."""
-        linear = self.head == "linear" or (
-            self.head is None and (few is not None or features.shape[1] <= LINEAR_FEATURES)
-        )
-        if linear:
-            self._refuse_training()
-        return linear
+        return self._likely(answers(self.predict, rows, self.row_attribute.device), label)
 
     def keep_features(self) -> None:
         """Keep the views' features.
@@ -227,14 +241,10 @@ class CrossFitted(FoldNetworks, HeadsOnViews):
                 "take Online with head_start_epochs"
             )
 
-    def row_posterior(self) -> Tensor | None:
-        """Return P(a | x) of every row by the networks or heads that did not see it; None before ``finish``."""
-        return None if self.held_out is None else self.correlation.posterior(self.held_out)
-
     def rows_to_cluster(self, outputs: Tensor | None) -> tuple[Tensor, Tensor, float]:
         """Return the held-out probabilities, the features of all rows, and the heads' odds."""
-        assert self.held_out is not None and self.row_features is not None and self.kept is not None
-        return self.held_out, self.row_features, self.kept.odds
+        assert self.heads is not None
+        return self.heads.probability, self.heads.features, self.heads.kept.odds
 
     def describe(self) -> str:
         """Say where the attributes come from."""

@@ -1,131 +1,122 @@
-"""Several networks trained at once, each on its own half of the rows, to judge the other half."""
+"""Cross-fitting, in one place: what is said of a row is said by a fit that has not seen it.
+
+``held_out`` calls a fit once for each fold; ``FoldNetworks`` are networks that the training loop fits, all at once.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax
 
-from logit_correction.attributes.base import AttributeEstimator, Builder
-from logit_correction.attributes.biased import hidden_logits, ramped_q
-from logit_correction.attributes.heads import relabeled
+from logit_correction.attributes.biased import hidden_logits
 from logit_correction.functional import GceForm, generalize
-from logit_correction.seeds import StepRandomness, make_generator
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
+from logit_correction.types import Batch, Inputs
 
-#: Epochs of biased networks, where nobody says.
-NETWORK_EPOCHS = 3
+#: Called with the rows to learn from (n,) long and the number of the fold that is left out; returns what predicts rows
+#: (m,) long, (m, C).
+Fit: TypeAlias = Callable[[Tensor, int], Callable[[Tensor], Tensor]]
 
 
-class FoldNetworks(AttributeEstimator):
-    """Two networks for each of S random splits of the rows into halves: each trains on one half, in stages of the loop.
+def held_out(fit: Fit, fold: Tensor, size: int) -> Tensor:
+    """Return what is predicted of each row, (N, size), by a fit to the rows of all other folds.
 
-    An estimator that derives from it sets the options.
+    Of ``fold`` (N,) long, -1 is a row that every fit learns from and none predicts; NaN is returned of it.
+
+    >>> value = torch.tensor([1.0, 2.0, 3.0, 9.0])
+    >>> def mean(rows, number):
+    ...     return lambda others: value[rows].mean().expand(len(others), 1)
+    >>> held_out(mean, torch.tensor([0, 0, 1, -1]), 1).flatten().tolist()
+    [6.0, 6.0, 4.0, nan]
+    """
+    found = torch.full((len(fold), size), torch.nan)
+    for number in fold[fold >= 0].unique().tolist():
+        others = (fold == number).nonzero().squeeze(1)
+        found[others] = fit((fold != number).nonzero().squeeze(1), number)(others)
+    return found
+
+
+def draw_folds(rows: int, folds: int, generator: torch.Generator, most: int | None = None) -> Tensor:
+    """Return the fold (N,) of each row at random, as many rows in each; -1 of all but ``most`` rows.
+
+    >>> torch.bincount(draw_folds(100, 3, torch.Generator(), most=90) + 1)
+    tensor([10, 30, 30, 30])
+    """
+    order = torch.randperm(rows, generator=generator)[:most]
+    fold = torch.full((rows,), -1, dtype=torch.long)
+    fold[order] = torch.arange(len(order)) % folds
+    return fold
+
+
+def draw_halves(rows: int, generator: torch.Generator) -> Tensor:
+    """Return the half (N,) of each row at random, 0 or 1."""
+    half = torch.zeros(rows, dtype=torch.long)
+    half[torch.randperm(rows, generator=generator)[: rows // 2]] = 1
+    return half
+
+
+class FoldNetworks(nn.ModuleList):
+    """Networks that train side by side, one for each fold of each split of the rows, on the rows outside that fold.
 
     Attributes:
-        splits: S.
-        relabel_odds: Held-out odds from which a row is given another target in the next round.
-        epochs: Epochs of a round, or None.
-        learning_rate: Of the networks, or None.
-        q: Exponent of the generalized cross-entropy.
-        q_ramp_up: Share of the epochs over which it rises from 0.
-        gce_form: Its form.
-        input_dropout: Probability with which a pixel or feature is hidden in training.
-        networks: 2 S networks, those of a split side by side; none before ``build_networks``.
-        side: (S, N) bool, the half of a row; network 2 s + h trains on half h of split s.
-        target: (N,) long, what a row is trained towards.
+        fold: (S, N) long, the fold of each row in each split; -1 is a row that all learn from and none predicts.
+        folds: F; network s F + f predicts fold f of split s.
     """
 
-    splits: int
-    relabel_odds: float
-    epochs: int | None
-    learning_rate: float | None
-    q: float
-    q_ramp_up: float
-    gce_form: GceForm
-    input_dropout: float
-    side: Tensor
-    target: Tensor
+    fold: Tensor
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.networks = nn.ModuleList()
+    def __init__(self, networks: Iterable[nn.Module], fold: Tensor) -> None:
+        super().__init__(networks)
+        self.folds = len(self) // len(fold)
+        self.register_buffer("fold", fold, persistent=False)
 
-    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        """Keep the way to build networks."""
-        super().attach(build, network, info, seed)
-        self._build, self._network = build, network
+    def _left_out(self, index: Tensor) -> Iterator[tuple[nn.Module, Tensor]]:
+        """Yield each network, and which rows (B,) it does not learn from."""
+        for number, network in enumerate(self):
+            yield network, self.fold[number // self.folds].index_select(0, index) == number % self.folds
 
-    def build_networks(self) -> None:
-        """Build the networks and draw the halves."""
-        rows = self.info.num_rows
-        self.networks.extend(
-            self._build(self._network, f"biased network {number}") for number in range(2 * self.splits)
-        )
-        side = torch.zeros(self.splits, rows, dtype=torch.bool)
-        orders = [
-            torch.randperm(rows, generator=make_generator(self.seed, "split", split)) for split in range(self.splits)
-        ]
-        side.scatter_(1, torch.stack(orders)[:, rows // 2 :], True)
-        self.register_buffer("side", side, persistent=False)
-        self.register_buffer("target", torch.zeros(rows, dtype=torch.long))
-
-    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        """Ask for the epochs of a round; before all but the first, relabel the rows and draw the weights anew."""
-        self.stage = stage
-        if stage == 0:
-            self.target.copy_(self.rows.label)
-        else:
-            assert outputs is not None
-            self.target.copy_(relabeled(outputs, self.rows.label, self.relabel_odds))
-            for number, network in enumerate(self.networks):
-                fresh = self._build(self._network, f"biased network {number}, round {stage}")
-                network.load_state_dict(fresh.state_dict())
-        return Stage(epochs=self.epochs or NETWORK_EPOCHS, learning_rate=self.learning_rate)
-
-    def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
-        """Return the sum of the networks' mean losses, each over the batch's rows of its own half."""
-        q = ramped_q(self.q, epoch, self.q_ramp_up * (self.epochs or NETWORK_EPOCHS))
-        generator = randomness.next(batch.label.device) if self.input_dropout else None
-        target = self.target.index_select(0, batch.index)
+    def loss(
+        self,
+        batch: Batch,
+        target: Tensor,
+        q: float = 0.0,
+        form: GceForm = "paper",
+        dropout: float = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Return the sum (0-d) of the networks' mean generalized cross-entropies, each over its rows of the batch."""
         total = torch.zeros((), device=batch.label.device)
-        for number, network in enumerate(self.networks):
-            member = self.side[number // 2].index_select(0, batch.index) == bool(number % 2)
-            rows, weight = gather_members(member)
+        for network, left_out in self._left_out(batch.index):
+            rows, weight = gather_members(~left_out, 1 - 1 / self.folds)
             inputs = take_rows(batch.inputs, rows)
-            if generator is None:
-                logits = network(inputs)
-            else:
-                logits = hidden_logits(network, inputs, self.input_dropout, generator)
+            logits = hidden_logits(network, inputs, dropout, generator) if generator is not None else network(inputs)
             loss = cross_entropy(logits, target.index_select(0, rows), reduction="none")
-            total = total + (generalize(loss, q, self.gce_form) * weight).sum()
-        return Step(total, {"loss_biased": total.detach() / len(self.networks)})
+            total = total + (generalize(loss, q, form) * weight).sum()
+        return total
 
-    def collect(self, batch: Batch) -> Tensor:
+    def held_out(self, batch: Batch, num_labels: int) -> Tensor:
         """Return the mean softmax (B, L) of the networks that were not trained on a row; waits for the device."""
-        total = torch.zeros(len(batch.label), self.info.num_labels, device=batch.label.device)
-        for number, network in enumerate(self.networks):
-            trained = self.side[number // 2].index_select(0, batch.index) == bool(number % 2)
-            rows = (~trained).nonzero().squeeze(1)
+        total = torch.zeros(len(batch.label), num_labels, device=batch.label.device)
+        for network, left_out in self._left_out(batch.index):
+            rows = left_out.nonzero().squeeze(1)
             if len(rows):
                 total.index_add_(0, rows, network(take_rows(batch.inputs, rows)).float().softmax(dim=1))
-        return total / self.splits
+        return total / len(self.fold)
 
-    def parameter_groups(self) -> list[dict[str, object]]:
-        """Return one optimiser group for each network, of constant learning rate; none once they are trained."""
-        if self.stage >= self.num_stages:
-            return []
+    def log_probabilities(self, inputs: Inputs) -> Tensor:
+        """Return the log-softmax (M, B, L) of each network, for rows that none was trained on."""
+        return torch.stack([log_softmax(network(inputs).float(), dim=1) for network in self])
+
+    def parameter_groups(self, name: str, **options: object) -> list[dict[str, object]]:
+        """Return one optimiser group, with these options, for each network, called by this name and its number."""
         return [
-            {"params": list(network.parameters()), "name": f"biased_network_{number}", "schedule": "none"}
-            for number, network in enumerate(self.networks)
+            {"params": list(network.parameters()), "name": f"{name}_{number}", **options}
+            for number, network in enumerate(self)
         ]
-
-    def predict(self, inputs: Inputs) -> Tensor:
-        """Return the logarithm (B, L) of the mean softmax of all networks, for rows that none was trained on."""
-        logs = torch.stack([log_softmax(network(inputs).float(), dim=1) for network in self.networks])
-        return logs.logsumexp(dim=0) - math.log(len(self.networks))
 
 
 def take_rows(inputs: Inputs, rows: Tensor) -> Inputs:

@@ -1,85 +1,229 @@
-"""Small heads on the features of a view, each predicting only rows that it was not trained on."""
+"""Heads on the features of views: linear or with one hidden layer, cross-fitted, kept to tell of new rows.
+
+In all of them features are (N, F), standardised; label and target (N,) long, 0..num_labels - 1.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, linear, one_hot
 
 from logit_correction.attributes.biased import ramped_q
-from logit_correction.attributes.kept_heads import Head
-from logit_correction.attributes.linear_heads import held_out_logistic
+from logit_correction.attributes.folds import Fit, draw_halves, held_out
+from logit_correction.correlation import Correlation
+from logit_correction.errors import InputError
 from logit_correction.functional import generalize
 from logit_correction.seeds import derive_seed, make_generator
+from logit_correction.types import Inputs, TrainingRows
+from logit_correction.views.base import View, ViewInputs, features_of
+from logit_correction.views.choose import state_of, view_of
 
-#: Least number of steps of a head, whatever the number of rows.
+#: Standardised features are kept within so many standard deviations.
+MOST_DEVIATIONS = 8.0
+
+#: Ridge of the least squares that rank the members of a family, as a share of the rows.
+RIDGE = 1e-3
+
+#: From so many features on a linear head is shrunk more.
+MANY_FEATURES = 300
+
+#: Up to so many features a linear head finds the shortcut, and is the surer for it; more want a hidden layer.
+LINEAR_FEATURES = 100
+
+#: Odds from which a row counts as minority, where nobody says: of linear heads, whose odds are the surer ones, and
+#: of those with a hidden layer.
+LINEAR_ODDS, HIDDEN_ODDS = 4.0, 3.0
+
+#: Least number of steps of a head with a hidden layer, whatever the number of rows.
 LEAST_STEPS = 150
+
+_OTHER_VERSION = "the heads of the run are of another version: train again"
+
+
+@dataclass(frozen=True)
+class Head:
+    """A trained head as plain tensors: it uses some columns, through linear layers with ReLU in between."""
+
+    columns: Tensor  # (F',) long
+    layers: Sequence[tuple[Tensor, Tensor]]  # weight (out, in) and bias (out,)
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """Return class probabilities (n, L)."""
+        found = features[:, self.columns]
+        for number, (weight, bias) in enumerate(self.layers):
+            found = linear(found.relu() if number else found, weight, bias)
+        return found.softmax(dim=1)
+
+
+def scale_of(features: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean and the deviation (F,) of features (N, F)."""
+    deviation, mean = torch.std_mean(features, dim=0)
+    return mean, deviation
+
+
+def scaled(features: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
+    """Bring features (n, F) to mean 0 and deviation 1 of those that these are of, and within 8 deviations."""
+    found = (features - mean) / deviation.clamp_min(1e-4)
+    # A head has learnt nothing of what did not vary, so new values of it count for nothing.
+    return found.mul_(deviation > 0).clamp_(-MOST_DEVIATIONS, MOST_DEVIATIONS)
+
+
+# -- linear heads
+
+
+def logistic(
+    features: Tensor, label: Tensor, num_labels: int, few: int | None = None, kept: list[Head] | None = None
+) -> Fit:
+    """Return logistic regression for ``held_out``; ``kept`` takes the heads.
+
+    With ``few`` it uses so many features for each label, those that go with it most in the rows learned from.
+    """
+
+    def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:
+        chosen = telling_features(features[rows], label[rows], num_labels, few)
+        predict, layer = _fit_logistic(features[:, chosen], label, rows, num_labels)
+        if kept is not None:
+            kept.append(Head(chosen, [layer]))
+        return predict
+
+    return fit
+
+
+def logistic_of_family(members: Sequence[Tensor], label: Tensor, num_labels: int) -> Fit:
+    """Return logistic regression on the members of a family that tell each label best in the rows learned from."""
+
+    def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:
+        chosen = telling_members([features[rows] for features in members], label[rows], num_labels)
+        return _fit_logistic(torch.cat([members[i] for i in chosen], dim=1), label, rows, num_labels)[0]
+
+    return fit
+
+
+def _fit_logistic(
+    features: Tensor, label: Tensor, rows: Tensor, num_labels: int
+) -> tuple[Callable[[Tensor], Tensor], tuple[Tensor, Tensor]]:
+    """Return what predicts class probabilities (m, L) of other rows, and the layer that does."""
+    from sklearn.linear_model import LogisticRegression
+
+    there = label[rows].unique()  # sorted, as the head has them
+    weight, bias = torch.zeros(num_labels, features.shape[1]), torch.full((num_labels,), -torch.inf)
+    if len(there) == 1:  # of a label with a single row, none is left to learn from
+        bias[there] = 0.0
+        return lambda others: one_hot(there.expand(len(others)), num_labels).float(), (weight, bias)
+    # The richer the features, the stronger the shrinkage: a head that learns rows by heart tells nothing.
+    head = LogisticRegression(C=1.0 if features.shape[1] <= MANY_FEATURES else 0.03, max_iter=300, tol=1e-3)
+    head.fit(features[rows].numpy(), label[rows].numpy())
+    # Of two labels there is one row of weights: those of the second label against the first.
+    own = there[1:] if len(there) == 2 else there
+    bias[there] = 0.0
+    weight[own], bias[own] = torch.from_numpy(head.coef_).float(), torch.from_numpy(head.intercept_).float()
+
+    def predict(others: Tensor) -> Tensor:
+        found = torch.zeros(len(others), num_labels)
+        found[:, there] = torch.from_numpy(head.predict_proba(features[others].numpy())).float()
+        return found
+
+    return predict, (weight, bias)
+
+
+def telling_features(features: Tensor, label: Tensor, num_labels: int, few: int | None) -> Tensor:
+    """Return the columns of features that correlate most with each label, ``few`` of each; all without ``few``."""
+    if few is None or features.shape[1] <= few * num_labels:
+        return torch.arange(features.shape[1])
+    member = one_hot(label, num_labels).float()
+    centred, member = features - features.mean(dim=0), member - member.mean(dim=0)
+    product = (member.t() @ centred).abs() / centred.norm(dim=0).clamp_min(1e-6)
+    correlation = product / member.norm(dim=0).clamp_min(1e-6).unsqueeze(1)
+    return correlation.topk(few, dim=1).indices.flatten().unique()
+
+
+def telling_members(members: Sequence[Tensor], label: Tensor, num_labels: int) -> list[int]:
+    """Return the members of a family (features of each) that tell each label best, one for each, in rising order."""
+    target = one_hot(label, num_labels).double()
+    target = target - target.mean(dim=0)
+    explained = []
+    for features in members:
+        # Least squares in closed form: there may be hundreds of members, and it only has to rank them.
+        values = features.double()
+        gram = values.t() @ values + RIDGE * len(values) * torch.eye(values.shape[1], dtype=torch.float64)
+        product = values.t() @ target
+        explained.append((product * torch.linalg.solve(gram, product)).sum(dim=0))
+    return sorted(set(torch.stack(explained).argmax(dim=0).tolist()))
+
+
+# -- heads with a hidden layer
 
 
 @dataclass(frozen=True)
 class HeadTraining:
-    """How a head is trained: one hidden layer, generalized cross-entropy, Adam.
+    """How a head with one hidden layer is trained: generalized cross-entropy, Adam.
 
     Attributes:
         epochs: Passes over its half of the rows; None takes 3, and more where these are fewer than 150 steps.
         learning_rate: Of Adam.
         q: Exponent of the generalized cross-entropy.
         q_ramp_up: Share of the epochs over which q rises from 0.
-        dropout: Probability with which a feature is hidden while the head trains.
-        hidden: Width of the hidden layer.
+        input_dropout: Probability with which a feature is hidden while the head trains.
     """
 
     epochs: int | None = None
     learning_rate: float = 1e-3
     q: float = 0.7
     q_ramp_up: float = 2 / 3
-    dropout: float = 0.2
-    hidden: int = 256
-
-    def batch_size(self, num_rows: int) -> int:
-        """Return 256, and 64 where a head trains on fewer than 8,000 rows."""
-        return 256 if num_rows >= 8000 else 64
-
-    def length(self, num_rows: int) -> int:
-        """Return the epochs of a head that trains on so many rows."""
-        if self.epochs is not None:
-            return self.epochs
-        return max(3, math.ceil(LEAST_STEPS / math.ceil(num_rows / self.batch_size(num_rows))))
+    input_dropout: float = 0.2
 
 
-def train_head(
+def hidden_layer(
+    features: Tensor,
+    target: Tensor,
+    num_labels: int,
+    training: HeadTraining,
+    seed_of: Callable[[int], int],
+    kept: list[Head] | None = None,
+) -> Fit:
+    """Return heads with a hidden layer for ``held_out``, of a seed for each fold; ``kept`` takes the heads."""
+
+    def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:
+        network = _train_hidden(features, target, rows, num_labels, training, seed_of(number))
+        if kept is not None:
+            layers = [layer for layer in network if isinstance(layer, nn.Linear)]
+            pairs = [(layer.weight.detach(), layer.bias.detach()) for layer in layers]
+            kept.append(Head(torch.arange(features.shape[1]), pairs))
+
+        @torch.no_grad()
+        def predict(others: Tensor) -> Tensor:
+            return network(features[others]).softmax(dim=1)
+
+        return predict
+
+    return fit
+
+
+def _train_hidden(
     features: Tensor, target: Tensor, rows: Tensor, num_labels: int, training: HeadTraining, seed: int
-) -> nn.Module:
-    """Train a head.
-
-    Args:
-        features: (N, F), standardised.
-        target: (N,) long, 0..L-1.
-        rows: (n,) long, the rows to train on.
-        num_labels: L.
-        training: How.
-        seed: Seed of the weights, the order and the dropout.
-
-    Returns:
-        A module from features (B, F) to logits (B, L), in evaluation mode.
-    """
+) -> nn.Sequential:
+    size = 256 if len(rows) >= 8000 else 64
+    steps = math.ceil(len(rows) / size)
+    epochs = training.epochs or max(3, math.ceil(LEAST_STEPS / steps))
     # The global generator, since layers draw their weights and dropout its masks from nothing else.
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(derive_seed(seed, "head"))
         network = nn.Sequential(
-            nn.Dropout(training.dropout),
-            nn.Linear(features.shape[1], training.hidden),
+            nn.Dropout(training.input_dropout),
+            nn.Linear(features.shape[1], 256),
             nn.ReLU(),
-            nn.Dropout(training.dropout),
-            nn.Linear(training.hidden, num_labels),
+            nn.Dropout(training.input_dropout),
+            nn.Linear(256, num_labels),
         )
         optimizer = torch.optim.Adam(network.parameters(), lr=training.learning_rate, fused=True)
         generator = make_generator(seed, "order")
-        epochs, size = training.length(len(rows)), training.batch_size(len(rows))
-        steps = math.ceil(len(rows) / size)
         for epoch in range(epochs):
             order = rows[torch.randperm(len(rows), generator=generator)]
             for step, batch in enumerate(order.split(size)):
@@ -91,47 +235,126 @@ def train_head(
     return network.eval()
 
 
+# -- from views to attributes
+
+
+@dataclass(frozen=True)
+class KeptHeads:
+    """Fitted views, how their features are brought to one scale, and heads on them; tensors and plain values alone."""
+
+    views: Sequence[View]
+    mean: Tensor  # (F,) of the training rows' features
+    deviation: Tensor
+    heads: Sequence[Head]
+    odds: float  # from which a row counts as minority
+
+    def can_look(self, rows: ViewInputs) -> bool:
+        """Return whether the views find in rows what they look at."""
+        return all(view.can_look(rows) for view in self.views)
+
+    @torch.no_grad()
+    def probability(self, rows: ViewInputs) -> Tensor:
+        """Return class probabilities (n, L) of rows by what the views keep of them, the mean over the heads."""
+        features = torch.cat(features_of(self.views, rows), dim=1)
+        if features.shape[1] != len(self.mean):
+            raise InputError(_OTHER_VERSION)
+        features = scaled(features, self.mean, self.deviation)
+        return torch.stack([head(features) for head in self.heads]).mean(dim=0)
+
+    def state(self) -> dict[str, Any] | None:
+        """Return what a checkpoint holds; None where a view of a user's own holds what cannot be kept."""
+        views = [state_of(view) for view in self.views]
+        if None in views:
+            return None
+        heads = [{"columns": head.columns, "layers": [list(layer) for layer in head.layers]} for head in self.heads]
+        return {"views": views, "heads": heads, "odds": self.odds, "mean": self.mean, "deviation": self.deviation}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any] | None, own: Sequence[str]) -> KeptHeads | None:
+        """Return what ``state`` described; of views by dotted paths only those in ``own`` are imported."""
+        if state is None:
+            return None
+        try:
+            heads = [Head(one["columns"], [(weight, bias) for weight, bias in one["layers"]]) for one in state["heads"]]
+            views = [view_of(one, own) for one in state["views"]]
+            return cls(views, state["mean"], state["deviation"], heads, state["odds"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(_OTHER_VERSION) from error
+
+
+@dataclass(frozen=True)
+class HeadEstimates:
+    """What heads on views say of all training rows, each row by heads that have not seen it."""
+
+    attribute: Tensor  # (N,) long
+    probability: Tensor  # (N, L)
+    features: Tensor  # (N, F) of the views
+    kept: KeptHeads
+
+
+def estimate_by_heads(
+    views: Sequence[View],
+    rows: TrainingRows,
+    correlation: Correlation,
+    seed: int,
+    *,
+    head: Literal["linear", "hidden layer"] | None = None,
+    training: Mapping[str, Any] | None = None,
+    splits: int = 2,
+    rounds: int = 2,
+    relabel_odds: float = 10.0,
+    odds: float | None = None,
+) -> HeadEstimates:
+    """Fit views, and estimate the attribute of all training rows by heads on them.
+
+    The options are those of ``CrossFitted``; ``training`` are those of ``HeadTraining`` that were given.
+    """
+    assert rows.view_inputs is not None
+    rows.report(f"looking at {', '.join(view.name for view in views)}")
+    for view in views:
+        view.fit(rows.view_inputs)
+    features = torch.cat(features_of(views, rows.view_inputs), dim=1)
+    scale = scale_of(features)
+    features, few = scaled(features, *scale), next((view.few for view in views if view.few is not None), None)
+    linear = head == "linear" or (head is None and (few is not None or features.shape[1] <= LINEAR_FEATURES))
+    if linear and training:
+        raise InputError(
+            f"{next(iter(training))} does not apply to linear heads, which this view has: give head=hidden layer, or "
+            "leave it out"
+        )
+    how = None if linear else HeadTraining(**(training or {}))
+    target, num_labels = rows.label, correlation.num_labels
+    for turn in range(rounds + 1):
+        rows.report(f"estimating the attribute, round {turn + 1} of {rounds + 1}")
+        times = splits if turn == rounds else 1  # the targets of a round need be no better than that
+        found, heads = cross_fit(features, target, num_labels, how, few, times, derive_seed(seed, "round", turn))
+        target = relabeled(found, rows.label, relabel_odds)
+    kept = KeptHeads(views, *scale, heads, odds or (LINEAR_ODDS if linear else HIDDEN_ODDS))
+    attribute = likely_attribute(correlation.posterior(found), rows.label, correlation, kept.odds)
+    return HeadEstimates(attribute, found, features, kept)
+
+
 def cross_fit(
     features: Tensor,
     target: Tensor,
     num_labels: int,
     training: HeadTraining | None,
-    *,
     few: int | None = None,
     splits: int = 1,
     seed: int = 0,
-    kept: list[Head] | None = None,
-) -> Tensor:
-    """Return held-out class probabilities (N, L): each row's from heads that were trained on the other half.
+) -> tuple[Tensor, list[Head]]:
+    """Return class probabilities (N, L), each row's by heads that were trained on the other half, and the heads.
 
-    Args:
-        features: (N, F), standardised.
-        target: (N,) long, 0..L-1, what the heads are to predict.
-        num_labels: L.
-        training: How heads with a hidden layer are trained; None takes logistic regression.
-        few: How many features logistic regression may use for each label; None for all.
-        splits: Number of random splits into two halves, whose probabilities are averaged.
-        seed: Seed of the splits and the heads.
-        kept: Takes the heads.
+    They are averaged over random splits into halves. Without ``training`` the heads are linear.
     """
-    total = torch.zeros(len(features), num_labels)
+    total, heads = torch.zeros(len(features), num_labels), list[Head]()
     for split in range(splits):
-        fold = torch.zeros(len(features), dtype=torch.long)
-        order = torch.randperm(len(features), generator=make_generator(seed, "halves", split))
-        fold[order[len(order) // 2 :]] = 1
         if training is None:
-            total += held_out_logistic(features, target, fold, num_labels, few, kept)
-            continue
-        for side in (0, 1):
-            half, other = (fold == side).nonzero().squeeze(1), (fold != side).nonzero().squeeze(1)
-            head = train_head(features, target, half, num_labels, training, derive_seed(seed, "half", split, side))
-            with torch.no_grad():
-                total[other] += head(features[other]).softmax(dim=1)
-            if kept is not None:
-                layers = [layer for layer in head.modules() if isinstance(layer, nn.Linear)]
-                pairs = [(layer.weight.detach(), layer.bias.detach()) for layer in layers]
-                kept.append(Head(torch.arange(features.shape[1]), pairs))
-    return total / splits
+            fit = logistic(features, target, num_labels, few, heads)
+        else:
+            fit = hidden_layer(features, target, num_labels, training, partial(derive_seed, seed, "half", split), heads)
+        total += held_out(fit, draw_halves(len(features), make_generator(seed, "halves", split)), num_labels)
+    return total / splits, heads
 
 
 def relabeled(probability: Tensor, label: Tensor, odds: float) -> Tensor:
@@ -144,3 +367,27 @@ def relabeled(probability: Tensor, label: Tensor, odds: float) -> Tensor:
     own = probability.gather(1, label.unsqueeze(1)).squeeze(1)
     greatest, other = probability.max(dim=1)
     return torch.where(greatest > odds * own, other, label)
+
+
+def likely_attribute(posterior: Tensor, label: Tensor, correlation: Correlation, odds: float = 1.0) -> Tensor:
+    """Return each row's attribute (N,) by P(a | x), (N, K): a minority value where it exceeds the own ones by ``odds``.
+
+    >>> posterior = torch.tensor([[0.75, 0.25], [0.95, 0.05]])
+    >>> likely_attribute(posterior, torch.tensor([1, 1]), Correlation.one_to_one(2), odds=10.0)
+    tensor([1, 0])
+    """
+    conflicting = correlation.minority_groups(posterior.device).index_select(0, label)
+    own_value, own = posterior.masked_fill(conflicting, -1.0).max(dim=1)
+    other_value, other = posterior.masked_fill(~conflicting, -1.0).max(dim=1)
+    return torch.where(other_value > odds * own_value, other, own)
+
+
+def answers(network: Callable[[Inputs], Tensor], rows: ViewInputs, device: torch.device) -> Tensor:
+    """Return the class probabilities (n, L) of rows by a network's logits, on the CPU."""
+    found = []
+    with torch.no_grad():
+        for chunk in rows.image_chunks():
+            inputs = rows.inputs(chunk)
+            moved = inputs.to(device) if isinstance(inputs, Tensor) else {k: v.to(device) for k, v in inputs.items()}
+            found.append(network(moved).float().softmax(dim=1).cpu())
+    return torch.cat(found)

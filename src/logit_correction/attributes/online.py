@@ -11,7 +11,7 @@ from torch.nn.functional import adaptive_avg_pool2d, interpolate, log_softmax, n
 
 from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate
 from logit_correction.attributes.biased import hide, ramped_q
-from logit_correction.attributes.kept_heads import answers
+from logit_correction.attributes.heads import answers
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError, check_range
 from logit_correction.functional import GceForm, generalize
@@ -103,6 +103,8 @@ class Online(AttributeEstimator):
         if self.input_dropout and info.tokens:
             raise InputError("tokens cannot be hidden from a biased network: give input_dropout=0")
         self.network = build(network, "biased network")
+        if self.keeps_features:
+            feature_size(self.network)  # refuses one without features
 
     def choose_correlation(self, info: DataInfo) -> Correlation:
         """Return label j with value j, or the data source's table."""
@@ -133,14 +135,13 @@ class Online(AttributeEstimator):
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Estimate all rows from their collected class probabilities."""
         assert outputs is not None
-        probability = outputs[:, : self.info.num_labels]
-        own = probability.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
-        return self.correlation.posterior(probability).argmax(dim=1), own
+        attribute, _, own = self._estimated(outputs[:, : self.info.num_labels], self.rows.label)
+        return attribute, own
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
         """Return what the biased network says of rows (n,) as it stands."""
         probability = answers(lambda inputs: self.predict(inputs) / self.temperature, rows, self.row_attribute.device)
-        return self.correlation.posterior(probability).argmax(dim=1)
+        return self._estimated(probability, label)[0]
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
         """Train on a batch, or look at it, and estimate the rows' attributes (eq. 3, 11, 12)."""
@@ -149,9 +150,13 @@ class Online(AttributeEstimator):
         loss, log_probability, features = self._train_on(batch, epoch + self.head_start_epochs, randomness)
         with torch.no_grad():
             probability = self._probability(log_probability)
-            posterior = self.correlation.posterior(probability)
-            own = probability.gather(1, batch.label.unsqueeze(1)).squeeze(1)
-            return Estimate(posterior.argmax(dim=1), posterior, own, loss, features, probability)
+            attribute, posterior, own = self._estimated(probability, batch.label)
+            return Estimate(attribute, posterior, own, loss, features, probability)
+
+    def _estimated(self, probability: Tensor, label: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return attributes (B,), their posterior (B, K) and the labels' probability (B,) by class probabilities."""
+        posterior = self.correlation.posterior(probability)
+        return posterior.argmax(dim=1), posterior, probability.gather(1, label.unsqueeze(1)).squeeze(1)
 
     def _train_on(self, batch: Batch, epoch: float, randomness: StepRandomness) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return the loss, and the log-softmax (B, L) and features that the attribute is estimated from."""
@@ -191,6 +196,13 @@ class Online(AttributeEstimator):
         """Return the log-softmax (B, L) of the biased network."""
         return self._run(self._seen(inputs))[0]
 
+    def _seen(self, inputs: Inputs) -> Inputs:
+        """Return what the biased network sees of inputs: all, or images averaged."""
+        if not self.pooling:
+            return inputs
+        assert isinstance(inputs, Tensor)
+        return interpolate(adaptive_avg_pool2d(inputs, self.pooling), size=inputs.shape[-2:])
+
     def keep_features(self) -> None:
         """Keep the biased network's features.
 
@@ -204,10 +216,6 @@ class Online(AttributeEstimator):
             )
         self.keeps_features = True
 
-    def feature_size(self) -> int:
-        """Return F."""
-        return feature_size(self.network)
-
     def rows_to_cluster(self, outputs: Tensor | None) -> tuple[Tensor, Tensor, float]:
         """Return what was collected after the head start."""
         assert outputs is not None
@@ -217,28 +225,18 @@ class Online(AttributeEstimator):
         """Return the optimiser group; none once the network stays as it is."""
         if self.settled and self.stage != ALONE:
             return []
-        params = list(self.network.parameters())
-        group: dict[str, object] = {
-            "params": params,
-            "name": "biased_network",
-            "learning_rate_scale": self.learning_rate_scale,
-        }
-        return [{**group, "schedule": "none"} if self.schedule == "none" else group]
+        group: dict[str, object] = {"params": list(self.network.parameters()), "name": "biased_network"}
+        group["learning_rate_scale"] = self.learning_rate_scale
+        return [group | {"schedule": "none"} if self.schedule == "none" else group]
 
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
         """Return each row's estimated attribute and whether it is taken for minority."""
         if self.settled:
             return super().diagnose(batch)
         probability = self._probability(self._run(self._seen(batch.inputs))[0])
-        attribute = self.correlation.posterior(probability).argmax(dim=1)
-        return self.diagnosis(batch.label, attribute, probability.gather(1, batch.label[:, None]).squeeze(1))
+        attribute, _, own = self._estimated(probability, batch.label)
+        return self.diagnosis(batch.label, attribute, own)
 
     def describe(self) -> str:
         """Say where the attributes come from."""
         return "a biased network beside the robust one"
-
-    def _seen(self, inputs: Inputs) -> Inputs:
-        if not self.pooling:
-            return inputs
-        assert isinstance(inputs, Tensor)
-        return interpolate(adaptive_avg_pool2d(inputs, self.pooling), size=inputs.shape[-2:])

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from logit_correction.attributes.signs import CONFIDENCE
+from logit_correction.attributes.evidence import CONFIDENCE
 from logit_correction.auditing.cost import WHO
 from logit_correction.auditing.rows import CONTENT
 from logit_correction.data.frames import check_columns, read_frame, texts_of

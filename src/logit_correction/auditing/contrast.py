@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.linear_heads import telling_features
+from logit_correction.attributes.heads import telling_features
 from logit_correction.data.table import DataTable
 from logit_correction.pages.images import png_uris
 from logit_correction.views.base import View

@@ -9,10 +9,9 @@ import pandas as pd
 import torch
 
 from logit_correction import sentences
-from logit_correction.attributes.evidence import CHANCE, ORDINARY, RICH, Thresholds
-from logit_correction.attributes.signs import CONFIDENCE
+from logit_correction.attributes.evidence import CHANCE, CONFIDENCE, ORDINARY, Thresholds
 from logit_correction.functional import wilson_interval
-from logit_correction.views.base import EVERYTHING
+from logit_correction.views.base import EVERYTHING, RICH
 
 #: Who is judged, as the columns of the rows begin: the classifier, and LC.
 WHO = ("network", "fixed")

@@ -44,7 +44,7 @@ def rows_frame(table: DataTable, estimator: Auto, view: str | None) -> pd.DataFr
         ``network_label`` and ``network_p`` (what an ordinary network says that was not trained on the row, and its
         probability of the row's label).
     """
-    search, likely = estimator.search, estimator.likely
+    search, likely = estimator.search, estimator.held_out
     assert search is not None
     attribute = None if view is None else estimator.row_attribute.cpu()
     train = _of_split(table, search, "train", attribute, likely, view)

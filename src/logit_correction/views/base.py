@@ -9,10 +9,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from logit_correction.errors import format_list
 from logit_correction.types import CHUNK, ViewInputs
 
-__all__ = ["CHUNK", "EVERYTHING", "RICH", "View", "ViewInputs", "features_of", "phrase"]
+__all__ = ["CHUNK", "EVERYTHING", "RICH", "View", "ViewInputs", "features_of"]
 
 #: Breadth of views of rich statistics, and of one that sees everything.
 RICH, EVERYTHING = 2, 3
@@ -80,18 +79,3 @@ def features_of(views: Sequence[View], inputs: ViewInputs) -> list[Tensor]:
     for family, members in groupby(views, key=lambda view: type(view)):
         found += family.features_together(list(members), inputs)
     return found
-
-
-def phrase(views: Sequence[str], members: bool = True) -> str:
-    """Return what a sentence calls views; those of one family by its name, with or without the members.
-
-    >>> phrase(["colour"]), phrase(["colour", "border"]), phrase(["places:1,1", "places:4,4"])
-    ('colour', 'colour and border', 'places (1,1; 4,4)')
-    >>> phrase(["places:1,1", "places:4,4"], members=False), phrase(["places:1,1"], members=False)
-    ('places', 'places:1,1')
-    """
-    families = {name.partition(":")[0] for name in views}
-    if len(views) < 2 or len(families) > 1:
-        return format_list(views)
-    family = families.pop()
-    return f"{family} ({'; '.join(name.partition(':')[2] for name in views)})" if members else family
