@@ -13,6 +13,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from logit_correction.errors import InputError
 from logit_correction.types import DataInfo, Inputs
 
+_WEIGHTS_FOLLOW: ContextVar[bool] = ContextVar("weights_follow", default=False)
+
 
 class Network(nn.Module):
     """A network in two halves, so that features can be mixed, swapped or clustered.
@@ -51,11 +53,7 @@ class Network(nn.Module):
 
 
 def check_images(info: DataInfo, network: str) -> tuple[int, int, int]:
-    """Return channels, height and width of the images that the data holds.
-
-    Raises:
-        InputError: If it holds something else.
-    """
+    """Return channels, height and width of the images; raise ``InputError`` if the data holds something else."""
     refuse_tokens(info, network)
     if len(info.input_shape) != 3:
         raise InputError(
@@ -67,37 +65,9 @@ def check_images(info: DataInfo, network: str) -> tuple[int, int, int]:
 
 
 def refuse_tokens(info: DataInfo, network: str) -> None:
-    """Return if the data holds numbers.
-
-    Raises:
-        InputError: If it holds token numbers, which are names and no quantities.
-    """
+    """Raise ``InputError`` if the data holds token numbers, which are names and no quantities."""
     if info.tokens:
-        raise InputError(
-            f"network {network} takes numbers, but the inputs are texts of {info.input_shape[0]} tokens: take "
-            "TextClassifier, as --network or as --encoder"
-        )
-
-
-def check_tokens(info: DataInfo, network: str) -> None:
-    """Return if the data holds tokens.
-
-    Raises:
-        InputError: Otherwise.
-    """
-    if not info.tokens:
-        raise InputError(
-            f"network {network} takes tokens of texts, but the inputs are numbers of shape {tuple(info.input_shape)}: "
-            f"take {'ConvNet or ResNet18' if len(info.input_shape) == 3 else 'MLP or Linear'}"
-        )
-
-
-_NO_TOKENS = (
-    "the inputs are texts, whose tokens cannot be mixed: mix features (--method.mixing.place features), or nothing "
-    "(--method.mixing NoMixing)"
-)
-
-_WEIGHTS_FOLLOW: ContextVar[bool] = ContextVar("weights_follow", default=False)
+        raise InputError(f"network {network} takes numbers, but the inputs are texts as tokens: take TextClassifier")
 
 
 def weights_follow() -> bool:
@@ -122,7 +92,7 @@ def frozen_statistics(network: nn.Module) -> Iterator[None]:
     For a second look at a batch, or at inputs of which a part is hidden: what the network predicts with stays made of
     whole inputs, each counted once.
     """
-    layers = _normalizations(network)
+    layers = [module for module in network.modules() if isinstance(module, _BatchNorm)]
     momenta = [layer.momentum for layer in layers]
     for layer in layers:
         layer.momentum = 0.0
@@ -135,19 +105,11 @@ def frozen_statistics(network: nn.Module) -> Iterator[None]:
 
 def has_running_statistics(network: nn.Module) -> bool:
     """Return whether batches change more of a network than its weights."""
-    return len(_normalizations(network)) > 0
-
-
-def _normalizations(network: nn.Module) -> list[_BatchNorm]:
-    return [module for module in network.modules() if isinstance(module, _BatchNorm)]
+    return any(isinstance(module, _BatchNorm) for module in network.modules())
 
 
 def feature_size(network: nn.Module) -> int:
-    """Return F, the size of a network's features.
-
-    Raises:
-        InputError: If it has no `features`, or its `head` does not tell their size.
-    """
+    """Return F, the size of a network's features; raise ``InputError`` if it does not tell it."""
     size = getattr(getattr(network, "head", None), "in_features", None)
     if not hasattr(network, "features") or size is None:
         raise InputError("the network needs `features` and a linear `head`, for its features are made use of")
@@ -155,18 +117,12 @@ def feature_size(network: nn.Module) -> int:
 
 
 def check_mixing_place(network: nn.Module, place: str, tokens: bool = False) -> None:
-    """Return if ``network`` can mix at ``place``, ``inputs`` or ``features``.
-
-    Args:
-        network: The network.
-        place: Where to mix.
-        tokens: Whether inputs that are tokens are to be mixed.
-
-    Raises:
-        InputError: If its features are asked for and it has no halves, or if tokens themselves were to be mixed.
-    """
+    """Raise ``InputError`` unless ``network`` can mix at ``place``, ``inputs`` or ``features``."""
     if place == "inputs" and tokens:
-        raise InputError(_NO_TOKENS)
+        raise InputError(
+            "the inputs are texts, whose tokens cannot be mixed: mix features (--method.mixing.place features), or "
+            "nothing (--method.mixing NoMixing)"
+        )
     if place == "features" and not (hasattr(network, "features") and hasattr(network, "head")):
         raise InputError("mixing features needs a network with `features` and `head`: give one, or mix inputs")
 
@@ -182,8 +138,8 @@ def mixing_place(network: nn.Module, inputs: Inputs, place: str) -> tuple[Tensor
     if place == "features":
         halves = cast(Network, network)
         return halves.features(inputs), halves.head
-    if isinstance(inputs, Tensor):
-        whole = type(network).forward is Network.forward  # a forward of its own may do anything before
-        start = network.affine_start(inputs) if whole and isinstance(network, Network) else None
-        return start or (inputs, network)
-    raise InputError(_NO_TOKENS)
+    check_mixing_place(network, place, tokens=not isinstance(inputs, Tensor))
+    values = cast(Tensor, inputs)
+    whole = type(network).forward is Network.forward  # a forward of its own may do anything before
+    start = network.affine_start(values) if whole and isinstance(network, Network) else None
+    return start or (values, network)

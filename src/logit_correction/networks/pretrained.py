@@ -1,8 +1,9 @@
-"""Networks of torchvision, timm and transformers, drawn anew or with their pretrained weights, and a linear head."""
+"""Networks of other packages: torchvision's ResNets, timm's by name, and text encoders of transformers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -10,12 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.errors import InputError, check_range, did_you_mean, reason_of
-from logit_correction.networks.base import Network, check_images, check_tokens, weights_follow
+from logit_correction.networks.base import Network, check_images, weights_follow
 from logit_correction.registry import needed
 from logit_correction.types import DataInfo
 
+#: Weights are never read by pickle.
+SAFE = {"use_safetensors": True}
+
 #: Mean and standard deviation of the three channels over ImageNet's training images in [0, 1].
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+#: Images of at most so many pixels a side get the stem for small images.
+SMALL = 64
 
 
 class Standardize(nn.Module):
@@ -37,10 +44,6 @@ class Standardize(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Return images (B, C, H, W) from (B, C or 1, H, W)."""
         return (images - self.mean) * self.factor
-
-
-#: Images of at most so many pixels a side get the stem for small images.
-SMALL = 64
 
 
 class ResNet(Network):
@@ -66,28 +69,37 @@ class ResNet(Network):
                 stride 1 and no maximum: sixteen times the pixels in every block. ``auto``
                 takes cifar for images of at most 64 pixels a side if no weights are loaded, else imagenet;
                 ``report.json`` says which. Codes published on Corrupted CIFAR-10 have either.
-
-        Raises:
-            InputError: If the inputs are no images, or ImageNet's weights cannot be had or do not fit.
         """
         super().__init__()
+        from torchvision import models
+
         name = type(self).__name__
         channels, *size = check_images(info, name)
-        colors = 3 if channels == 1 else channels
+        colors = 3 if channels == 1 else channels  # grey images become three alike
         if weights == "imagenet" and colors != 3:
             raise InputError(f"the ImageNet weights of {name} take images of 3 channels or 1, not {channels}")
         if stem == "auto":
             stem = "cifar" if weights == "none" and max(size) <= SMALL else "imagenet"
         self.metadata = {"stem": stem, "weights": weights}
-        trunk = _trunk(self.kind, weights, name)
-        width: int = trunk.fc.in_features
+        trunk: Any = models.get_model(self.kind, weights=None)
+        if weights == "imagenet" and not weights_follow():
+            url = models.get_model_weights(self.kind).IMAGENET1K_V1.url
+            try:
+                loaded = torch.hub.load_state_dict_from_url(url, map_location="cpu", check_hash=True, weights_only=True)
+                trunk.load_state_dict(loaded)
+            except Exception as error:  # torch raises many kinds for a damaged file, and for what it cannot download
+                folder = f"{torch.hub.get_dir()}/checkpoints"
+                raise InputError(
+                    f"the ImageNet weights of {name} are not in {folder} and cannot be downloaded, or are damaged "
+                    f"({reason_of(error)}): put the file {url} there, or give weights=none"
+                ) from error
         if stem == "cifar":
             trunk.conv1, trunk.maxpool = _convolution(colors, 3, stride=1), nn.Identity()
         elif colors != 3:
             trunk.conv1 = _convolution(colors, 7, stride=2)
-        trunk.fc = nn.Identity()
+        size_of_features, trunk.fc = trunk.fc.in_features, nn.Identity()
         self.features = nn.Sequential(Standardize(), trunk) if colors == 3 else nn.Sequential(trunk)
-        self.head = nn.Linear(width, info.num_labels)
+        self.head = nn.Linear(size_of_features, info.num_labels)
 
 
 class ResNet18(ResNet):
@@ -113,25 +125,6 @@ def _convolution(channels: int, size: int, stride: int) -> nn.Conv2d:
     return layer
 
 
-def _trunk(kind: str, weights: str, name: str) -> Any:
-    """Return torchvision's network, with its ImageNet weights if they are asked for and no checkpoint follows."""
-    from torchvision import models
-
-    trunk = getattr(models, kind)()
-    if weights == "imagenet" and not weights_follow():
-        url: str = models.get_model_weights(kind).IMAGENET1K_V1.url
-        try:
-            # Torch's cache, or a download whose checksum torch compares; never pickled code.
-            trunk.load_state_dict(torch.hub.load_state_dict_from_url(url, check_hash=True, weights_only=True))
-        except Exception as error:  # of many kinds: no network, a damaged file, other weights
-            path = Path(torch.hub.get_dir()) / "checkpoints" / url.rpartition("/")[2]
-            raise InputError(
-                f"The ImageNet weights of {name} cannot be read from {path} ({reason_of(error)}): put the file {url} "
-                "there, set TORCH_HOME to the folder that has hub/checkpoints, or give weights=none"
-            ) from error
-    return trunk
-
-
 class Timm(Network):
     """A network of timm by its name, such as ``convnext_tiny`` or ``vit_small_patch16_224``, and a linear head.
 
@@ -147,70 +140,51 @@ class Timm(Network):
             weights: ``none`` draws them anew, ``pretrained`` takes timm's from the Hugging Face cache or downloads
                 them, and the name of a .safetensors file reads that.
             dropout: Probability with which a feature is left out in training, in [0, 1).
-
-        Raises:
-            InputError: If timm is not installed or has no such network, the inputs are no images that it takes, or
-                the weights cannot be had.
         """
         super().__init__()
         channels, *size = check_images(info, "Timm")
         check_range("dropout", dropout, 0, 1, open_end=True)
-        timm = needed("timm", "network Timm", "timm")
+        timm: Any = needed("timm", "network Timm", "timm")
         if not timm.is_model(model):
-            known = timm.list_models()
-            raise InputError(f"timm has no network {model!r}{did_you_mean(model, known)}: see timm.list_models()")
-        colors = 3 if channels == 1 else channels
-        trunk = _timm_trunk(timm, model, weights, colors, (size[0], size[1]))
-        given = trunk.pretrained_cfg
-        layers: list[nn.Module] = [Standardize(given["mean"], given["std"])] if colors == 3 else []
+            raise InputError(f"timm has no network {model!r}{did_you_mean(model, timm.list_models())}")
+        colors, follow = 3 if channels == 1 else channels, weights_follow()  # grey images become three alike
+        options: dict[str, Any] = {"num_classes": 0, "in_chans": colors}
+        options["pretrained"] = weights == "pretrained" and not follow
+        try:
+            try:
+                trunk = timm.create_model(model, img_size=tuple(size), **options)
+            except TypeError:  # most convolutional networks take any size and have no such option
+                trunk = timm.create_model(model, **options)
+            layers = [Standardize(trunk.pretrained_cfg["mean"], trunk.pretrained_cfg["std"])] if colors == 3 else []
+            self.features = nn.Sequential(*layers, trunk, *([nn.Dropout(dropout)] if dropout else []))
+            if weights not in ("none", "pretrained") and not follow:
+                _load(trunk, Path(weights))
+            self.features.eval()
+            with torch.no_grad():
+                shape = self.features(torch.zeros(1, *info.input_shape)).shape
+            self.features.train()
+        except InputError:
+            raise
+        except Exception as error:  # the hub and the networks raise many kinds
+            raise InputError(
+                f"timm's {model} with weights={weights} cannot be had for inputs of shape {info.input_shape} "
+                f"({reason_of(error)}): give weights=FILE.safetensors or weights=none, or another model"
+            ) from error
+        if len(shape) != 2:
+            raise InputError(f"timm's {model} gives features of shape {tuple(shape[1:])}, but they must be a vector")
         self.metadata = {"model": model, "weights": weights}
-        self.features = nn.Sequential(*layers, trunk, *([nn.Dropout(dropout)] if dropout else []))
-        self.head = nn.Linear(_width(self.features, info, model), info.num_labels)
+        self.head = nn.Linear(shape[1], info.num_labels)
 
 
-def _timm_trunk(timm: Any, model: str, weights: str, channels: int, size: tuple[int, int]) -> Any:
-    """Return timm's network without its classifier."""
-    options: dict[str, Any] = {"num_classes": 0, "in_chans": channels}
-    options["pretrained"] = weights == "pretrained" and not weights_follow()
-    file = None if weights in ("none", "pretrained") or weights_follow() else Path(weights)
-    if file is not None and (file.suffix != ".safetensors" or not file.is_file()):
-        raise InputError(f"weights is {weights!r}, but must be none, pretrained or a .safetensors file")
-    try:
-        try:
-            trunk = timm.create_model(model, img_size=size, **options)
-        except TypeError:  # most convolutional networks take any size and have no such option
-            trunk = timm.create_model(model, **options)
-    except Exception as error:  # the hub and the networks raise many kinds
-        if not options["pretrained"]:
-            raise InputError(f"timm's {model} cannot be built for images of {size[0]}x{size[1]}: {error}") from error
-        raise InputError(
-            f"The weights of timm's {model} are not in the Hugging Face cache and cannot be downloaded "
-            f"({type(error).__name__}): give weights=FILE.safetensors, or weights=none"
-        ) from error
-    if file is not None:
-        from safetensors.torch import load_file
+def _load(trunk: nn.Module, path: Path) -> None:
+    """Load a file of weights, of which those of a classifier are left out."""
+    if path.suffix != ".safetensors" or not path.is_file():
+        raise InputError(f"weights is {str(path)!r}, but must be none, pretrained or a .safetensors file")
+    from safetensors.torch import load_file
 
-        try:
-            missing = trunk.load_state_dict(load_file(file), strict=False).missing_keys
-        except Exception as error:  # safetensors and torch raise several kinds
-            raise InputError(f"{file} does not hold weights of timm's {model}: {reason_of(error)}") from error
-        if missing:  # a classifier's weights may be left over, but none of the rest may be missing
-            raise InputError(f"{file} does not hold the weight {missing[0]} of timm's {model}")
-    return trunk
-
-
-def _width(features: nn.Module, info: DataInfo, model: str) -> int:
-    """Return the number of features, from a try on an empty image."""
-    features.eval()
-    try:
-        with torch.no_grad():
-            shape = features(torch.zeros(1, *info.input_shape)).shape
-    except (RuntimeError, AssertionError, ValueError) as error:
-        raise InputError(f"timm's {model} does not take inputs of shape {info.input_shape}: {error}") from error
-    features.train()
-    if len(shape) != 2:
-        raise InputError(f"timm's {model} gives features of shape {tuple(shape[1:])}, but they must be a vector")
-    return int(shape[1])
+    missing = trunk.load_state_dict(load_file(path), strict=False).missing_keys
+    if missing:
+        raise InputError(f"{path} does not hold the weight {missing[0]} of the network")
 
 
 class TextClassifier(Network):
@@ -237,30 +211,39 @@ class TextClassifier(Network):
             pooling: Features are those of the first token, ``cls``, behind the encoder's own pooling layer if it has
                 one, or the ``mean`` over all tokens.
             dropout: Probability with which a feature is left out in training, in [0, 1).
-
-        Raises:
-            InputError: If transformers is not installed, the model cannot be had, or the inputs are no tokens.
         """
         super().__init__()
-        check_tokens(info, "TextClassifier")
+        if not info.tokens:
+            other = "ConvNet or ResNet18" if len(info.input_shape) == 3 else "MLP or Linear"
+            shape = tuple(info.input_shape)
+            raise InputError(f"network TextClassifier takes tokens, but the inputs are of shape {shape}: take {other}")
         check_range("dropout", dropout, 0, 1, open_end=True)
-        encoder = _encoder(model, weights, pooled=pooling == "cls")
-        longest = getattr(encoder.config, "max_position_embeddings", None)
+        transformers: Any = needed("transformers", "network TextClassifier", "text")
+        draw = weights == "none" or weights_follow()
+        try:
+            config = transformers.AutoConfig.from_pretrained(model)
+            auto = transformers.AutoModel
+            build = partial(auto.from_config, config) if draw else partial(auto.from_pretrained, model, **SAFE)
+            try:
+                encoder = build(add_pooling_layer=pooling == "cls")
+            except TypeError:  # DistilBERT and others have no such layer
+                encoder = build()
+        except Exception as error:  # transformers and the hub raise many kinds
+            raise InputError(
+                f"text model {model!r} is not in the Hugging Face cache and cannot be downloaded, or is damaged "
+                f"({reason_of(error)}): give a folder that holds config.json and model.safetensors as model"
+            ) from error
+        longest = getattr(config, "max_position_embeddings", None)
         if longest and info.input_shape[0] > longest:
             raise InputError(f"texts have {info.input_shape[0]} tokens, but {model} takes {longest}: cut them shorter")
         self.metadata = {"model": model, "weights": weights}
-        self.features = TextFeatures(encoder, pooling, dropout)
+        # It may come in half precision, and ready to predict.
+        self.features = TextFeatures(encoder.float().train(), pooling, dropout)
         self.head = nn.Linear(encoder.config.hidden_size, info.num_labels)
 
 
 class TextFeatures(nn.Module):
-    """One vector a text.
-
-    Args:
-        encoder: Returns ``last_hidden_state`` (B, T, F) and maybe ``pooler_output`` (B, F).
-        pooling: cls or mean.
-        dropout: Probability with which a feature is left out in training.
-    """
+    """One vector (B, F) a text, from an encoder that returns ``last_hidden_state`` and maybe ``pooler_output``."""
 
     def __init__(self, encoder: nn.Module, pooling: str, dropout: float) -> None:
         super().__init__()
@@ -279,27 +262,3 @@ class TextFeatures(nn.Module):
             pooled = output.last_hidden_state[:, 0]
         features: Tensor = self.dropout(pooled)
         return features
-
-
-def _encoder(model: str, weights: str, pooled: bool) -> Any:
-    """Return the encoder, without a pooling layer that would not be used."""
-    transformers = needed("transformers", "network TextClassifier", "text")
-    draw = weights == "none" or weights_follow()
-
-    def build(**options: Any) -> Any:
-        if draw:
-            return transformers.AutoModel.from_config(transformers.AutoConfig.from_pretrained(model), **options)
-        return transformers.AutoModel.from_pretrained(model, use_safetensors=True, **options)
-
-    try:
-        try:
-            encoder = build(add_pooling_layer=pooled)
-        except TypeError:  # DistilBERT and others have none
-            encoder = build()
-    except Exception as error:  # transformers and the hub raise many kinds
-        wanted = "config.json" if draw else "config.json and model.safetensors"
-        raise InputError(
-            f"text model {model!r} is not in the Hugging Face cache and cannot be downloaded, or is damaged "
-            f"({reason_of(error)}): give a folder that holds {wanted} as model"
-        ) from error
-    return encoder.float().train()  # it may come in half precision, and ready to predict

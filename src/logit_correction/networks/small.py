@@ -1,4 +1,4 @@
-"""The small networks: quick on a processor, trained from nothing."""
+"""Small networks: fully connected, convolutional, and the residual one for images of 32 pixels."""
 
 from __future__ import annotations
 
@@ -18,6 +18,22 @@ from logit_correction.types import DataInfo
 Norm = Literal["batch", "group", "none"]
 
 
+class Linear(Network):
+    """One linear layer on flattened inputs: a head for the features of an ``encoder``, or for a table of numbers.
+
+    >>> import torch
+    >>> Linear(DataInfo(num_labels=2, num_rows=1, input_shape=(512,)))(torch.zeros(3, 512)).shape
+    torch.Size([3, 2])
+    """
+
+    def __init__(self, info: DataInfo) -> None:
+        """Build the layer for inputs and labels of ``info``."""
+        super().__init__()
+        refuse_tokens(info, "Linear")
+        self.features = nn.Flatten()
+        self.head = nn.Linear(math.prod(info.input_shape), info.num_labels)
+
+
 class MLP(Network):
     """Fully connected network with ReLU on flattened inputs.
 
@@ -34,19 +50,14 @@ class MLP(Network):
             info: Input shape and number of labels.
             hidden: Widths of the hidden layers; the paper's Colored MNIST network has three of 100, the
                 published codes have 100, 100, 16.
-
-        Raises:
-            InputError: If a width is not positive, or the inputs are tokens.
         """
         super().__init__()
         refuse_tokens(info, "MLP")
         if not hidden or any(width < 1 for width in hidden):
             raise InputError(f"hidden widths {list(hidden)} must be positive, such as [100, 100, 100]")
-        layers: list[nn.Module] = [nn.Flatten()]
         widths = [math.prod(info.input_shape), *hidden]
-        for before, after in pairwise(widths):
-            layers += [nn.Linear(before, after), nn.ReLU()]
-        self.features = nn.Sequential(*layers)
+        layers = [layer for before, after in pairwise(widths) for layer in (nn.Linear(before, after), nn.ReLU())]
+        self.features = nn.Sequential(nn.Flatten(), *layers)
         self.head = nn.Linear(widths[-1], info.num_labels)
         self.narrows = widths[1] < widths[0]
 
@@ -54,38 +65,14 @@ class MLP(Network):
         """Return the first layer's values (B, H), if they are fewer than the inputs."""
         if not self.narrows:
             return None
-        layers: list[nn.Module] = [*self.features.children(), self.head]
-        start: Tensor = _through(layers[:2], inputs)
-        return start, lambda values: _through(layers[2:], values)
+        flatten, first, *rest = self.features.children()
 
+        def finish(values: Tensor) -> Tensor:
+            for layer in (*rest, self.head):
+                values = layer(values)
+            return values
 
-def _through(layers: Sequence[nn.Module], values: Tensor) -> Tensor:
-    for layer in layers:
-        values = layer(values)
-    return values
-
-
-class Linear(Network):
-    """One linear layer on flattened inputs: a head for the features of an ``encoder``, or for a table of numbers.
-
-    >>> import torch
-    >>> Linear(DataInfo(num_labels=2, num_rows=1, input_shape=(512,)))(torch.zeros(3, 512)).shape
-    torch.Size([3, 2])
-    """
-
-    def __init__(self, info: DataInfo) -> None:
-        """Build the layer.
-
-        Args:
-            info: Input shape and number of labels.
-
-        Raises:
-            InputError: If the inputs are tokens.
-        """
-        super().__init__()
-        refuse_tokens(info, "Linear")
-        self.features = nn.Flatten()
-        self.head = nn.Linear(math.prod(info.input_shape), info.num_labels)
+        return first(flatten(inputs)), finish
 
 
 class ConvNet(Network):
@@ -94,8 +81,7 @@ class ConvNet(Network):
     The default does 2.2 million multiply-adds for an image of 28x28 pixels.
 
     >>> import torch
-    >>> info = DataInfo(num_labels=10, num_rows=1, input_shape=(3, 28, 28))
-    >>> network = ConvNet(info)
+    >>> network = ConvNet(DataInfo(num_labels=10, num_rows=1, input_shape=(3, 28, 28)))
     >>> network.features(torch.zeros(2, 3, 28, 28)).shape, network(torch.zeros(2, 3, 28, 28)).shape
     (torch.Size([2, 100]), torch.Size([2, 10]))
     """
@@ -121,12 +107,9 @@ class ConvNet(Network):
                 training as in prediction; ``batch`` over the batch in training and by running statistics in
                 prediction; ``none`` leaves values as they are.
             dropout: Probability with which a feature is left out in training, in [0, 1).
-
-        Raises:
-            InputError: If the inputs are no images or too small for the blocks, or an option is out of range.
         """
         super().__init__()
-        height, width = check_images(info, "ConvNet")[1:]
+        before, height, width = check_images(info, "ConvNet")
         if not channels or any(number < 1 for number in channels) or convolutions < 1:
             raise InputError(f"channels {list(channels)} and convolutions {convolutions} must be positive")
         check_range("hidden", hidden, 0)
@@ -134,14 +117,14 @@ class ConvNet(Network):
             raise InputError(f"images of {height}x{width} are too small for {len(channels)} blocks: give less channels")
         check_range("dropout", dropout, 0, 1, open_end=True)
         layers: list[nn.Module] = []
-        before = info.input_shape[0]
         for number in channels:
             for _ in range(convolutions):
-                layers += [
-                    nn.Conv2d(before, number, 3, padding=1, bias=norm == "none"),
-                    *normalisation(norm, number),
-                    nn.ReLU(inplace=True),
-                ]
+                layers.append(nn.Conv2d(before, number, 3, padding=1, bias=norm == "none"))
+                if norm == "batch":
+                    layers.append(nn.BatchNorm2d(number))
+                elif norm == "group":
+                    layers.append(nn.GroupNorm(max(n for n in (8, 4, 2, 1) if number % n == 0), number))
+                layers.append(nn.ReLU(inplace=True))
                 before = number
             layers.append(nn.MaxPool2d(2))
         if hidden:
@@ -149,25 +132,17 @@ class ConvNet(Network):
             layers += [nn.Flatten(), nn.Linear(before * pixels, hidden), nn.ReLU()]
         else:
             layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-        before = hidden or before
         layers += [nn.Dropout(dropout)] if dropout else []
         self.features = nn.Sequential(*layers)
-        self.head = nn.Linear(before, info.num_labels)
-
-
-def normalisation(norm: Norm, channels: int) -> list[nn.Module]:
-    """Return the layer that ``norm`` stands for, or none."""
-    if norm == "batch":
-        return [nn.BatchNorm2d(channels)]
-    groups = max(number for number in (8, 4, 2, 1) if channels % number == 0)
-    return [nn.GroupNorm(groups, channels)] if norm == "group" else []
+        self.head = nn.Linear(hidden or before, info.num_labels)
 
 
 class ResNet20(Network):
     """Three groups of residual blocks of 16, 32 and 64 channels at 32, 16 and 8 pixels; 0.27 million weights.
 
-    Shortcuts have no weights: where a block halves the size they take every second pixel and fill new channels with
-    zeros (option A of the paper). Inputs in [0, 1] are standardised inside.
+    The network of He et al., "Deep residual learning for image recognition" (2016). Shortcuts have no weights: where a
+    block halves the size they take every second pixel and fill new channels with zeros (option A of the paper). Inputs
+    in [0, 1] are standardised inside.
 
     >>> import torch
     >>> network = ResNet20(DataInfo(num_labels=10, num_rows=1, input_shape=(3, 32, 32)))
@@ -182,22 +157,16 @@ class ResNet20(Network):
             info: Input shape and number of labels.
             depth: Layers with weights, 6n + 2: 20, 32, 44, 56 or 110 in the paper.
             width: Channels of the first group; the others have two and four times as many.
-
-        Raises:
-            InputError: If the inputs are no images of at least 4 pixels a side, or an option is out of range.
         """
         super().__init__()
         channels, *size = check_images(info, "ResNet20")
         if min(size) < 4:
             raise InputError(f"images of {size[0]}x{size[1]} are too small for ResNet20: give at least 4x4")
-        if depth < 8 or depth % 6 != 2:
-            raise InputError(f"depth is {depth}, but must be 6n + 2, such as 20, 32, 44 or 56")
-        if width < 1:
-            raise InputError(f"width is {width}, but must be positive")
-        colors = 3 if channels == 1 else channels
+        if depth < 8 or depth % 6 != 2 or width < 1:
+            raise InputError(f"depth {depth} must be 6n + 2, such as 20, 32, 44 or 56, and width {width} positive")
+        colors, before = 3 if channels == 1 else channels, width
         layers: list[nn.Module] = [Standardize()] if colors == 3 else []
         layers += [nn.Conv2d(colors, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
-        before = width
         for after in (width, 2 * width, 4 * width):
             for _ in range(depth // 6):
                 layers.append(Block(before, after))
@@ -210,10 +179,9 @@ class ResNet20(Network):
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions beside a shortcut; at half the size if ``after`` is more than ``before``."""
+    """Two 3x3 convolutions beside a shortcut; at half the size if ``after`` is more than ``before`` channels."""
 
     def __init__(self, before: int, after: int) -> None:
-        """Build the block from ``before`` to ``after`` channels."""
         super().__init__()
         self.stride, self.new = (1 if before == after else 2), after - before
         self.layers = nn.Sequential(
