@@ -22,7 +22,7 @@ _PUBLIC = {
     "Audit": "logit_correction.auditing.api",
     "LogitCorrectionClassifier": "logit_correction.integrations.scikit_learn",
     "runs_table": "logit_correction.runs.api",
-    "export": "logit_correction.exporting.api",
+    "export": "logit_correction.exporting.formats",
     "RunConfig": "logit_correction.config",
     "TrainingConfig": "logit_correction.config",
     "ComponentConfig": "logit_correction.config",

@@ -293,13 +293,13 @@ def export(
 
     Args:
         run: folder that `train` wrote
-        format: onnx, torch-export, safetensors or hub (`list formats`), or the dotted path of a class of your own
+        format: onnx, torch-export, safetensors or hub (`list formats`), or the dotted path of a function of your own
         out: folder to write, new or empty
         images: what onnx and torch-export take for an image: bytes, or floats in [0, 1]
         repository: OWNER/NAME for the card of hub; nothing is uploaded
         trust_code: import classes of its maker's own that RUN names; they may do anything: only for people you trust
     """
-    from logit_correction.exporting.api import export as export_run
+    from logit_correction.exporting.formats import export as export_run
 
     export_run(run, format, out, images=images, repository=repository, trust_code=trust_code, say=print)
     return 0

@@ -1,20 +1,23 @@
-"""The predicting network of a run in forms that other programs take. One file a format, and one line here."""
+"""The predicting network of a run in forms that other programs take."""
 
 from __future__ import annotations
 
-#: Name -> dotted path and one line.
+#: Name -> dotted path of the function that writes it, and one line.
 FORMATS: dict[str, tuple[str, str]] = {
     "onnx": (
-        "logit_correction.exporting.onnx_file.OnnxFile",
+        "logit_correction.exporting.formats.write_onnx",
         "model.onnx, for ONNX Runtime and whatever else reads ONNX (extra onnx)",
     ),
     "torch-export": (
-        "logit_correction.exporting.torch_program.TorchProgram",
+        "logit_correction.exporting.formats.write_program",
         "model.pt2, for torch.export.load, without this package",
     ),
     "safetensors": (
-        "logit_correction.exporting.tensors.Tensors",
+        "logit_correction.exporting.formats.write_weights",
         "model.safetensors and what it takes to build the network again (extra hub)",
     ),
-    "hub": ("logit_correction.exporting.hub.Hub", "a folder for the Hugging Face Hub, with a model card (extra hub)"),
+    "hub": (
+        "logit_correction.exporting.formats.write_hub",
+        "a folder for the Hugging Face Hub, with a model card (extra hub)",
+    ),
 }

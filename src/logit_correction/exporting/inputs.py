@@ -1,4 +1,4 @@
-"""In which form an exported network takes its inputs, and the layers that bring them to what the network learnt on."""
+"""What an exported network takes, and the layers that bring it to what the network learnt on."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ from logit_correction.runs.run import Run
 #: Numbers of images: bytes as files have them, or floats in [0, 1].
 ImageType = Literal["uint8", "float32"]
 
-#: Rows of the example that a network is traced with; one row would be taken for a constant.
-EXAMPLE_ROWS = 3
-
 
 @dataclass(frozen=True)
 class InputForm:
@@ -28,7 +25,7 @@ class InputForm:
     Attributes:
         kind: ``images``, ``columns`` (a table's, as they were written), ``numbers``, ``words`` (counted) or ``tokens``.
         names: Names of the inputs.
-        dtype: Their type, by torch's name.
+        dtype: Their type.
         shape: Shape of one row; a length that may vary is None.
         prepare: Inputs as they come -> as the network takes them.
         metadata: How to make the inputs of files, texts and tables, for people and programs.
@@ -41,22 +38,20 @@ class InputForm:
     prepare: nn.Module
     metadata: dict[str, Any] = field(default_factory=dict)
 
-    def example(self, seed: int = 0, rows: int = EXAMPLE_ROWS, length: int = 4) -> tuple[Tensor, ...]:
+    def example(self, rows: int, length: int) -> tuple[Tensor, ...]:
         """Return inputs of the form, drawn at random; ``length`` stands for what may vary."""
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(rows)
         shape = (rows, *(length if size is None else size for size in self.shape))
         if self.kind == "tokens":  # few numbers are tokens of every vocabulary
-            first = torch.randint(2, shape, generator=generator)
-            return (first, torch.ones(shape, dtype=torch.long))
+            return torch.randint(2, shape, generator=generator), torch.ones(shape, dtype=torch.long)
         if self.dtype == torch.uint8:
             return (torch.randint(256, shape, generator=generator, dtype=torch.uint8),)
         return (torch.rand(shape, generator=generator).to(self.dtype),)
 
     def describe(self) -> dict[str, Any]:
         """Return all of it as plain values, for ``config.json``."""
-        inputs = [{"name": name, "dtype": str(self.dtype).removeprefix("torch."), "shape": [None, *self.shape]}
-                  for name in self.names]  # fmt: skip
-        return {"kind": self.kind, "inputs": inputs, **self.metadata}
+        one = {"dtype": str(self.dtype).removeprefix("torch."), "shape": [None, *self.shape]}
+        return {"kind": self.kind, "inputs": [{"name": name} | one for name in self.names], **self.metadata}
 
 
 class FromColumns(nn.Module):
@@ -83,19 +78,19 @@ class FromColumns(nn.Module):
     def __init__(self, columns: Sequence[Column]) -> None:
         """Keep what training found out of each column."""
         super().__init__()
-        inputs: list[dict[str, Any]] = []
-        plain = {"mean": 0.0, "std": 1.0, "code": 0.0, "is_name": False, "is_gap": False, "may_miss": False}
+        # For each of the F inputs: place, mean, std, code, is_name, is_gap, may_miss.
+        inputs: list[tuple[int, float, float, float, bool, bool, bool]] = []
         for place, column in enumerate(columns):
-            own = {"place": place} | plain
             if "categories" in column:
-                inputs += [own | {"is_name": True, "code": float(code)} for code in range(len(column["categories"]))]
-            else:
-                may_miss = bool(column.get("gaps"))
-                inputs.append(own | {"mean": column["mean"], "std": column["std"], "may_miss": may_miss})
-                inputs += [own | {"is_gap": True}] if may_miss else []
-        dtypes = {"place": torch.long} | dict.fromkeys(("mean", "std", "code"), torch.float64)
-        for name in ("place", *plain):
-            self.register_buffer(name, torch.tensor([one[name] for one in inputs], dtype=dtypes.get(name, torch.bool)))
+                inputs += [(place, 0, 1, code, True, False, False) for code in range(len(column["categories"]))]
+                continue
+            may_miss = bool(column.get("gaps"))
+            inputs.append((place, column["mean"], column["std"], 0, False, False, may_miss))
+            inputs += [(place, 0, 1, 0, False, True, False)] if may_miss else []
+        names = ("place", "mean", "std", "code", "is_name", "is_gap", "may_miss")
+        dtypes = (torch.long, *[torch.float64] * 3, *[torch.bool] * 3)
+        for name, dtype, values in zip(names, dtypes, zip(*inputs, strict=True), strict=True):
+            self.register_buffer(name, torch.tensor(values, dtype=dtype))
 
     def forward(self, columns: Tensor) -> Tensor:
         """Return (n, F) float32."""
@@ -127,11 +122,10 @@ def form_of(run: Run, images: ImageType = "uint8") -> InputForm:
     info, source = run.inputs_info, run.source
     shape: tuple[int | None, ...] = tuple(info.input_shape)
     if len(shape) == 3 and not info.tokens:
-        dtype = torch.uint8 if images == "uint8" else torch.float32
         metadata: dict[str, Any] = {"range": [0, 255] if images == "uint8" else [0, 1], "channels": "RGB"}
         if source.image_size is not None:
             metadata |= {"resize": list(source.image_size), "fit": source.fit, "resampling": "bilinear"}
-        factor = source.scale / 255 if images == "uint8" else source.scale
+        factor, dtype = (source.scale / 255, torch.uint8) if images == "uint8" else (source.scale, torch.float32)
         return InputForm("images", ("images",), dtype, shape, Scaled(factor), metadata)
     if images != "uint8":
         raise InputError(f"--images {images} is for runs on images, and {run} takes none: leave it out")
@@ -141,8 +135,8 @@ def form_of(run: Run, images: ImageType = "uint8") -> InputForm:
         return InputForm("tokens", TOKENS, torch.long, (None,), nn.Identity(), metadata)
     columns = (run.report["data"].get("preparation") or {}).get("columns")
     if columns:
-        metadata = {"columns": columns}
-        return InputForm("columns", ("columns",), torch.float64, (len(columns),), FromColumns(columns), metadata)
+        prepare = FromColumns(columns)
+        return InputForm("columns", ("columns",), torch.float64, (len(columns),), prepare, {"columns": columns})
     if source.takes_texts and isinstance(source.read_values(["a text"]), WordStore):
         vectorizer = {"class": "sklearn.feature_extraction.text.HashingVectorizer", "n_features": shape[0]}
         metadata = {"vectorizer": vectorizer, "most_words": MOST_WORDS}

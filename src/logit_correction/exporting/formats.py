@@ -1,0 +1,358 @@
+"""``export``: a finished run in, a folder for other programs out. A format is one function that writes it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shlex
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from logit_correction import __version__
+from logit_correction.config import ComponentConfig, RunConfig
+from logit_correction.data.texts import load_tokenizer
+from logit_correction.errors import InputError, reason_of
+from logit_correction.exporting import FORMATS
+from logit_correction.exporting.card import PLACE, model_card
+from logit_correction.exporting.inputs import ImageType, InputForm, form_of
+from logit_correction.files import checksum_of_file, new_folder, seal
+from logit_correction.methods.base import Algorithm
+from logit_correction.networks.base import without_pretrained_weights
+from logit_correction.registry import needed, resolve_any
+from logit_correction.runs.api import load
+from logit_correction.runs.assemble import network_factory
+from logit_correction.runs.folder import write_json
+from logit_correction.runs.run import CHECKSUM, ENCODER, EXPORT, FORMAT, HERE, LIBRARY, NETWORK, WEIGHTS, Run
+from logit_correction.types import Inputs
+
+#: Format -> packages that it needs, and the extra that installs them.
+PACKAGES = {
+    "onnx": (("onnx", "onnxscript", "onnxruntime"), "onnx"),
+    "safetensors": (("safetensors",), "hub"),
+    "hub": (("safetensors",), "hub"),
+}
+
+#: Folders beside ``config.json`` that hold what texts are read by, and the sizes of text encoders.
+TOKENIZER, TEXT_MODEL, TEXT_ENCODER = "tokenizer", "text_model", "text_encoder"
+
+#: What is handed out of a report: figures and sentences, no examples of rows and no places on this machine.
+_DATA = ("name", "label_names", "attribute_names", "correlation", "input_shape", "preparation", "tokens", "rows")
+_TEST = ("count", "groups", "by_attribute", "average", "group_balanced", "worst_group", "worst_class", "minority",
+         "majority", "estimated")  # fmt: skip
+
+
+class Portable(nn.Module):
+    """Inputs of one form -> logits (n, L): preparation, encoder and network of a run as one module."""
+
+    def __init__(self, prepare: nn.Module, encoder: nn.Module | None, network: nn.Module) -> None:
+        super().__init__()
+        self.prepare, self.encoder, self.network = prepare, encoder, network
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the logits of values as they come."""
+        return self._logits(self.prepare(values))
+
+    def _logits(self, inputs: Inputs) -> Tensor:
+        logits: Tensor = self.network(inputs if self.encoder is None else self.encoder(inputs))
+        return logits
+
+
+class PortableTexts(Portable):
+    """Tokens of texts -> logits (n, L)."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:  # type: ignore[override]
+        """Return the logits of tokens (n, T)."""
+        return self._logits({"input_ids": input_ids, "attention_mask": attention_mask})
+
+
+class Predicting(nn.Module):
+    """A method that predicts by more than its network."""
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        super().__init__()
+        self.algorithm = algorithm
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """Return what it predicts."""
+        return self.algorithm.predict(inputs)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A run as it is handed out, for a format to write.
+
+    Attributes:
+        run: The run.
+        network: Inputs, as ``form`` says, -> logits (n, L); in evaluation mode, on the CPU.
+        form: What the network takes.
+        settings: Content of ``config.json``.
+        repository: OWNER/NAME on a hub, where the folder is meant for one.
+    """
+
+    run: Run
+    network: Portable
+    form: InputForm
+    settings: dict[str, Any]
+    repository: str | None = None
+
+    def check(self, answer: Callable[..., Any], what: str, tolerance: float = 1e-4) -> None:
+        """Raise ``InputError`` unless ``answer`` gives the network's logits, on rows that it was not traced with."""
+        inputs = self.form.example(rows=5, length=6)
+        with torch.no_grad():
+            expected, found = self.network(*inputs).numpy(), np.asarray(answer(*inputs))
+        if not np.allclose(found, expected, rtol=tolerance, atol=tolerance):
+            far = np.abs(found - expected).max()
+            raise InputError(f"The logits of {what} are up to {far:.2g} from the run's: take another --format")
+
+
+def export(
+    run: Run | Path | str,
+    format: str,
+    out: Path | str,
+    *,
+    images: ImageType = "uint8",
+    repository: str | None = None,
+    trust_code: bool = False,
+    say: Callable[[str], object] | None = None,
+) -> Path:
+    """Write the predicting network of a run, with the preparation of its inputs, for other programs.
+
+    The preparation is part of the network: the scaling of images and columns, one number for each name of a column, an
+    encoder. Texts come as tokens, and their tokenizer lies beside. ``config.json`` says what goes in and comes out.
+
+    Args:
+        run: The run, or its folder.
+        format: ``onnx``, ``torch-export``, ``safetensors``, ``hub``, or the dotted path of a function of your own.
+        out: Folder to write; new or empty.
+        images: What a traced network takes: bytes, or floats in [0, 1].
+        repository: OWNER/NAME on the Hugging Face Hub, for the model card; nothing is uploaded.
+        trust_code: Import classes that the run's config names by a dotted path.
+        say: Told where the folder is and what can be done with it, such as ``print``.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: If the run cannot be loaded, a package is missing, or the network cannot be written in the format
+            or answers otherwise there. Nothing is written then.
+    """
+    write = resolve_any("format", format, FORMATS)
+    if images not in ("uint8", "float32"):
+        raise InputError(f"--images is {images!r}, but must be uint8 or float32")
+    if images != "uint8" and format in ("safetensors", "hub"):
+        raise InputError(f"--images is for onnx and torch-export: leave it out with --format {format}")
+    if repository is not None and not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", repository):
+        raise InputError(f"--repository is {repository!r}, but must be OWNER/NAME")
+    packages, extra = PACKAGES.get(format, ((), ""))
+    for package in packages:
+        needed(package, f"--format {format}", extra)
+    folder, loaded = Path(out), load(run, trust_code=trust_code)
+    with new_folder(folder) as temporary:
+        form = form_of(loaded, images)
+        algorithm, whole = loaded.algorithm, PortableTexts if form.kind == "tokens" else Portable
+        network = algorithm.network if type(algorithm).predict is Algorithm.predict else Predicting(algorithm)
+        encoder = None if loaded.config.encoder is None else loaded.encoder.features
+        portable = whole(form.prepare, encoder, network).cpu().eval().requires_grad_(False)
+        exported = Exported(loaded, portable, form, _settings(loaded, form, format), repository)
+        write_json(temporary / EXPORT, exported.settings)
+        tokenizer = loaded.config.data.options.get("tokenizer")
+        if form.kind == "tokens" and tokenizer:
+            load_tokenizer(tokenizer).save_pretrained(temporary / TOKENIZER)
+        advice = write(exported, temporary)
+        seal(temporary, [EXPORT])
+    if say is not None:
+        say(str(folder))
+        if advice:
+            say(advice.format(folder=shlex.quote(str(folder))))
+    return folder
+
+
+# -- the formats: each writes its files into a folder that holds config.json, and returns what to tell of {folder}
+
+
+def write_onnx(exported: Exported, folder: Path) -> str:
+    """Write ``model.onnx``: rows in, ``logits`` out, of any number of rows; the labels lie in its metadata."""
+    import onnxruntime
+
+    program = _traced(exported, "onnx")
+    names, quiet = list(exported.form.names), [logging.getLogger(name) for name in ("onnxscript", "torch.onnx")]
+    levels = [logger.level for logger in quiet]
+    try:
+        for logger in quiet:
+            logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = torch.onnx.export(program, input_names=names, output_names=["logits"], dynamo=True, verbose=False)
+    except Exception as error:  # the exporter raises many kinds
+        told = f"This network cannot be written as ONNX ({reason_of(error)}): take another --format"
+        raise InputError(told) from error
+    finally:
+        for logger, level in zip(quiet, levels, strict=True):
+            logger.setLevel(level)
+    assert made is not None
+    for name in ("label_names", "input"):
+        made.model.metadata_props[name] = json.dumps(exported.settings[name])
+    path = folder / "model.onnx"
+    made.save(path)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+    def answer(*inputs: Tensor) -> Any:
+        return session.run(["logits"], {name: one.numpy() for name, one in zip(names, inputs, strict=True)})[0]
+
+    exported.check(answer, "ONNX Runtime")
+    return "run it by: onnxruntime.InferenceSession('{folder}/model.onnx')"
+
+
+def write_program(exported: Exported, folder: Path) -> str:
+    """Write ``model.pt2``: ``torch.export.load("model.pt2").module()(images)`` gives the logits of any rows."""
+    program = _traced(exported, "torch-export")
+    exported.check(program.module(), "the traced network")
+    extra = {"label_names.json": json.dumps(exported.settings["label_names"])}
+    torch.export.save(program, folder / "model.pt2", extra_files=extra)
+    return "run it by: torch.export.load('{folder}/model.pt2').module()"
+
+
+def write_weights(exported: Exported, folder: Path) -> str:
+    """Write ``model.safetensors``, which ``logit_correction.load`` takes, and see that it answers as the run does."""
+    from safetensors.torch import save_file
+
+    network = exported.network
+    if isinstance(network.network, Predicting):
+        raise InputError(
+            f"{exported.run.report['method']} predicts by code of its own, not by its network's weights alone: take "
+            "--format onnx or torch-export"
+        )
+    parts = {NETWORK: network.network} | ({} if network.encoder is None else {ENCODER: network.encoder})
+    # Cloned, for tensors that share their memory are refused.
+    tensors = {
+        prefix + name: value.detach().contiguous().clone()
+        for prefix, module in parts.items()
+        for name, value in module.state_dict().items()
+    }
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    for name, features in ((TEXT_MODEL, getattr(network.network, "features", None)), (TEXT_ENCODER, network.encoder)):
+        sizes: Any = getattr(getattr(features, "encoder", None), "config", None)
+        if hasattr(sizes, "save_pretrained"):
+            sizes.save_pretrained(folder / name)
+    write_json(folder / EXPORT, exported.settings | {CHECKSUM: checksum_of_file(folder / WEIGHTS)})
+    shutil.copymode(folder / EXPORT, folder / WEIGHTS)  # safetensors lets its owner alone read it
+    again = Run(folder, trust_code=exported.run.trust_code)
+    encoder = None if network.encoder is None else again.encoder.features
+    loaded = type(network)(exported.form.prepare, encoder, again.algorithm.network).eval()
+    exported.check(loaded, "the network that is built again", tolerance=1e-5)
+    return "load it by: logit_correction.load('{folder}')"
+
+
+def write_hub(exported: Exported, folder: Path) -> str:
+    """Write the weights and ``README.md``, the model card; nothing is uploaded."""
+    write_weights(exported, folder)
+    repository = exported.repository or PLACE
+    (folder / "README.md").write_text(model_card(exported.settings, repository), encoding="utf-8")
+    return f"nothing was uploaded; put a licence into README.md, then: hf upload {repository} {{folder}}"
+
+
+def _traced(exported: Exported, name: str) -> torch.export.ExportedProgram:
+    """Return the network as a program of torch, for any number of rows and, of texts, of tokens."""
+    example = exported.form.example(rows=3, length=4)  # one row would be taken for a constant
+    sizes: dict[int, Any] = {0: torch.export.Dim("rows")}
+    sizes |= {1 + axis: torch.export.Dim.DYNAMIC for axis, size in enumerate(exported.form.shape) if size is None}
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            return torch.export.export(exported.network, example, dynamic_shapes=(sizes,) * len(example))
+    except Exception as error:  # torch raises many kinds
+        raise InputError(
+            f"--format {name}: this network cannot be traced ({reason_of(error)}): take --format safetensors or hub"
+        ) from error
+
+
+# -- config.json
+
+
+def _settings(run: Run, form: InputForm, format: str) -> dict[str, Any]:
+    """Return the content of ``config.json``; places on this machine and examples of rows are left out of it."""
+    labels = [str(name) for name in run.label_names]
+    report, encoder, evidence = run.report, run.report.get("encoder"), run.report.get("evidence")
+    if encoder:
+        encoder = {name: encoder[name] for name in ("name", "weights", "input_shape", "tokens")} | {"options": {}}
+    return {
+        "library_name": LIBRARY,
+        "library_version": __version__,
+        "export_format": FORMAT,
+        "format_name": format,
+        "label_names": labels,
+        "input": form.describe(),
+        "outputs": [{"name": "logits", "dtype": "float32", "shape": [None, len(labels)]}],
+        "run": _portable_config(run) | {"precision": run.config.training.precision},
+        "report": {name: report.get(name) for name in ("method", "epochs", "selection", "labels_read")}
+        | {
+            "data": {name: report["data"].get(name) for name in _DATA},
+            "encoder": encoder or None,
+            "evidence": evidence and {name: evidence.get(name) for name in ("verdict", "sentence", "views")},
+            "test": {name: report["test"].get(name) for name in _TEST},
+        },
+    }
+
+
+def _portable_config(run: Run) -> dict[str, Any]:
+    """Return the parts of a run's config that predicting takes.
+
+    A network that is its method's whole answer is named as that of ``ERM``, so that nothing else has to be built.
+    """
+    config = run.config
+    with run.names():
+        with without_pretrained_weights():
+            plain = network_factory(_origin(config.network), run.info)().state_dict()
+        trained = run.algorithm.network.state_dict()
+        alone = type(run.algorithm).predict is Algorithm.predict and {k: v.shape for k, v in plain.items()} == {
+            k: v.shape for k, v in trained.items()
+        }
+        flat = RunConfig(config.data, ComponentConfig("ERM") if alone else config.method).to_dict()
+        parts = {"data": flat["data"], "method": flat["method"]}
+        for part, choice, model in (
+            ("network", config.network, TEXT_MODEL),
+            ("encoder", config.encoder, TEXT_ENCODER),
+        ):
+            if choice is not None:
+                origin = _origin(choice)
+                own = {"model": HERE + model} if origin.name == "TextClassifier" else {}
+                parts[part] = {"name": origin.name, **origin.options, **own}
+    if parts["data"].get("tokenizer"):
+        parts["data"]["tokenizer"] = HERE + TOKENIZER
+    found: dict[str, Any] = _without_places(parts)
+    return found
+
+
+def _origin(choice: ComponentConfig) -> ComponentConfig:
+    """Return the network that a network of a run is, wherever that run took it from."""
+    while choice.name == "FromRun":
+        choice = Run(Path(choice.options["run"]), trust_code=bool(choice.options.get("trust_code"))).config.network
+    return choice
+
+
+def _without_places(value: Any) -> Any:
+    """Return options with paths on this machine cut to the last name.
+
+    >>> _without_places({"file": "/home/ann/reviews.csv", "model": "prajjwal1/bert-tiny", "root": "./tokenizer"})
+    {'file': 'reviews.csv', 'model': 'prajjwal1/bert-tiny', 'root': './tokenizer'}
+    """
+    if isinstance(value, Mapping):
+        return {name: _without_places(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_without_places(part) for part in value]
+    if not isinstance(value, str) or value.startswith(HERE) or "\0" in value or len(value) > 4096:
+        return value
+    path = PurePath(value)
+    is_place = path.is_absolute() or value.startswith(("~", "..")) or (len(path.parts) > 1 and Path(value).exists())
+    return path.name if is_place else value

@@ -1,0 +1,281 @@
+"""Every format gives the run's own logits, for any number of rows; what cannot be loaded again is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import yaml
+
+from logit_correction import InputError, export, from_arrays, load, train
+from logit_correction.exporting.card import model_card
+from logit_correction.files import seal
+from logit_correction.runs.run import Run
+
+pytest.importorskip("safetensors")
+
+ROWS = 300
+OPTIONS: dict[str, Any] = {"epochs": 1, "batch_size": 8, "threads": 1, "device": "cpu", "page": False}
+
+
+@dataclass
+class Case:
+    """A run and new rows, as its source takes them and as an exported network does."""
+
+    run: Run
+    rows: Any
+    given: dict[str, np.ndarray]
+
+    def answers(self, logits: Any) -> None:
+        """Check logits of all rows, or of the first of them, against the run."""
+        found = torch.as_tensor(np.asarray(logits)).double().softmax(1).numpy()
+        np.testing.assert_allclose(found, self.run.predict_proba(self.rows)[: len(found)], atol=1e-5)
+
+
+def people(rows: int, seed: int) -> pd.DataFrame:
+    """A large number, a date, and columns with gaps: of numbers and of names."""
+    draw = np.random.default_rng(seed)
+    answer = draw.integers(0, 2, rows)
+    frame = pd.DataFrame({"answer": np.array(["no", "yes"])[answer], "time": 1.7e9 + 1000 * draw.normal(size=rows)})
+    frame["age"] = 40 + 10 * draw.normal(size=rows)
+    frame["city"] = np.array(["Rome", "Oslo"])[draw.integers(0, 2, rows)]
+    frame["joined"] = np.datetime64("2024-01-01") + draw.integers(0, 500, rows)
+    frame.loc[draw.random(rows) < 0.2, "age"] = np.nan
+    frame.loc[draw.random(rows) < 0.2, "city"] = None
+    return frame
+
+
+def reviews(rows: int, seed: int) -> pd.DataFrame:
+    draw = np.random.default_rng(seed)
+    words = np.array(["a", "the", "film", "book", "is", "was", "long", "short", "very", "not", "unknown"])
+    answer = draw.integers(0, 2, rows)
+    texts = [" ".join([("bad", "good")[y], *draw.choice(words, draw.integers(2, 9))]) for y in answer]
+    return pd.DataFrame({"verdict": np.array(["bad", "good"])[answer], "review": texts})
+
+
+@pytest.fixture(scope="session")
+def case_of(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Callable[[str], Case]:
+    """The case of a name."""
+    folder = tmp_path_factory.mktemp("exported")
+
+    def of_columns() -> Case:
+        people(80, 0).to_csv(folder / "people.csv", index=False)
+        data = {"name": "Table", "file": str(folder / "people.csv"), "label": "answer", "features": "*"}
+        run = train(data, folder / "columns", method="LC", network="MLP", **OPTIONS)
+        rows = people(ROWS, 1).drop(columns="answer")
+        rows.loc[0, "city"] = "Paris"  # which training has not seen
+        known = {one["name"]: one.get("categories") for one in run.report["data"]["preparation"]["columns"]}
+        coded = rows.assign(joined=(rows["joined"] - pd.Timestamp(0)) / pd.Timedelta(days=1))
+        coded["city"] = [known["city"].index(one) if one in known["city"] else -1 for one in rows["city"].fillna("")]
+        return Case(run, rows, {"columns": coded[list(known)].to_numpy(dtype=np.float64)})
+
+    def of_texts(tokens: bool) -> Case:
+        reviews(60, 0).to_csv(folder / "reviews.csv", index=False)
+        data = {"name": "Table", "file": str(folder / "reviews.csv"), "label": "verdict", "text": "review"}
+        tiny_bert = request.getfixturevalue("tiny_bert") if tokens else ""
+        data |= {"tokenizer": str(tiny_bert), "max_tokens": 12} if tokens else {"num_words": 64}
+        network = {"name": "TextClassifier", "model": str(tiny_bert)} if tokens else "MLP"
+        run, texts = train(data, method="ERM", network=network, **OPTIONS), reviews(ROWS, 1)["review"].tolist()
+        if not tokens:
+            from sklearn.feature_extraction.text import HashingVectorizer
+
+            words = HashingVectorizer(n_features=64, dtype=np.float32).transform(texts).toarray()
+            return Case(run, texts, {"words": words})
+        from transformers import AutoTokenizer
+
+        read = AutoTokenizer.from_pretrained(tiny_bert)
+        encoded = read(texts, padding="longest", truncation=True, max_length=12, return_tensors="np")
+        return Case(run, texts, {name: encoded[name].astype(np.int64) for name in ("input_ids", "attention_mask")})
+
+    def of_images(**parts: Any) -> Case:
+        draw, label = np.random.default_rng(0), np.arange(40) % 2
+        images = draw.integers(0, 256, (ROWS, 3, 12, 12)).astype(np.uint8)
+        values = images[:40] // (1 + label[:, None, None, None]).astype(np.uint8)
+        return Case(train(from_arrays(values, label), **parts, **OPTIONS), images, {"images": images})
+
+    make = {
+        "images": lambda: of_images(method="DFA", network="MLP"),
+        "encoder": lambda: of_images(method="ERM", network="Linear", encoder={"name": "ConvNet", "channels": [4, 8]}),
+        "columns": of_columns,
+        "words": lambda: of_texts(False),
+        "tokens": lambda: of_texts(True),
+    }
+    return cache(lambda name: make[name]())
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("tokens", "encoder")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["images", "columns", "words", "tokens", "encoder"])
+def test_onnx_runtime_gives_the_same_logits(kind: str, case_of: Any, tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    case = case_of(kind)
+    folder = export(case.run, "onnx", tmp_path / "out")
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
+    case.answers(session.run(["logits"], case.given)[0])
+    case.answers(session.run(["logits"], {name: values[:1] for name, values in case.given.items()})[0])
+    settings = json.loads((folder / "config.json").read_text())
+    assert [one.name for one in session.get_inputs()] == [one["name"] for one in settings["input"]["inputs"]]
+    assert json.loads(session.get_modelmeta().custom_metadata_map["label_names"]) == settings["label_names"]
+    assert (folder / "tokenizer" / "tokenizer.json").is_file() is (kind == "tokens")
+
+
+@pytest.mark.parametrize("kind", ["images", "columns", "words", SLOW[0]])
+def test_torch_runs_the_program_without_this_package(kind: str, case_of: Any, tmp_path: Path) -> None:
+    case, names = case_of(kind), {"label_names.json": ""}
+    program = torch.export.load(export(case.run, "torch-export", tmp_path / "out") / "model.pt2", extra_files=names)
+    for rows in (slice(None), slice(1)):
+        case.answers(program.module()(*(torch.from_numpy(v[rows]) for v in case.given.values())).detach())
+    assert json.loads(names["label_names.json"]) == case.run.label_names
+
+
+def test_images_as_floats(case_of: Any, tmp_path: Path) -> None:
+    case = case_of("images")
+    folder = export(case.run, "torch-export", tmp_path / "out", images="float32")
+    case.answers(torch.export.load(folder / "model.pt2").module()(torch.from_numpy(case.rows).float() / 255).detach())
+    for kind, form in (("columns", "torch-export"), ("images", "hub")):
+        with pytest.raises(InputError, match="--images"):
+            export(case_of(kind).run, form, tmp_path / "no", images="float32")
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("kind", ["images", "columns", "words", *SLOW])
+def test_a_folder_is_a_run_without_data(
+    kind: str, case_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = case_of(kind)
+    folder = export(case.run, "hub", tmp_path / "out", repository="me/mine").rename(tmp_path / "moved")
+    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
+    loaded, rows = load(folder), case.rows[:20]
+    np.testing.assert_allclose(loaded.predict_proba(rows), case.run.predict_proba(rows), atol=1e-6)
+    answers = [str(case.run.label_names[0])] * 20
+    assert loaded.evaluate(rows, answers) == case.run.evaluate(rows, answers)
+    with pytest.raises(InputError, match="holds no rows of the run's data"):
+        loaded.evaluate("test")
+    written = "".join(path.read_text() for path in folder.glob("*.*") if path.suffix in (".json", ".md"))
+    assert str(case.run.path.parent) not in written and "models" not in written  # no place of this machine
+    again = export(loaded, "safetensors", tmp_path / "again")
+    assert (again / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
+    modes = {(folder / name).stat().st_mode & 0o777 for name in ("config.json", "model.safetensors")}
+    assert len(modes) == 1  # whoever may read the settings may read the weights
+
+
+def test_what_is_wrong_is_named_before_anything_is_written(
+    case_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = case_of("images").run
+    (tmp_path / "file").write_text("keep")
+    with pytest.raises(InputError, match="is a file: give a folder"):
+        export(run, "hub", tmp_path / "file")
+    with pytest.raises(InputError, match="--repository is 'mine', but must be OWNER/NAME"):
+        export(run, "hub", tmp_path / "out", repository="mine")
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(InputError, match=r"--format safetensors needs .*: `pip install 'logit-correction\[hub\]'`"):
+        export(run.path, "safetensors", tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_network_that_cannot_be_traced_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "user_code"))
+    data = from_arrays(np.random.default_rng(0).normal(size=(40, 5)), np.arange(40) % 2)
+    run = train(data, method="ERM", network="my_parts.Branching", **OPTIONS)
+    with pytest.raises(InputError, match=r"this network cannot be traced .*: take --format safetensors or hub"):
+        export(run, "torch-export", tmp_path / "out")
+    folder = export(run, "safetensors", tmp_path / "out")
+    with pytest.raises(InputError, match=r"names code of its own, my_parts\.Branching"):
+        load(folder)
+    assert load(folder, trust_code=True).predict(np.zeros((3, 5))).tolist() == run.predict(np.zeros((3, 5))).tolist()
+
+
+def test_a_damaged_folder_is_named(case_of: Any, tmp_path: Path) -> None:
+    folder = export(case_of("images").run, "safetensors", tmp_path / "out")
+    config, weights = folder / "config.json", (folder / "model.safetensors").read_bytes()
+    settings = json.loads(config.read_text())
+
+    def refused(message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            load(folder)
+
+    config.write_text(config.read_text().replace('"epochs": 1', '"epochs": 2'))  # a digit inside
+    refused("config.json has been changed since it was written")
+    for changed in (weights[: len(weights) // 2], weights[:-2] + bytes([weights[-2] ^ 0x10]) + weights[-1:]):
+        config.write_text(json.dumps(settings))
+        seal(folder, ["config.json"])
+        (folder / "model.safetensors").write_bytes(changed)
+        refused("model.safetensors is damaged")
+    (folder / "model.safetensors").write_bytes(weights)
+    for change, message in (
+        ({"weights_sha256": None}, "config.json: weights_sha256 is missing: export the run again"),
+        ({"export_format": 9}, "config.json is of another version"),
+        ({"run": settings["run"] | {"network": {"name": "MLP", "hidden": [3]}}}, "does not fit .*config.json"),
+        ({"run": settings["run"] | {"network": {"name": "os.system"}}}, "names code of its own, os.system"),
+        ({"run": settings["run"] | {"data": {"name": "Arrays", "file": "./../x"}}}, "lies outside of the folder"),
+        ({"report": {}}, "config.json: report"),
+    ):
+        config.write_text(json.dumps(settings | change))
+        seal(folder, ["config.json"])
+        refused(message)
+
+
+def test_what_a_killed_export_left_is_swept_by_the_next_one(case_of: Any, tmp_path: Path) -> None:
+    from logit_correction import files
+
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    left = files._temporary(tmp_path / "out")
+    left = left.with_name(left.name.replace(f"-{os.getpid()}-", f"-{gone.pid}-"))
+    (left / "half").mkdir(parents=True)
+    export(case_of("images").run, "safetensors", tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+EVIL = ["<script>alert(1)</script>", "a | b\n# head", "[link](javascript:x)"]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_card_says_what_is_known_and_escapes_names(named: bool) -> None:
+    def group(label: str, attribute: str | None, accuracy: float, count: int = 50) -> dict[str, Any]:
+        known = {"label": label, "attribute": attribute if named else None, "accuracy": accuracy if count else None}
+        return known | {
+            "count": count,
+            "correct": int(count * accuracy),
+            "minority": accuracy < 0.5,
+            "low": 0.1,
+            "high": 1.0,
+        }
+
+    groups = [group(EVIL[0], EVIL[1], 0.9), group(EVIL[1], EVIL[2], 0.5), group("nothing", "at all", 0, count=0)]
+    estimated = {"source": EVIL[2], "groups": [group(EVIL[0], "x", 0.8), group(EVIL[0], "y", 0.3)]}
+    report = {
+        "method": "LC",
+        "data": {"name": "---\nlicense: mit\n---", "rows": {"train": 1200}},
+        "evidence": {"verdict": "shortcut", "sentence": f"{EVIL[0]} tells the label.", "views": ["colour"]},
+        "labels_read": {"train": ["label"], "test": ["label", "attribute"]},
+        "selection": {"rule": "last", "epoch": 7},
+        "test": {"groups": groups, "average": 0.7, "estimated": None if named else estimated},
+    }
+    settings = {"library_name": "logit-correction", "library_version": "1.0", "label_names": EVIL}
+    settings |= {"input": {"kind": "images"}, "run": {"network": {"name": "mine.Net"}}, "report": report}
+    _, front, body = model_card(settings, "me/mine").split("---\n", maxsplit=2)
+    facts = yaml.safe_load(front)
+    assert facts["library_name"] == "logit-correction" and "license" not in facts and "# license:" in front
+    assert facts["pipeline_tag"] == "image-classification" and "LC" in facts["tags"]
+    assert facts["model-index"][0]["results"][0]["metrics"][0]["value"] == 0.7
+    assert body.count("<") == 0 and "[link]" not in body and "\n# head" not in body and "&lt;script&gt;" in body
+    rows = [line for line in body.splitlines() if line.startswith("|") and "| 50 |" in line]
+    assert len(rows) == (2 if named else 4) and rows[0].startswith(r"| a \| b")  # the least accurate first
+    assert "tells the label" in body and "| test | label and attribute |" in body and "trust_code=True" in body
+    assert ("conflicts" in body) is not named and 'snapshot_download("me/mine")' in body
