@@ -31,7 +31,7 @@ import yaml
 from gpu_results import ERM, Results
 from gpu_steps import check_syncs, time_steps
 
-from logit_correction.bench import read
+from logit_correction.bench.grid import read
 from logit_correction.config import RunConfig, merge
 from logit_correction.data.augment import CropFlip
 from logit_correction.data.table import DataTable

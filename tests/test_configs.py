@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from logit_correction import RunConfig, train
-from logit_correction.bench import read
 from logit_correction.bench.cmnist import ColoredMNIST
+from logit_correction.bench.grid import read
 from logit_correction.cli import commands
 from logit_correction.cli.arguments import arguments_of
 from logit_correction.data.table import DataTable

@@ -46,7 +46,7 @@ print(done.returncode, done.stderr[-300:] if done.returncode else "")
 # %% [markdown]
 # ## The table
 #
-# `table.csv` has a row for each run and each rule of selection; `table.md` and `table.tex` are for papers.
+# `table.csv` has a row for each run and each rule of selection; `table.md` has the means.
 
 # %%
 import pandas as pd

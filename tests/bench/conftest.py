@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,6 +17,15 @@ from logit_correction.cli import main
 from ..forked import Forked
 
 USER_CODE = Path(__file__).parents[1] / "user_code"
+
+#: The command; what is forked does not wait at its end for joblib's processes, as a plain process would not.
+PROGRAM = """
+import os, sys
+from logit_correction.cli import main
+status = main(["benchmark", *sys.argv[1:]])
+sys.stdout.flush(), sys.stderr.flush()
+os._exit(status)
+"""
 
 GRID = {
     "title": "Two methods",
@@ -41,7 +51,7 @@ class Outcome:
 def user_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the module ``my_parts`` on the path, in child processes too."""
     monkeypatch.syspath_prepend(str(USER_CODE))
-    monkeypatch.setenv("PYTHONPATH", str(USER_CODE))
+    monkeypatch.setenv("PYTHONPATH", str(USER_CODE), prepend=os.pathsep)
 
 
 @pytest.fixture
@@ -72,9 +82,4 @@ def write_grid(tmp_path: Path) -> Callable[..., Path]:
 def start() -> Iterator[Callable[..., Forked]]:
     """Start ``benchmark`` in a process of its own; what is left of it is killed in the end."""
     with ExitStack() as stack:
-        yield lambda *words: stack.enter_context(Forked(["benchmark", *map(str, words)]))
-
-
-def mtimes(out: Path) -> dict[Path, int]:
-    """When the reports were written."""
-    return {path: path.stat().st_mtime_ns for path in out.rglob("report.json")}
+        yield lambda *words: stack.enter_context(Forked(PROGRAM, *map(str, words)))

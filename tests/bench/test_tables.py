@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from logit_correction.bench import Benchmark
-from logit_correction.bench.tables import latex, markdown
+from logit_correction.bench.grid import Benchmark
+from logit_correction.bench.tables import markdown
 
 FIGURES = {
     ("ERM", "1"): [0.30, 0.40, 0.35],
@@ -124,8 +124,6 @@ def test_another_metric_and_the_columns_name_themselves() -> None:
 
 def test_no_finished_run() -> None:
     assert markdown(benchmark(paper={}), pd.DataFrame()) == "# A grid\n\nNo run is finished.\n"
-    assert "No run is finished" in latex(benchmark(paper={}), pd.DataFrame())
-    assert "tabular" not in latex(benchmark(paper={}), pd.DataFrame())
 
 
 def test_the_papers_figures_stand_beside_empty_cells_if_no_run_is_finished() -> None:
@@ -133,40 +131,12 @@ def test_the_papers_figures_stand_beside_empty_cells_if_no_run_is_finished() -> 
     assert text.startswith("# A grid\n\nNo run is finished.\n\nGroup-balanced test accuracy in % in the paper.\n")
     assert cells(text, "LC") == ["", "", "82.25", "", "", "91.16 (0.97)"]
     assert cells(text, "ERM") == [""] * 6 and cells(text, "DFA")[5] == "89.66"
-    assert "82.25" in latex(benchmark(), pd.DataFrame())
 
 
 def test_a_column_may_have_a_metric_of_its_own() -> None:
     text = markdown(benchmark(column_metrics={"1": "average"}), frame())
     assert "Group-balanced test accuracy (1: average) in %" in text
     assert cells(text, "LC")[1] == "**50.0 (0.0)**" and cells(text, "LC")[3] == "**85.0**"
-
-
-def test_latex_has_the_same_cells_as_markdown() -> None:
-    rules = ("last", "valid_worst_group")
-    text, other = latex(benchmark(), frame(rules)), markdown(benchmark(), frame(rules))
-    rows = [line.removesuffix(r" \\").split(" & ") for line in text.splitlines() if line.endswith(r"\\")]
-    body = [row for row in rows if row[0] in ("ERM", "LC", "JTT", "DFA")]
-    tables = [line for line in other.splitlines() if line.startswith("| ") and not line.startswith("|  |")]
-    assert len(body) == len(tables) == 8
-    for ours, line in zip(body, tables, strict=True):
-        assert len(ours) == 7
-        plain = [cell.replace(r"\textbf{", "**").replace("}", "**").strip() for cell in ours]
-        assert plain == [cell.strip() for cell in line.split("|")[1:-1]]
-
-
-def test_latex_is_well_formed() -> None:
-    odd = r"a_b & 50% of $x^2$ \cmd {~} #1"
-    given = frame().replace({"row": {"LC": odd}})
-    text = latex(benchmark(("ERM", odd), title="50 % & more", paper={odd: {"1": 1.0}}), given)
-    assert r"a\_b \& 50\% of \$x\textasciicircum{}2\$ \textbackslash{}cmd \{\textasciitilde{}\} \#1" in text
-    assert r"\caption{50 \% \& more. Group-balanced test accuracy in \%" in text and "last" in text
-    assert r"\begin{tabular}{llrrrr}" in text and r"\multicolumn{2}{c}{1}" in text and r"\cmidrule(lr){3-4}" in text
-    for name in ("table", "tabular"):
-        assert text.count(rf"\begin{{{name}}}") == text.count(rf"\end{{{name}}}") == 1
-    assert all(text.count(rf"\{rule}rule") == 1 for rule in ("top", "bottom"))
-    simple = latex(benchmark(paper={}), frame())
-    assert r"\begin{tabular}{llrrr}" in simple and "cmidrule" not in simple
 
 
 def test_a_column_without_attributes_has_nothing_in_bold_and_the_estimated_groups() -> None:

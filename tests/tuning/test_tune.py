@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig
-from logit_correction.bench.executors import ProcessExecutor
-from logit_correction.bench.work import Job, Outcome
+import logit_correction.runs.train as runner
+from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, train
 from logit_correction.cli import main
+from logit_correction.errors import Interrupted, TrainingError
 from logit_correction.evaluation import Predictions
 from logit_correction.methods import METHODS
 from logit_correction.registry import resolve
@@ -38,14 +38,11 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Train in this process, and tell which folders were trained in."""
     trained: list[Path] = []
 
-    def run(self: ProcessExecutor, job: Job) -> Outcome:
-        from logit_correction.runs.train import train
+    def quick(config: RunConfig, folder: Path, resume: bool) -> Path:
+        trained.append(folder)
+        return train(config, folder, resume=resume, page=False)
 
-        trained.append(job.folder)
-        train(job.config, job.folder, resume=True, page=False)
-        return Outcome("done")
-
-    monkeypatch.setattr(ProcessExecutor, "run", run)
+    monkeypatch.setattr(runner, "train", quick)
     return trained
 
 
@@ -64,7 +61,7 @@ def test_every_option_that_is_tuned_is_one_of_the_method(method: str) -> None:
 def test_trials_are_runs_that_are_judged_on_the_groups_of_the_reference(tmp_path: Path, here: list[Path]) -> None:
     best = tune(config(), tmp_path, 3)
     runs = sorted(tmp_path.glob("trial-*"))
-    assert len(here) == 4 and here[0] == (tmp_path / "reference").absolute() and len(runs) == 3
+    assert len(here) == 4 and here[0] == tmp_path / "reference" and len(runs) == 3
     judge = Objective("valid_estimated_group_balanced", tmp_path / "reference")
     scores = {folder: judge.score(folder) for folder in [tmp_path / "reference", *runs]}
     assert scores[best] == max(scores.values())
@@ -93,17 +90,16 @@ def test_the_same_call_trains_nothing_again_and_a_greater_number_goes_further(tm
 def test_a_trial_that_was_stopped_goes_on_in_its_folder(
     tmp_path: Path, here: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    quick, stopped = runner.train, []
+
+    def stop(config: RunConfig, folder: Path, resume: bool) -> Path:
+        if folder.name == "reference":
+            return quick(config, folder, resume)
+        stopped.append(folder)
+        raise Interrupted
+
     with monkeypatch.context() as patch:
-        stopped: list[Path] = []
-
-        def stop(self: ProcessExecutor, job: Job) -> Outcome:
-            if job.folder.name == "reference":
-                return original(self, job)
-            stopped.append(job.folder)
-            return Outcome("stopped")
-
-        original = ProcessExecutor.run
-        patch.setattr(ProcessExecutor, "run", stop)
+        patch.setattr(runner, "train", stop)
         with pytest.raises(KeyboardInterrupt):
             tune(config("ERM"), tmp_path, 2)
     tune(config("ERM"), tmp_path, 2)
@@ -113,12 +109,14 @@ def test_a_trial_that_was_stopped_goes_on_in_its_folder(
 def test_a_trial_that_fails_is_told_and_counts(
     tmp_path: Path, here: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = ProcessExecutor.run
+    quick = runner.train
 
-    def fail(self: ProcessExecutor, job: Job) -> Outcome:
-        return Outcome("failed", "the loss became nan") if job.folder.name != "reference" else original(self, job)
+    def fail(config: RunConfig, folder: Path, resume: bool) -> Path:
+        if folder.name == "reference":
+            return quick(config, folder, resume)
+        raise TrainingError("the loss became nan")
 
-    monkeypatch.setattr(ProcessExecutor, "run", fail)
+    monkeypatch.setattr(runner, "train", fail)
     said: list[str] = []
     assert tune(config("ERM"), tmp_path, 2, say=said.append) == tmp_path / "reference"
     assert sum("the loss became nan" in text for text in said) == 2
@@ -148,10 +146,10 @@ def test_the_command(tmp_path: Path, here: list[Path], capsys: pytest.CaptureFix
     shown = capsys.readouterr()
     assert "trial 0: " in shown.err and f"page: {tmp_path / study.PAGE}" in shown.out
     for wrong, message in (
-        (words, "--trials is missing"),
+        (words, "required: trials"),
         ([*words, "--trials", "none"], "--trials is 'none'"),
         ([*words, "--trials", "1", "--objective", "last"], "--objective last chooses nothing"),
-        ([*words, "--trials", "1", "--seeds", "2"], "tune takes no --seeds"),
+        ([*words, "--trials", "1", "--seeds", "2"], "no option --seeds"),
     ):
         assert main(wrong) == 2 and message in capsys.readouterr().err
 

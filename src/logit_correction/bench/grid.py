@@ -1,19 +1,35 @@
-"""What a grid of runs is, and reading one from its file."""
+"""A grid of runs, rows by columns by seeds, as a YAML file describes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from logit_correction.bench.checks import KEYS, check_content, figures_of, slug
 from logit_correction.config import RunConfig, merge
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, did_you_mean
 from logit_correction.files import read_yaml
 
-#: Where the shipped benchmarks lie.
+#: Where the shipped grids lie.
 SHIPPED = Path(__file__).parent / "grids"
+
+#: What the file of a grid may hold; the first three it must.
+KEYS = (
+    "title", "rows", "columns", "common", "cells", "seeds", "data_seeds", "metric", "column_metrics", "paper", "figure",
+    "column_title",
+)  # fmt: skip
+
+#: The accuracies that a table may show.
+METRICS = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority")
+
+#: Kind of figure -> its options -> their choices, the default first; "" is the metric of the tables.
+FIGURES: dict[str, dict[str, tuple[str, ...]]] = {
+    "accuracy": {"metric": ("", *METRICS)},
+    "bars": {"metric": ("", *METRICS)},
+    "curves": {"metric": ("group_balanced", "average", "worst_group")},
+    "margins": {"over": ("training", "end"), "margin": ("least", "mean")},
+}
 
 
 @dataclass(frozen=True)
@@ -28,13 +44,13 @@ class Benchmark:
         common: Options of every run.
         seeds: Number of seeds, 0..seeds-1.
         data_seeds: Whether the data are drawn anew with each seed too.
-        metric: Figure of the tables, such as group_balanced.
+        metric: Accuracy of the tables, such as group_balanced.
         paper: Row -> column -> the paper's figure in per cent, or its mean and standard deviation.
-        figures: The drawings, each with its ``kind`` and options; None draws what suits the columns.
-        column_title: What the columns are, such as ``minority ratio, %``; for the axis of figures and the captions.
+        figures: The figures, each with its ``kind`` and options; None draws what suits the columns.
+        column_title: What the columns are, such as ``minority ratio, %``.
         text: The file as it was given.
         cell_options: Row -> column -> options of these runs alone, over all others.
-        column_metrics: Figure of the tables in columns where it is another than ``metric``.
+        column_metrics: Accuracy of the tables in columns where it is another than ``metric``.
     """
 
     name: str
@@ -57,8 +73,8 @@ class Benchmark:
         for seed in range(self.seeds):
             for column, variant in self.columns.items():
                 for row, options in self.rows.items():
-                    drawn = {"data": {"seed": seed}} if self.data_seeds else {}
                     own = self.cell_options.get(row, {}).get(column, {})
+                    drawn = {"data": {"seed": seed}} if self.data_seeds else {}
                     merged = self.common
                     for change in (variant, options, own, {"seed": seed, **drawn}):
                         merged = merge(merged, change)
@@ -75,11 +91,6 @@ class Cell:
     options: dict[str, Any]
     folder: Path
 
-    @property
-    def has_report(self) -> bool:
-        """Whether the run has a report, as far as can be told at a glance."""
-        return (self.folder / "report.json").is_file()
-
     def config(self) -> RunConfig:
         """Return the run's complete config.
 
@@ -89,21 +100,34 @@ class Cell:
         from logit_correction.runs.options import complete
 
         try:
-            return complete(RunConfig.from_dict(self.options))
+            return complete(self.options)
         except InputError as error:
             raise InputError(f"row {self.row!r}, column {self.column!r}: {error}") from error
 
+    def __str__(self) -> str:
+        return f"{self.row}, {self.column}, seed {self.seed}"
+
 
 def shipped() -> dict[str, str]:
-    """Return the shipped benchmarks, name -> title."""
+    """Return the shipped grids, name -> title."""
     return {path.stem: read_yaml(path)["title"] for path in sorted(SHIPPED.glob("*.yaml"))}
 
 
+def slug(name: str) -> str:
+    """Return a name that may be a folder's.
+
+    >>> slug("LC, no MixUp"), slug("LC+"), slug("0.5 %")
+    ('lc-no-mixup', 'lc-plus', '0.5')
+    """
+    kept = "".join(c if c.isalnum() or c == "." else "-" for c in name.lower().replace("+", " plus "))
+    return "-".join(part for part in kept.split("-") if part.strip("."))
+
+
 def read(name: str, seeds: int | None = None) -> Benchmark:
-    """Read a shipped benchmark by name, or any by its file.
+    """Read a shipped grid by name, or any by its file.
 
     Raises:
-        InputError: If there is no such benchmark or the file is not one.
+        InputError: If there is no such grid or the file is not one.
     """
     if Path(name).suffix in (".yaml", ".yml"):
         path = Path(name)
@@ -113,27 +137,124 @@ def read(name: str, seeds: int | None = None) -> Benchmark:
         raise InputError(f"benchmark {name!r} is unknown: take one of {', '.join(shipped())}, or a .yaml file")
     content = read_yaml(path, f"{', '.join(KEYS[:3])}, and may hold {', '.join(KEYS[3:])}")
     try:
-        check_content(content)
+        return _parsed(path, content, seeds)
     except InputError as error:
         raise InputError(f"benchmark {name}: {error}") from error
+
+
+def _parsed(path: Path, content: dict[str, Any], seeds: int | None) -> Benchmark:
+    for key in content:
+        if key not in KEYS:
+            raise InputError(f"there is no {key!r}{did_you_mean(str(key), KEYS)}: it may hold {', '.join(KEYS)}")
+    for key in KEYS[:3]:
+        if not content.get(key):
+            raise InputError(f"{key} is missing")
+    rows, columns = (_variants(key, content[key]) for key in ("rows", "columns"))
+    number, data_seeds = content.get("seeds", 3), content.get("data_seeds", False)
+    if type(number) is not int or number < 1:
+        raise InputError(f"seeds is {number!r}, but must be a number of seeds, at least 1")
+    if not isinstance(data_seeds, bool):
+        raise InputError(f"data_seeds is {data_seeds!r}, but must be true or false")
+    common = _mapping("common", content.get("common"), "options, such as `epochs: 20`")
+    metric = content.get("metric", "group_balanced")
+    of_columns = _mapping("column_metrics", content.get("column_metrics"), "columns to metrics")
+    for key, one in {"": metric, **of_columns}.items():
+        if one not in METRICS:
+            raise InputError(f"metric is {one!r}, but must be one of {', '.join(METRICS)}")
+        _known("column_metrics: column", key, ["", *columns])
+    own, paper = _by_cell("cells", content.get("cells"), columns), _by_cell("paper", content.get("paper"), columns)
+    for row, cells in own.items():
+        _known("cells: row", row, rows)
+        for column, options in cells.items():
+            _mapping(f"cells: {row!r}, {column!r}", options, "options")
+    for row, cells in paper.items():
+        for column, figure in cells.items():
+            numbers = figure if isinstance(figure, list) and len(figure) == 2 else [figure]
+            if not all(type(n) in (int, float) for n in numbers):
+                raise InputError(
+                    f"paper: {row!r}, {column!r} is {figure!r}, but must be a number of per cent such as 71.25, or a "
+                    "mean and a standard deviation such as [71.25, 3.17]"
+                )
     return Benchmark(
         name=path.stem,
         title=str(content["title"]),
-        rows={str(k): v or {} for k, v in content["rows"].items()},
-        columns={str(k): v or {} for k, v in content["columns"].items()},
-        common={"selection": "last", **(content.get("common") or {})},  # a table holds runs that one rule has chosen
-        seeds=content.get("seeds", 3) if seeds is None else seeds,
-        data_seeds=content.get("data_seeds", False),
-        metric=content.get("metric", "group_balanced"),
-        paper=_by_cell(content.get("paper")),
+        rows=rows,
+        columns=columns,
+        common={"selection": "last", **common},  # a table holds runs that one rule has chosen
+        seeds=number if seeds is None else seeds,
+        data_seeds=data_seeds,
+        metric=metric,
+        paper=paper,
         figures=figures_of(content.get("figure")),
         column_title=str(content.get("column_title", "")),
         text=path.read_text(encoding="utf-8"),
-        cell_options=_by_cell(content.get("cells")),
-        column_metrics={str(column): str(name) for column, name in (content.get("column_metrics") or {}).items()},
+        cell_options=own,
+        column_metrics=of_columns,
     )
 
 
-def _by_cell(rows: dict[Any, dict[Any, Any]] | None) -> dict[str, dict[str, Any]]:
-    """Return a mapping of rows to columns with names of text, as YAML takes ``5`` for a number."""
-    return {str(row): {str(column): value for column, value in cells.items()} for row, cells in (rows or {}).items()}
+def _mapping(key: str, value: Any, what: str) -> dict[str, Any]:
+    """Return a mapping with names of text, as YAML takes ``5`` for a number; nothing is an empty one."""
+    if not isinstance(value, dict | None):
+        raise InputError(f"{key} must be a mapping of {what}")
+    return {str(name): one for name, one in (value or {}).items()}
+
+
+def _known(what: str, name: str, known: Mapping[str, Any] | list[str]) -> None:
+    if name not in known:
+        raise InputError(f"{what} {name!r} is unknown{did_you_mean(name, known)}: there are {', '.join(known)}")
+
+
+def _variants(key: str, value: Any) -> dict[str, dict[str, Any]]:
+    """Return the options of rows or columns, whose names must make folders of their own."""
+    what = "names to options, such as `LC: {method: {name: LC}}`"
+    variants = {name: _mapping(key, options, what) for name, options in _mapping(key, value, what).items()}
+    folders: dict[str, str] = {}
+    for name in variants:
+        other = folders.setdefault(slug(name), name)
+        if not slug(name):
+            raise InputError(f"{key}: {name!r} needs a letter or a digit, since its folder is named so")
+        if other != name:
+            raise InputError(f"{key}: {other!r} and {name!r} would share the folder {slug(name)}: rename one")
+    return variants
+
+
+def _by_cell(key: str, value: Any, columns: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    what = "rows to columns, such as `LC: {COLUMN: ...}`"
+    found = {row: _mapping(key, cells, what) for row, cells in _mapping(key, value, what).items()}
+    for column in (column for cells in found.values() for column in cells):
+        _known(f"{key}: column", column, columns)
+    return found
+
+
+def figures_of(given: Any) -> tuple[dict[str, str], ...] | None:
+    """Return the figures that the key ``figure`` asks for, each with all its options; None where it is left out.
+
+    Args:
+        given: A kind, a mapping with a kind and its options, a list of such, or ``none``.
+
+    Raises:
+        InputError: Names what is wrong.
+
+    >>> figures_of("margins")
+    ({'kind': 'margins', 'over': 'training', 'margin': 'least'},)
+    """
+    if given is None:
+        return None
+    found: list[dict[str, str]] = []
+    for one in [] if given == "none" else given if isinstance(given, list) else [given]:
+        options = {"kind": one} if isinstance(one, str) else one
+        if not isinstance(options, dict) or options.get("kind") not in FIGURES:
+            raise InputError(f"figure is {one!r}, but must be one of {', '.join(FIGURES)}, or `{{kind: curves, ...}}`")
+        kind, known = options["kind"], FIGURES[options["kind"]]
+        full = {name: choices[0] for name, choices in known.items() if choices[0]}
+        for name, value in options.items():
+            if name != "kind":
+                _known(f"figure {kind}: option", str(name), known)
+                if value not in known[name]:
+                    raise InputError(f"figure: {name} is {value!r}, but must be one of {', '.join(known[name])}")
+            full[name] = value
+        found.append({"kind": kind, **full})
+    if len({(one["kind"], one.get("margin")) for one in found}) < len(found):
+        raise InputError("figure: two of one kind would share a file: keep one")
+    return tuple(found)

@@ -23,19 +23,15 @@ OF_THE_MACHINE = ("train_seconds", "version", "commit", "machine")
 
 @dataclass
 class Found:
-    """The folders of finished runs.
+    """The finished runs of a grid.
 
     Attributes:
-        folders: A cell's own folder -> the folder that its run was found in; the grid's own goes before others.
+        cells: Each with the folder that its run was found in; the grid's own goes before others.
         notes: What a person should know: runs of other options, runs that contradict each other.
     """
 
-    folders: dict[Path, Path] = field(default_factory=dict)
+    cells: list[tuple[Cell, Path]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-
-    def of(self, cell: Cell) -> Path | None:
-        """Return the folder of the cell's finished run, or None."""
-        return self.folders.get(cell.folder)
 
 
 def find(
@@ -52,68 +48,45 @@ def find(
     Raises:
         InputError: A further folder is missing, or is the grid's own.
     """
-    from logit_correction.runs.folder import is_finished
+    from logit_correction.runs.folder import difference, is_finished, read_report
+
+    def figures(folder: Path) -> list[Any]:
+        report = read_report(folder)
+        return [report["test"], [other["test"] for other in report["other_selections"]]]
 
     for folder in also:
-        if not folder.is_dir():
-            raise InputError(f"--also {folder} is not a folder: give one that `benchmark` has written")
-        if folder.resolve() == out.resolve():
-            raise InputError(f"--also {folder} is --out itself: leave it out")
+        if not folder.is_dir() or folder.resolve() == out.resolve():
+            raise InputError(f"--also {folder}: give another folder than --out, which `benchmark` has written")
     found = Found()
     for cell in benchmark.cells(out):
         counted = [cell.folder] if is_finished(cell.folder) else []
         for place in (folder / cell.folder.relative_to(out) for folder in also):
-            if is_finished(place):
-                refusal = _refusal(place, (configs or {}).get(cell.folder) or cell.config())
-                if refusal is None:
-                    counted.append(place)
-                else:
-                    found.notes.append(refusal)
-        if counted:
-            found.folders[cell.folder] = counted[0]
-        found.notes += [
-            f"{counted[0]} and {place} hold the same run with different figures; the first one counts"
-            for place in counted[1:]
-            if _figures(place) != _figures(counted[0])
-        ]
+            if not is_finished(place):
+                continue
+            try:
+                changed = difference(place, (configs or {}).get(cell.folder) or cell.config(), ignore=_OF_THE_PLACE)
+            except InputError as error:
+                changed = str(error)
+            if changed is not None:
+                found.notes.append(f"not counted: {changed}")
+                continue
+            if counted and figures(place) != figures(counted[0]):
+                found.notes.append(
+                    f"{counted[0]} and {place} hold the same run with different figures; the first one counts"
+                )
+            counted.append(place)
+        found.cells += [(cell, folder) for folder in counted[:1]]
     return found
 
 
-def _refusal(folder: Path, config: RunConfig) -> str | None:
-    from logit_correction.runs.folder import difference
-
-    try:
-        changed = difference(folder, config, ignore=_OF_THE_PLACE)
-    except InputError as error:
-        changed = str(error)
-    return None if changed is None else f"not counted: {changed}"
-
-
-def _figures(folder: Path) -> list[Any]:
-    """What came out of a run."""
-    from logit_correction.runs.folder import read_report
-
-    report = read_report(folder)
-    return [report["test"], [other["test"] for other in report["other_selections"]]]
-
-
-def results(benchmark: Benchmark, out: Path, also: Sequence[Path] = (), found: Found | None = None) -> pd.DataFrame:
-    """Return one row per finished run and selection rule.
-
-    Args:
-        benchmark: The grid.
-        out: Folder of the runs' folders.
-        also: Further folders of the same grid.
-        found: Where the runs lie, if that is known already.
-    """
+def results(found: Found) -> pd.DataFrame:
+    """Return one row per finished run and selection rule."""
     import pandas as pd
 
     from logit_correction.pages.console import reports_of
 
-    found = found or find(benchmark, out, also)
-    cells = [(cell, folder) for cell in benchmark.cells(out) if (folder := found.of(cell)) is not None]
-    reports = reports_of([folder for _, folder in cells])
-    rows = [row for (cell, _), report in zip(cells, reports, strict=True) for row in _rows(cell, report)]
+    reports = reports_of([folder for _, folder in found.cells])
+    rows = [row for (cell, _), report in zip(found.cells, reports, strict=True) for row in _rows(cell, report)]
     return pd.DataFrame(rows)
 
 
@@ -140,9 +113,7 @@ def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
                 "verdict": evidence.get("verdict"),
                 "view": evidence.get("view"),
                 "train_seconds": report["seconds"]["train"],
-                "version": report["environment"]["version"],
-                "commit": report["environment"]["commit"],
-                "machine": report["environment"]["machine"],
+                **{name: report["environment"][name] for name in OF_THE_MACHINE[1:]},
             }
         )
     return rows
@@ -158,14 +129,8 @@ def _estimated(test: dict[str, Any]) -> dict[str, Any]:
     return figures | {"estimated_by": test["estimated"]["source"]}
 
 
-def history(benchmark: Benchmark, out: Path, also: Sequence[Path] = (), found: Found | None = None) -> pd.DataFrame:
+def history(found: Found) -> pd.DataFrame:
     """Return one row per finished run and epoch with the figures that ``watch`` recorded in ``metrics.csv``.
-
-    Args:
-        benchmark: The grid.
-        out: Folder of the runs' folders.
-        also: Further folders of the same grid.
-        found: Where the runs lie, if that is known already.
 
     Returns:
         Frame with the columns row, column, seed and epoch (counted over all stages), and those of the figures; empty
@@ -176,10 +141,9 @@ def history(benchmark: Benchmark, out: Path, also: Sequence[Path] = (), found: F
     from logit_correction.pages.folder import RunFolder
     from logit_correction.runs.folder import METRICS
 
-    found, frames = found or find(benchmark, out, also), []
-    for cell in benchmark.cells(out):
-        folder = found.of(cell)
-        if folder is None or not (folder / METRICS).is_file():
+    frames = []
+    for cell, folder in found.cells:
+        if not (folder / METRICS).is_file():
             continue
         table = RunFolder.read(folder).metrics
         names = [name for name in table.columns if str(name).startswith(("test_", "train_"))]

@@ -1,27 +1,21 @@
-"""The tables of a benchmark as Markdown and as LaTeX, with the rules of booktabs."""
+"""The tables of a benchmark, for a Markdown file and for the console."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from logit_correction.bench.checks import BY_GROUP
+from logit_correction.bench.grid import Benchmark
+from logit_correction.bench.results import find, history, results
+from logit_correction.pages.console import say, table_of
 from logit_correction.training import RULES
 
-if TYPE_CHECKING:
-    from logit_correction.bench import Benchmark
-
-_ESCAPES = {character: f"\\{character}" for character in "{}$&#%_"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-}
+#: Accuracies of label x attribute; where nobody named attributes, estimated groups take the place of these.
+BY_GROUP = ("group_balanced", "worst_group", "minority", "majority")
 
 
 @dataclass(frozen=True)
@@ -30,24 +24,22 @@ class Table:
 
     Attributes:
         caption: What the figures are.
-        columns: Whether the paper has figures for each of the columns, which have one of ours alone otherwise.
-        lines: Row -> the splits whose attributes it read, and the cells.
-        best: Rows and places in their lines, the name at 0, of the cells to print in bold.
+        head: Names of the columns.
+        lines: The name of each row, the splits whose attributes it read, and its figures.
+        best: Line and place of the cells to print in bold.
     """
 
     caption: str
-    columns: Mapping[str, bool]
-    lines: Mapping[str, Sequence[str]]
-    best: set[tuple[str, int]]
+    head: Sequence[str]
+    lines: Sequence[Sequence[str]]
+    best: set[tuple[int, int]]
 
-    def format_rows(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
-        """Return the lines with their names, escaped, the best set into ``bold`` in place of its ``%s``."""
-        shown = [[escape(cell) for cell in (name, *cells)] for name, cells in self.lines.items()]
-        for line, name in zip(shown, self.lines, strict=True):
-            for place in range(1, len(line)):
-                if (name, place) in self.best:
-                    line[place] = bold % line[place]
-        return shown
+    def cells(self, bold: str) -> list[list[str]]:
+        """Return the lines, the best set into ``bold`` in place of its ``%s``."""
+        return [
+            [bold % cell if (number, place) in self.best else cell for place, cell in enumerate(line)]
+            for number, line in enumerate(self.lines)
+        ]
 
 
 def markdown(benchmark: Benchmark, frame: pd.DataFrame, notes: Sequence[str] = ()) -> str:
@@ -55,16 +47,14 @@ def markdown(benchmark: Benchmark, frame: pd.DataFrame, notes: Sequence[str] = (
 
     Args:
         benchmark: The grid.
-        frame: What ``benchmark.results`` returns: one row per finished run and selection rule.
+        frame: What ``results`` returns: one row per finished run and selection rule.
         notes: What to say below, such as runs that contradict each other.
     """
     parts = [f"# {benchmark.title}\n", *(["No run is finished.\n"] if frame.empty else [])]
-    for table in _tables(benchmark, frame):
-        names = [name for column, paper in table.columns.items() for name in ([column, "paper"] if paper else [column])]
-        head = ["", "group information", *names]
-        lines = [head, *table.format_rows(str, "**%s**")]
+    for table in tables(benchmark, frame):
+        lines = [table.head, *table.cells("**%s**")]
         texts = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
-        parts.append("\n".join([table.caption + "\n", texts[0], "|" + "---|" * len(head), *texts[1:]]) + "\n")
+        parts.append("\n".join([table.caption + "\n", texts[0], "|" + "---|" * len(table.head), *texts[1:]]) + "\n")
     if not frame.empty:
         known = frame.fillna({"commit": "unknown"})
         values = [sorted(set(known[name].dropna().astype(str))) for name in ("machine", "commit", "version")]
@@ -74,48 +64,46 @@ def markdown(benchmark: Benchmark, frame: pd.DataFrame, notes: Sequence[str] = (
     return "\n".join(parts)
 
 
-def latex(benchmark: Benchmark, frame: pd.DataFrame) -> str:
-    r"""Return a ``table`` environment for each selection rule; needs ``\usepackage{booktabs}``.
+def write_results(benchmark: Benchmark, out: Path, also: Sequence[Path] = (), seeds: int | None = None) -> None:
+    """Write the tables and figures of the finished runs, and show the tables.
 
     Args:
         benchmark: The grid.
-        frame: What ``benchmark.results`` returns: one row per finished run and selection rule.
+        out: Its folder.
+        also: Further folders of the same grid.
+        seeds: Number of seeds, where it is not the grid's own.
     """
-    head = "% Needs \\usepackage{booktabs}.\n" + ("% No run is finished.\n" if frame.empty else "")
-    return head + "\n".join(_latex(benchmark.title, table) for table in _tables(benchmark, frame))
+    from rich.console import Console
+    from rich.text import Text
+
+    from logit_correction.bench.figures import figures
+    from logit_correction.files import replacing, write_text
+
+    found = find(benchmark, out, also)
+    frame = results(found)
+    with replacing(out / "table.csv") as temporary:
+        frame.to_csv(temporary, index=False)
+    write_text(out / "table.md", markdown(benchmark, frame, found.notes))
+    changed = "" if seeds is None else f"# Run with --seeds {seeds}.\n"
+    write_text(out / "benchmark.yaml", changed + benchmark.text)
+    for figure in figures(benchmark, frame, history(found)):
+        write_text(out / f"{figure.name}.svg", figure.svg + "\n")
+        with replacing(out / f"{figure.name}.png") as temporary:
+            temporary.write_bytes(figure.png)
+    console = Console()
+    for table in tables(benchmark, frame):
+        say(console, table.caption)
+        shown = table_of("", table.head[:2], table.head[2:])
+        for number, line in enumerate(table.lines):
+            best = [place for place in range(len(line)) if (number, place) in table.best]
+            shown.add_row(*(Text(cell, "bold" if place in best else "") for place, cell in enumerate(line)))
+        console.print(shown, "")
+    if frame.empty:
+        say(console, "No run is finished.")
+    say(console, f"tables and figures: {out}")
 
 
-def escape(text: str) -> str:
-    r"""Return text that LaTeX prints as it is.
-
-    >>> print(escape("LC_1 & 5 %"))
-    LC\_1 \& 5 \%
-    """
-    return "".join(_ESCAPES.get(character, character) for character in text)
-
-
-def _latex(title: str, table: Table) -> str:
-    names, rules, below = ["", "group information"], [], ["", ""]
-    for column, paper in table.columns.items():
-        place = len(below) + 1
-        below += ["ours", "paper"] if paper else ["ours"]
-        names.append(rf"\multicolumn{{2}}{{c}}{{{escape(column)}}}" if paper else escape(column))
-        rules += [rf"\cmidrule(lr){{{place}-{place + 1}}}"] if paper else []
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{escape(title)}. {escape(table.caption)}}}",
-        rf"\begin{{tabular}}{{ll{'r' * (len(below) - 2)}}}",
-        r"\toprule",
-        " & ".join(names) + r" \\",
-        *([" ".join(rules), " & ".join(below) + r" \\"] if rules else []),
-        r"\midrule",
-        *(" & ".join(cells) + r" \\" for cells in table.format_rows(escape, r"\textbf{%s}")),
-    ]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
-
-
-def _tables(benchmark: Benchmark, frame: pd.DataFrame) -> list[Table]:
+def tables(benchmark: Benchmark, frame: pd.DataFrame) -> list[Table]:
     """Return a table for each selection rule; where no run is finished, one with the paper's figures if it has any.
 
     A row whose runs did not ask for a rule has no line in its table.
@@ -125,11 +113,35 @@ def _tables(benchmark: Benchmark, frame: pd.DataFrame) -> list[Table]:
         metrics = {benchmark.metric, *benchmark.column_metrics.values()}
         none = pd.DataFrame({name: [] for name in ("row", "column", "attributes_read", *metrics)})
         return [_table(benchmark, none, rows, f"{_figures(benchmark)} in the paper.")] if benchmark.paper else []
-    tables, finished = [], set(frame["row"])
+    found, finished = [], set(frame["row"])
     for rule, chosen in frame.groupby("selection", sort=False):
         asked = [name for name in rows if name in set(chosen["row"]) or name not in finished]
-        tables.append(_table(benchmark, chosen, asked, _caption(benchmark, chosen, str(rule))))
-    return tables
+        found.append(_table(benchmark, chosen, asked, _caption(benchmark, chosen, str(rule))))
+    return found
+
+
+def _table(benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str], caption: str) -> Table:
+    grouped = _scores(benchmark, frame)
+    mean, deviation = (100 * grouped.mean()).dropna(), 100 * grouped.std()
+    top, unnamed = mean.groupby("column").max(), _unnamed(frame)
+    head, best = ["", "group information"], set()
+    lines = [[name, _information(frame[frame["row"] == name])] for name in rows]
+    for column in benchmark.columns:
+        head.append(column)
+        for number, line in enumerate(lines):
+            place = line[0], column
+            if place in mean.index:
+                if len(benchmark.rows) > 1 and column not in unnamed and mean[place] == top[column]:
+                    best.add((number, len(line)))
+                spread = deviation[place]
+                line.append(f"{mean[place]:.1f}" + (f" ({spread:.1f})" if spread == spread else ""))
+            else:
+                line.append("")
+        if any(column in cells for cells in benchmark.paper.values()):
+            head.append("paper")
+            for line in lines:
+                line.append(_printed(benchmark.paper.get(line[0], {}).get(column)))
+    return Table(caption, head, lines, best)
 
 
 def _scores(benchmark: Benchmark, frame: pd.DataFrame) -> Any:
@@ -154,30 +166,7 @@ def _unnamed(frame: pd.DataFrame) -> list[str]:
     return [str(column) for column, runs in frame.groupby("column", sort=False) if runs["worst_group"].isna().all()]
 
 
-def _table(benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str], caption: str) -> Table:
-    grouped = _scores(benchmark, frame)
-    mean, deviation = (100 * grouped.mean()).dropna(), 100 * grouped.std()
-    top = mean.groupby("column").max()
-    columns = {column: any(column in cells for cells in benchmark.paper.values()) for column in benchmark.columns}
-    lines, best, unnamed = {}, set(), _unnamed(frame)
-    for name in rows:
-        cells = lines[name] = [_information(frame[frame["row"] == name])]
-        for column, paper in columns.items():
-            place = name, column
-            if place in mean.index:
-                if len(benchmark.rows) > 1 and column not in unnamed and mean[place] == top[column]:
-                    best.add((name, len(cells) + 1))
-                spread = deviation[place]
-                cells.append(f"{mean[place]:.1f}" + (f" ({spread:.1f})" if spread == spread else ""))
-            else:
-                cells.append("")
-            if paper:
-                cells.append(_printed(benchmark.paper.get(name, {}).get(column)))
-    return Table(caption, columns, lines, best)
-
-
 def _figures(benchmark: Benchmark) -> str:
-    """Say what the figures are."""
     others = [f"{column}: {name.replace('_', '-')}" for column, name in benchmark.column_metrics.items()]
     own = f" ({', '.join(others)})" if others else ""
     return f"{benchmark.metric.replace('_', '-').capitalize()} test accuracy{own} in %"
@@ -190,20 +179,16 @@ def _caption(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> str:
     over = f"mean (standard deviation) over {seeds} seeds" if most > 1 else "one seed"
     epoch = RULES.get(rule, ("", "the epoch that it chose"))[1]
     caption = f"{_figures(benchmark)}, {over}. Selection rule: {rule}, the weights are those of {epoch}."
-    columns = f" Columns: {benchmark.column_title}." if benchmark.column_title else ""
-    information = " Group information: the splits whose attributes training or selection read."
-    paper = " Beside: the figures of the paper." if benchmark.paper else ""
-    return caption + columns + information + paper + _format_unnamed(frame)
-
-
-def _format_unnamed(frame: pd.DataFrame) -> str:
-    """Say which columns are judged by estimated groups, or by none."""
-    unnamed = _unnamed(frame)
-    if not unnamed:
-        return ""
-    sources = list(frame["estimated_by"].dropna().unique()) if "estimated_by" in frame else []
-    how = f"groups are estimated, by {'; '.join(sources)}, and" if sources else "there are no groups, and"
-    return f" In {', '.join(unnamed)} the test rows name no attributes: {how} nothing is in bold."
+    if benchmark.column_title:
+        caption += f" Columns: {benchmark.column_title}."
+    caption += " Group information: the splits whose attributes training or selection read."
+    if benchmark.paper:
+        caption += " Beside: the figures of the paper."
+    if unnamed := _unnamed(frame):
+        sources = list(frame["estimated_by"].dropna().unique()) if "estimated_by" in frame else []
+        how = f"groups are estimated, by {'; '.join(sources)}, and" if sources else "there are no groups, and"
+        caption += f" In {', '.join(unnamed)} the test rows name no attributes: {how} nothing is in bold."
+    return caption
 
 
 def _information(frame: pd.DataFrame) -> str:

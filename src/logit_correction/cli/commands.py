@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from logit_correction.bench import Benchmark
     from logit_correction.data.table import DataTable
     from logit_correction.runs.chunks import Chunk
     from logit_correction.runs.run import Run
@@ -357,78 +356,42 @@ def benchmark(
     jobs: int | None = None,
     out: Path | None = None,
     also: list[Path] | None = None,
-    executor: Literal["processes", "ray", "slurm"] = "processes",
-    gpus_per_run: float = 0.0,
+    backend: Literal["loky", "ray", "dask"] = "loky",
 ) -> int:
     """Run a grid of runs: methods, variants of the data and seeds.
 
     The same command goes on where it stopped; started several times, on machines that share the folder too, it shares
-    the work. Writes table.csv (one row a run and selection rule), table.md, table.tex, the figures as SVG and PNG, and
+    the work. Writes table.csv (one row a run and selection rule), table.md, the figures as SVG and PNG, and
     benchmark.yaml.
 
     Args:
         name: a shipped benchmark, a .yaml file, or `list`
         seeds: number of seeds; the benchmark's own by default
-        jobs: runs at a time; 1 by default, with ray as many as the cluster has processors, with slurm 32
+        jobs: runs at a time; 1 by default, with Ray or Dask as many as the cluster takes
         out: folder to write; benchmark-NAME by default
         also: a further folder of the same benchmark, whose finished runs are not run again and count in the tables; may
             be repeated
-        executor: where to train: processes of this machine; ray: the cluster at RAY_ADDRESS, else one here; slurm: a
-            job for each run, of the partition and the time that SBATCH_PARTITION and SBATCH_TIMELIMIT name
-        gpus_per_run: GPUs that Ray or SLURM keeps for each run
+        backend: where joblib trains: processes of this machine, the Ray cluster at RAY_ADDRESS, or the Dask cluster at
+            DASK_SCHEDULER_ADDRESS, else one here
     """
-    from logit_correction import bench as grids
-
     if name == "list":
         return list_names("benchmarks")
     for option, value in (("jobs", jobs), ("seeds", seeds)):
         if value is not None:
             check_range(f"--{option}", value, 1, 10_000)
-    check_range("--gpus-per-run", gpus_per_run, 0, 10_000)
-    if gpus_per_run and executor == "processes":
-        raise InputError("--gpus-per-run is for --executor ray or slurm: processes of one machine share its GPU")
-    from logit_correction.bench.progress import choose_progress
+    from logit_correction.bench.grid import read
+    from logit_correction.bench.runner import DataMissing, run_on
+    from logit_correction.bench.tables import write_results
 
-    grid, also = grids.read(name, seeds), also or []
+    grid, also = read(name, seeds), also or []
     out = out or Path(f"benchmark-{grid.name}")
-    runner: Any = grids.ProcessExecutor(jobs or 1)
-    if executor == "ray":
-        runner = grids.RayExecutor(jobs, gpus_per_run)
-    elif executor == "slurm":
-        from logit_correction.bench.slurm import SlurmExecutor
-
-        runner = SlurmExecutor(jobs, out.absolute() / ".slurm", gpus_per_run)
     try:
-        failed = grids.run(grid, out, runner, choose_progress(), also)
-    except grids.DataMissing:
-        _write_tables(grid, out, also, seeds)  # the figures of the paper beside empty cells
+        failed = run_on(backend, grid, out, jobs, also)
+    except DataMissing:
+        write_results(grid, out, also, seeds)  # the figures of the paper beside empty cells
         raise
-    _write_tables(grid, out, also, seeds)
+    write_results(grid, out, also, seeds)
     return 1 if failed else 0
-
-
-def _write_tables(grid: Benchmark, out: Path, also: list[Path], seeds: int | None) -> None:
-    """Write the tables and figures, and print the tables."""
-    from logit_correction.bench import find, history, results, slug
-    from logit_correction.bench.figures import figures
-    from logit_correction.bench.tables import latex, markdown
-    from logit_correction.files import replacing, write_text
-
-    found = find(grid, out, also)
-    frame = results(grid, out, found=found)
-    text = markdown(grid, frame, found.notes)
-    with replacing(out / "table.csv") as temporary:
-        frame.to_csv(temporary, index=False)
-    write_text(out / "table.md", text)
-    write_text(out / "table.tex", latex(grid, frame))
-    changed = f"# Run with --seeds {seeds}.\n" if seeds is not None else ""
-    write_text(out / "benchmark.yaml", changed + grid.text)
-    for figure in figures(grid, frame, history(grid, out, found=found)):
-        title = figure.kind + ("" if figure.column is None else f"-{slug(figure.column)}")
-        write_text(out / f"{title}.svg", figure.svg + "\n")
-        with replacing(out / f"{title}.png") as temporary:
-            temporary.write_bytes(figure.png)
-    print(text)
 
 
 def preview(
@@ -506,7 +469,7 @@ def list_names(kind: str = "") -> int:
     if kind and kind not in known:
         raise InputError(f"There is no list of {kind!r}: take one of {', '.join(known)}")
     if kind in ("", "benchmarks"):
-        from logit_correction.bench import shipped
+        from logit_correction.bench.grid import shipped
 
         known["benchmarks"] = shipped()
     for name in (kind,) if kind else known:

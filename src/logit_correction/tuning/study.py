@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from logit_correction.bench.executors import Executor, ProcessExecutor
-from logit_correction.bench.work import Job
 from logit_correction.config import RunConfig
-from logit_correction.errors import InputError, TrainingError, format_percent
+from logit_correction.errors import InputError, Interrupted, TrainingError, format_percent
 from logit_correction.files import write_text
 from logit_correction.pages.trials import Trial, write_trials
 from logit_correction.registry import needed
@@ -68,18 +65,12 @@ def tune(
     make(out)
     with acquire(out):
         _check_same(out, config, rule)
-        executor: Executor = ProcessExecutor(jobs)
-        try:
-            _train(executor, config, out / REFERENCE)
-            scoring = Objective(rule, out / REFERENCE)
-            say(f"options as given: {format_percent(scoring.score(out / REFERENCE), 1)} by {rule}")
-            study = _opened(out, config.training.seed)
-            _run(study, config, out, trials, jobs, executor, scoring, say)
-        except BaseException:
-            executor.stop()
-            raise
-        finally:
-            executor.close()
+        if failure := _trained(config, out / REFERENCE):
+            raise TrainingError(f"the run in {out / REFERENCE} failed: {failure}")
+        scoring = Objective(rule, out / REFERENCE)
+        say(f"options as given: {format_percent(scoring.score(out / REFERENCE), 1)} by {rule}")
+        study = _opened(out, config.training.seed)
+        _run(study, config, out, trials, jobs, scoring, say)
         return _write(study, config, out, rule, scoring)
 
 
@@ -115,57 +106,49 @@ def _run(
     out: Path,
     trials: int,
     jobs: int,
-    executor: Executor,
     objective: Objective,
     say: Callable[[str], None],
 ) -> None:
-    """Run what is missing of the trials."""
+    """Run what is missing of the trials, as many at a time as there are jobs."""
+    from joblib import Parallel, delayed
     from optuna.trial import TrialState
 
-    left, lock = trials - len(ended(study)), threading.Lock()
-
-    def work() -> None:
-        nonlocal left
-        while True:
-            with lock:
-                if left <= 0:
-                    return
-                left, trial = left - 1, study.ask()
-                drawn = suggested(trial, config.method.name)
-            folder = folder_of(out, drawn)
-            try:
-                _train(executor, complete(RunConfig.from_dict(with_options(config.to_dict(), drawn))), folder)
-            except TrainingError as error:  # as with a learning rate that is too high
-                trial.set_user_attr("failed", str(error))
+    while (left := trials - len(ended(study))) > 0:
+        asked = [study.ask() for _ in range(min(jobs, left))]
+        drawn = [suggested(trial, config.method.name) for trial in asked]
+        folders = [folder_of(out, one) for one in drawn]
+        configs = [complete(with_options(config.to_dict(), one)) for one in drawn]
+        try:
+            failures = Parallel(len(asked))(map(delayed(_trained), configs, folders))
+        except BrokenExecutor as error:
+            raise TrainingError(
+                "the process of a trial was killed, perhaps for want of memory: give fewer --jobs; the same command "
+                "goes on"
+            ) from error
+        for trial, options, folder, failure in zip(asked, drawn, folders, failures, strict=True):
+            if failure:  # as with a learning rate that is too high
+                trial.set_user_attr("failed", failure)
                 study.tell(trial, state=TrialState.FAIL)
-                say(f"trial {trial.number}: {error}")
+                say(f"trial {trial.number}: {failure}")
                 continue
             score = objective.score(folder)
             study.tell(trial, score)
-            options = ", ".join(f"{name} {value:.3g}" for name, value in drawn.items())
-            say(f"trial {trial.number}: {format_percent(score, 1)}, {options}")
-
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        try:
-            for future in as_completed([pool.submit(work) for _ in range(jobs)]):
-                future.result()
-        except BaseException:
-            left = 0
-            executor.stop()  # the runs save and end; the same call goes on with them
-            raise
+            told = ", ".join(f"{name} {value:.3g}" for name, value in options.items())
+            say(f"trial {trial.number}: {format_percent(score, 1)}, {told}")
 
 
-def _train(executor: Executor, config: RunConfig, folder: Path) -> None:
-    if is_finished(folder):
-        return
-    job = Job(config, folder.absolute())
-    outcome = executor.run(job)
-    if outcome.state == "stopped":
-        raise KeyboardInterrupt
-    if outcome.state != "done":
-        lines = job.log.read_text(encoding="utf-8").splitlines() if job.log.is_file() else []
-        reason = outcome.message or (lines[-1].removeprefix("error: ") if lines else "it ended early")
-        raise TrainingError(f"the run in {folder} failed: {reason}")
+def _trained(config: RunConfig, folder: Path) -> str:
+    """Train a run to its end, or go on with it; return why it failed, nothing if it did not."""
+    from logit_correction.runs.train import train
+
+    try:
+        if not is_finished(folder):
+            train(config, folder, resume=True)
+    except Interrupted as error:
+        raise KeyboardInterrupt from error
+    except (InputError, TrainingError) as error:
+        return str(error)
+    return ""
 
 
 def _check_same(out: Path, config: RunConfig, rule: str) -> None:

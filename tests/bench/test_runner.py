@@ -1,0 +1,310 @@
+"""``benchmark``: real grids of tiny runs, killed, stopped, shared, failing and gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from logit_correction import InputError, train
+from logit_correction.bench.grid import Benchmark, read
+from logit_correction.bench.results import OF_THE_MACHINE, find, history, results
+from logit_correction.bench.runner import DataMissing, missing_data, run
+from logit_correction.files import SEAL
+from logit_correction.runs.folder import acquire, owner_of
+
+ENDLESS = {"data": {"name": "Digits"}, "epochs": 2000, "batch_size": 64, "device": "cpu", "threads": 1}
+
+
+def table_of(out: Path) -> pd.DataFrame:
+    return pd.read_csv(out / "table.csv").drop(columns=list(OF_THE_MACHINE))
+
+
+def trained_here(grid: Benchmark, out: Path) -> pd.DataFrame:
+    """The table of an undisturbed series of the same runs."""
+    for cell in grid.cells(out):
+        train(cell.config(), cell.folder, page=False)
+    results(find(grid, out)).to_csv(out / "table.csv", index=False)
+    return table_of(out)
+
+
+def reports(out: Path) -> dict[Path, int]:
+    """When the reports were written."""
+    return {path: path.stat().st_mtime_ns for path in out.rglob("report.json")}
+
+
+def wait_for(sign: Any, process: Any, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not sign():
+        assert process.poll() is None and time.monotonic() < deadline, process.told
+        time.sleep(0.02)
+
+
+def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
+    command: Any, write_grid: Any, tmp_path: Path, run_files: set[str]
+) -> None:
+    path, out = write_grid(seeds=1), tmp_path / "out"
+    outcome = command(path, "--out", out)
+    assert outcome.status == 0 and "mine: 2 runs, 0 finished before" in outcome.err, outcome.err
+    assert outcome.err.count("done in") == 2 and f"tables and figures: {out}" in outcome.out
+    assert "corrected" in outcome.out and "| corrected" not in outcome.out  # a table, not Markdown
+    for report in reports(out):
+        assert {file.name for file in report.parent.iterdir()} - {SEAL} == run_files
+    written = {"table.csv", "table.md", "benchmark.yaml", "bars.svg", "bars.png"}
+    assert {file.name for file in out.iterdir() if file.is_file()} == written
+    assert (out / "benchmark.yaml").read_text() == path.read_text() and not list(out.rglob("*.log"))
+    pd.testing.assert_frame_equal(table_of(out), trained_here(read(str(path)), tmp_path / "here"))
+    before, content = reports(out), {name: (out / name).read_bytes() for name in written}
+    again = command(path, "--out", out)
+    assert again.status == 0 and "2 runs, 2 finished before" in again.err
+    assert reports(out) == before and {name: (out / name).read_bytes() for name in written} == content
+    write_grid(seeds=1, common={**ENDLESS, "epochs": 3, "batch_size": 256})
+    outcome = command(path, "--out", out)
+    assert outcome.status == 2 and "epochs = 2, not 3" in outcome.err and reports(out) == before
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_killed_at_random_moments_a_grid_has_the_same_table(start: Any, tmp_path: Path, jobs: int) -> None:
+    chance, out = random.Random(20 + jobs), tmp_path / "out"
+    for _ in range(3):
+        process = start("smoke", "--jobs", jobs, "--out", out)
+        done = reports(out)
+        wait_for(lambda done=done: len(reports(out)) > len(done) or list(out.rglob(".lock")), process)
+        time.sleep(chance.uniform(0, 1.5))
+        process.kill()  # and not its children, which have to notice
+        process.wait()
+    kept = reports(out)
+    process = start("smoke", "--jobs", jobs, "--out", out)
+    assert process.wait(timeout=300) == 0, process.told
+    assert all(reports(out)[path] == when for path, when in kept.items())
+    pd.testing.assert_frame_equal(table_of(out), trained_here(read("smoke"), tmp_path / "whole"))
+    assert {path.name for path in out.rglob(".*")} == {SEAL} and not list(out.rglob("*.log"))
+
+
+@pytest.mark.slow
+def test_two_processes_share_a_grid_and_none_waits_for_the_dead(start: Any, write_grid: Any, tmp_path: Path) -> None:
+    path, out = write_grid(), tmp_path / "out"
+    both = [start(path, "--out", out) for _ in range(2)]
+    assert [process.wait(timeout=180) for process in both] == [0, 0], [process.told for process in both]
+    for cell in read(str(path)).cells(out):  # no run was lost, none was run twice
+        assert sum(process.told.count(f"{cell}: done in") for process in both) == 1
+    path, out = write_grid("endless.yaml", common=ENDLESS), tmp_path / "endless"
+    process, folders = start(path, "--jobs", 2, "--out", out), [cell.folder for cell in read(str(path)).cells(out)][:2]
+    wait_for(lambda: all((folder / "config.yaml").is_file() for folder in folders), process)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 10
+    while any(owner_of(folder) for folder in folders):
+        assert time.monotonic() < deadline, "an orphan goes on"
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_sigterm_lets_the_run_under_way_save_and_begins_no_other(write_grid: Any, start: Any, tmp_path: Path) -> None:
+    path, out = write_grid(common=ENDLESS), tmp_path / "out"
+    process, folder = start(path, "--out", out), out / "plain" / "5" / "seed-0"
+    log = folder.parent / "seed-0.log"
+    wait_for(lambda: log.is_file() and "step" in log.read_text(), process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 130
+    assert f"the same command goes on: logit-correction benchmark {path} --out {out}" in process.told
+    assert {file.name for file in folder.iterdir()} == {"config.yaml", "resume.pt"}
+    assert not (out / "corrected" / "5" / "seed-0").exists()
+
+
+@pytest.mark.slow
+def test_failed_and_killed_runs_are_told_and_the_others_count(command: Any, write_grid: Any, tmp_path: Path) -> None:
+    rows = {
+        "plain": {"method": {"name": "ERM"}},
+        "broken": {"method": {"name": "my_parts.Breaking", "at_step": 2}},
+        "killed": {"method": {"name": "my_parts.Stopped", "attributes": "Online"}},
+    }
+    path, out = write_grid(rows=rows, seeds=1, paper={}), tmp_path / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STOP", "SIGKILL:3")
+        outcome = command(path, "--jobs", 2, "--out", out)
+    assert outcome.status == 1
+    broken, killed = (out / row / "5" / "seed-0.log" for row in ("broken", "killed"))
+    assert f"killed, 5 %, seed 0: FAILED, see {killed}" in outcome.err
+    assert "error: its process was killed" in killed.read_text()
+    again = command(path, "--out", out)
+    assert again.status == 1 and f"broken, 5 %, seed 0: FAILED, see {broken}" in again.err
+    assert "error: the loss became nan at step 2" in broken.read_text()
+    assert "killed, 5 %, seed 0: done in" in again.err and not killed.exists()
+    assert set(pd.read_csv(out / "table.csv")["row"]) == {"plain", "killed"}
+    assert "| broken |  |  |" in (out / "table.md").read_text()
+
+
+def test_a_run_of_another_process_is_passed_over_and_waited_for(write_grid: Any, tmp_path: Path) -> None:
+    grid, out, said = read(str(write_grid(seeds=1))), tmp_path / "out", list[str]()
+    first, _ = grid.cells(out)
+    first.folder.mkdir(parents=True)
+    held = acquire(first.folder)
+
+    def say(line: str) -> None:
+        said.append(line)
+        if "running elsewhere" in line:
+            held.__exit__(None, None, None)
+
+    held.__enter__()
+    assert run(grid, out, say=say) == []
+    assert said[1].startswith("[1/2] corrected") and said[3].startswith("[2/2] plain")
+    assert said[2].startswith(f"1 running elsewhere (process {os.getpid()} on ") and "waited for" in said[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--jobs", "0"), "--jobs is 0, but must be at least 1"),
+        (("--seeds", "-1"), "--seeds is -1"),
+        (("--backend", "cloud"), "loky"),
+        (("--also", "missing"), "--also missing: give another folder"),
+    ],
+)
+def test_wrong_arguments(words: tuple[str, ...], expected: str, command: Any, write_grid: Any, tmp_path: Path) -> None:
+    outcome = command(write_grid(), "--out", tmp_path / "out", *words)
+    assert outcome.status == 2 and outcome.err.startswith("error: ") and expected in outcome.err
+
+
+def test_what_is_wrong_is_found_before_the_first_run(command: Any, write_grid: Any, tmp_path: Path) -> None:
+    rows = {"good": {"method": "ERM"}, "bad": {"method": {"name": "LC", "Strength": 1}}}
+    outcome = command(write_grid(rows=rows, paper={}), "--out", tmp_path / "out")
+    assert outcome.status == 2 and outcome.err.startswith("error: row 'bad', column '5 %': ")
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", Path("/proc/x")):
+        outcome = command(write_grid(), "--out", out)
+        assert outcome.status == 2 and outcome.err.startswith(f"error: --out {out} cannot be written")
+
+
+# Data that are not at hand.
+
+BIRDS = {"birds": {"data": {"name": "Waterbirds", "size": 16}}}
+
+
+@pytest.fixture
+def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty data folder, and no network."""
+
+    def offline(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no network")
+
+    monkeypatch.setenv("LOGIT_CORRECTION_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr("torchvision.datasets.CIFAR10.download", offline)
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize("name", ["table2", "table1-ccifar10"])
+def test_a_shipped_table_without_data_shows_the_figures_of_the_paper(
+    name: str, no_data: Path, command: Any, tmp_path: Path
+) -> None:
+    outcome = command(name, "--out", tmp_path / "out")
+    *lines, error = outcome.err.splitlines()
+    assert outcome.status == 2
+    assert error == f"error: {name}: no run can be trained, since all data are missing; see above"
+    left_out = [line for line in lines if "left out" in line]
+    assert len(left_out) == {"table2": 4, "table1-ccifar10": 1}[name] and all(str(no_data) in one for one in left_out)
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "No run is finished." in text and "No run is finished." in outcome.out
+    for cells in read(name).paper.values():
+        assert all(f"{one[0] if isinstance(one, list) else one:.2f}" in text for one in cells.values())
+
+
+def test_columns_whose_data_are_there_are_trained(
+    no_data: Path, layouts: ModuleType, write_grid: Any, tmp_path: Path
+) -> None:
+    common = {"epochs": 1, "device": "cpu", "threads": 1, "network": {"name": "MLP", "hidden": [8]}}
+    columns, rows = BIRDS | {"faces": {"data": {"name": "BiasedFFHQ", "size": 16}}}, {"plain": {"method": "ERM"}}
+    grid = read(str(write_grid(columns=columns, rows=rows, common=common, paper={}, seeds=1)))
+    layouts.bffhq(no_data)
+    said: list[str] = []
+    assert run(grid, tmp_path / "out", say=said.append) == []
+    assert said[1].startswith("column birds is left out: Waterbirds is not complete") and "metadata.csv" in said[1]
+    assert [cell.column for cell, _ in find(grid, tmp_path / "out").cells] == ["faces"]
+    shutil.rmtree(no_data)  # finished runs count where their data have gone
+    assert run(grid, tmp_path / "out", say=said.append) == []
+    with pytest.raises(DataMissing):
+        run(grid, tmp_path / "elsewhere", say=said.append)
+    wrong = read(str(write_grid(columns={"birds": {"data": {"name": "Waterbirds", "size": 1}}}, common={}, paper={})))
+    with pytest.raises(InputError, match="size is 1"):
+        run(wrong, tmp_path / "wrong", say=said.append)
+
+
+def test_data_are_looked_for_once_whatever_the_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Any] = []
+    monkeypatch.setattr("logit_correction.bench.ccifar10.CorruptedCIFAR10.ensure_files", lambda _: looked.append(1))
+    cells = list(read("table1-ccifar10").cells(tmp_path))
+    assert missing_data(cells, {cell.folder: cell.config() for cell in cells}) == {} and len(looked) == 4
+
+
+# Results of several folders.
+
+
+@pytest.fixture(scope="module")
+def two_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A grid of one seed whose first row was trained in ``here`` and whose second row in ``there``, in one folder."""
+    folder = tmp_path_factory.mktemp("grid")
+    from .conftest import GRID
+
+    common = {**ENDLESS, "epochs": 2, "batch_size": 256, "watch": ["test"]}
+    (folder / "mine.yaml").write_text(yaml.safe_dump({**GRID, "seeds": 1, "common": common}, sort_keys=False))
+    grid = read(str(folder / "mine.yaml"))
+    for row, name in enumerate(("here", "there")):
+        cell = list(grid.cells(folder / name))[row]
+        train(cell.config(), cell.folder)
+    return folder
+
+
+@pytest.fixture
+def trained(two_folders: Path, tmp_path: Path) -> Any:
+    """A copy of the grid, its description, and its two folders."""
+    own = shutil.copytree(two_folders, tmp_path / "grid")
+    return own / "mine.yaml", read(str(own / "mine.yaml")), own / "here", own / "there"
+
+
+def test_runs_of_other_folders_count(trained: Any, command: Any) -> None:
+    path, grid, here, there = trained
+    assert set(results(find(grid, here))["row"]) == {"plain"}
+    outcome = command(path, "--out", here, "--also", there)
+    assert outcome.status == 0 and "2 runs, 2 finished before" in outcome.err and not (here / "corrected").exists()
+    assert "| corrected | none | " in (here / "table.md").read_text()
+    watched = history(find(grid, here, [there]))
+    assert sorted(zip(watched["row"], watched["epoch"], strict=True)) == [
+        ("corrected", 1), ("corrected", 2), ("plain", 1), ("plain", 2),
+    ]  # fmt: skip
+    last = results(find(grid, here, [there])).query("selection == 'last'").set_index("row")["group_balanced"]
+    ends = watched[watched["epoch"] == 2].set_index("row")["test_group_balanced"]
+    assert ends.to_dict() == pytest.approx(last.to_dict())
+
+
+def test_runs_of_other_options_do_not_count_and_contradictions_are_told(trained: Any, command: Any) -> None:
+    path, grid, here, there = trained
+    own, other = (next(iter(grid.cells(folder))).folder for folder in (here, there))
+    shutil.copytree(own, other)
+    config = yaml.safe_load((other / "config.yaml").read_text())
+    (other / "config.yaml").write_text(yaml.safe_dump(config | {"threads": 4}))  # another machine may have those
+    assert find(grid, here, [there]).notes == []
+    (other / "config.yaml").write_text(yaml.safe_dump(config | {"batch_size": 17}))
+    assert find(grid, here, [there]).notes == [f"not counted: {other} holds a run with batch_size = 17, not 256"]
+    (other / "config.yaml").write_text(yaml.safe_dump(config))
+    (other / SEAL).unlink()
+    report = json.loads((other / "report.json").read_text())
+    report["test"]["group_balanced"] = 0.5
+    (other / "report.json").write_text(json.dumps(report))
+    expected = f"{own} and {other} hold the same run with different figures; the first one counts"
+    outcome = command(path, "--out", here, "--also", there)
+    assert expected in outcome.err and f"- {expected}" in (here / "table.md").read_text()
+    assert 0.5 not in results(find(grid, here, [there])).query("row == 'plain'")["group_balanced"].tolist()
+    assert 0.5 in results(find(grid, there, [here])).query("row == 'plain'")["group_balanced"].tolist()
