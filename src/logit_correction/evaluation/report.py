@@ -1,7 +1,7 @@
 """``report.json``: what was trained, on what, and how well it does.
 
-Each entry of the file is a field of ``Report`` or of what it holds. A figure of the test rows is one line here: a field
-with a heading and a function.
+Each entry of the file is a field of ``Report`` or of what it holds. A figure of the test rows is one line: a field with
+a heading and a function of ``Judged`` rows.
 """
 
 from __future__ import annotations
@@ -26,19 +26,8 @@ from logit_correction.evaluation import metrics
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.record import Count, Rows, Share, from_plain, to_plain
 from logit_correction.files import check_seal, read_json
-from logit_correction.functional.groups import (
-    group_accuracy,
-    group_balanced_accuracy,
-    group_count,
-    group_margin,
-    group_mean,
-    group_members,
-    label_membership,
-    wilson_interval,
-    worst_group_accuracy,
-)
+from logit_correction.functional import groups as by_group
 from logit_correction.functional.losses import margin
-from logit_correction.types import as_array
 
 #: Name of the file, and what to do about a damaged one.
 REPORT, FIX = "report.json", "put a copy of it back, or train again into a new folder"
@@ -48,12 +37,7 @@ MOST_NUMBERS = 2**27
 
 
 def figure(heading: str, of: Callable[[Any], Any]) -> Any:
-    """Return a field that is computed.
-
-    Args:
-        heading: Of its column in tables.
-        of: Computes it; None or NaN where it is not defined.
-    """
+    """Return a field of a dataclass: the heading of its column, and what computes it, None or NaN if not defined."""
     return field(metadata={"heading": heading, "of": of})
 
 
@@ -66,13 +50,17 @@ def headings(kind: type) -> dict[str, str]:
     return {one.name: one.metadata["heading"] for one in fields(kind) if "heading" in one.metadata}
 
 
-def _figures(kind: type, source: Any) -> dict[str, Any]:
-    return {one.name: to_plain(one.metadata["of"](source)) for one in fields(kind) if "of" in one.metadata}
+def _figures(kind: type, rows: Judged) -> dict[str, Any]:
+    return {one.name: to_plain(one.metadata["of"](rows)) for one in fields(kind) if "of" in one.metadata}
+
+
+def _least(values: Tensor) -> float:
+    return float(pd.Series(values.numpy()).min())  # NaN is left out
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Rows, what a model said of them, and the groups that it is judged on.
+    """N rows, what a model said of them, and the G groups that it is judged on.
 
     Attributes:
         logits: (N, L), uncorrected.
@@ -93,14 +81,9 @@ class Judged:
     train_counts: NDArray[Any] | None = None
 
     @cached_property
-    def prediction(self) -> Tensor:
-        """(N,) long."""
-        return self.logits.argmax(dim=1)
-
-    @cached_property
     def right(self) -> Tensor:
         """(N,) bool."""
-        return self.prediction == self.label
+        return self.logits.argmax(dim=1) == self.label
 
     @cached_property
     def probability(self) -> NDArray[Any]:
@@ -115,7 +98,7 @@ class Judged:
     @cached_property
     def members(self) -> tuple[Tensor, Tensor]:
         """The rows (M,) of all groups, and their groups (M,)."""
-        return group_members(self.membership)
+        return by_group.group_members(self.membership)
 
     @cached_property
     def correct(self) -> Tensor:
@@ -123,84 +106,88 @@ class Judged:
         row, group = self.members
         return group[self.right[row]].bincount(minlength=len(self.names))
 
+    @cached_property
+    def accuracy(self) -> Tensor:
+        """(G,), NaN where a group is empty."""
+        return by_group.group_mean(self.right, self.membership)
+
+    def of_groups(self, statistic: Callable[[Tensor], Any]) -> Any:
+        """Return a statistic of the groups' accuracies; None where groups are but labels."""
+        return statistic(self.accuracy) if self.named else None
+
+    def of_labels(self) -> Tensor:
+        """(L,), the accuracy of each label."""
+        return by_group.group_mean(self.right, by_group.label_membership(self.label, self.logits.shape[1]))
+
     def interval(self, end: int) -> NDArray[Any]:
         """Return the lower or upper end of the 95 % interval of each group's accuracy, (G,)."""
-        count = group_count(self.membership)
-        return np.where((count == 0).numpy(), np.nan, wilson_interval(self.correct, count)[end].numpy())
+        count = by_group.group_count(self.membership)
+        return np.where(count == 0, np.nan, by_group.wilson_interval(self.correct, count)[end])
 
     def calibration(self) -> NDArray[np.float64]:
         """Return the calibration error of each group, (G,)."""
         row, group = (one.numpy() for one in self.members)
         return metrics.calibration_errors(self.probability, self.label.numpy(), row, group, len(self.names))
 
-    def of_probability(self, metric: Callable[[NDArray[Any], NDArray[Any]], float]) -> float | None:
+    def all_rows(self, metric: Callable[[NDArray[Any], NDArray[Any]], float]) -> float | None:
         """Return a metric of all rows; None where there are none, or a probability is not finite."""
         whole = len(self.label) and np.isfinite(self.probability).all()
         return metric(self.probability, self.label.numpy()) if whole else None
 
-    def side(self, minority: bool, margins: bool = False) -> Any:
-        """Return the accuracy over the rows of the groups of one side, or the mean of the groups' least margins."""
+    def side(self, minority: bool) -> Any:
+        """Return the accuracy over the rows of the groups that conflict with the correlation, or follow it."""
         if self.minority is None:
             return None
-        chosen = self.minority if minority else ~self.minority
-        if margins:
-            return pd.Series(group_margin(self.margins, self.membership).double().numpy()[chosen.numpy()]).mean()
-        row, group = self.members
+        (row, group), chosen = self.members, self.minority == minority
         return self.right[row[chosen[group]].unique()].double().mean()
+
+    def side_margin(self, minority: bool) -> Any:
+        """Return the mean of these groups' least margins."""
+        if self.minority is None:
+            return None
+        least = by_group.group_margin(self.margins, self.membership).double().numpy()
+        return pd.Series(least[(self.minority == minority).numpy()]).mean()
 
     def adjusted_average(self) -> Any:
         """Return the mean of the groups' accuracies, weighted by training rows; groups without any take no part."""
-        if self.train_counts is None or not (self.train_counts > 0).any():
+        counts = self.train_counts
+        if counts is None or not (counts > 0).any():
             return None
-        if len(self.train_counts) != len(self.names):
-            raise ValueError(f"train_counts counts {len(self.train_counts)} groups, but there are {len(self.names)}")
-        there, right = self.train_counts > 0, group_accuracy(self.prediction, self.label, self.membership).numpy()
-        return np.average(right[there], weights=self.train_counts[there])
+        if len(counts) != len(self.names):
+            raise ValueError(f"train_counts counts {len(counts)} groups, but there are {len(self.names)}")
+        return np.average(self.accuracy.numpy()[counts > 0], weights=counts[counts > 0])
 
     def by_attribute(self) -> list[AttributeFigures]:
         """Return the figures of the rows of each attribute; a row of two groups of one attribute counts once."""
-        row, group = (one.numpy() for one in self.members)
+        row, group = self.members
         number, names = pd.factorize(self.names["attribute"].to_numpy(dtype=object))  # -1 where unknown
-        of_row = number[group]
-        both = np.unique(np.stack([of_row, row])[:, of_row >= 0], axis=1)
-        parts = np.split(both[1], np.searchsorted(both[0], np.arange(1, len(names)))) if len(names) else []
-        nobody = torch.zeros(0, 0, dtype=torch.bool)
         found = []
-        for name, own in zip(names, parts, strict=True):
-            rows = Judged(self.logits[own], self.label[own], nobody, pd.DataFrame({"attribute": [name]}))
+        for place, name in enumerate(names):
+            own = row[torch.from_numpy(number == place)[group]].unique()
+            rows = Judged(self.logits[own], self.label[own], self.membership, pd.DataFrame({"attribute": [name]}))
             found.append(AttributeFigures(**_figures(AttributeFigures, rows)))
         return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """A row of the table of groups; all figures are NaN where the group is empty.
+    """A row of the table of groups; figures are NaN where the group is empty.
 
-    Attributes:
-        label: Name of the label.
-        attribute: Name of the attribute, None where unknown.
-        count: Rows.
-        correct: Rows that are right.
-        accuracy: Their share.
-        low: Lower end of its 95 % Wilson interval.
-        high: Upper end.
-        margin_min: The group's margin of Appendix C.
-        margin_mean: Mean margin.
-        ece: Expected calibration error.
-        minority: Whether it conflicts with the correlation; None where none is known.
+    ``low`` and ``high`` are the ends of the accuracy's 95 % Wilson interval, ``margin_min`` is the group's margin of
+    Appendix C, ``minority`` None where no correlation is known.
     """
 
     label: str = figure("Label", lambda rows: rows.names["label"])
     attribute: str | None = figure("Attribute", lambda rows: rows.names["attribute"])
-    count: Count = figure("Rows", lambda rows: group_count(rows.membership))
+    count: Count = figure("Rows", lambda rows: by_group.group_count(rows.membership))
     correct: Count = figure("Right", lambda rows: rows.correct)
-    accuracy: Share | None = figure(
-        "Accuracy", lambda rows: group_accuracy(rows.prediction, rows.label, rows.membership)
-    )
+    accuracy: Share | None = figure("Accuracy", lambda rows: rows.accuracy)
     low: Share | None = figure("Low", lambda rows: rows.interval(0))
     high: Share | None = figure("High", lambda rows: rows.interval(1))
-    margin_min: float | None = figure("Least margin", lambda rows: group_margin(rows.margins, rows.membership).double())
-    margin_mean: float | None = figure("Mean margin", lambda rows: group_mean(rows.margins, rows.membership))
+    margin_min: float | None = figure(
+        "Least margin", lambda rows: by_group.group_margin(rows.margins, rows.membership).double()
+    )
+    margin_mean: float | None = figure("Mean margin", lambda rows: by_group.group_mean(rows.margins, rows.membership))
     ece: Share | None = figure("Calibration error", lambda rows: rows.calibration())
     minority: bool | None = figure(
         "Minority", lambda rows: [None] * len(rows.names) if rows.minority is None else rows.minority
@@ -213,20 +200,15 @@ class AttributeFigures:
 
     attribute: str = figure("Attribute", lambda rows: rows.names["attribute"][0])
     count: Count = figure("Rows", lambda rows: len(rows.label))
-    accuracy: Share | None = figure("Accuracy", lambda rows: rows.of_probability(metrics.accuracy))
-    auroc: Share | None = figure("AUROC", lambda rows: rows.of_probability(metrics.auroc))
-    f1: Share | None = figure("Macro F1", lambda rows: rows.of_probability(metrics.macro_f1))
-    ece: Share | None = figure("Calibration error", lambda rows: rows.of_probability(metrics.calibration_error))
+    accuracy: Share | None = figure("Accuracy", lambda rows: rows.all_rows(metrics.accuracy))
+    auroc: Share | None = figure("AUROC", lambda rows: rows.all_rows(metrics.auroc))
+    f1: Share | None = figure("Macro F1", lambda rows: rows.all_rows(metrics.macro_f1))
+    ece: Share | None = figure("Calibration error", lambda rows: rows.all_rows(metrics.calibration_error))
 
 
 @dataclass(frozen=True, kw_only=True)
 class EstimatedReport:
-    """Figures by the groups that an estimator found: label by estimated attribute.
-
-    Attributes:
-        source: Where the estimates come from, in words.
-        minority: As in ``GroupReport``, of the estimated groups; so are the following.
-    """
+    """Figures by the groups that an estimator found, label by estimated attribute, as in ``GroupReport``."""
 
     source: str
     minority: Share | None = None
@@ -279,27 +261,18 @@ class GroupReport:
     count: Count = figure("Rows", lambda rows: len(rows.label))
     average: Share | None = figure("Average", lambda rows: rows.right.double().mean())
     group_balanced: Share | None = figure(
-        "Group-balanced",
-        lambda rows: group_balanced_accuracy(rows.prediction, rows.label, rows.membership) if rows.named else None,
+        "Group-balanced", lambda rows: rows.accuracy.nanmean() if rows.named else None
     )
-    worst_group: Share | None = figure(
-        "Worst group",
-        lambda rows: worst_group_accuracy(rows.prediction, rows.label, rows.membership) if rows.named else None,
-    )
-    worst_class: Share | None = figure(
-        "Worst label",
-        lambda rows: worst_group_accuracy(
-            rows.prediction, rows.label, label_membership(rows.label, rows.logits.shape[1])
-        ),
-    )
+    worst_group: Share | None = figure("Worst group", lambda rows: np.nanmin(rows.accuracy) if rows.named else None)
+    worst_class: Share | None = figure("Worst label", lambda rows: np.nanmin(rows.of_labels()))
     minority: Share | None = figure("Minority", lambda rows: rows.side(True))
     majority: Share | None = figure("Majority", lambda rows: rows.side(False))
-    minority_margin: float | None = figure("Minority margin", lambda rows: rows.side(True, margins=True))
-    majority_margin: float | None = figure("Majority margin", lambda rows: rows.side(False, margins=True))
+    minority_margin: float | None = figure("Minority margin", lambda rows: rows.side_margin(True))
+    majority_margin: float | None = figure("Majority margin", lambda rows: rows.side_margin(False))
     adjusted_average: Share | None = figure("Adjusted average", lambda rows: rows.adjusted_average())
-    auroc: Share | None = figure("AUROC", lambda rows: rows.of_probability(metrics.auroc))
-    f1: Share | None = figure("Macro F1", lambda rows: rows.of_probability(metrics.macro_f1))
-    ece: Share | None = figure("Calibration error", lambda rows: rows.of_probability(metrics.calibration_error))
+    auroc: Share | None = figure("AUROC", lambda rows: rows.all_rows(metrics.auroc))
+    f1: Share | None = figure("Macro F1", lambda rows: rows.all_rows(metrics.macro_f1))
+    ece: Share | None = figure("Calibration error", lambda rows: rows.all_rows(metrics.calibration_error))
     by_attribute: Annotated[pd.DataFrame, Rows(AttributeFigures)]
     groups: Annotated[pd.DataFrame, Rows(Group)]
     estimated: EstimatedReport | None = None
@@ -328,61 +301,27 @@ class GroupReport:
         (0.75, 0.0, 0.5)
         """
         rows = predictions.unique()
-        label, names, values = torch.from_numpy(rows.label), rows.label_names, rows.attribute_names
-        groups: Sequence[tuple[str, str | None]] = rows.groups
+        label, labels, attributes = torch.from_numpy(rows.label), rows.label_names, rows.attribute_names
         membership, minority, counts = rows.judged_groups(), None, None
         named = membership is not None
+        names: Sequence[tuple[str, str | None]] = rows.groups
         if membership is None:
-            membership, groups = label_membership(label, len(names)), [(name, None) for name in names]
+            membership, names = by_group.label_membership(label, len(labels)), [(name, None) for name in labels]
         elif rows.membership is None:
-            groups = [(y, a) for y in names for a in values]
+            names = [(y, a) for y in labels for a in attributes]
             counts = None if train_counts is None else train_counts.flatten().double().numpy()
             if correlation is not None:
                 size = (correlation.num_labels, correlation.num_attributes)
-                if size != (len(names), len(values)):
-                    raise ValueError(f"the correlation has shape {size}, but the data has {(len(names), len(values))}")
+                if size != (len(labels), len(attributes)):
+                    raise ValueError(f"the correlation has shape {size}, not {(len(labels), len(attributes))}")
                 minority = correlation.minority_groups().flatten()
-        frame = pd.DataFrame(list(groups), columns=["label", "attribute"], dtype=object)
-        report = cls._of(Judged(torch.from_numpy(rows.logits), label, membership, frame, minority, named, counts))
-        estimate = rows.estimate
-        if estimate is None or not (estimate.attribute >= 0).any():
-            return report
-        return replace(report, estimated=estimated_report(rows))
-
-    @classmethod
-    def from_membership(
-        cls,
-        logits: Tensor,
-        label: Tensor,
-        membership: Tensor,
-        groups: pd.DataFrame,
-        minority: Tensor | None = None,
-        attributes_known: bool = True,
-    ) -> GroupReport:
-        """Evaluate logits on any groups: they may overlap, be empty, and leave rows out.
-
-        Args:
-            logits: (N, L), uncorrected.
-            label: (N,) long, 0..L-1.
-            membership: (N, G) bool, dense or sparse.
-            groups: Frame of G rows with the columns ``label`` and ``attribute``, the groups' names.
-            minority: (G,) bool, the groups that conflict with the correlation.
-            attributes_known: False leaves group-balanced and worst-group accuracy None.
-
-        Raises:
-            ValueError: ``groups`` has not one row per group.
-        """
-        if len(groups) != membership.shape[1]:
-            raise ValueError(f"groups has {len(groups)} rows, but membership has {membership.shape[1]} columns")
-        logits = torch.from_numpy(as_array(logits))
-        return cls._of(Judged(logits, label, membership, groups, minority, attributes_known))
-
-    @classmethod
-    def _of(cls, rows: Judged) -> GroupReport:
+        frame = pd.DataFrame(list(names), columns=["label", "attribute"], dtype=object)
+        judged = Judged(torch.from_numpy(rows.logits), label, membership, frame, minority, named, counts)
         return cls(
-            **_figures(cls, rows),
-            groups=Rows(Group).frame(_figures(Group, rows)),
-            by_attribute=Rows(AttributeFigures).frame(rows.by_attribute()),
+            **_figures(cls, judged),
+            groups=Rows(Group).frame(_figures(Group, judged)),
+            by_attribute=Rows(AttributeFigures).frame(judged.by_attribute()),
+            estimated=estimated_report(rows),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -390,16 +329,17 @@ class GroupReport:
         return cast(dict[str, Any], to_plain(self))
 
 
-def estimated_report(rows: Predictions) -> EstimatedReport:
-    """Evaluate predictions by what is estimated of their rows; their own attributes and groups are not read."""
-    estimate = rows.estimate
-    assert estimate is not None
+def estimated_report(rows: Predictions) -> EstimatedReport | None:
+    """Evaluate predictions by what is estimated of their rows, not by their own groups; None without an estimate."""
+    found = rows.estimate
+    if found is None or not (found.attribute >= 0).any():
+        return None
     own = replace(
-        rows, attribute=estimate.attribute, attribute_names=estimate.names, membership=None, groups=(), estimate=None
+        rows, attribute=found.attribute, attribute_names=found.names, membership=None, groups=(), estimate=None
     )
-    found = GroupReport.from_predictions(own, estimate.correlation)
-    shared = {one.name: getattr(found, one.name) for one in fields(EstimatedReport) if one.name != "source"}
-    return EstimatedReport(source=estimate.source, **shared)
+    report = GroupReport.from_predictions(own, found.correlation)
+    shared = {one.name: getattr(report, one.name) for one in fields(EstimatedReport) if one.name != "source"}
+    return EstimatedReport(source=found.source, **shared)
 
 
 @dataclass(frozen=True, kw_only=True)

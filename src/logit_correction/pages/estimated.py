@@ -85,6 +85,8 @@ def _judged(run: RunFolder, own: Predictions, known: Sequence[tuple[RunFolder, P
         return run
     other, estimate = same[0][0].report, same[0][1].estimate
     block = to_plain(estimated_report(replace(own, estimate=estimate)))
+    if block is None:
+        return run
     block["by"] = {"method": other["method"], "seed": other.get("seed")}
     return replace(run, report={**run.report, "test": {**run.report["test"], "estimated": block}})
 
