@@ -28,7 +28,7 @@ PAIRS = [(data, method) for data in DATA for method in METHODS]
 
 def config_of(data: str, method: str, *words: object) -> RunConfig:
     given = ["--config", FOLDER / f"{data}-{method}.yaml", *words, "--out", "run"]
-    config: RunConfig = arguments_of("train", commands.train, [str(word) for word in given])["config"]
+    config: RunConfig = arguments_of("train", commands.train_command, [str(word) for word in given])["config"]
     return config
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import logit_correction
-from logit_correction.cli import COMMANDS
+from logit_correction.cli import COMMANDS, commands
 from logit_correction.cli.arguments import SHORT
 from logit_correction.config import PARTS, VIEWS, TrainingConfig
 from logit_correction.registry import resolve_any
@@ -47,7 +47,8 @@ COMPONENTS = {
 
 def own_options() -> set[str]:
     """The options that the commands themselves define, and those of training."""
-    flags = {name for command in COMMANDS.values() for name in inspect.signature(command).parameters}
+    functions = [getattr(commands, f"{name}_command") for name in COMMANDS]
+    flags = {name for function in functions for name in inspect.signature(function).parameters}
     flags |= {"help", "version", "debug", *VIEWS, *SHORT, "preset"}
     return flags | {field.name for field in fields(TrainingConfig)} | set(PARTS)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from importlib.resources import files
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
@@ -180,10 +179,8 @@ class RunConfig:
             InputError: If data or method is missing, a part has no name, or an option is unknown.
         """
         flat = spelled_out(flat)
-        for part in ("data", "method"):
-            if part not in flat:
-                raise InputError(f"--{part} is missing: give a name; `logit-correction list` shows them")
-        parts: dict[str, Any] = {part: _part(part, flat.pop(part)) for part in PARTS if part in flat}
+        needed = ("data", "method")
+        parts: dict[str, Any] = {one: as_part(one, flat.pop(one, None)) for one in PARTS if one in (*needed, *flat)}
         known = [option.name for option in fields(TrainingConfig)]
         for name in flat:
             if name not in known:
@@ -262,10 +259,16 @@ def as_mapping(part: str, given: Any) -> Any:
     raise InputError(f"--{part} must be {form}{hint}")
 
 
-def _part(part: str, given: Any) -> ComponentConfig:
-    """Return a part that ``as_mapping`` returned."""
+def as_part(part: str, given: Any) -> ComponentConfig:
+    """Return a part that is given as a mapping, or is one.
+
+    Raises:
+        InputError: If it is missing or has no name.
+    """
     if isinstance(given, ComponentConfig):
         return given
+    if given is None:
+        raise InputError(f"--{part} is missing: give a name; `logit-correction list` shows them")
     if "name" not in given:
         raise InputError(no_effect(part, given))
     return ComponentConfig(given["name"], {name: value for name, value in given.items() if name != "name"})
@@ -318,8 +321,8 @@ def load_preset(name: str) -> dict[str, Any]:
     if name not in PRESETS:
         hint = did_you_mean(str(name), PRESETS)
         raise InputError(f"there is no preset {name!r}{hint}: take one of {', '.join(PRESETS)}")
-    text = files("logit_correction").joinpath("presets", f"{name}.yaml").read_text(encoding="utf-8")
-    options: dict[str, Any] = yaml.safe_load(text)
+    file = Path(__file__).with_name("presets") / f"{name}.yaml"
+    options: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
     return options
 
 

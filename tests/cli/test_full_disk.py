@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,9 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-
-from logit_correction.errors import InputError
-from logit_correction.runs.folder import check_disk
 
 OPTIONS = ("--data", "Digits", "--network", "MLP", "--epochs", "2", "--batch_size", "128", "--threads", "1")
 RUN = (*OPTIONS, "--method", "my_parts.Stopped", "--method.attributes", "Online")
@@ -68,15 +64,3 @@ def test_another_command_names_what_it_cannot_write(command: Any, tmp_path: Path
     assert outcome.status == 1 and outcome.out == ""
     assert outcome.err.startswith(f"error: {tmp_path / 'page.html'} cannot be written (File too large): make room")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_going_on_needs_only_what_is_not_there_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = type(shutil.disk_usage(tmp_path))
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(2**40, 2**40 - 2**20, 2**20))
-    with pytest.raises(InputError, match="2 MiB"):
-        check_disk(tmp_path / "run", 2 * 2**20)
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "resume.pt").write_bytes(bytes(2**20))
-    check_disk(tmp_path / "run", 2 * 2**20)
-    with pytest.raises(InputError, match="1 MiB free, but the run needs about 2 MiB"):
-        check_disk(tmp_path / "run", 3 * 2**20)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -58,41 +54,6 @@ def assert_same(run: Path, other: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_a_process_of_its_own(python: list[str], command: Any, undisturbed: Path, tmp_path: Path) -> None:
-    run = tmp_path / "my run"
-    environment = {**os.environ, "STOP": "SIGINT:17"}
-    words = [*python, "train", *OPTIONS, "--out", str(run)]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 130, done.stderr
-    assert done.stderr.endswith(f"stopped; go on with: logit-correction train --resume --out '{run}'\n")
-    assert "Traceback" not in done.stderr and "error" not in done.stderr
-    assert {path.name for path in run.iterdir()} == {"config.yaml", "resume.pt"}
-    stored = torch.load(run / "resume.pt", weights_only=True)
-    assert stored["progress"]["total_steps"] == 17
-    outcome = command("train", "--resume", "--out", run)
-    assert outcome.status == 0 and f"page: {run}/report.html" in outcome.out
-    assert_same(run, undisturbed)
-
-
-@pytest.mark.slow
-def test_kill_in_the_middle_of_an_epoch(command: Any, undisturbed: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    program = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from logit_correction import RunConfig\nfrom logit_correction.runs.train import train\n"
-        "train(RunConfig.read(Path(sys.argv[1])), sys.argv[2], checkpoint_seconds=0)\n"
-    )
-    words = [sys.executable, "-c", program, str(undisturbed / "config.yaml"), str(run)]
-    done = subprocess.run(words, env={**os.environ, "STOP": "SIGKILL:29"}, capture_output=True, timeout=120)
-    assert done.returncode == -signal.SIGKILL
-    (run / ".resume-0123456789ab.pt").write_bytes(b"half of a checkpoint")  # killed while it was written
-    assert torch.load(run / "resume.pt", weights_only=True)["progress"]["total_steps"] == 27
-    assert command("train", "--resume", "--out", run).status == 0
-    assert_same(run, undisturbed)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("stop", ["SIGINT:1", "SIGTERM:10", "SIGINT:11", f"SIGINT:{STEPS}"])
 def test_stopped_at_any_step(
     stop: str, command: Any, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -105,34 +66,6 @@ def test_stopped_at_any_step(
     monkeypatch.delenv("STOP")
     assert command("train", "--resume", f"--out={run}").status == 0
     assert_same(run, undisturbed)
-
-
-@pytest.mark.slow
-def test_stopped_again_and_again(
-    command: Any, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = tmp_path / "run"
-    for stop, words in (("SIGINT:7", OPTIONS), ("SIGTERM:15", ("--resume",)), ("SIGINT:3", ("--resume",))):
-        monkeypatch.setenv("STOP", stop)
-        assert command("train", *words, "--out", run).status == 130
-    monkeypatch.delenv("STOP")
-    assert command("train", "--resume", "--out", run).status == 0
-    assert_same(run, undisturbed)
-
-
-@pytest.mark.slow
-def test_a_clock_that_is_set_back(
-    command: Any, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run, days, now = tmp_path / "run", itertools.count(), time.time()
-    monkeypatch.setattr(time, "time", lambda: now - 86_400 * next(days))
-    monkeypatch.setenv("STOP", "SIGINT:17")
-    assert command("train", *OPTIONS, "--out", run).status == 130
-    os.utime(run / "resume.pt", (2e9, 2e9))  # written in the future, as the clock has it now
-    monkeypatch.delenv("STOP")
-    assert command("train", "--resume", "--out", run).status == 0
-    assert_same(run, undisturbed)
-    assert min(json.loads((run / "report.json").read_text())["seconds"].values()) >= 0
 
 
 def test_failed_while_the_results_were_written(
@@ -151,17 +84,6 @@ def test_failed_while_the_results_were_written(
     assert outcome.status == 1 and "No space left on device" in outcome.err
     assert not (run / "report.json").exists() and (run / "resume.pt").exists()
     assert command("train", "--resume", "--out", run).status == 0
-    assert_same(run, undisturbed)
-
-
-def test_resume_finishes_what_lacks_only_its_page(command: Any, undisturbed: Path, tmp_path: Path) -> None:
-    import shutil
-
-    run = shutil.copytree(undisturbed, tmp_path / "run")
-    (run / "report.html").unlink()
-    (run / "resume.pt").write_bytes(b"killed before this was removed")
-    outcome = command("train", "--resume", "--out", run)
-    assert outcome.status == 0 and "step" not in outcome.err
     assert_same(run, undisturbed)
 
 
@@ -204,17 +126,6 @@ def test_resume_takes_runs_that_are_older_than_an_option(
     assert "gone" in command("train", "--resume", "--out", run).error()
 
 
-def test_damaged_checkpoint_is_refused(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = tmp_path / "run"
-    monkeypatch.setenv("STOP", "SIGINT:5")
-    assert command("train", *OPTIONS, "--out", run).status == 130
-    (run / "resume.pt").write_bytes((run / "resume.pt").read_bytes()[:1000])
-    monkeypatch.delenv("STOP")
-    outcome = command("train", "--resume", "--out", run)
-    assert outcome.status == 2
-    assert outcome.err.splitlines()[-1].startswith(f"error: {run / 'resume.pt'} is damaged")
-
-
 def test_a_second_ctrl_c_stops_at_once(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import my_parts
 
@@ -230,23 +141,6 @@ def test_a_second_ctrl_c_stops_at_once(command: Any, tmp_path: Path, monkeypatch
     assert outcome.status == 130 and outcome.err.endswith("interrupted\n")
 
 
-def test_a_second_signal_while_the_checkpoint_is_written(
-    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save, run = torch.save, tmp_path / "run"
-
-    def disturbed(content: Any, file: Any) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-        save(content, file)
-
-    monkeypatch.setenv("STOP", "SIGTERM:7")
-    with monkeypatch.context() as patch:
-        patch.setattr(torch, "save", disturbed)
-        outcome = command("train", *OPTIONS, "--out", run)
-    assert outcome.status == 130 and outcome.err.endswith(f"train --resume --out {run}\n")
-    assert torch.load(run / "resume.pt", weights_only=True)["progress"]["total_steps"] == 7
-
-
 def test_sigterm_before_training_ends_as_ctrl_c_does(
     command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,19 +151,3 @@ def test_sigterm_before_training_ends_as_ctrl_c_does(
     outcome = command("train", *OPTIONS, "--out", tmp_path / "run")
     assert (outcome.status, outcome.err) == (130, "interrupted\n")
     assert not (tmp_path / "run").exists() and signal.getsignal(signal.SIGTERM) is before
-
-
-def test_a_loss_that_breaks_later_keeps_the_last_good_checkpoint(command: Any, tmp_path: Path) -> None:
-    from logit_correction import ComponentConfig, RunConfig, TrainingConfig
-    from logit_correction.errors import TrainingError
-    from logit_correction.runs.train import train
-
-    method = ComponentConfig("my_parts.Breaking", {"at_step": 25})
-    training = TrainingConfig(epochs=4, batch_size=128, threads=1, log_every=4)
-    run = tmp_path / "run"
-    with pytest.raises(TrainingError, match="nan at step 25"):
-        train(RunConfig(ComponentConfig("Digits"), method, training=training), run, checkpoint_seconds=0)
-    stored = torch.load(run / "resume.pt", weights_only=True)
-    assert stored["progress"]["total_steps"] == 24
-    assert all(value.isfinite().all() for value in stored["algorithm"].values() if torch.is_tensor(value))
-    assert not (run / "report.json").exists()

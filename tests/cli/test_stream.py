@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import io
-import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
 
 from logit_correction import train
 from logit_correction.runs import stream as streams
@@ -103,27 +100,6 @@ def test_a_bad_row_is_named_and_those_before_it_are_answered(
     assert len(outcome.out.splitlines()) == (1 + answered if answered else 0)
 
 
-def test_a_file_keeps_what_was_answered_before_a_bad_row(run: Run, piped: Any, tmp_path: Path) -> None:
-    out = tmp_path / "answers.csv"
-    outcome = piped(b"form,age\nold,3\nold,old\n", run, "-", "--out", out)
-    assert outcome.status == 2 and "row 3 of the stream" in outcome.err and len(out.read_text().splitlines()) == 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.csv", "input"]
-
-
-def test_names_of_images_are_read_a_line_each(finished: dict[str, Path], piped: Any, tmp_path: Path) -> None:
-    for number in range(3):
-        Image.new("RGB", (8, 8), (90 * number, 10, 10)).save(tmp_path / f"image {number}.png")
-    paths = [str(path) for path in sorted(tmp_path.glob("*.png"))]
-    shown = answers(piped("\n".join([*paths, ""]).encode(), finished["LC"], "-"))
-    assert shown["path"].tolist() == paths
-    lines = "\n".join(json.dumps({"path": path}) for path in paths).encode()
-    assert answers(piped(lines, finished["LC"], "-")).equals(shown)
-    outcome = piped("\n".join([*paths, "no.png", paths[0]]).encode(), finished["LC"], "-")
-    assert outcome.status == 2 and "row 4 of the stream: no.png is missing" in outcome.err
-    assert len(outcome.out.splitlines()) == 4
-    assert "- stands for standard input" in piped(b"", finished["LC"], "-", paths[0]).error()
-
-
 def test_memory_is_bounded_whatever_comes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "MOST_CHARACTERS", 1000)
     with pytest.raises(StreamStopped, match="a row of the stream is longer than 1,000 characters"):
@@ -147,20 +123,3 @@ def test_memory_is_bounded_whatever_comes(run: Run, monkeypatch: pytest.MonkeyPa
     sizes = [len(next(chunks).names) for _ in range(3)]
     assert all(0 < size <= streams.MOST_ROWS for size in sizes)
     assert read < 20 * streams.MOST_ROWS
-
-
-@pytest.mark.slow
-def test_an_answer_comes_before_the_next_row(run: Run, python: list[str]) -> None:
-    pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([*python, "predict", str(run), "-"], **pipe) as program:  # type: ignore[call-overload]
-        program.stdin.write("form,age\nold,31.5\n")
-        program.stdin.flush()
-        assert program.stdout.readline().startswith("line,label,")
-        assert program.stdout.readline().startswith("2,")
-        program.stdin.write("new,40\n")
-        program.stdin.flush()
-        assert program.stdout.readline().startswith("3,")
-        program.stdin.write("new,what\nnew,1\n")
-        program.stdin.flush()
-        assert "row 4 of the stream" in program.stderr.read()  # with standard input still open
-        assert program.wait(timeout=60) == 2

@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from logit_correction.cli.arguments import arguments_of
-from logit_correction.cli.commands import train
+from logit_correction.cli.commands import train_command
 from logit_correction.config import RunConfig
 from logit_correction.correlation import Correlation
 from logit_correction.data.arrays import Arrays, from_arrays, from_table
@@ -153,7 +153,7 @@ WORDS += ["--resume", "--preset", "paper", "--shortcut", "colour", "--seeds", "-
 def test_command_lines(words: list[str]) -> None:
     with contextlib.suppress(InputError), contextlib.redirect_stderr(io.StringIO()):
         given_words = [word for word in words if word not in ("-h", "--help")]
-        arguments_of("train", train, ["--data", "Digits", "--method", "ERM", "--out", "x", *given_words])
+        arguments_of("train", train_command, ["--data", "Digits", "--method", "ERM", "--out", "x", *given_words])
 
 
 @given(

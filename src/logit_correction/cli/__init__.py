@@ -13,23 +13,22 @@ from contextlib import contextmanager
 from typing import Any
 
 from logit_correction import __version__
-from logit_correction.cli import commands
 from logit_correction.errors import InputError, InputWarning, Interrupted, TrainingError, did_you_mean
 from logit_correction.files import NoRoom
 
-#: Name -> function; the first line of its docstring is its line in the help.
-COMMANDS: dict[str, Callable[..., int]] = {
-    "quickstart": commands.quickstart,
-    "train": commands.train,
-    "audit": commands.audit,
-    "evaluate": commands.evaluate,
-    "predict": commands.predict,
-    "export": commands.export,
-    "report": commands.report,
-    "tune": commands.tune,
-    "benchmark": commands.benchmark,
-    "preview": commands.preview,
-    "list": commands.list_names,
+#: Name -> one line; ``commands.NAME_command`` is its function.
+COMMANDS = {
+    "quickstart": "train ERM and LC on the embedded digits and write a report page; under a minute",
+    "train": "train one method on one data set and write a run folder",
+    "audit": "is there a shortcut in data without group labels, what is it, which rows?",
+    "evaluate": "show the group table of a finished run",
+    "predict": "labels and probabilities for new files, a folder or a CSV",
+    "export": "the predicting network for other programs: ONNX, torch.export, safetensors, Hugging Face Hub",
+    "report": "one page that compares runs",
+    "tune": "choose options of a run by its validation rows, on Optuna",
+    "benchmark": "a grid of runs: methods, variants of the data and seeds",
+    "preview": "the rows of a data source before anything is trained, and a contact sheet of images",
+    "list": "what there is: methods, data, networks, benchmarks",
 }
 
 #: Options of a run that a command chooses itself.
@@ -49,7 +48,7 @@ def usage() -> str:
         "Train classifiers that do not lean on spurious correlations, without group labels.",
         "",
         "commands:",
-        *(f"  {name:<12}{(function.__doc__ or '').splitlines()[0]}" for name, function in COMMANDS.items()),
+        *(f"  {name:<12}{line}" for name, line in COMMANDS.items()),
         "",
         "  COMMAND --help   the options of a command",
         "  --version        the version",
@@ -91,7 +90,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _call(command: str, words: list[str]) -> int:
     """Call the function of a command with what its words give."""
-    function = COMMANDS[command]
+    from logit_correction.cli import commands
+
+    function: Callable[..., int] = getattr(commands, f"{command}_command")
     if command == "list" and not any(word.startswith("-") for word in words[:2]) and len(words) < 2:
         return function(*words)  # without a parser, which takes as long to import as all else
     from logit_correction.cli.arguments import arguments_of
@@ -128,7 +129,7 @@ def _show_plainly() -> None:
 def _report(error: BaseException, words: list[str]) -> int:
     """Say in one message what went wrong and return the exit status."""
     if isinstance(error, KeyboardInterrupt | Interrupted):
-        if words[0] in ("quickstart", "tune", "benchmark", "train"):
+        if words[0] in ("quickstart", "tune", "benchmark") or (words[0] == "train" and isinstance(error, Interrupted)):
             again = ["--resume"] if words[0] == "train" and "--resume" not in words else []
             told = f"stopped; go on with: {shlex.join(['logit-correction', *words, *again])}"
         else:

@@ -10,7 +10,7 @@ from typing import Any
 from docstring_parser import parse as parse_docstring
 from jsonargparse import ArgumentParser, Namespace
 
-from logit_correction.config import PARTS, VIEWS, ComponentConfig, merge, spelled_out
+from logit_correction.config import PARTS, VIEWS, TrainingConfig, as_part, merge, spelled_out
 from logit_correction.errors import InputError
 from logit_correction.files import read_yaml
 from logit_correction.runs import options
@@ -82,11 +82,12 @@ def arguments_of(
     with options.explained(parser, seen, where):
         found = parser.parse_args(words, namespace=base).as_dict()
     arguments = {name: found[name] for name in parameters if name not in ("config", *PARTS)}
-    if whole:
-        left_out = "data" not in choices and parameters["config"].default is None and not set(seen) - set(parameters)
-        own = {part: options.checked(part, ComponentConfig(fixed[part])) for part in PARTS if fixed.get(part)}
-        return {"config": None if left_out else options.run_of(found, choices, own), **arguments}
-    return {part: options.part_of(part, found[part], choices) for part in parts} | arguments
+    chosen = {name: found[name] for name in (*PARTS, *TrainingConfig.__dataclass_fields__) if name in found}
+    chosen = {name: value for name, value in chosen.items() if name in choices or name not in PARTS}
+    if not whole:
+        return {part: options.checked(part, as_part(part, chosen.get(part))) for part in parts} | arguments
+    nothing = parameters["config"].default is None and not set(seen) - set(parameters)
+    return {"config": None if nothing else options.complete(chosen | fixed), **arguments}
 
 
 def _spelled(words: Sequence[str], parameters: Mapping[str, Parameter], of_run: bool) -> Iterator[str]:

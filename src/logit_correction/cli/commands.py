@@ -1,4 +1,7 @@
-"""The commands, a function each: its parameters are the command line, and its docstring is the help."""
+"""The commands, a function each: its parameters are the command line, and its docstring is the help.
+
+No type is imported for type checkers alone: the parser would import it too, and the help load torch.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,14 @@ import csv
 import os
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal
 
 from logit_correction.config import PRESETS, ComponentConfig, RunConfig
 from logit_correction.errors import InputError, check_range
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from torch import Tensor
-
-    from logit_correction.data.table import DataTable
-    from logit_correction.runs.chunks import Chunk
-    from logit_correction.runs.run import Run
 
 #: Exit status where ``audit --fail-on`` names the verdict.
 FOUND = 3
@@ -29,11 +24,11 @@ FOUND = 3
 #: What both methods of the quickstart are trained with.
 QUICKSTART = {"epochs": 60, "learning_rate": 2e-3, "batch_size": 64, "device": "cpu", "threads": 1, "log_every": 19}
 
-#: Stands for standard input; of more labels or attributes than the second no images are drawn.
-STREAM, MOST_CELLS = Path("-"), 40
+#: Stands for standard input.
+STREAM = Path("-")
 
 
-def quickstart(*, out: Path = Path("quickstart"), seed: int = 0) -> int:
+def quickstart_command(*, out: Path = Path("quickstart"), seed: int = 0) -> int:
     """Train ERM and LC on the embedded digits and write a report page; under a minute.
 
     Args:
@@ -44,20 +39,20 @@ def quickstart(*, out: Path = Path("quickstart"), seed: int = 0) -> int:
     from logit_correction.pages.page import write_page
     from logit_correction.runs.folder import PAGE
     from logit_correction.runs.options import complete
-    from logit_correction.runs.train import train as train_into
+    from logit_correction.runs.train import train
     from logit_correction.training.display import choose_display
 
     folders = []
     for method in ("ERM", "LC"):
         config = complete({"data": {"name": "Digits", "seed": seed}, "method": method, "seed": seed, **QUICKSTART})
         told = announce if method == "ERM" else None
-        folders.append(train_into(config, out / method, resume=True, display=choose_display(), announce=told))
+        folders.append(train(config, out / method, resume=True, display=choose_display(), announce=told))
     write_page(folders, out / PAGE)
     show_runs(folders, out / PAGE)
     return 0
 
 
-def train(
+def train_command(
     config: RunConfig, *, out: Path | None = None, resume: bool = False, seeds: int = 1, print_config: bool = False
 ) -> int:
     """Train one method on one data set and write a run folder.
@@ -81,8 +76,7 @@ def train(
     from logit_correction.pages.console import announce, show_runs
     from logit_correction.pages.page import write_page
     from logit_correction.runs.folder import PAGE, is_finished
-    from logit_correction.runs.train import is_first_process
-    from logit_correction.runs.train import train as train_into
+    from logit_correction.runs.train import is_first_process, train
     from logit_correction.training.display import choose_display
 
     folders: list[Path] = []
@@ -91,7 +85,7 @@ def train(
         folder, told = out if seeds == 1 else out / f"seed-{seed}", None if folders else announce
         there = resume or (seeds > 1 and is_finished(folder))
         try:
-            folders.append(train_into(own, folder, resume=there, display=choose_display(), announce=told))
+            folders.append(train(own, folder, resume=there, display=choose_display(), announce=told))
         except Interrupted:
             if seeds > 1:
                 raise
@@ -105,7 +99,7 @@ def train(
     return 0
 
 
-def audit(
+def audit_command(
     config: RunConfig | None = None,
     *,
     out: Path,
@@ -148,11 +142,11 @@ def audit(
     if labels is not None:
         found = files.add_labels(out, labels)
     elif config is not None:
-        from logit_correction.auditing.api import audit as audit_into
+        from logit_correction.auditing.api import audit
 
         known: dict[str, Any] = {"shortcut": shortcut or (), "legitimate": legitimate or ()}
         known |= {"run": run, "predictions": predictions, "try_fix": try_fix, "label_budget": label_budget}
-        found = audit_into(config, out, progress=True, **known).summary
+        found = audit(config, out, progress=True, **known).summary
     elif label_budget is not None:
         files.add_sheet(out, label_budget)
         print(fill_in)
@@ -166,7 +160,7 @@ def audit(
     return FOUND if fail_on == found["verdict"] else 0
 
 
-def evaluate(
+def evaluate_command(
     run: Path,
     *,
     split: Literal["test", "valid", "train"] | None = None,
@@ -213,7 +207,7 @@ def _print_json(content: dict[str, Any]) -> None:
     print(dumps(content, indent=1, allow_nan=False, ensure_ascii=False))
 
 
-def predict(run: Path, inputs: list[Path], *, out: Path | None = None, trust_code: bool = False) -> int:
+def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, trust_code: bool = False) -> int:
     """Labels and probabilities for new files, a folder, a CSV, or rows from standard input.
 
     Args:
@@ -268,7 +262,7 @@ def _check_answers(path: Path, inputs: list[Path]) -> None:
         raise InputError(f"--out {path} is an input itself, which would be lost: give another file")
 
 
-def _answers(model: Run, chunks: Iterator[Chunk]) -> Iterator[list[list[str]]]:
+def _answers(model: Any, chunks: Iterator[Any]) -> Iterator[list[list[str]]]:
     """Yield the lines of the CSV, those of its header first, a few rows at a time."""
     for number, chunk in enumerate(chunks):
         if number == 0:
@@ -279,7 +273,7 @@ def _answers(model: Run, chunks: Iterator[Chunk]) -> Iterator[list[list[str]]]:
         ]
 
 
-def export(
+def export_command(
     run: Path,
     *,
     format: str,
@@ -298,13 +292,13 @@ def export(
         repository: OWNER/NAME for the card of hub; nothing is uploaded
         trust_code: import classes of its maker's own that RUN names; they may do anything: only for people you trust
     """
-    from logit_correction.exporting.formats import export as export_run
+    from logit_correction.exporting.formats import export
 
-    export_run(run, format, out, images=images, repository=repository, trust_code=trust_code, say=print)
+    export(run, format, out, images=images, repository=repository, trust_code=trust_code, say=print)
     return 0
 
 
-def report(runs: list[Path], *, out: Path | None = None) -> int:
+def report_command(runs: list[Path], *, out: Path | None = None) -> int:
     """One self-contained page that compares runs.
 
     Args:
@@ -324,7 +318,7 @@ def report(runs: list[Path], *, out: Path | None = None) -> int:
     return 0
 
 
-def tune(config: RunConfig, *, out: Path, trials: int, objective: str | None = None, jobs: int = 1) -> int:
+def tune_command(config: RunConfig, *, out: Path, trials: int, objective: str | None = None, jobs: int = 1) -> int:
     """Choose options of a run by its validation rows, on Optuna.
 
     Tries learning rate, weight decay and the method's own options, and writes trials.html, best.yaml and a run folder
@@ -338,18 +332,18 @@ def tune(config: RunConfig, *, out: Path, trials: int, objective: str | None = N
             valid_estimated_group_balanced, of methods without estimates valid_worst_class: neither reads an attribute
         jobs: runs at a time
     """
-    from logit_correction.tuning import tune as tune_run
+    from logit_correction.tuning import tune
     from logit_correction.tuning.study import BEST, PAGE
 
     for name, value in (("trials", trials), ("jobs", jobs)):
         check_range(f"--{name}", value, 1)
     told = {"say": lambda text: print(text, file=sys.stderr, flush=True)}
-    best = tune_run(config, out, trials, objective=objective, jobs=jobs, **told)
+    best = tune(config, out, trials, objective=objective, jobs=jobs, **told)
     print(f"best: {best}\noptions: {out / BEST}\npage: {out / PAGE}")
     return 0
 
 
-def benchmark(
+def benchmark_command(
     name: str,
     *,
     seeds: int | None = None,
@@ -375,7 +369,7 @@ def benchmark(
             DASK_SCHEDULER_ADDRESS, else one here
     """
     if name == "list":
-        return list_names("benchmarks")
+        return list_command("benchmarks")
     for option, value in (("jobs", jobs), ("seeds", seeds)):
         if value is not None:
             check_range(f"--{option}", value, 1, 10_000)
@@ -394,7 +388,7 @@ def benchmark(
     return 1 if failed else 0
 
 
-def preview(
+def preview_command(
     data: ComponentConfig,
     *,
     out: Path | None = None,
@@ -412,44 +406,22 @@ def preview(
     check_range("--rows", rows, 1, 20)
     from logit_correction.files import replacing
     from logit_correction.pages.console import show_rows
-    from logit_correction.pages.images import contact_sheet
+    from logit_correction.pages.images import sheet_of
     from logit_correction.runs.folder import check_parent
 
     if out is not None:
         check_parent(out)
     table = data.make().build()
+    sheet = None if out is None else sheet_of(table, split, rows)
     show_rows(table, data.name)
-    if out is not None:
-        sheet = contact_sheet(*_cells_of_sheet(table, split, rows), rows)
+    if out is not None and sheet is not None:
         with replacing(out) as temporary:
             sheet.save(temporary, "PNG", optimize=True)
         print(f"{out}: {split} images of {data.name}, label by attribute")
     return 0
 
 
-def _cells_of_sheet(
-    table: DataTable, split: str, per_cell: int
-) -> tuple[list[list[Tensor]], Sequence[str], Sequence[str]]:
-    """Return the first images of each group, or of each label where attributes are unknown, and the names of both.
-
-    Raises:
-        InputError: If the inputs are no images, or the split is empty.
-    """
-    rows = table.split[split]
-    if len(rows) == 0 or table.inputs.images(rows[:1]) is None:
-        what = "has no rows" if len(rows) == 0 else "holds no images, so there is nothing to draw"
-        raise InputError(f"The {split} split {what}: take another split or source, or leave --out out")
-    labels, columns = list(table.label_names)[:MOST_CELLS], list(table.attribute_names)[:MOST_CELLS]
-    of_label = [rows[table.label[rows] == y] for y in range(len(labels))]
-    if table.has_attributes(split):
-        groups = [[mine[table.attribute[mine] == a][:per_cell] for a in range(len(columns))] for mine in of_label]
-    else:
-        columns = [""] * 8
-        groups = [[mine[i * per_cell : (i + 1) * per_cell] for i in range(len(columns))] for mine in of_label]
-    return [[cast("Tensor", table.inputs.images(one)) for one in of_one] for of_one in groups], labels, columns
-
-
-def list_names(kind: str = "") -> int:
+def list_command(kind: str = "") -> int:
     """What there is: methods, data, networks, benchmarks.
 
     Args:

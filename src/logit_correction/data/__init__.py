@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, did_you_mean
 
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
 SOURCES: dict[str, tuple[str, str]] = {
@@ -62,13 +63,14 @@ def source_of_place(data: Any) -> Any:
         return data
     named = next((name for name in SOURCES if name.lower() == place.lower()), None)
     if not Path(place).exists():
-        from logit_correction.data.frames import is_table  # which reads NumPy: not for names that are known
-
-        if named is not None or (os.sep not in place and not is_table(Path(place))):
-            return data
+        if named is not None or (
+            "." in place and os.sep not in place and find_spec(place.partition(".")[0]) is not None
+        ):
+            return data  # a source's name, or the dotted path of a class
+        hint = did_you_mean(place, SOURCES)
         raise InputError(
-            f"--data {place} does not exist: give a folder of images, a CSV or Parquet file, or the name of a data "
-            "source; `logit-correction list` shows them"
+            f"--data {place}: there is no such folder or file, and no data source of this name{hint}: give a folder of "
+            "images, a CSV or Parquet file, or a name that `logit-correction list data` shows"
         )
     if named is not None:
         raise InputError(f"--data {place} may be the place or the data source {named}: give ./{place} or {named}")

@@ -6,13 +6,21 @@ import base64
 import io
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
+from logit_correction.errors import InputError
+
+if TYPE_CHECKING:
+    from logit_correction.data.table import DataTable
+
 #: Longer side of an image on a contact sheet: smaller ones are enlarged by a whole factor, larger ones shrunk.
 SIDE = 64
+
+#: Of more labels or attributes no images are drawn.
+MOST_CELLS = 40
 
 _PNG = re.compile(r"data:image/png;base64,[A-Za-z0-9+/]+={0,2}")
 _GAP, _FONT = 4, 12
@@ -50,6 +58,27 @@ def image_width(uri: str) -> int:
     """Return the width in pixels of a PNG data URI."""
     start = base64.b64decode(uri.partition(",")[2][:32])  # signature, length and name of the header, width, height
     return int.from_bytes(start[16:20], "big")
+
+
+def sheet_of(table: DataTable, split: str, per_cell: int) -> Image.Image:
+    """Draw the first images of each group of a split, or of each label where attributes are unknown.
+
+    Raises:
+        InputError: If the inputs are no images, or the split is empty.
+    """
+    rows = table.split[split]
+    if len(rows) == 0 or table.inputs.images(rows[:1]) is None:
+        what = "has no rows" if len(rows) == 0 else "holds no images, so there is nothing to draw"
+        raise InputError(f"The {split} split {what}: take another split or source, or leave --out out")
+    labels, columns = list(table.label_names)[:MOST_CELLS], list(table.attribute_names)[:MOST_CELLS]
+    of_label = [rows[table.label[rows] == y] for y in range(len(labels))]
+    if table.has_attributes(split):
+        groups = [[mine[table.attribute[mine] == a][:per_cell] for a in range(len(columns))] for mine in of_label]
+    else:
+        columns = [""] * 8
+        groups = [[mine[i * per_cell : (i + 1) * per_cell] for i in range(len(columns))] for mine in of_label]
+    cells = [[cast(Tensor, table.inputs.images(one)) for one in of_one] for of_one in groups]
+    return contact_sheet(cells, labels, columns, per_cell)
 
 
 def contact_sheet(

@@ -13,7 +13,7 @@ from argparse import SUPPRESS, ArgumentError
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import lru_cache
 from inspect import signature
 from pathlib import PurePath
@@ -63,7 +63,7 @@ def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
         InputError: Names the option that is unknown or has a wrong value.
     """
     config = complete_parts(given if isinstance(given, RunConfig) else RunConfig.from_dict(given))
-    return replace(config, training=checked_training(parsed(parser_of((), True), vars(config.training)).as_dict()))
+    return replace(config, training=_checked_training(parsed(parser_of((), True), vars(config.training)).as_dict()))
 
 
 def complete_parts(config: RunConfig) -> RunConfig:
@@ -87,35 +87,26 @@ def checked(kind: str, part: ComponentConfig) -> ComponentConfig:
         return part
     choices: dict[str, Choice] = {}
     given = choose(kind, kind, part, {}, choices)
-    return part_of(kind, parsed(parser_of(tuple(choices.items()), False), {kind: given}).as_dict()[kind], choices)
+    return _part_of(kind, parsed(parser_of(tuple(choices.items()), False), {kind: given}).as_dict()[kind], choices)
 
 
 def choose(
     kind: str, path: str, given: Any, words: Mapping[str, str], choices: dict[str, Choice], default: Any = None
 ) -> Any:
-    """Return the options of a part, with names of all components inside; put the classes into ``choices``.
+    """Return the options of a part with the names of all components inside, and put their classes into ``choices``.
 
-    Args:
-        kind: A key of ``assemble.KINDS``.
-        path: What its options begin with, such as ``method.attributes``.
-        given: A name, a mapping, or None for no component.
-        words: Option -> value of the command line, whose names win.
-        choices: Path -> class.
-        default: Name that is taken where there is none.
-
-    Raises:
-        InputError: If there is no such class.
+    The names that ``words`` of a command line give to ``path`` or below win; ``default`` is taken where there is none.
     """
-    from logit_correction.runs.assemble import components_of, find_class, known_name
-
     word = words.get(path, words.get(f"{path}.name"))
-    if word == "null" or (word is None and given is None):
+    if word == "null" or (word is None and given in (None, {"name": None})):
         return None
     full: dict[str, Any] = {} if given is None else as_mapping(path, given)
     full = merge({path: full}, {path: {"name": word}})[path] if word is not None else full
     if full.get("name", default) is None:
         raise InputError(no_effect(path, full))
     full = source_of_place({"name": default} | full) if kind == "data" else {"name": default} | full
+    from logit_correction.runs.assemble import components_of, find_class, known_name
+
     full["name"] = name = known_name(kind, full["name"])
     if kind == "method" and name in PRESET_OF_METHOD:
         full = merge(load_preset(PRESET_OF_METHOD[name])["method"], full | {"name": "LC"}) | {"name": name}
@@ -129,31 +120,16 @@ def choose(
     return full
 
 
-def run_of(
-    found: Mapping[str, Any], choices: Mapping[str, Choice], own: Mapping[str, ComponentConfig] | None = None
-) -> RunConfig:
-    """Return the complete config of all that a parser of ``add_options`` has found, with parts that nobody chooses.
-
-    Raises:
-        InputError: An option has a wrong value, or there is no data or no method.
-    """
-    parts = {path: part_of(path, found[path], choices) for path in choices if path in PARTS} | dict(own or {})
-    for part in ("data", "method"):
-        if part not in parts:
-            raise InputError(f"--{part} is missing: give a name; `logit-correction list` shows them")
-    return RunConfig(**parts, training=checked_training({one.name: found[one.name] for one in fields(TrainingConfig)}))
-
-
-def part_of(path: str, found: Mapping[str, Any], choices: Mapping[str, Choice]) -> ComponentConfig:
+def _part_of(path: str, found: Mapping[str, Any], choices: Mapping[str, Choice]) -> ComponentConfig:
     """Return a part of what a parser has found."""
     from logit_correction.runs.assemble import components_of
 
     _, name, cls = choices[path]
-    check_numbers(path, found)
+    _check_numbers(path, found)
     arguments = {option: value for option, value in found.items() if option != "name"}
     for argument in components_of(cls):
         inner, value = f"{path}.{argument}", arguments.pop(argument, None)
-        arguments[argument] = part_of(inner, value, choices) if inner in choices else None
+        arguments[argument] = _part_of(inner, value, choices) if inner in choices else None
     return ComponentConfig(name, plain(arguments), cls, arguments)
 
 
@@ -183,11 +159,7 @@ def parser_of(choices: tuple[tuple[str, Choice], ...], training: bool) -> Argume
 
 
 def parsed(parser: ArgumentParser, given: Mapping[str, Any]) -> Namespace:
-    """Return all options of a parser, those that are not given with their defaults.
-
-    Raises:
-        InputError: Names the option that is unknown or has a wrong value.
-    """
+    """Return all options of a parser, those that are not given with their defaults."""
     known, given = known_options(parser), _of_python(given)
     leaves = dict(_leaves(given, known))
     for option, value in leaves.items():
@@ -201,10 +173,7 @@ def parsed(parser: ArgumentParser, given: Mapping[str, Any]) -> Namespace:
 
 @contextmanager
 def explained(parser: ArgumentParser, given: Mapping[str, Any], where: str = "") -> Iterator[None]:
-    """Raise what a parser finds wrong as ``InputError``, and ``where`` behind it.
-
-    Its own words stand, but for a value of a wrong type: of a union of types they take ten lines.
-    """
+    """Raise what a parser finds wrong as ``InputError``, in its words, which of a wrong type would take ten lines."""
     try:
         yield
     except (ArgumentError, ValueError, TypeError) as error:
@@ -260,14 +229,14 @@ def _of_python(value: Any) -> Any:
     return [_of_python(part) for part in value] if type(value) in (list, tuple) else value
 
 
-def check_numbers(option: str, value: Any) -> None:
+def _check_numbers(option: str, value: Any) -> None:
     """Raise ``InputError`` unless all numbers of an option are such that programs can count with."""
     if isinstance(value, Mapping):
         for name, part in value.items():
-            check_numbers(f"{option}.{name}" if option else name, part)
+            _check_numbers(f"{option}.{name}" if option else name, part)
     elif isinstance(value, list | tuple):
         for part in value:
-            check_numbers(option, part)
+            _check_numbers(option, part)
     elif isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"--{option} is {value}, but must be a finite number")
     elif isinstance(value, int):
@@ -275,14 +244,10 @@ def check_numbers(option: str, value: Any) -> None:
         check_range(f"--{option}", value, 0 if seed else -MOST, MOST_OF_SEED if seed else MOST)
 
 
-def checked_training(options: Mapping[str, Any]) -> TrainingConfig:
-    """Return options of training whose types fit, if their numbers make sense together.
-
-    Raises:
-        InputError: Names the option.
-    """
+def _checked_training(options: Mapping[str, Any]) -> TrainingConfig:
+    """Return options of training whose types fit, if their values make sense together and on this machine."""
     config = TrainingConfig(**options)
-    check_numbers("", options)
+    _check_numbers("", options)
     lowest = {"epochs": 1, "batch_size": 1, "devices": 1, "nodes": 1, "log_every": 1, "step_every": 1, "workers": -1}
     for name in (*lowest, "weight_decay", "gradient_clip", "threads", "sgd_momentum"):
         if (value := getattr(config, name)) is not None:
@@ -298,15 +263,6 @@ def checked_training(options: Mapping[str, Any]) -> TrainingConfig:
         raise InputError("--compile reduce-overhead is for one process: give --compile true with several devices")
     if config.batch_size is not None and config.batch_size % processes:
         raise InputError(f"--batch_size is {config.batch_size}, but must be divisible by the {processes} processes")
-    return check_here(config)
-
-
-def check_here(config: TrainingConfig) -> TrainingConfig:
-    """Return options of training, if the selection rules are there, and the devices on this machine.
-
-    Raises:
-        InputError: Names the option.
-    """
     import torch
 
     from logit_correction.training.rules import rule_of
@@ -318,7 +274,5 @@ def check_here(config: TrainingConfig) -> TrainingConfig:
             except InputError as error:
                 raise InputError(f"--{name}: {error}") from error
     if config.device == "cuda" and config.devices > torch.cuda.device_count():
-        raise InputError(
-            f"--device cuda --devices {config.devices}: torch sees {torch.cuda.device_count()} CUDA devices here"
-        )
+        raise InputError(f"--device cuda: torch sees {torch.cuda.device_count()} CUDA devices here")
     return config

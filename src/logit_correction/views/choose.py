@@ -49,6 +49,8 @@ def find_views(names: Sequence[str], inputs: ViewInputs) -> list[View]:
     found: dict[str, View] = {}
     for name in names:
         family, _, member = name.partition(":")
+        if family not in VIEWS and "." not in family and family in inputs.columns:
+            raise InputError(f"view {family!r} is unknown: of a column give column:{family}")
         views = _family(family).views_of(inputs)
         if not views:
             need = _family(family).needs or "something in them to look at"

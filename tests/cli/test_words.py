@@ -1,0 +1,106 @@
+"""What a command line says, and how little is loaded to read it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from logit_correction import RunConfig, TrainingConfig
+from logit_correction.cli.arguments import arguments_of
+from logit_correction.cli.commands import train_command
+from logit_correction.runs.options import complete
+
+DIGITS = ("--data", "Digits", "--method", "LC")
+
+
+def config_of(*words: object) -> dict[str, Any]:
+    """The config that ``train`` takes from a command line."""
+    config: RunConfig = arguments_of("train", train_command, [*map(str, words), "--out", "x"])["config"]
+    return config.to_dict()
+
+
+def test_names_and_options_are_taken_as_people_write_them() -> None:
+    plain = config_of(*DIGITS, "--method.attributes.name", "CrossFitted", "--method.attributes.view", "[colour]")
+    short = ("--data=digits", "--method=lc", "--method.attributes=crossfitted", "--method.attributes.view+", "colour")
+    assert config_of(*short) == plain
+    found = config_of(*DIGITS, "--batch-size", "8", "--learning-rate=0.01", "--epochs", "null", "--workers", "-1")
+    assert (found["batch_size"], found["learning_rate"], found["epochs"], found["workers"]) == (8, 0.01, None, -1)
+    assert config_of(*DIGITS, "--epochs", "1", "--epochs", "2")["epochs"] == 2
+    assert config_of(*DIGITS, "--also_select+", "last")["also_select"] == ["valid_average", "last"]
+    assert config_of(*DIGITS, "--logger", "csv", "--logger", "tensorboard")["logger"] == ["csv", "tensorboard"]
+    views = ("--shortcut", "colour", "--shortcut", "places", "--legitimate", "border")
+    attributes = config_of(*DIGITS, *views)["method"]["attributes"]
+    assert (attributes["shortcut"], attributes["legitimate"]) == (["colour", "places"], ["border"])
+
+
+def test_the_command_line_wins_over_a_file_and_this_over_a_preset(tmp_path: Path) -> None:
+    content = {"data": "Digits", "preset": "paper", "epochs": 7, "method": {"attributes": {"q": 0.6}}}
+    (tmp_path / "my.yaml").write_text(yaml.safe_dump(content))
+    found = config_of("--config", tmp_path / "my.yaml", "--epochs", "3", "--method.prior.momentum", "0.25")
+    assert found["epochs"] == 3 and found["method"]["attributes"]["q"] == 0.6
+    assert found["method"]["prior"]["momentum"] == 0.25 and found["method"]["prior"]["estimator"] == "cell"
+    other = config_of("--config", tmp_path / "my.yaml", "--method.attributes", "CrossFitted")["method"]["attributes"]
+    assert other["name"] == "CrossFitted" and other["q"] is None  # the options of the first stay behind
+    (tmp_path / "again.yaml").write_text(yaml.safe_dump(found))
+    assert config_of("--config", tmp_path / "again.yaml") == found == complete(found).to_dict()
+
+
+def test_a_class_of_the_users_own_and_its_options() -> None:
+    words = ("--network", "my_parts.Narrow", "--network.width", "3", "--biased_network", "mlp")
+    found = config_of("--data", "my_parts.Points", "--method", "LC", *words)
+    assert found["network"] == {"name": "my_parts.Narrow", "width": 3} and found["biased_network"]["name"] == "MLP"
+
+
+def test_the_help_shows_the_options_of_what_is_named(command: Any) -> None:
+    shown = command("train", "--help").out
+    assert [one.name for one in fields(TrainingConfig) if f"--{one.name} " not in shown] == []
+    parts = ("--method.attributes", "Clusters", "--method.prior", "Moving", "--method.mixing", "NoMixing")
+    shown = command("train", "--method", "LC", *parts, "--help").out
+    for option in ("--method.attributes.attributes.q ", "--method.attributes.weights", "--method.prior.momentum"):
+        assert option in shown
+    assert "--method.mixing.limit" not in shown and "--network.hidden" not in shown
+
+
+@pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["list"], ["nonsense"]])
+def test_what_only_speaks_does_not_load_torch(words: list[str]) -> None:
+    program = (
+        "import sys\nfrom logit_correction.cli import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'torch', 'numpy', 'pandas', 'matplotlib', 'sklearn', 'lightning_fabric'} & set(sys.modules)\n"
+        "sys.exit(f'loaded: {heavy}' if heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("train", "--data", "fotos", *DIGITS[2:], "--out", "x"), "no such folder or file"),
+        (("train", "--data", "Digit", *DIGITS[2:], "--out", "x"), "did you mean Digits?"),
+        (("train", *DIGITS, "--out", "x", "--seeds", "99999999999999"), "--seeds"),
+        (("train", *DIGITS, "--out", "x", "--data.seed", "-1"), "--data.seed"),
+        (("train", *DIGITS, "--out", "x", "--network.hidden", "4"), "give --network NAME too"),
+        (("audit", "--data", "Digits", "--method", "ERM", "--out", "x"), "audit takes no --method"),
+        (("audit", "--out", "x"), "--data is missing"),
+        (("predict", "x"), "inputs"),
+        (("preview", "--data", "Planted", "--data.set", "column", "--data.rows", "300", "--out", "x.png"), "no images"),
+    ],
+)
+def test_what_is_wrong_is_named(words: tuple[str, ...], expected: str, command: Any, tmp_path: Path) -> None:
+    assert expected in command(*words).error() and not Path("x").exists()
+
+
+def test_a_column_that_is_no_view_is_offered_as_one(command: Any, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(
+        "site,age,y\n" + "".join(f"{'ab'[n % 2]},{n},{n // 2 % 2}\n" for n in range(200))
+    )
+    words = ("--data", tmp_path / "rows.csv", "--data.label", "y", "--data.features", "*", "--threads", "1")
+    outcome = command("train", *words, "--method", "LC", "--shortcut", "site", "--epochs", "1", "--out", tmp_path / "x")
+    assert outcome.status == 2 and "column:site" in outcome.err and not (tmp_path / "x").exists()
