@@ -332,8 +332,7 @@ def tune_command(config: RunConfig, *, out: Path, trials: int, objective: str | 
             valid_estimated_group_balanced, of methods without estimates valid_worst_class: neither reads an attribute
         jobs: runs at a time
     """
-    from logit_correction.tuning import tune
-    from logit_correction.tuning.study import BEST, PAGE
+    from logit_correction.tuning import BEST, PAGE, tune
 
     for name, value in (("trials", trials), ("jobs", jobs)):
         check_range(f"--{name}", value, 1)

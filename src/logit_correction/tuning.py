@@ -1,0 +1,226 @@
+"""Tuning: options of a run chosen by what it says of validation rows, on Optuna (extra ``tune``)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import yaml
+
+from logit_correction.config import RunConfig, merge
+from logit_correction.errors import InputError, TrainingError, format_percent
+from logit_correction.evaluation import Predictions
+from logit_correction.files import write_text
+from logit_correction.pages.trials import Trial, write_trials
+from logit_correction.registry import needed
+from logit_correction.runs.assemble import components_of, find_class
+from logit_correction.runs.folder import VALIDATION, acquire, make, read_report
+from logit_correction.runs.options import complete
+from logit_correction.runs.train import train
+from logit_correction.training.rules import ValidationRows, rule_of
+
+if TYPE_CHECKING:
+    import optuna
+
+#: Files of a study, and the run with the options as given, which the others are measured against.
+JOURNAL, SETTINGS, BEST, PAGE, REFERENCE = "journal.log", "tune.yaml", "best.yaml", "trials.html", "reference"
+
+#: Option -> least and greatest value, and whether its logarithm is drawn evenly; whole numbers where both ends are.
+SPACE: dict[str, tuple[float, float, bool]] = {
+    "learning_rate": (2e-4, 2e-2, True),
+    "weight_decay": (1e-6, 1e-2, True),
+}
+
+#: Method -> its own options beside.
+OWN: dict[str, dict[str, tuple[float, float, bool]]] = {
+    "LC": {"method.strength": (0.5, 1.5, False)},
+    "StagedLC": {"method.strength": (0.5, 1.5, False)},
+    "GroupDRO": {"method.step_size": (1e-3, 1e-1, True), "method.adjustment": (0.0, 5.0, False)},
+    "LfF": {"method.q": (0.3, 0.9, False)},
+    "JTT": {"method.identification_epochs": (1, 5, False), "method.up_weight": (5, 100, True)},
+    "DFA": {"method.q": (0.3, 0.9, False), "method.lambda_dis": (1.0, 20.0, True)},
+}
+
+
+def tune(
+    config: RunConfig,
+    out: Path,
+    trials: int,
+    *,
+    objective: str | None = None,
+    jobs: int = 1,
+    say: Callable[[str], object] = lambda text: None,
+) -> Path:
+    """Try options of a run and write a page of the trials; the same call goes on where it was stopped.
+
+    Args:
+        config: The run whose options are tried; those that are not tuned stay as they are.
+        out: Folder of the study.
+        trials: How many are wanted in all, failed ones included.
+        objective: The selection rule that the runs are judged by; by default one that reads no attribute.
+        jobs: Runs at a time, in a process each.
+        say: Told how it goes.
+
+    Returns:
+        The folder of the best run.
+
+    Raises:
+        InputError: If Optuna is missing, an option is wrong, or the folder holds another study.
+        TrainingError: If the run with the options as given failed.
+        Interrupted: Somebody asked to stop; the same call goes on.
+    """
+    optuna = needed("optuna", "tune", "tune")
+    from joblib import Parallel, delayed
+
+    config = complete(config)
+    if config.training.devices * config.training.nodes > 1:
+        raise InputError("Each trial trains on one device: leave --devices and --nodes out")
+    estimates = "attributes" in components_of(find_class("method", config.method.name))
+    rule = objective or ("valid_estimated_group_balanced" if estimates else "valid_worst_class")
+    if rule == "last":
+        raise InputError("--objective last chooses nothing: take valid_worst_class, or another of `list rules`")
+    also = list(dict.fromkeys([*config.training.also_select, rule]))  # a rule that is reported says what is to be read
+    config = complete(replace(config, training=replace(config.training, also_select=also)))
+    make(out)
+    with acquire(out):
+        settings = yaml.safe_dump({"objective": rule, "run": config.to_dict()}, sort_keys=False, allow_unicode=True)
+        there = out / SETTINGS
+        if there.is_file() and there.read_text(encoding="utf-8") != settings:
+            raise InputError(
+                f"--out {out} holds a study with other options ({there}): give them again, or another --out"
+            )
+        write_text(there, settings)
+        train(config, out / REFERENCE, resume=True)
+        given = Trial("as given", score_of(out / REFERENCE, rule, out), {}, out / REFERENCE)
+        say(f"options as given: {format_percent(given.score, 1)} by {rule}")
+        study = open_study(out)
+        for stale in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):  # we hold the lock
+            study.tell(stale.number, state=optuna.trial.TrialState.FAIL)
+        held = {
+            folder_of(out, one.system_attrs.get("fixed_params", one.params))
+            for one in study.trials
+            if ended(one) or not one.state.is_finished()
+        }
+        for stopped in study.trials:  # their runs go on: the folder is named by the options
+            folder = folder_of(out, stopped.params)
+            if stopped.params and folder not in held:
+                held.add(folder)
+                study.enqueue_trial(stopped.params)
+        left = trials - sum(map(ended, study.trials))
+        parallel = Parallel(jobs, batch_size=1, pre_dispatch=jobs, return_as="generator_unordered")
+        for line in parallel(delayed(try_one)(config, out, rule, os.getpid()) for _ in range(left)):
+            say(line)
+        tried = [
+            Trial(
+                f"trial {one.number}", one.value, one.params, folder_of(out, one.params), one.user_attrs.get("failed")
+            )
+            for one in filter(ended, study.trials)
+        ]
+        finished = [one for one in (given, *tried) if one.score is not None]
+        best = max(finished, key=lambda one: float(one.score or 0))
+        write_text(out / BEST, (best.folder / "config.yaml").read_text(encoding="utf-8"))
+        reports = {one.name: read_report(one.folder) for one in finished}
+        write_trials(out / PAGE, out / BEST, [given, *tried], best, rule, reports)
+        return best.folder
+
+
+def open_study(out: Path) -> optuna.Study:
+    """Return the study of a folder, which Optuna keeps in a journal that several processes may write."""
+    import optuna
+    from optuna.storages.journal import JournalFileBackend
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage = optuna.storages.JournalStorage(JournalFileBackend(str(out / JOURNAL)))
+    return optuna.create_study(study_name="tune", storage=storage, direction="maximize", load_if_exists=True)
+
+
+def ended(trial: optuna.trial.FrozenTrial) -> bool:
+    """Return whether a trial counts: it was finished, or its run failed; one that was stopped does not."""
+    return trial.value is not None or "failed" in trial.user_attrs
+
+
+def folder_of(out: Path, drawn: Mapping[str, Any]) -> Path:
+    """Return the folder of the run with these options; the same options have the same folder."""
+    return out / f"trial-{hashlib.sha256(json.dumps(drawn, sort_keys=True).encode()).hexdigest()[:10]}"
+
+
+def try_one(config: RunConfig, out: Path, rule: str, parent: int) -> str:
+    """Train and score the next trial of a study, and return what to say of it; ``parent`` is the process that asks."""
+    import optuna
+
+    if os.getppid() == parent:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    study = open_study(out)
+    trial = study.ask()
+    study.sampler = optuna.samplers.TPESampler(seed=config.training.seed + trial.number)
+    drawn: dict[str, Any] = {}
+    for name, (low, high, log) in space_of(config.method.name).items():
+        suggest: Any = trial.suggest_int if isinstance(low, int) and isinstance(high, int) else trial.suggest_float
+        drawn[name] = suggest(name, low, high, log=log)
+    folder = folder_of(out, drawn)
+    try:
+        train(complete(RunConfig.from_dict(with_options(config.to_dict(), drawn))), folder, resume=True)
+    except TrainingError as error:  # as with a learning rate that is too high
+        trial.set_user_attr("failed", str(error))
+        study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        return f"trial {trial.number}: {error}"
+    score = score_of(folder, rule, out)
+    study.tell(trial, score)
+    options = ", ".join(f"{name} {value:.3g}" for name, value in drawn.items())
+    return f"trial {trial.number}: {format_percent(score, 1)}, {options}"
+
+
+def _end_with(parent: int) -> None:
+    """End this process, as if killed, when its parent has ended: the same command may go on right away."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
+def space_of(method: str) -> dict[str, tuple[float, float, bool]]:
+    """Return the options that are tuned of a method; of one of a user's own those that all have."""
+    return {**SPACE, **OWN.get(method, {})}
+
+
+def with_options(flat: dict[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a run, in the form of ``config.yaml``, with those that were drawn over them.
+
+    >>> with_options({"method": {"name": "LC"}}, {"learning_rate": 0.1, "method.strength": 0.5})
+    {'method': {'name': 'LC', 'strength': 0.5}, 'learning_rate': 0.1}
+    """
+    for name, value in drawn.items():
+        part, _, option = name.partition(".")
+        flat = merge(flat, {part: {option: value}} if option else {name: value})
+    return flat
+
+
+def score_of(folder: Path, rule: str, out: Path) -> float:
+    """Return the score of a finished run by a rule, higher is better; no rule reads the test split.
+
+    Runs that each estimate the groups for themselves would be judged on different ones: all go by those of the
+    reference run.
+
+    Raises:
+        InputError: If the rule has none for it.
+    """
+    chosen, rows = rule_of(rule), Predictions.load(folder / VALIDATION)
+    estimate = Predictions.load(out / REFERENCE / VALIDATION).estimate
+    if chosen.needs_estimate and estimate is None:
+        raise InputError(
+            f"--objective {rule} goes by estimated groups, and the run with the options as given ({out / REFERENCE}) "
+            "has found none: name a shortcut by --shortcut VIEW, or take --objective valid_worst_class"
+        )
+    prediction, label = torch.from_numpy(rows.prediction), torch.from_numpy(rows.label)
+    groups = rows.judged_groups() if "attribute" in chosen.reads else None
+    score = chosen.score(ValidationRows(prediction, label, len(rows.label_names), groups, estimate))
+    if score is None:
+        raise InputError(f"--objective {rule} has no score of {folder}: take another --objective")
+    return score
