@@ -25,8 +25,7 @@ import torch
 from logit_correction.evaluation import Predictions
 from logit_correction.files import replacing
 from logit_correction.functional import group_membership
-from logit_correction.pages.compare import compare
-from logit_correction.pages.folder import RunFolder
+from logit_correction.pages.compare import RunFolder, compare
 from logit_correction.training import RULES
 from logit_correction.training.rules import ValidationRows, rule_of
 

@@ -433,40 +433,41 @@ _PLACES = {
     "minority": "On groups where the shortcut misleads",
     "worst_group": "On its worst group",
     "estimated_minority": "Where the estimated attribute conflicts with the label",
-    "worst_class": "On its worst label",
+    "worst_class": "The test data names no attributes, so it cannot show if a shortcut misleads. On its worst label",
 }
 
 
-def conclude(series: Sequence[_Judged], named: bool, estimated: str = "") -> tuple[str, list[str]]:
+def conclude(series: Sequence[_Judged], named: bool, estimated: Mapping[str, Any] | None) -> tuple[str, list[str]]:
     """Return what a comparison of runs on one task comes to, and what a careful reader asks for next.
 
-    The figure is the accuracy on the groups that conflict with the correlation; where these are not known, that of the
-    worst group; where no attributes are known, that on rows whose estimated attribute conflicts with the label; and
-    where nothing is estimated, that of the worst label, and then the conclusion says that it cannot tell.
+    The figure is the first of ``_PLACES`` that all runs have. By the worst label it cannot be told whether a shortcut
+    misleads, and then the conclusion says so.
 
     Args:
         series: The runs.
         named: Whether the test rows have attributes.
-        estimated: Where the estimated groups come from, if all are judged by such.
+        estimated: The estimated groups of the first run, if all are judged by such.
     """
     possible = [key for key in _PLACES if not (named and key.startswith("estimated"))]
     key = next((key for key in possible if all(one.values(key) for one in series)), None)
-    details = [estimated] if estimated and key == "estimated_minority" else []
-    details += _side_effects(series, key) + _trust(series, key)
+    details = _side_effects(series, key) + _trust(series, key)
+    if estimated and key == "estimated_minority":
+        rows = sum(group["count"] for group in estimated["groups"] if group["minority"])
+        run = f" in the run of {estimated['by']['method']}" if len(series) > 1 and "by" in estimated else ""
+        found = f"these {rows:,} rows were found by {estimated['source']}{run}"
+        details.insert(
+            0,
+            f"The test data names no attributes: {found}. Nobody has checked them, so no run is marked as the best.",
+        )
     if key is None:
         return "The test data has no rows to judge by.", details
+    if len(series) == 1:
+        return f"{_one_run(series[0], key)}.", details
     digits = _digits([_mean(one, key) for one in series])
-    shares = [format_percent(_mean(one, key), digits) for one in series]
-    right = [f"{series[0].name} is right in {shares[0]} of the cases"]
-    right += [f"{one.name} in {share}" for one, share in zip(series[1:], shares[1:], strict=True)]
-    place = f"{_PLACES[key]}, {format_list(right)}"
-    if key == "worst_class":
-        place = f"The test data names no attributes, so it cannot show whether a shortcut misleads. {place}"
-    elif len(series) > 1:
-        place += f": {_outcome(series, key, digits)}"
-    else:
-        place = _one_run(series[0], key, place)
-    return f"{place}.", details
+    shares = [f"{one.name} in {format_percent(_mean(one, key), digits)}" for one in series]
+    first = shares[0].replace(f"{series[0].name} in ", f"{series[0].name} is right in ", 1) + " of the cases"
+    place = f"{_PLACES[key]}, {format_list([first, *shares[1:]])}"
+    return f"{place}." if key == "worst_class" else f"{place}: {_outcome(series, key, digits)}.", details
 
 
 def _mean(series: _Judged, key: str) -> float:
@@ -502,17 +503,17 @@ def _outcome(series: Sequence[_Judged], key: str, digits: int) -> str:
     return f"{best.name} gains {gap}" if len(series) == 2 else f"{best.name} gains most, {gap} over {base.name}"
 
 
-def _one_run(series: _Judged, key: str, place: str) -> str:
-    """Put the figure of a method that was trained alone beside that of the other rows."""
+def _one_run(series: _Judged, key: str) -> str:
+    """The figure of a method that was trained alone beside that of the other rows."""
     where = {"minority": "where it helps", "estimated_minority": "where it agrees"}
     beside = key.replace("minority", "majority") if key in where else "average"
-    if not series.values(beside):
-        return place
     value, elsewhere = _mean(series, key), _mean(series, beside)
     digits = _digits([value, elsewhere])
-    there = place.rpartition(" is right in ")[0] + f" is right in {format_percent(value, digits)} of the cases"
+    right = f"{_PLACES[key]}, {series.name} is right in {format_percent(value, digits)} of the cases"
+    if key == "worst_class" or math.isnan(elsewhere):
+        return right
     gap = _gap(elsewhere, value, digits)
-    return f"{there}, against {format_percent(elsewhere, digits)} {where.get(key, 'over all rows')}: a gap of {gap}"
+    return f"{right}, against {format_percent(elsewhere, digits)} {where.get(key, 'over all rows')}: a gap of {gap}"
 
 
 def _side_effects(series: Sequence[_Judged], key: str | None) -> list[str]:

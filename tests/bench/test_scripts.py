@@ -17,7 +17,7 @@ import yaml
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, train
 from logit_correction.bench.grid import read
 from logit_correction.bench.results import find, results
-from logit_correction.pages.folder import RunFolder
+from logit_correction.pages.compare import RunFolder
 
 from ..conftest import benchmark_script
 from .conftest import GRID

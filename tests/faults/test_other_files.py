@@ -16,7 +16,7 @@ from logit_correction.auditing.api import Audit
 from logit_correction.bench.grid import read as read_benchmark
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.files import read_yaml
-from logit_correction.pages.folder import RunFolder
+from logit_correction.pages.compare import RunFolder
 from logit_correction.runs.options import complete
 from logit_correction.training.checkpoint import load as load_checkpoint
 
@@ -72,7 +72,7 @@ KINDS: dict[str, Callable[[Path, dict[str, Path]], Kind]] = {
     "config": options(lambda file: complete(RunConfig.from_dict(read_yaml(file))), OPTIONS),
     "benchmark": options(grid, GRID),
     "config of a run": copied("run", "config.yaml", lambda run: load(run).config),
-    "report of a run": copied("run", "report.json", lambda run: RunFolder.read(run).groups),
+    "report of a run": copied("run", "report.json", lambda run: RunFolder.read(run).groups()),
     "metrics of a run": copied("run", "metrics.csv", lambda run: RunFolder.read(run).metrics),
     "predictions of a run": copied("run", "predictions.parquet", lambda r: Predictions.load(r / "predictions.parquet")),
     "weights of a run": copied("run", "checkpoint.pt", rows_of),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from logit_correction.errors import InputError
-from logit_correction.pages.folder import RunFolder
+from logit_correction.pages.compare import RunFolder
 
 Make = Callable[..., Path]
 

@@ -16,7 +16,6 @@ from logit_correction.pages.plots import (
     label_shares,
     method_color,
     prior_heatmaps,
-    stage_ends,
 )
 
 NASTY = "<script>alert('$x^2$')</script> & \"co\""
@@ -168,12 +167,11 @@ def run(stages: list[int], steps: int, every: int = 1, restart: bool = False) ->
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_epochs_are_counted_through_all_stages(restart: bool) -> None:
+def test_epochs_are_those_of_the_last_stage(restart: bool) -> None:
     table = run([2, 3], steps=4, restart=restart)
-    assert curve_points(table, "valid_average")["epoch"].tolist() == [1, 2, 3, 4, 5]
-    assert curve_points(table, "valid_average")["value"].tolist() == [0, 1, 0, 1, 2]
-    assert stage_ends(table) == [2]
-    assert curve_points(table, "loss")["epoch"].iloc[-1] == 5
+    assert curve_points(table, "valid_average")["epoch"].tolist() == [1, 2, 3]
+    assert curve_points(table, "valid_average")["value"].tolist() == [0, 1, 2]
+    assert curve_points(table, "loss")["epoch"].tolist() == [step / 4 for step in range(1, 13)]
 
 
 def test_steps_lie_within_their_epoch() -> None:
@@ -200,15 +198,9 @@ def test_many_rows_become_few_points_that_keep_the_mean() -> None:
     assert points["value"].mean() == pytest.approx(table["loss"].mean(), rel=0.02)
 
 
-def test_few_rows_stay_as_they_are() -> None:
-    points = curve_points(run([3], steps=1), "loss")
-    assert points["value"].tolist() == [0, 1, 2]
-
-
 def test_missing_columns_and_values_that_are_not_finite_give_no_points() -> None:
     table = run([1], steps=3)
     table["bad"] = [np.inf, np.nan, -np.inf, np.nan]
     assert curve_points(table, "bad").empty
     assert curve_points(table, "absent").empty
     assert curve_points(pd.DataFrame(), "loss").empty
-    assert stage_ends(pd.DataFrame()) == []

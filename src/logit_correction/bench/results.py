@@ -121,7 +121,7 @@ def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _estimated(test: dict[str, Any]) -> dict[str, Any]:
     """Return the figures by estimated group, of test rows whose attributes nobody named."""
-    from logit_correction.pages.estimated import flat_figures, names_attributes
+    from logit_correction.pages.compare import flat_figures, names_attributes
 
     if names_attributes(test) or not test.get("estimated"):
         return {}
@@ -138,7 +138,7 @@ def history(found: Found) -> pd.DataFrame:
     """
     import pandas as pd
 
-    from logit_correction.pages.folder import RunFolder
+    from logit_correction.pages.compare import RunFolder
     from logit_correction.runs.folder import METRICS
 
     frames = []

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from logit_correction.errors import format_list, format_percent
-from logit_correction.pages.estimated import names_attributes, sides
+from logit_correction.pages.compare import names_attributes, sides
 from logit_correction.sentences import answer, describe_selection
 
 #: What stands for a repository that nobody has named.

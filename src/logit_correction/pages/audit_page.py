@@ -40,7 +40,7 @@ def render_audit(found: Mapping[str, Any], folder: Path, few_rows: int) -> str:
         sentence=found["evidence"]["sentence"],
         found={**found, "shown": [_shown(row) for row in found["shown"]]},
         views=name_views(found["views"]),
-        evidence=evidence_block({"evidence": found["evidence"]}),
+        evidence=evidence_block(found["evidence"]),
         bars=[
             {"who": who, "colour": _COLOURS[who], **entry}
             for who, entry in found["cost"].items()

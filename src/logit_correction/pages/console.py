@@ -11,9 +11,7 @@ import pandas as pd
 
 from logit_correction import sentences
 from logit_correction.errors import NBSP, format_percent, is_missing
-from logit_correction.pages.compare import with_estimates
-from logit_correction.pages.estimated import flat_figures, sides
-from logit_correction.pages.folder import RunFolder
+from logit_correction.pages.compare import RunFolder, flat_figures, sides, with_estimates
 from logit_correction.sentences import capitalize, describe_selection, format_name, format_value
 
 if TYPE_CHECKING:

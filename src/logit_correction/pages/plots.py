@@ -306,48 +306,45 @@ def _heatmap(
 
 
 def curves(metrics: Mapping[str, pd.DataFrame], colors: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Draw the training loss and the validation accuracy over the epochs.
+    """Draw the training loss and the validation accuracy over the epochs, each only where some run has recorded it.
+
+    Of a method that trains other networks first, the last stage is drawn.
 
     Args:
         metrics: For each run the table of its ``metrics.csv``.
         colors: Colour of each run; by method if left out.
 
     Returns:
-        ``loss`` and ``accuracy``, each only where some run has recorded it.
+        ``loss`` and ``accuracy``.
     """
-    palette = _colors(list(metrics), colors)
     accuracy = {"valid_average": ("average", "-"), "valid_group_balanced": ("group-balanced", "--")}
-    figures = {}
+    figures, palette = {}, _colors(list(metrics), colors)
     for kind, title, scale in (("loss", "Training loss", 1), ("accuracy", "Validation accuracy, %", 100)):
-        drawn = []
+        drawn: list[tuple[pd.DataFrame, str, str, str]] = []
         for name, table in metrics.items():
             # The total of a method with two networks says little beside theirs.
-            two = "loss_robust" in table and table["loss_robust"].notna().any()
             parts = {"loss_robust": ("robust network", "-"), "loss_biased": ("biased network", ":")}
-            losses = parts if two else {"loss": ("loss", "-")}
+            losses = parts if "loss_robust" in table else {"loss": ("loss", "-")}
             lines = accuracy if kind == "accuracy" else losses
             known = [(curve_points(table, column), *how) for column, how in lines.items()]
             known = [one for one in known if len(one[0])]
             for points, meaning, dash in known:
                 label = shorten(name, 24) + (f", {meaning}" if len(known) > 1 else "")
                 drawn.append((points.assign(value=scale * points["value"]), label, dash, palette[name]))
-        ends = stage_ends(next(iter(metrics.values()))) if len(metrics) == 1 else []
         if drawn:
-            figures[kind] = _curve_figure(title, ", ".join(metrics), drawn, ends, 102 if kind == "accuracy" else None)
+            figures[kind] = _curve_figure(title, ", ".join(metrics), drawn, 102 if kind == "accuracy" else None)
     return figures
 
 
 def _curve_figure(
-    title: str, names: str, lines: Sequence[tuple[pd.DataFrame, str, str, str]], ends: Sequence[int], top: float | None
+    title: str, names: str, lines: Sequence[tuple[pd.DataFrame, str, str, str]], top: float | None
 ) -> str:
-    """Draw lines, each of points, label, dash and colour, and a dotted line at the end of each stage."""
+    """Draw lines, each of points, label, dash and colour."""
 
     def paint(axes: Axes) -> None:
         for points, label, dash, color in lines:
             mark = "o" if len(points) == 1 else None
             axes.plot(points["epoch"], points["value"], dash, color=color, label=label, linewidth=1.5, marker=mark)
-        for end in ends:
-            axes.axvline(end, color=MUTED, linewidth=0.8, linestyle=":")
         axes.set_ylim(0, top)
         axes.set_xlim(0, max(points["epoch"].max() for points, *_ in lines))
         axes.grid(axis="y")
@@ -362,7 +359,7 @@ def _curve_figure(
 
 
 def curve_points(table: pd.DataFrame, column: str, most: int = 120) -> pd.DataFrame:
-    """Return a curve of at most ``most`` points, each the mean over an equal stretch of the training.
+    """Return a curve of the last stage, at most ``most`` points, each the mean over an equal stretch.
 
     Args:
         table: ``metrics.csv`` with the columns step, epoch and stage; a missing value is an empty cell.
@@ -370,8 +367,8 @@ def curve_points(table: pd.DataFrame, column: str, most: int = 120) -> pd.DataFr
         most: Largest number of points.
 
     Returns:
-        Frame with the columns ``epoch`` (epochs done, over all stages, with fractions) and ``value``; empty
-        where the column is missing or holds no finite number.
+        Frame with the columns ``epoch`` (epochs done, with fractions) and ``value``; empty where the column is missing
+        or holds no finite number.
 
     >>> table = pd.DataFrame({"step": range(1, 7), "epoch": [0, 0, 0, 1, 1, 1], "loss": [6.0, 5, 4, 3, 2, 1]})
     >>> curve_points(table, "loss", most=2)
@@ -381,38 +378,19 @@ def curve_points(table: pd.DataFrame, column: str, most: int = 120) -> pd.DataFr
     """
     if column not in table or table.empty:
         return pd.DataFrame({"epoch": [], "value": []})
-    ends = _epoch_ends(table)["step"].to_numpy()
-    epoch = np.interp(_steps(table), [0, *ends], range(len(ends) + 1))
+    stage = table["stage"].fillna(0).to_numpy() if "stage" in table else np.zeros(len(table))
+    own, step = stage == stage.max(), table["step"].ffill().fillna(0).to_numpy(float)
+    before = step[~own].max() if (~own).any() and step[~own].max() < step[own].min() else 0.0
+    # A row of the validation counts the epochs that are done, that of a step those before it.
+    done = table["epoch"][own & table.filter(regex="^valid_").notna().any(axis=1).to_numpy()].max()
+    epochs = table["epoch"][own].max() + 1 if pd.isna(done) else done
     value = pd.to_numeric(table[column], errors="coerce").to_numpy(float)
-    points = pd.DataFrame({"epoch": epoch, "value": value})[np.isfinite(value)]
+    epoch = (step - before) / max(step[own].max() - before, 1) * epochs
+    points = pd.DataFrame({"epoch": epoch, "value": value})[own & np.isfinite(value)]
     if len(points) > most:
         stretch = np.ceil(points["epoch"] * most / points["epoch"].max()).astype(int)
         points = points.groupby(stretch).agg({"epoch": "max", "value": "mean"})
     return points.reset_index(drop=True)
-
-
-def stage_ends(table: pd.DataFrame) -> list[int]:
-    """Return after how many epochs each stage but the last ends."""
-    if "stage" not in table or table.empty:
-        return []
-    lengths = _epoch_ends(table).groupby("stage").size().cumsum()
-    return [int(end) for end in lengths.iloc[:-1]]
-
-
-def _steps(table: pd.DataFrame) -> NDArray[np.float64]:
-    """(rows,) steps counted through all stages, also where a stage begins at 0 again."""
-    step = table["step"].ffill().fillna(0).to_numpy(float)
-    for row in np.flatnonzero(np.diff(step) < 0) + 1:
-        step[row:] += step[row - 1] - step[row] + 1
-    return step
-
-
-def _epoch_ends(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows that end an epoch: those of the validation, or else the last one of each epoch."""
-    marked = table.filter(regex="^valid_").notna().any(axis=1).to_numpy()
-    stage = table["stage"].fillna(0).to_numpy() if "stage" in table else 0
-    ends = pd.DataFrame({"step": _steps(table), "stage": stage, "epoch": table["epoch"].to_numpy()})
-    return (ends[marked] if marked.any() else ends).drop_duplicates(["stage", "epoch"], keep="last")
 
 
 def make_logarithmic(axes: Axes) -> None:

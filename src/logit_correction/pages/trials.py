@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.errors import format_percent
+from logit_correction.pages.compare import flat_figures, names_attributes
 from logit_correction.pages.console import heading
-from logit_correction.pages.estimated import flat_figures, names_attributes
 from logit_correction.pages.page import render, save_page
 from logit_correction.sentences import format_name
 
