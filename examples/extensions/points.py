@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from logit_correction.bench import bias
 from logit_correction.correlation import Correlation
 from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
+from logit_correction.errors import check_range
 from logit_correction.seeds import make_generator
 
 
@@ -19,21 +19,20 @@ class Points(DataSource):
         """Choose the shortcut.
 
         Args:
-            minority_ratio: Fraction of the training rows, in (0, 1], whose attribute is drawn from both values.
+            minority_ratio: Fraction of the training rows, in [0, 1], whose attribute is drawn from both values.
             seed: Seed of everything drawn.
         """
-        self.minority_ratio = bias.check_ratio("minority_ratio", minority_ratio)
-        self.seed = seed
+        check_range("minority_ratio", minority_ratio, 0, 1)
+        self.minority_ratio, self.seed = minority_ratio, seed
 
     def build(self) -> DataTable:
         """Draw the points."""
         generator = make_generator(self.seed, "points")
-        correlation = Correlation.one_to_one(2)
         label = torch.randint(2, (3500,), generator=generator)
         train, valid, test = torch.arange(3500).split([2000, 500, 1000])
-        attribute = torch.empty_like(label)
-        for rows, ratio in ((train, self.minority_ratio), (valid, self.minority_ratio), (test, 1.0)):
-            attribute[rows] = bias.draw_attributes(label[rows], correlation, ratio, generator)
+        drawn = torch.rand(3500, generator=generator) < self.minority_ratio
+        drawn[test] = True
+        attribute = torch.where(drawn, torch.randint(2, (3500,), generator=generator), label)
         points = torch.stack([label, 3 * attribute], dim=1) + torch.randn(3500, 2, generator=generator) * 0.5
         return DataTable(
             inputs=ArrayStore(points),
@@ -42,6 +41,6 @@ class Points(DataSource):
             split={"train": train, "valid": valid, "test": test},
             label_names=["low", "high"],
             attribute_names=["left", "right"],
-            correlation=correlation,
+            correlation=Correlation.one_to_one(2),
             metadata={"source": "drawn here", "minority ratio": self.minority_ratio, "data seed": self.seed},
         )

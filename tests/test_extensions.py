@@ -1,49 +1,39 @@
-"""The parts that CONTRIBUTING shows: the same code as in examples/extensions, each of one file and one line."""
+"""The parts that CONTRIBUTING shows: each is a file of examples/extensions and one line, or one field of the report."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 import logit_correction
+from logit_correction.cli import main
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "extensions"
 
-#: A section of CONTRIBUTING: where the file goes, its code, the dict, and the line in it.
+#: A section of CONTRIBUTING: the file, its room, the dict, where that is, and the line in it.
 SECTION = re.compile(
-    r"^`src/logit_correction/(?P<path>[\w/]+\.py)`:\n\n```python\n(?P<code>.*?)^```$"
-    r".*?^The line in `(?P<dict>\w+)`:\n\n```text\n(?P<line>.*?)^```$",
+    r"^\[`(?P<file>\w+\.py)`\]\(\S+\) goes to `(?P<room>\w+)/`, and into `(?P<dict>\w+)` in `(?P<place>\S+)`:\n\n"
+    r"```text\n(?P<line>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-SECTIONS = list(SECTION.finditer((ROOT / "CONTRIBUTING.md").read_text()))
-
-#: Where the dicts are.
-DICTS = {
-    "METHODS": "methods/__init__.py",
-    "VIEWS": "views/__init__.py",
-    "ESTIMATORS": "attributes/__init__.py",
-    "MIXING": "methods/mixing.py",
-    "NETWORKS": "networks/__init__.py",
-    "SOURCES": "data/__init__.py",
-    "RULES": "training/__init__.py",
-}
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+SECTIONS = list(SECTION.finditer(CONTRIBUTING))
 
 SHORT = ("--epochs", "1", "--threads", "1", "--device", "cpu")
 
 
-def test_every_example_is_shown_and_every_kind_has_one() -> None:
-    shown = {Path(section["path"]).name: section["code"] for section in SECTIONS}
-    assert shown == {path.name: path.read_text() for path in EXAMPLES.glob("*.py")}
-    assert {section["dict"] for section in SECTIONS} == set(DICTS)
+def test_every_example_has_its_section() -> None:
+    assert {section["file"] for section in SECTIONS} == {path.name for path in EXAMPLES.glob("*.py")}
+    assert len({section["dict"] for section in SECTIONS}) == len(SECTIONS) == 7
 
 
 @pytest.mark.parametrize(
@@ -66,11 +56,10 @@ def test_every_example_is_shown_and_every_kind_has_one() -> None:
     ids=["source, method and selection rule", "network, mixing and estimator", "view"],
 )
 def test_examples_train_by_their_dotted_paths(
-    words: tuple[str, ...], command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    done = command("train", *words, *SHORT, "--out", tmp_path / "run")
-    assert done.status == 0, done.err
+    assert main(["train", *words, *SHORT, "--out", str(tmp_path / "run")]) == 0
 
 
 @pytest.mark.slow
@@ -78,13 +67,18 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
     package = tmp_path / "logit_correction"
     shutil.copytree(Path(logit_correction.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     for section in SECTIONS:
-        shutil.copy(EXAMPLES / Path(section["path"]).name, package / section["path"])
-        names = package / DICTS[section["dict"]]
+        shutil.copy(EXAMPLES / section["file"], package / section["room"])
+        names = package / section["place"]
         text, found = re.subn(
             rf"^({section['dict']}\b.* = {{\n)", rf"\g<1>    {section['line']}", names.read_text(), flags=re.MULTILINE
         )
         assert found == 1
         names.write_text(text)
+    report = package / "evaluation" / "report.py"
+    figure = re.findall(r"^```text\n(confidence: .*)\n```$", CONTRIBUTING, re.MULTILINE)[0]
+    column = 'half: float | None = figure("Half a column", lambda rows: [0.5] * len(rows.names))'
+    text = report.read_text().replace("    by_attribute: Annotated", f"    {figure}\n    by_attribute: Annotated", 1)
+    report.write_text(re.sub(r"^(    margin_mean: .*)$", rf"\1\n    {column}", text, count=1, flags=re.MULTILINE))
 
     parts = ("--data", "Points", "--network", "ResidualMLP", "--method", "LC", "--method.mixing", "Noise")
     view = ("--method", "Reweighting", "--method.attributes", "CrossFitted", "--method.attributes.view", "brightness")
@@ -109,5 +103,7 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
     for section in SECTIONS:
         name, line = re.findall(r'"([^"]+)"', section["line"])[::2]
         assert section["dict"] == "MIXING" or re.search(rf"^  {name} +{re.escape(line)}$", listed, re.MULTILINE)
+    written = json.loads((tmp_path / "lc" / "report.json").read_text())["test"]
+    assert 0.5 <= written["confidence"] <= 1 and written["groups"][0]["half"] == 0.5
     method = yaml.safe_load((tmp_path / "lc" / "config.yaml").read_text())["method"]
     assert method["attributes"] == {"name": "Early", "epochs": 1} and method["mixing"]["deviation"] == 0.1
