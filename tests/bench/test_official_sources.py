@@ -86,7 +86,8 @@ def test_image_io_come_in_the_form_of_the_data(layouts: ModuleType, tmp_path: Pa
     table = source.build()
     assert table.row_names is not None
     paths = [folder / "img_align_celeba" / name for name in table.row_names[:5]]
-    torch.testing.assert_close(source.read_new(paths).fetch(torch.arange(5)), table.inputs.fetch(torch.arange(5)))
+    (new,) = source.transform(paths, table.info)
+    torch.testing.assert_close(new.store.fetch(torch.arange(5)), table.inputs.fetch(torch.arange(5)))
 
 
 @pytest.mark.parametrize("option", [{"size": 4}, {"size": 5000}, {"augment": "flip"}])

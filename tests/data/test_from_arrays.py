@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from PIL import Image
 
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, from_arrays, from_table, load, train
 from logit_correction.data.arrays import Arrays
@@ -60,66 +59,6 @@ def test_attributes_and_splits(tmp_path: Path) -> None:
     assert numbers.label_names == ["0", "1", "2"]
 
 
-def test_images_with_channels_last_are_the_same_data() -> None:
-    images = np.random.default_rng(0).integers(0, 255, (24, 3, 6, 4)).astype(np.uint8)
-    label = np.arange(24) % 2
-    first = from_arrays(images, label)
-    assert from_arrays(images.transpose(0, 2, 3, 1), label) == first
-    assert from_arrays(images.transpose(0, 2, 3, 1), label, channels="last") == first
-    both = images[..., :3]
-    with pytest.raises(InputError, match='give channels="first" or channels="last"'):
-        from_arrays(both, label)
-    assert Arrays(**from_arrays(both, label, channels="first").options).build().inputs.input_shape == (3, 6, 3)
-    assert Arrays(**from_arrays(both, label, channels="last").options).build().inputs.input_shape == (3, 3, 6)
-    with pytest.raises(InputError, match="with 1 or 3 channels last"):
-        from_arrays(images, label, channels="last")
-
-
-def test_images_are_bytes_or_lie_between_0_and_1() -> None:
-    images = np.random.default_rng(0).integers(0, 255, (24, 3, 6, 4))
-    label = np.arange(24) % 2
-    with pytest.raises(InputError, match="images are of type int64, but must be unsigned bytes or floats"):
-        from_arrays(images, label)
-    broken = images.astype(np.float32)
-    broken[0, 0, 0, 0] = np.nan
-    for scaled in (images.astype(np.float32), broken):
-        with pytest.raises(InputError, match=r"images lie between 0 and 254, but must be"):
-            from_arrays(scaled, label)
-    assert from_arrays(images / 255, label) == from_arrays((images / 255).astype(np.float32), label)
-
-
-def test_images(tmp_path: Path) -> None:
-    images = np.zeros((24, 3, 6, 4), np.uint8)
-    images[1::2] = 200
-    source = Arrays(**from_arrays(images, np.arange(24) % 2).options, augment="crop-flip")
-    table = source.build().check()
-    assert table.inputs.input_shape == (3, 6, 4) and table.augment is not None
-    assert torch.equal(table.inputs.images(torch.arange(24)), torch.from_numpy(images))
-    Image.new("RGB", (40, 60), (200, 200, 200)).save(tmp_path / "new.png")
-    fresh = Arrays(**from_arrays(images, np.arange(24) % 2).options)
-    assert torch.equal(
-        fresh.read_new([tmp_path / "new.png"]).fetch(torch.tensor([0])), table.inputs.fetch(torch.tensor([1]))
-    )
-    with pytest.raises(InputError, match="not image files"):
-        Arrays(**from_arrays(*two_clouds()).options).read_new([tmp_path / "new.png"])
-
-
-@pytest.mark.parametrize(
-    ("inputs", "label", "message"),
-    [
-        ([[1, 2], [3]], [0, 1], "the rows are of different lengths or shapes"),
-        (np.zeros((4, 3)), np.zeros(3), r"label has shape \(3,\), but must be \(4,\)"),
-        (np.zeros(4), np.zeros(4), "inputs have shape"),
-        (np.zeros((4, 8, 8, 4)), np.zeros(4), "with 1 or 3 channels"),
-        (np.array([["a"], ["b"]]), np.zeros(2), "must be numbers"),
-        (np.zeros((0, 3)), np.zeros(0), "inputs have shape"),
-    ],
-)
-def test_arrays_that_do_not_fit(inputs: np.ndarray, label: np.ndarray, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        from_arrays(inputs, label)
-
-
 @pytest.mark.parametrize("split", ["valid", "test"])
 def test_a_split_of_no_rows_is_told_with_its_option(split: str) -> None:
     choice = from_arrays(*two_clouds(20), **{f"{split}_fraction": 0.0})
@@ -149,22 +88,6 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
 
 
 FRAME = pd.DataFrame({"words": [f"row {i}" for i in range(20)], "kind": ["a", "b"] * 10, "size": np.arange(20.0)})
-
-
-def test_a_data_frame() -> None:
-    choice = from_table(FRAME, label="kind", text="words")
-    table = Table(**choice.options).build().check()
-    assert choice.name == "Table" and table.label_names == ["a", "b"] and len(table.label) == 20
-    assert choice == from_table(FRAME.to_dict("list"), label="kind", text="words")
-    with pytest.raises(InputError, match="no column 'sort': it has words, kind, size"):
-        from_table(FRAME, label="sort", text="words")
-    with pytest.raises(InputError, match="the table has more than one column words: rename all but one"):
-        from_table(pd.concat([FRAME, FRAME["words"]], axis=1), label="kind", text="words")
-    gone = from_table({**FRAME.to_dict("list"), "kind": [None, *FRAME["kind"][1:]]}, label="kind", text="words")
-    with pytest.raises(InputError, match=r"^the table given in Python: 1 row is bad: row 0: has no label"):
-        Table(**gone.options).build()
-    with pytest.raises(InputError, match="int is no table"):
-        from_table(3, label="kind")
 
 
 @pytest.mark.parametrize("label", [2, "2"])
@@ -209,11 +132,6 @@ def test_a_real_dataset_of_the_hub() -> None:
     dataset = datasets.Dataset.from_dict(rows, features=features)
     table = Table(**from_table(datasets.DatasetDict({"train": dataset}), label="label", text="text").options).build()
     assert table.label_names == ["bad", "good"] and table.label.tolist() == [1, 0] * 10
-
-
-def test_a_column_of_several_kinds_of_values_is_named() -> None:
-    with pytest.raises(InputError, match=r"column x.*give each column values of one kind"):
-        from_table({"x": [True, 0, "a"], "label": ["a", "b", "a"]}, label="label", features="x")
 
 
 def test_a_tensor_in_half_precision_is_taken(tmp_path: Path) -> None:

@@ -79,17 +79,6 @@ def test_a_missing_test_folder_is_drawn_from_training(tmp_path: Path) -> None:
     assert {name: len(rows) for name, rows in table.split.items()} == {"train": 16, "valid": 20, "test": 4}
 
 
-@pytest.mark.parametrize("names", [("0", "1"), ("0", "1", "2", "3")])
-def test_numbers_are_labels_also_with_folders_in_them(names: tuple[str, ...], tmp_path: Path) -> None:
-    for number, name in enumerate(names):
-        for place, patient in enumerate(("a", "b", "c")):
-            for i in range(4):
-                save(tmp_path / "data" / name / patient / f"{i}.png", 12 * number + 4 * place + i)
-    table = source(tmp_path / "data").build().check()
-    assert table.label_names == list(names) and table.notes == ()
-    assert str(table.metadata["split"]).startswith("drawn label by label")
-
-
 def test_a_name_of_a_split_beside_others_is_a_label_and_told(tmp_path: Path) -> None:
     for label in ("bus", "car", "train"):
         for i in range(5):
@@ -144,29 +133,6 @@ def test_a_metadata_file(root: Path) -> None:
     assert other.label_names == ["0", "1", "2"] and other.attribute_names == ["cat", "dog"]
 
 
-def test_every_bad_row_of_a_metadata_file_is_named(root: Path, tmp_path: Path) -> None:
-    save(tmp_path / "outside.png")
-    (root / "cat" / "1.png").write_bytes(b"no image")
-    names = ["cat/0.png", "cat/1.png", "gone.png", "../outside.png", "", "cat/0.png", "dog/1.png", "dog/2.png"]
-    labels = ["cat"] * 6 + ["", "dog"]
-    write(root / "metadata.csv", [("path", "label"), *zip(names, labels, strict=True)])
-    with pytest.raises(InputError) as caught:
-        source(root).build()
-    message = str(caught.value)
-    assert "6 rows are bad" in message and "metadata.csv" in message
-    for part in (
-        "row 3: ",
-        "1.png is no image that Pillow can read",
-        "row 4: 'gone.png' is missing in",
-        "row 5: '../outside.png' lies outside of",
-        "row 6: column 'path' is empty",
-        "row 7: repeats row 2",
-        "row 8: has no label",
-    ):
-        assert part in message
-    assert "row 2: " not in message and "row 9: " not in message
-
-
 def test_images_that_cannot_be_read(root: Path) -> None:
     (root / "cat" / "0.png").write_bytes(b"")
     (root / "dog" / "9.png").write_bytes(b"no image")
@@ -176,32 +142,6 @@ def test_images_that_cannot_be_read(root: Path) -> None:
     assert sum(len(rows) for rows in table.split.values()) == 18
     assert len(table.notes) == 1 and "2 bad rows were left out: cat/0.png: " in table.notes[0]
     assert 0 not in torch.cat(list(table.split.values())).tolist()
-
-
-def test_links_are_named_or_followed_inside_the_folder(root: Path, tmp_path: Path) -> None:
-    save(tmp_path / "elsewhere" / "x.png")
-    links = {
-        "gone.png": tmp_path / "nowhere.png",
-        "loop.png": root / "cat" / "loop.png",
-        "out.png": tmp_path / "elsewhere" / "x.png",
-        "folder": tmp_path / "elsewhere",
-        "up": root / "cat",
-        "own.png": root / "cat" / "0.png",
-    }
-    for name, target in links.items():
-        (root / "cat" / name).symlink_to(target)
-    with pytest.raises(InputError, match="5 rows are bad") as caught:
-        source(root).build()
-    for part in (
-        "cat/gone.png: is a link to nothing",
-        "cat/loop.png: is a link that leads to itself",
-        f"cat/out.png: is a link that leaves the folder, to {tmp_path / 'elsewhere' / 'x.png'}",
-        "cat/folder: is a link that leaves the folder",
-        "cat/up: is a link to a folder",
-    ):
-        assert part in str(caught.value)
-    table = source(root, on_bad_rows="skip").build().check()
-    assert sum(len(rows) for rows in table.split.values()) == 21
 
 
 def test_links_in_the_place_of_a_label(root: Path, tmp_path: Path) -> None:
@@ -255,9 +195,3 @@ def test_options(root: Path) -> None:
     assert isinstance(streamed.inputs, StreamedStore) and streamed.augment is not None
     assert "memory" not in str(streamed.metadata)
     assert source(root).build().augment is None
-
-
-def test_image_io_are_read_as_those_of_training(root: Path) -> None:
-    table = source(root).build()
-    new = source(root).read_new([root / "dog" / "4.png"])
-    assert torch.equal(new.fetch(torch.tensor([0])), table.inputs.fetch(torch.tensor([13])))

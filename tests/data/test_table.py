@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 
 from logit_correction.correlation import Correlation
-from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import UNKNOWN, DataTable, Scoring
 from logit_correction.errors import InputError
@@ -115,18 +113,6 @@ def test_inputs_of_several_parts_are_checked_part_by_part(table: DataTable) -> N
         replace(table, inputs=Parts()).check()
 
 
-def test_a_source_reads_no_new_files_unless_it_says_how(table: DataTable) -> None:
-    class Features(DataSource):
-        scale = 0.5
-
-        def build(self) -> DataTable:
-            return table
-
-    with pytest.raises(InputError, match="Features cannot read new files"):
-        Features().read_new([Path("a.png")])
-    assert torch.equal(Features().as_store(torch.ones(2, 3)).fetch(torch.arange(2)), torch.full((2, 3), 0.5))
-
-
 def scored(table: DataTable, rows: int = 88, groups: int = 3) -> DataTable:
     names = [str(i) for i in range(groups)]
     return replace(table, scoring=Scoring(torch.rand(rows, groups) < 0.5, names, names))
@@ -138,21 +124,3 @@ def test_groups_of_its_own_let_a_table_be_judged_without_attributes(table: DataT
     with_groups = scored(table).check()
     assert with_groups.has_groups("valid") and not with_groups.has_attributes("valid")
     assert with_groups.scoring is not None and with_groups.scoring.names == [("0", "0"), ("1", "1"), ("2", "2")]
-
-
-def test_groups_of_other_rows_are_refused(table: DataTable) -> None:
-    with pytest.raises(InputError, match="tell of 87 rows, but the table has 88"):
-        scored(table, rows=87).check()
-
-
-@pytest.mark.parametrize(
-    ("membership", "names", "words"),
-    [
-        (torch.zeros(3, 2), 2, "tensor of bools"),
-        (torch.zeros(3, dtype=torch.bool), 2, "tensor of bools"),
-        (torch.zeros(3, 2, dtype=torch.bool), 1, "2 scoring groups, but 1 names"),
-    ],
-)
-def test_groups_without_a_name_each_are_refused(membership: torch.Tensor, names: int, words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        Scoring(membership, ["a"] * names, ["b"] * names)

@@ -223,13 +223,13 @@ def test_labels_that_do_not_fit_are_told(digits: Run, frame: pd.DataFrame) -> No
     images = np.zeros((2, 3, 8, 8), np.uint8)
     with pytest.raises(InputError, match="row 0: has no label; row 1: the label 'x' is none that was trained on; "):
         digits.evaluate(images, ["", "x"])
-    with pytest.raises(InputError, match=r"no column 'knd' \(did you mean kind\?\): they have size, kind, place; give"):
+    with pytest.raises(InputError, match=r"no column 'knd' \(did you mean kind\?\): it has size, kind, place"):
         digits.evaluate(frame, "knd")
     with pytest.raises(InputError, match="only by their labels"):
         digits.evaluate(images)
     with pytest.raises(InputError, match="2 rows, but 3 labels"):
         digits.evaluate(images, [0, 1, 2])
-    with pytest.raises(InputError, match="no data frame"):
+    with pytest.raises(InputError, match="names a column, and the new rows have none"):
         digits.evaluate(images, "kind")
     with pytest.raises(InputError, match="'tests' is no split"):
         digits.evaluate("tests")
@@ -243,7 +243,7 @@ def test_rows_may_come_one_by_one(digits: Run, frame: pd.DataFrame) -> None:
     expected = digits.predict_proba(images)
     for rows in (list(images), [Image.fromarray(image) for image in images]):
         np.testing.assert_allclose(digits.predict_proba(rows), expected)
-    with pytest.raises(InputError, match=r"inputs have shape \(1, 2\), but must be \(n, 3, 8, 8\)"):
+    with pytest.raises(InputError, match="images have shape"):
         digits.predict([[1.0, 2.0]])
     data = from_table(frame, label="kind", features=["size", "place"])
     run = train(data, method="ERM", epochs=1, threads=1)
@@ -259,7 +259,7 @@ def test_rows_may_come_one_by_one(digits: Run, frame: pd.DataFrame) -> None:
         (["a.png", 3], "a list of int, str, and cannot be read as rows"),
         ({"x": 1.0, "name": "a"}, "the inputs are one row"),
         (pd.Series({"x": 1.0, "name": "a"}), "a list of float, str, and cannot be read as rows"),
-        (7, "the inputs are of type int: give a list of rows"),
+        (7, "inputs are of type int: give a list of rows"),
     ],
 )
 def test_what_is_no_list_of_rows_is_told(inputs: Any, message: str, digits: Run) -> None:

@@ -159,7 +159,7 @@ def test_a_run_trains_a_head_and_predicts_from_images(method: str, cache: Path, 
     names = np.asarray(table.label_names)[table.label[rows].numpy()]
     assert (model.predict(images) == names).mean() == pytest.approx(report["test"]["average"], abs=0.003)
     assert model.predict_proba(images[:0]).shape == (0, 10)
-    with pytest.raises(InputError, match=r"must be \(n, 3, 8, 8\)"):
+    with pytest.raises(InputError, match="images have shape"):
         model.predict(np.zeros((2, 6), np.float32))
 
 

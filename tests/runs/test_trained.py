@@ -92,7 +92,7 @@ def test_many_rows_are_predicted_in_parts(model: Run, images: np.ndarray) -> Non
 
 @pytest.mark.parametrize("shape", [(3, 8, 8), (5, 8, 3, 8), (5, 3, 8), (5, 1, 8, 8), ()])
 def test_other_shapes_are_refused(shape: tuple[int, ...], model: Run) -> None:
-    with pytest.raises(InputError, match=r"must be \(n, 3, 8, 8\)"):
+    with pytest.raises(InputError, match=r"shape|one number"):
         model.predict_proba(np.zeros(shape, np.uint8))
 
 
@@ -107,7 +107,7 @@ def test_values_that_are_no_images_are_refused(model: Run, images: np.ndarray) -
     with pytest.raises(InputError, match="unsigned bytes or floats"):
         model.predict_proba(images.astype(np.int64))  # 0..255 or 0..1? nobody can tell
     for scaled in (images.astype(np.float32), torch.from_numpy(images).half(), images / 255 - 0.5):
-        with pytest.raises(InputError, match=r"images lie between .* unsigned bytes or floats in \[0, 1\]: scale them"):
+        with pytest.raises(InputError, match="unsigned bytes or floats in"):
             model.predict_proba(scaled)
     with pytest.raises(InputError, match="give a list"):
         model.predict("picture.png")

@@ -18,7 +18,6 @@ from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, verified_array
 from logit_correction.data.images import image_store
 from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import Problems
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
@@ -173,7 +172,7 @@ class CorruptedCIFAR10(DataSource):
         source = f"published Corrupted CIFAR-10, {parts[0].removesuffix('/align')}"
         read = read_conflict_folders(base, parts, len(CLASSES))
         return DataTable(
-            inputs=image_store(read.paths, SIZE, Problems("images", read.names)),
+            inputs=image_store(read.paths, (SIZE, SIZE)),
             label=read.label,
             attribute=read.attribute,
             split=read.split,

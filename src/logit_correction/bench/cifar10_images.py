@@ -214,7 +214,7 @@ def _decoded(files: Sequence[IO[bytes] | Path], names: Sequence[object]) -> NDAr
                 raise ValueError(f"is {image.size[0]} x {image.size[1]} rather than {SIZE} x {SIZE}")
             values[row] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
 
-    faults = [text for _, text in faults_of(read, names, "reading images")]
+    faults = [f"{names[row]} {why}" for row, why in faults_of(read, len(names), "reading images")]
     if faults:
         raise InputError(f"{len(faults):,} images of CIFAR-10 are damaged: {format_faults(faults)}: get them again")
     return values

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from logit_correction.bench import published
-from logit_correction.data.frames import check_columns, numbered, read_frame, row_names
-from logit_correction.data.reader import DataSource
+from logit_correction.data.frames import read_frame, row_names
+from logit_correction.data.reader import DataSource, Reader
 from logit_correction.data.rows import Problems
-from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable, Scoring
-from logit_correction.data.texts import TextForm
+from logit_correction.data.texts import Texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,9 +37,6 @@ _HALF = 0.5
 class CivilComments(DataSource):
     """CivilComments of WILDS: 269,038 train, 45,180 valid, 133,782 test comments, judged on 16 overlapping groups."""
 
-    reads_tables = True
-    takes_texts = True
-
     def __init__(
         self,
         root: str | None = None,
@@ -62,7 +58,7 @@ class CivilComments(DataSource):
             max_tokens: Longer comments are cut; 300 is what WILDS takes.
             num_words: Number of places of hashed words.
         """
-        self.root, self.form = root, TextForm(tokenizer, max_tokens, num_words)
+        self.root, self._texts = root, Texts(_TEXT, tokenizer, max_tokens, num_words)
 
     def ensure_files(self) -> None:
         """Look for the file."""
@@ -86,7 +82,7 @@ class CivilComments(DataSource):
         problems.raise_if_any("error", published.get_again(_FILE))
         texts = frame[_TEXT].tolist()
         table = DataTable(
-            inputs=self.read_values(texts),
+            inputs=self._texts.store(texts, keep=True),
             label=label,
             attribute=anybody,
             split=published.rows_of_splits(split),
@@ -94,7 +90,7 @@ class CivilComments(DataSource):
             attribute_names=["nobody mentioned", "somebody mentioned"],
             metadata={
                 "source": "CivilComments, WILDS v1.0",
-                "texts": str(self.form),
+                "texts": str(self._texts),
                 "figures": "16 overlapping groups: label and mentioned group of people",
             },
             scoring=_scoring(label, mentioned),
@@ -104,30 +100,10 @@ class CivilComments(DataSource):
         )
         return published.with_count_note(table, "CivilComments", SIZES)
 
-    def read_table(self, file: Path, frame: pd.DataFrame | None = None) -> tuple[str, list[str], InputStore]:
-        """Read new comments from the column ``comment_text`` of a CSV or Parquet file.
-
-        Raises:
-            InputError: If the file cannot be read or lacks the column.
-        """
-        frame = read_frame(file) if frame is None else frame
-        check_columns(frame, str(file), [_TEXT])
-        return *numbered(file, frame.index), self.read_values(frame)
-
-    def read_values(self, values: Any) -> InputStore:
-        """Take a list of comments, or a data frame with the column ``comment_text``.
-
-        Raises:
-            InputError: If the data frame lacks the column.
-        """
-        if hasattr(values, "columns"):
-            check_columns(values, "the table of new rows", [_TEXT])
-        return self.form.store(self.looks(values)["texts"])
-
-    def looks(self, values: Any, folder: Path | None = None) -> dict[str, Any]:
-        """Return the texts."""
-        texts = values[_TEXT].fillna("") if hasattr(values, "columns") else values
-        return {"texts": [str(value) for value in texts]}
+    @property
+    def reader(self) -> Reader:
+        """What reads new comments: lists of them, or the column ``comment_text`` of a table."""
+        return self._texts
 
 
 def _present(values: pd.Series[str], problems: Problems, required: bool = False) -> Tensor:

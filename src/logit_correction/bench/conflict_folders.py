@@ -74,4 +74,4 @@ def read_conflict_folders(base: Path, parts: Sequence[str], num_values: int) -> 
 
 def _images_in(folder: Path) -> list[Path]:
     files = visible_files(folder) if folder.is_dir() else ()
-    return sorted(path for path, _ in files if path.suffix.lower() in SUFFIXES)
+    return sorted(path for path in files if path.suffix.lower() in SUFFIXES)

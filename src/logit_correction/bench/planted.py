@@ -16,9 +16,10 @@ from logit_correction.bench.cifar10_images import CLASSES, SIZE, ensure_cifar10,
 from logit_correction.bench.planted_sets import SETS, checked_labels, image_marks, mark_names, people, reviews
 from logit_correction.bench.planted_sets.rows import Rows, draw_rows, drawn_labels, even_marks
 from logit_correction.correlation import Correlation
-from logit_correction.data import features
 from logit_correction.data.features import Columns
+from logit_correction.data.frames import row_names
 from logit_correction.data.reader import DataSource
+from logit_correction.data.rows import Problems
 from logit_correction.data.stores import ArrayStore, ColoredStore, InputStore
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.data.texts import beginning, hashed_words
@@ -203,11 +204,11 @@ class Planted(DataSource):
         import pandas as pd
 
         frame = pd.DataFrame(columns)
-        written = Columns(frame)
-        learnt = features.learn_columns(written, list(frame.columns), split["train"])
-        store = ArrayStore(features.to_vectors(written, learnt))
+        reader = Columns(list(frame.columns))
+        reader.check(frame, Problems("the planted rows", row_names(range(len(frame)))))
+        store, looks = reader.fit(split["train"].numpy())
         table = self._table(store, label, attribute, split, source)
-        return replace(table, columns=features.plain_columns(written, learnt), preparation={"columns": learnt})
+        return replace(table, **looks, preparation={"columns": reader.learnt})
 
     def _table(
         self, inputs: InputStore, label: Tensor, attribute: Tensor, split: dict[str, Tensor], source: str

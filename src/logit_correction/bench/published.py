@@ -157,6 +157,6 @@ class PublishedImages(DataSource):
             InputError: Names the first ten files that are missing or damaged.
         """
         problems = Problems(str(place), list(names))
-        store = image_store(paths, size=self.size, problems=problems, fit=self.fit)
+        store = image_store(paths, (self.size, self.size), problems, fit=self.fit)
         problems.raise_if_any("error", get_again(f"the images of {type(self).__name__}"))
         return store

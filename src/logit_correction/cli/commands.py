@@ -9,7 +9,6 @@ import csv
 import os
 import shlex
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
@@ -26,6 +25,9 @@ QUICKSTART = {"epochs": 60, "learning_rate": 2e-3, "batch_size": 64, "device": "
 
 #: Stands for standard input.
 STREAM = Path("-")
+
+#: Rows of a CSV that `predict` holds in memory at a time.
+CHUNK = 50_000
 
 
 def quickstart_command(*, out: Path = Path("quickstart"), seed: int = 0) -> int:
@@ -222,27 +224,27 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
         raise InputError("- stands for standard input: give it alone")
     from logit_correction.files import replacing
     from logit_correction.runs.api import load
-    from logit_correction.runs.chunks import chunks_of_files
-    from logit_correction.runs.stream import StreamStopped, chunks_of_stream
+    from logit_correction.runs.new_rows import answers, rows_of_stream
 
     if out is not None:
         _check_answers(out, inputs)
-    model = load(run, trust_code=trust_code)
-    # A descriptor of its own, for a thread may still wait on it when the program ends.
-    stream = os.fdopen(os.dup(0), "rb") if inputs == [STREAM] else None
-    answers = _answers(model, chunks_of_files(model, inputs) if stream is None else chunks_of_stream(model, stream))
+    model, streamed = load(run, trust_code=trust_code), inputs == [STREAM]
+    source = model.source
+    rows = rows_of_stream(os.fdopen(os.dup(0), "rb"), source) if streamed else source.new_rows(inputs, chunk=CHUNK)
     if out is None:
-        for lines in answers:
+        for lines in answers(model, rows, several=len(inputs) > 1):
             csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
             sys.stdout.flush()
         return 0
     stopped = None
     with replacing(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         try:
-            for lines in answers:
+            for lines in answers(model, rows, several=len(inputs) > 1):
                 csv.writer(file, lineterminator="\n").writerows(lines)
-        except StreamStopped as error:  # what was answered before is kept
-            stopped = error
+        except InputError as error:
+            if not streamed or not file.tell():
+                raise
+            stopped = error  # what was answered before is kept
     if stopped is not None:
         raise stopped
     print(out)
@@ -260,17 +262,6 @@ def _check_answers(path: Path, inputs: list[Path]) -> None:
     there = [os.stat(0 if one == STREAM else one) for one in inputs if one == STREAM or one.exists()]
     if path.exists() and any(os.path.samestat(path.stat(), one) for one in there):
         raise InputError(f"--out {path} is an input itself, which would be lost: give another file")
-
-
-def _answers(model: Any, chunks: Iterator[Any]) -> Iterator[list[list[str]]]:
-    """Yield the lines of the CSV, those of its header first, a few rows at a time."""
-    for number, chunk in enumerate(chunks):
-        if number == 0:
-            yield [[chunk.header, "label", *(f"probability_{name}" for name in model.label_names)]]
-        yield [
-            [name, str(model.label_names[int(row.argmax())]), *(f"{value:.6g}" for value in row)]
-            for name, row in zip(chunk.names, model.probabilities_of(chunk.store), strict=True)
-        ]
 
 
 def export_command(

@@ -5,95 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from logit_correction.config import ComponentConfig
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.cache import cache_folder, digest, made_once, read_arrays, tables_folder
-from logit_correction.data.frames import are_texts, as_text, check_names, check_unique
-from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import OnBadRows, Problems, Records, Splitting, build_table, copies_told
-from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.cache import cache_folder, digest, made_once, read_arrays
+from logit_correction.data.frames import as_text, check_names
+from logit_correction.data.images import Channels, Images, images_of
+from logit_correction.data.reader import DataSource, Numbers, Reader, Rows, frame_of, rows_of
+from logit_correction.data.rows import OnBadRows, Problems, Records, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, reason_of
 from logit_correction.types import as_array
-
-#: Where images have their channels: (n, C, H, W) or (n, H, W, C).
-Channels: TypeAlias = Literal["first", "last"]
-
-#: How many channels an image may have.
-COUNTS = (1, 3)
-
-
-def channels_first(images: NDArray[Any], channels: Channels | None = None) -> NDArray[Any]:
-    """Return images (n, C, H, W).
-
-    Args:
-        images: (n, C, H, W) or (n, H, W, C), with 1 or 3 channels.
-        channels: Which of them; None tells it by the axis of length 1 or 3.
-
-    Raises:
-        InputError: If neither fits, or both do and nobody said which.
-
-    >>> channels_first(np.zeros((5, 28, 28, 3))).shape
-    (5, 3, 28, 28)
-    >>> channels_first(np.zeros((5, 3, 28, 3)))
-    Traceback (most recent call last):
-    ...
-    logit_correction.errors.InputError: images have shape (5, 3, 28, 3), of which axis 1 or axis 3 may be the channels:
-    give channels="first" or channels="last"
-    """
-    if channels not in (None, "first", "last"):
-        raise InputError(f'channels is {channels!r}, but must be "first", "last" or None')
-    fits = {"first": images.shape[1] in COUNTS, "last": images.shape[3] in COUNTS}
-    if channels is None and all(fits.values()):
-        raise InputError(
-            f"images have shape {images.shape}, of which axis 1 or axis 3 may be the channels: give "
-            'channels="first" or channels="last"'
-        )
-    found = channels or ("first" if fits["first"] else "last")
-    if not fits[found]:
-        wanted = {None: "", "first": " first", "last": " last"}[channels]
-        raise InputError(
-            f"images have shape {images.shape}, but must be (rows, channels, height, width) or (rows, height, width, "
-            f"channels), with 1 or 3 channels{wanted}"
-        )
-    return images if found == "first" else np.moveaxis(images, 3, 1)
-
-
-def checked_values(images: NDArray[Any]) -> NDArray[Any]:
-    """Return images as unsigned bytes or float32 in [0, 1]; NaN and infinity stay, for those who tell of rows.
-
-    Raises:
-        InputError: If they are of another type, or finite values lie outside.
-
-    >>> checked_values(np.array([0, 255]))
-    Traceback (most recent call last):
-    ...
-    logit_correction.errors.InputError: images are of type int64, but must be unsigned bytes or floats in [0, 1]
-    """
-    wanted = "but must be unsigned bytes or floats in [0, 1]"
-    if images.dtype.kind not in "fb" and images.dtype != np.uint8:
-        raise InputError(f"images are of type {images.dtype}, {wanted}")
-    if images.dtype == np.uint8 or not images.size:
-        return images
-    images = images.astype(np.float32, copy=False)
-    ends = images.min(), images.max()
-    if not np.isfinite(ends).all():
-        finite = images[np.isfinite(images)]
-        ends = (finite.min(), finite.max()) if finite.size else (0, 0)
-    if ends[0] < 0 or ends[1] > 1:
-        raise InputError(f"images lie between {ends[0]:g} and {ends[1]:g}, {wanted}: scale them")
-    return images
-
-
-#: Features of which each is a column that can be looked at alone; of more, one says little.
-MOST_COLUMNS = 256
 
 
 class Arrays(DataSource):
@@ -122,16 +49,27 @@ class Arrays(DataSource):
         self.splitting = Splitting(valid_fraction, test_fraction, seed)
         self.shape: tuple[int, ...] = ()
 
+    @property
+    def reader(self) -> Reader:
+        """What reads image files, where the arrays are colour images, and arrays."""
+        return Images((self.shape[1], self.shape[2])) if len(self.shape) == 3 and self.shape[0] == 3 else Numbers()
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
+        """Take over the shape of an input."""
+        self.shape = tuple(preparation.get("shape", ()))
+
     def build(self) -> DataTable:
         """Read the file and check the arrays."""
-        arrays = self._read()
-        inputs, names = arrays["inputs"], [f"row {row}" for row in range(len(arrays["label"]))]
-        problems = Problems("the arrays", names)
-        if inputs.dtype != np.uint8:
-            finite = np.isfinite(inputs.reshape(len(inputs), -1)).all(axis=1)
-            for row in np.flatnonzero(~finite).tolist():
-                problems.add(row, "its input holds NaN or infinity")
-            inputs = np.where(finite.reshape(-1, *([1] * (inputs.ndim - 1))), inputs, 0).astype(np.float32)
+        try:
+            arrays = checked_arrays(read_arrays(self.file))
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"the arrays' file {self.file} cannot be read ({error}): call from_arrays again, which saves it"
+            ) from error
+        inputs, rows = arrays["inputs"], range(len(arrays["label"]))
+        self.shape = inputs.shape[1:]
+        problems = Problems("the arrays", [f"row {row}" for row in rows])
+        store, looks = Numbers().transform(Rows("the arrays", rows, values=inputs), problems)
         raw = Records(
             problems,
             [as_text(value) for value in arrays["label"].tolist()],
@@ -140,41 +78,8 @@ class Arrays(DataSource):
             metadata={"source": "arrays given in Python"},
         )
         augment = named_augmentation(self.augment, inputs.shape[2:]) if inputs.ndim == 4 else None
-        store = ArrayStore(torch.from_numpy(inputs))
-        table = copies_told(build_table(raw, lambda: store, self.splitting, self.on_bad_rows, augment))
-        return replace(table, columns=columns_of(inputs), preparation={"shape": list(inputs.shape[1:])})
-
-    def prepare(self, preparation: Mapping[str, Any]) -> None:
-        """Take over the shape of an input, so that image files can be read where the arrays' file is gone."""
-        self.shape = tuple(preparation.get("shape", ()))
-
-    def _read(self) -> dict[str, NDArray[Any]]:
-        try:
-            arrays = read_arrays(self.file)
-        except (OSError, ValueError) as error:
-            raise InputError(
-                f"the arrays' file {self.file} cannot be read ({error}): call from_arrays again, which saves it"
-            ) from error
-        return checked_arrays(arrays)
-
-    def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read image files, resized to the images of training."""
-        shape = self.shape = self.shape or self._read()["inputs"].shape[1:]
-        if len(shape) != 3 or shape[0] != 3:
-            raise InputError(f"this model takes arrays of shape {shape}, not image files")
-        self.image_size = (shape[1], shape[2])
-        return super().read_new(paths)
-
-    def looks(self, values: Any, folder: Path | None = None) -> dict[str, Any]:
-        """Return the columns of feature vectors."""
-        return {"columns": columns_of(np.asarray(values))}
-
-
-def columns_of(inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return the columns of feature vectors (n, F), named by their number, for views; none of anything else."""
-    if inputs.ndim != 2 or inputs.shape[1] > MOST_COLUMNS:
-        return {}
-    return {str(i): inputs[:, i] for i in range(inputs.shape[1])}
+        table = build_table(raw, lambda _: (store, looks), self.splitting, self.on_bad_rows, augment)
+        return replace(table, preparation={"shape": list(self.shape)})
 
 
 def _known(values: NDArray[Any]) -> list[str | None]:
@@ -183,26 +88,22 @@ def _known(values: NDArray[Any]) -> list[str | None]:
     return [None if (text := as_text(value)) == unknown else text for value in values.tolist()]
 
 
-def checked_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def checked_arrays(arrays: Mapping[str, NDArray[Any]], channels: Channels | None = None) -> dict[str, NDArray[Any]]:
     """Return arrays that can be rows of data, as bytes, floats or texts.
 
     Raises:
         InputError: If shapes, types or the values of images do not fit.
     """
-    inputs, label = arrays.get("inputs"), arrays.get("label")
-    if inputs is None or label is None:
-        raise InputError("arrays need inputs and label")
+    inputs = arrays["inputs"]
     if inputs.ndim not in (2, 4) or not len(inputs) or inputs.dtype.kind not in "uifb":
         raise InputError(
             f"inputs have shape {inputs.shape} and type {inputs.dtype}, but must be numbers: (rows, features), or "
             "(rows, channels, height, width) for images"
         )
-    if inputs.ndim == 4 and inputs.shape[1] not in COUNTS:
-        raise InputError(f"images have shape {inputs.shape}, but must be (rows, channels, height, width): transpose")
     for name in ("label", "attribute", "split"):
         if name in arrays and arrays[name].shape != (len(inputs),):
             raise InputError(f"{name} has shape {arrays[name].shape}, but must be ({len(inputs)},), one for each input")
-    return {**arrays, "inputs": checked_values(inputs) if inputs.ndim == 4 else inputs.astype(np.float32)}
+    return {**arrays, "inputs": images_of(inputs, channels) if inputs.ndim == 4 else inputs.astype(np.float32)}
 
 
 def from_arrays(
@@ -236,14 +137,8 @@ def from_arrays(
     ...
     logit_correction.errors.InputError: label has shape (1,), but must be (2,), one for each input
     """
-    arrays = {"inputs": _array(inputs), "label": _plain(label)}
-    if arrays["inputs"].ndim == 4 and arrays["inputs"].dtype.kind in "uifb":
-        arrays["inputs"] = np.ascontiguousarray(channels_first(arrays["inputs"], channels))
-    if attribute is not None:
-        arrays["attribute"] = _plain(attribute)
-    if split is not None:
-        arrays["split"] = _plain(split)
-    arrays = checked_arrays(arrays)
+    given = {"inputs": inputs, "label": label, "attribute": attribute, "split": split}
+    arrays = checked_arrays({name: _plain(values) for name, values in given.items() if values is not None}, channels)
     parts: list[str | bytes] = []
     for name, values in sorted(arrays.items()):
         parts += [name, f"{values.dtype} {values.shape}", np.ascontiguousarray(values).tobytes()]
@@ -252,16 +147,12 @@ def from_arrays(
     return ComponentConfig("Arrays", {"file": str(target), **options})
 
 
-def _array(values: ArrayLike | Tensor) -> NDArray[Any]:
+def _plain(values: Any) -> NDArray[Any]:
+    """Return an array that can be saved without pickle: names as texts, empty where there is none."""
     try:
-        return as_array(values)
+        array = as_array(values)
     except ValueError as error:
         raise InputError("the rows are of different lengths or shapes: give all rows as many numbers") from error
-
-
-def _plain(values: ArrayLike | Tensor) -> NDArray[Any]:
-    """Return an array that can be saved without pickle: names as texts, empty where there is none."""
-    array = _array(values)
     if array.dtype.kind in "OSU":
         return np.asarray([as_text(value) or "" for value in array.ravel().tolist()]).reshape(array.shape)
     return array
@@ -277,7 +168,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
         **options: Those of ``Table``: ``text``, ``path`` or ``features``, ``split``, ``attribute``, and so on.
 
     Raises:
-        InputError: If it is no table, has no rows or two columns of one name, or values of a column differ in kind.
+        InputError: If it is no table, has no rows or no such column, or values of a column differ in kind.
 
     >>> import tempfile
     >>> from logit_correction import from_table
@@ -288,42 +179,24 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     """
     from pyarrow import ArrowException
 
-    frame, has_splits = _frame_of(rows)
-    names = [str(name) for name in frame.columns]
-    check_unique(names, "the table")
-    check_names(names, "the table", [str(label)])
-    if has_splits:
+    frame = frame_of(rows)
+    if frame is None:
+        raise InputError(f"{type(rows).__name__} is no table: give a data frame, a dataset, or a mapping of columns")
+    check_names([str(name) for name in frame.columns], "the table", [str(label)])
+    if isinstance(rows, Mapping) and all(hasattr(part, "to_pandas") for part in rows.values()):
         options.setdefault("split", "split")
     try:
         content = frame.to_parquet(index=False)
     except (ArrowException, ValueError, TypeError, OverflowError) as error:
         reason = reason_of(error)
-        raise InputError(f"the table cannot be saved ({reason}): give each column values of one kind") from error
-    target = (tables_folder() if folder is None else Path(folder)) / f"{digest([content])}.parquet"
+        raise InputError(
+            f"the table cannot be saved ({reason}): give each column its own name and values of one kind"
+        ) from error
+    target = (cache_folder() / "tables" if folder is None else Path(folder)) / f"{digest([content])}.parquet"
     made_once(target, lambda file: file.write_bytes(content))
     if "path" in options:
         options.setdefault("root", str(Path.cwd()))
     return ComponentConfig("Table", {"file": str(target), "label": str(label), **options})
-
-
-def _frame_of(rows: Any) -> tuple[Any, bool]:
-    """Return a data frame, and whether it was put together from splits."""
-    import pandas as pd
-
-    if isinstance(rows, pd.DataFrame):
-        return rows, False
-    if isinstance(rows, Mapping) and rows and all(hasattr(part, "to_pandas") for part in rows.values()):
-        parts = [_frame_of(part)[0].assign(split=name) for name, part in rows.items()]
-        return pd.concat(parts, ignore_index=True), True
-    if hasattr(rows, "to_pandas"):
-        frame = rows.to_pandas()
-        for name, feature in (getattr(rows, "features", None) or {}).items():
-            if getattr(feature, "names", None) and name in frame.columns:
-                frame[name] = [feature.names[number] if number >= 0 else None for number in frame[name].tolist()]
-        return frame, False
-    if isinstance(rows, Mapping):
-        return pd.DataFrame({name: list(values) for name, values in rows.items()}), False
-    raise InputError(f"{type(rows).__name__} is no table: give a data frame, a dataset, or a mapping of columns")
 
 
 def from_rows(
@@ -344,30 +217,19 @@ def from_rows(
     >>> from_rows(["good", "bad"], [1, 0]).options["text"]
     'text'
     """
-    import pandas as pd
-
-    if isinstance(inputs, pd.DataFrame):
-        name = _free_name(inputs.columns)
-        _check_count(len(inputs), len(label))  # type: ignore[arg-type]
-        labelled = inputs.reset_index(drop=True).assign(**{name: np.asarray(label)})
-        return from_table(labelled, label=name, folder=folder, features="*", **options)
-    if isinstance(inputs, str):
-        raise InputError("the inputs are one text: give a list of texts, one for each label")
-    if are_texts(inputs):
-        _check_count(len(inputs), len(label))  # type: ignore[arg-type]
-        texts = {"text": list(inputs), "label": np.asarray(label).tolist()}
-        return from_table(texts, label="label", folder=folder, text="text", **options)
-    return from_arrays(inputs, label, folder=folder, **options)
-
-
-def _check_count(rows: int, labels: int) -> None:
-    if rows != labels:
-        raise InputError(f"there are {rows} rows and {labels} labels: give one label for each row")
-
-
-def _free_name(taken: Any) -> str:
-    """Return a name for the column of labels that is not taken."""
+    rows = next(rows_of(inputs, texts=True), None)
+    if rows is None or rows.values is not None:
+        return from_arrays(inputs, label, folder=folder, **options)
+    labels = np.asarray(label)
+    if len(rows) != len(labels):
+        raise InputError(f"there are {len(rows)} rows and {len(labels)} labels: give one label for each row")
+    if rows.texts is not None:
+        table = {"text": rows.texts, "label": labels.tolist()}
+        return from_table(table, label="label", folder=folder, text="text", **options)
+    if rows.frame is None:
+        raise InputError("the rows are files: put them into a folder for each label, and give the folder")
     name = "label"
-    while name in taken:
+    while name in rows.frame.columns:
         name += "_"
-    return name
+    frame = rows.frame.reset_index(drop=True).assign(**{name: labels})
+    return from_table(frame, label=name, folder=folder, features="*", **options)

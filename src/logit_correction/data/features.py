@@ -1,23 +1,35 @@
-"""Columns of numbers, dates and names as feature vectors, brought to one scale by what the training rows show."""
+"""Columns of numbers, dates and names as vectors for a network, by what the training rows show."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from logit_correction.data.rows import Problems
+from logit_correction.data.frames import check_columns, texts_of
+from logit_correction.data.rows import format_faults
+from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.views.tables import FEWEST_NAMES, told_apart
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
+    from torch import Tensor
 
+    from logit_correction.data.reader import Rows
+    from logit_correction.data.rows import Problems
+
+#: What a column was found to be: its name, and its categories, or mean and std of its numbers; ``date`` if these are
+#: days, and ``gaps`` if training rows had no value. Among categories the empty text stands for no value.
+Column = dict[str, Any]
+
+#: What a column holds. A date is the number of days since 1970, a span of time one of days.
+Kind = Literal["numbers", "dates", "names"]
 
 #: A column counts as numbers, or as dates, if so large a share of its values are.
 SHARE_OF_NUMBERS = 0.9
@@ -25,229 +37,240 @@ SHARE_OF_NUMBERS = 0.9
 #: What stands for no value in a column of numbers or dates, in small letters; among names only the empty text does.
 GAPS = ("", "?", "na", "n/a", "nan", "nat", "none", "null")
 
-#: A number as people write it: with a decimal comma or point, separators of thousands, a per cent sign.
-WRITTEN_NUMBER = r"[-+]?(\d+([.,]\d+)?|\d{1,3}([.,' \u00a0\u202f]\d{3})+([.,]\d+)?)\s?%?"
-
-#: So many different texts are looked at to tell whether a column's names are such numbers.
-LOOKED_AT = 1000
-
-SECONDS_OF_A_DAY = 86_400
-
-#: What a column without a name is called if it is a CSV's first.
-UNNAMED = "Unnamed: 0"
-
-#: What a column holds. A date is the number of days since 1970, a span of time one of days.
-Kind = Literal["numbers", "dates", "names"]
-
-
-class Columns:
-    """The columns of a frame, each converted once.
-
-    >>> import pandas as pd
-    >>> columns = Columns(pd.DataFrame({"age": ["40", "?"], "day": ["1970-01-03", ""], "form": ["old", "new"]}))
-    >>> [columns.kind(name) for name in ("age", "day", "form")]
-    ['numbers', 'dates', 'names']
-    >>> columns.numbers("age").tolist(), columns.days("day").tolist()
-    ([40.0, nan], [2.0, nan])
-    """
-
-    def __init__(self, frame: pd.DataFrame, categorical: Collection[str] = ()) -> None:
-        """Take a frame, and the names of columns whose numbers or dates stand for names."""
-        self.frame, self.categorical = frame, categorical
-        self._numbers: dict[str, NDArray[np.float64]] = {}
-        self._days: dict[str, NDArray[np.float64]] = {}
-        self._texts: dict[str, NDArray[np.object_]] = {}
-        self._kinds: dict[str, Kind] = {}
-        self._different: dict[str, tuple[NDArray[np.object_], NDArray[np.intp]]] = {}
-
-    def __len__(self) -> int:
-        return len(self.frame)
-
-    def numbers(self, name: str) -> NDArray[np.float64]:
-        """Return a column as numbers (M,), NaN where there is none."""
-        if name not in self._numbers:
-            self._numbers[name] = _numbers(self.frame[name])
-        return self._numbers[name]
-
-    def days(self, name: str) -> NDArray[np.float64]:
-        """Return a column of dates, such as 2024-05-31, as days since 1970 (M,), NaN where there is none."""
-        if name not in self._days:
-            held = self.frame[name]
-            if held.dtype.kind in "biuf":
-                self._days[name] = np.full(len(held), np.nan)
-            elif held.dtype.kind == "M":
-                self._days[name] = _days(held)
-            else:
-                texts, place = self.different(name)
-                self._days[name] = _days_of_texts(texts)[place]
-        return self._days[name]
-
-    def texts(self, name: str) -> NDArray[np.object_]:
-        """Return a column as texts (M,) without blanks around them, empty where there is nothing."""
-        if name not in self._texts:
-            self._texts[name] = texts_of_values(self.frame[name])
-        return self._texts[name]
-
-    def different(self, name: str) -> tuple[NDArray[np.object_], NDArray[np.intp]]:
-        """Return the different texts of a column (T,), and which of them each row holds (M,)."""
-        import pandas as pd
-
-        if name not in self._different:
-            place, texts = pd.factorize(self.texts(name))
-            self._different[name] = texts, place
-        return self._different[name]
-
-    def values(self, name: str, kind: Kind) -> NDArray[np.float64]:
-        """Return a column of such a kind as numbers or days (M,)."""
-        return self.days(name) if kind == "dates" else self.numbers(name)
-
-    def gaps(self, name: str, kind: Kind) -> NDArray[np.bool_]:
-        """Return where a column of such a kind holds nothing, or says so (M,)."""
-        import pandas as pd
-
-        if kind == "names":
-            texts, place = self.different(name)
-            return np.asarray(texts == "")[place]
-        gaps = ~np.isfinite(self.values(name, kind))
-        rows = np.flatnonzero(gaps)
-        if len(rows):
-            texts = texts_of_values(self.frame[name].iloc[rows])  # of these rows alone: most columns have few
-            gaps[rows] = pd.Series(texts, dtype=object).str.lower().isin(GAPS)
-        return gaps
-
-    def written_number(self, name: str) -> str | None:
-        """Return an example where a column's names look like numbers of another form, such as 0,126; else None."""
-        import pandas as pd
-
-        if self.kind(name) != "names" or name in self.categorical:
-            return None
-        texts = pd.Series(self.different(name)[0][:LOOKED_AT], dtype=object)
-        texts = texts[~texts.str.lower().isin(GAPS)]
-        alike = texts.str.fullmatch(WRITTEN_NUMBER).astype(bool)
-        other = texts[alike & pd.to_numeric(texts, errors="coerce").isna()]
-        return str(other.iloc[0]) if len(other) and alike.mean() >= SHARE_OF_NUMBERS else None
-
-    def kind(self, name: str) -> Kind:
-        """Return what a column holds, but for gaps and for a few rows at most."""
-        if name not in self._kinds:
-            self._kinds[name] = self._kind(name)
-        return self._kinds[name]
-
-    def _kind(self, name: str) -> Kind:
-        import pandas as pd
-
-        held = self.frame[name]
-        if name in self.categorical or isinstance(held.dtype, pd.CategoricalDtype):
-            return "names"
-        if held.dtype.kind in "bO" and pd.api.types.infer_dtype(held, skipna=True) == "boolean":
-            return "names"  # True and False, as they are in a CSV
-        kinds: tuple[Kind, ...] = ("numbers", "dates")
-        for kind in kinds:
-            found = int(np.isfinite(self.values(name, kind)).sum())
-            if found and found >= SHARE_OF_NUMBERS * int((~self.gaps(name, kind)).sum()):
-                return kind
-        return "names"
-
-
-def texts_of_values(values: pd.Series) -> NDArray[np.object_]:
-    """Return values as texts (M,) without blanks around them, empty where there is nothing.
-
-    Whole numbers have no point: pandas makes 3.0 of 3 where other rows have gaps.
-    """
-    if values.dtype == object:  # as new rows from Python have it
-        values = values.map(lambda one: int(one) if isinstance(one, float) and one.is_integer() else one)
-    texts = values.astype(object).where(values.notna(), "").astype(str).str.strip()
-    if values.dtype.kind == "f":
-        texts = texts.str.removesuffix(".0")
-    return texts.to_numpy(dtype=object)
-
-
-def unnamed_row_numbers(frame: pd.DataFrame) -> str | None:
-    """Return the first column if it has no name and numbers the rows, as ``DataFrame.to_csv`` writes the index."""
-    if not len(frame.columns) or frame.columns[0] != UNNAMED:
-        return None
-    numbers = Columns(frame).numbers(UNNAMED)
-    whole = bool(np.isfinite(numbers).all()) and bool((numbers == np.floor(numbers)).all())
-    return UNNAMED if whole and len(np.unique(numbers)) == len(numbers) else None
-
-
-def _numbers(values: pd.Series) -> NDArray[np.float64]:
-    import pandas as pd
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if values.dtype.kind == "M":  # dates, of which pandas would make nanoseconds
-        return np.full(len(values), np.nan)
-    if values.dtype.kind == "m":
-        return (values.dt.total_seconds() / SECONDS_OF_A_DAY).to_numpy(dtype=np.float64, na_value=np.nan)
-    if values.dtype.kind not in "biuf":
-        try:  # reads a column of nothing but numbers thirty times as fast as pandas does
-            return np.asarray(pc.cast(pc.utf8_trim_whitespace(pa.array(values, pa.string())), pa.float64()), np.float64)
-        except (pa.ArrowException, TypeError):
-            pass
-    return pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-
-
-def _days_of_texts(texts: NDArray[np.object_]) -> NDArray[np.float64]:
-    import pandas as pd
-
-    written = pd.Series(texts, dtype=object)
-    written = written.where(written.str.match(r"\d{4}-\d\d"))  # pandas would take "now" for a date as well
-    return _days(pd.to_datetime(written, format="ISO8601", errors="coerce", utc=True))
-
-
-def _days(dates: pd.Series) -> NDArray[np.float64]:
-    if dates.dt.tz is not None:
-        dates = dates.dt.tz_convert("UTC")
-    seconds = dates.dt.tz_localize(None).to_numpy(dtype="datetime64[s]")
-    return np.asarray((seconds - np.datetime64(0, "s")) / np.timedelta64(1, "D"), dtype=np.float64)
-
-
 #: Rows that share a name, in the mean; with fewer, more than ``FEWEST_NAMES`` names are hardly categories.
 FEWEST_ROWS = 10
 
 #: Relative to the mean, a standard deviation that may come of rounding alone.
 ROUNDING = 10 * np.finfo(np.float64).eps
 
-#: What a column was found to be: its name, and its categories, or mean and std of its numbers; ``date`` if these are
-#: days, and ``gaps`` if training rows had no value. Among categories the empty text stands for no value.
-Column = dict[str, Any]
+#: Larger numbers overflow where a network works with them.
+LARGEST = float(np.finfo(np.float32).max)
+
+SECONDS_OF_A_DAY = 86_400
 
 
-def learn_columns(columns: Columns, names: Sequence[str], train: Tensor) -> list[Column]:
-    """Find out what each column holds, and its mean and standard deviation or its categories over the training rows.
+@dataclass(frozen=True)
+class Typed:
+    """A column of M rows as what it holds.
 
-    Args:
-        columns: Those of all rows.
-        names: Which to take.
-        train: (n,) long, the training rows.
-
-    Raises:
-        InputError: If a column of names has too many different ones.
+    Attributes:
+        kind: What it holds.
+        values: (M,) numbers or days, NaN where there is none; or texts, empty where there is none.
+        wrong: (M,) where neither a value nor a gap stands.
+        gaps: (M,) where there is no value.
+        word: A word, or a number of another form, that makes names of what are numbers else.
     """
-    return [_learn(columns, name, train.numpy()) for name in names]
+
+    kind: Kind
+    values: NDArray[Any]
+    wrong: NDArray[np.bool_]
+    gaps: NDArray[np.bool_]
+    word: str | None = None
+
+    def categories(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """Return the different names (T,), and which of them each row holds (M,)."""
+        import pandas as pd
+
+        place, names = pd.factorize(self.values)
+        return names, place
 
 
-def _learn(columns: Columns, name: str, train: NDArray[np.int64]) -> Column:
-    kind = columns.kind(name)
-    if kind == "names":
-        texts, place = columns.different(name)
-        count = np.bincount(place[train], minlength=len(texts))
-        if hardly_categories(len(texts), len(columns)):  # by all rows, as * asks before there are training rows
-            written = columns.written_number(name)
-            raise InputError(
-                f"column {name!r} holds {len(texts):,} different texts in {len(columns):,} rows, which are hardly "
-                "categories: leave it out of the features, or "
-                + (f"write {written!r} as a plain number, such as 1037.5" if written else "give it as --data.text")
+def typed(frame: pd.DataFrame, name: str, kind: Kind | None = None, categorical: bool = False) -> Typed:
+    """Return a column as what it holds, but for gaps and a few bad rows; or as a kind that is known.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"age": ["40", "?"], "day": ["1970-01-03", ""], "form": ["old", "new"]})
+    >>> [(one.kind, one.values.tolist()) for one in (typed(frame, name) for name in frame)]
+    [('numbers', [40.0, nan]), ('dates', [2.0, nan]), ('names', ['old', 'new'])]
+    """
+    import pandas as pd
+
+    held, word = frame[name], None
+    boolean = held.dtype.kind in "bO" and pd.api.types.infer_dtype(held, skipna=True) == "boolean"
+    if kind is None and (categorical or boolean or isinstance(held.dtype, pd.CategoricalDtype)):
+        kind = "names"
+    for other, of in (("numbers", _numbers), ("dates", _days)):
+        if kind not in (None, other):
+            continue
+        values = of(held)
+        none = np.isnan(values)
+        gaps = none.copy()
+        gaps[none] = [(text or "").lower() in GAPS for text in texts_of(frame[none], name)]
+        as_other = Typed(other, values, ~gaps & ~(np.abs(values) <= LARGEST), gaps)  # type: ignore[arg-type]
+        if kind == other:
+            return as_other
+        if not none.all() and (~none).sum() >= SHARE_OF_NUMBERS * (~gaps).sum():
+            words = none & ~gaps
+            if not words.any() or frame[name].nunique() * FEWEST_ROWS > len(frame):
+                return as_other
+            word = texts_of(frame[words], name)[0]  # among few values they are categories, and so is it
+            break
+    texts = np.asarray([text or "" for text in texts_of(frame, name)], dtype=object)
+    if kind is None and word is None:  # perhaps they are numbers with a decimal comma, or with separated thousands
+        some = pd.Series(texts[texts != ""][:1000], dtype=object)
+        if some.str.fullmatch(r"[-+]?\d[\d.,' \u00a0\u202f]*%?").mean() >= SHARE_OF_NUMBERS:
+            word = some.iloc[0]
+    return Typed("names", texts, np.zeros(len(texts), dtype=bool), texts == "", word)
+
+
+def _numbers(values: pd.Series) -> NDArray[np.float64]:
+    import pandas as pd
+
+    if values.dtype.kind == "M":  # dates, of which pandas would make nanoseconds
+        return np.full(len(values), np.nan)
+    if values.dtype.kind == "m":
+        return (values.dt.total_seconds() / SECONDS_OF_A_DAY).to_numpy(dtype=np.float64, na_value=np.nan)
+    return pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _days(values: pd.Series) -> NDArray[np.float64]:
+    import pandas as pd
+
+    if values.dtype.kind in "biufm":
+        return np.full(len(values), np.nan)
+    if values.dtype.kind != "M":
+        written = values.astype(object).where(values.notna(), "").astype(str).str.strip()
+        written = written.where(written.str.match(r"\d{4}-\d\d"))  # pandas would take "now" for a date as well
+        values = pd.to_datetime(written, format="ISO8601", errors="coerce", utc=True)
+    if values.dt.tz is not None:
+        values = values.dt.tz_convert("UTC").dt.tz_localize(None)
+    seconds = values.to_numpy(dtype="datetime64[s]")
+    return np.asarray((seconds - np.datetime64(0, "s")) / np.timedelta64(1, "D"), dtype=np.float64)
+
+
+class Columns:
+    """Reads columns of numbers and dates, standardised by the training rows, and of names, each a 0 or 1 of its own.
+
+    Attributes:
+        learnt: What the training rows showed of each column.
+    """
+
+    def __init__(self, names: Sequence[str] = ("*",), others: Sequence[str] = (), categorical: Sequence[str] = ()):
+        """Choose the columns, and those whose numbers stand for names.
+
+        * stands for all but ``others`` and those of too many different texts.
+
+        Raises:
+            InputError: A column whose numbers stand for names is none of the features.
+        """
+        self.names, self.others, self.categorical = list(names), others, categorical
+        for name in categorical:
+            if name in others or (self.names != ["*"] and name not in names):
+                raise InputError(f"--data.categorical {name} is none of the features: add it to --data.features")
+        self.learnt: list[Column] = []
+        self._read: dict[str, Typed] = {}
+        self._told: set[str] = set()
+
+    def check(self, frame: pd.DataFrame, problems: Problems) -> list[str]:
+        """Read all rows, note those with no number or date in a column of such, and return what to tell a user.
+
+        Raises:
+            InputError: If a column is missing, or none is left.
+        """
+        every = self.names == ["*"]
+        names = [name for name in frame.columns if name not in self.others] if every else self.names
+        check_columns(frame, problems.place, [*names, *self.categorical])
+        self._read = {name: typed(frame, name, categorical=name in self.categorical) for name in names}
+        different = {name: one.categories()[0] for name, one in self._read.items() if one.kind == "names"}
+        few = {name: of for name, of in different.items() if every and hardly_categories(len(of), len(frame))}
+        self._read = {name: one for name, one in self._read.items() if name not in few}
+        if not self._read:
+            raise InputError(f"{problems.place} has no column left for features: name them by --data.features")
+        _note_wrong(self._read, frame, problems)
+        most, kept = told_apart(len(frame)), self._read.items()
+        many = [f"{name!r} ({len(of):,})" for name, of in different.items() if len(of) > most and name not in few]
+        return [
+            *_told(
+                "columns that are no features, since few rows share a text",
+                [f"{name!r} ({len(of):,} different texts, such as {of[0]!r})" for name, of in few.items()],
+            ),
+            *_told(
+                "columns that look like numbers, but are read as names",
+                [f"{name!r} (for {one.word!r})" for name, one in kept if one.word],
+                "; write plain numbers, such as 0.126 or 1037.5",
+            ),
+            *_told(f"columns of more names than {most}, of which the commonest {most} are told apart", many),
+            *_told(
+                "columns with missing values",
+                [f"{name!r} in {one.gaps.sum():,} of {len(frame):,} rows" for name, one in kept if one.gaps.any()],
+                "; a number or date that is missing counts as the mean of the training rows, and an input of its own "
+                "says that it is missing",
+            ),
+        ]
+
+    def fit(self, train: NDArray[np.int64]) -> tuple[ArrayStore, dict[str, Any]]:
+        """Find out mean and deviation, or the categories, of each column over the training rows, and transform all.
+
+        Raises:
+            InputError: If a column of names has too many different ones.
+        """
+        self.learnt = [_learn(name, one, train) for name, one in self._read.items()]
+        read, self._read = self._read, {}
+        return ArrayStore(to_vectors(read, self.learnt)), self._looks(read)
+
+    def transform(self, rows: Rows, problems: Problems) -> tuple[ArrayStore, dict[str, Any]]:
+        """Return new rows as vectors (n, F), and the columns as they were written; bad rows are noted.
+
+        Raises:
+            InputError: If a column is missing, or rows are numbers without names and the columns more than numbers.
+        """
+        names = [column["name"] for column in self.learnt]
+        frame = rows.frame if rows.frame is not None else rows.as_frame(names)
+        if rows.frame is None and any("categories" in one or one.get("date") or one.get("gaps") for one in self.learnt):
+            what = "some features are names or dates, or may be missing"
+            raise InputError(f"{what}: give the new rows as a data frame or a file")
+        check_columns(frame, problems.place, names)
+        read = {one["name"]: typed(frame, one["name"], _kind_of(one)) for one in self.learnt}
+        missing_before = {one["name"] for one in self.learnt if one.get("gaps")}
+        _note_wrong(read, frame, problems, names_with_gaps=missing_before)
+        self._warn_of_unknown_names(read)
+        return ArrayStore(to_vectors(read, self.learnt)), self._looks(read)
+
+    def _looks(self, read: Mapping[str, Typed]) -> dict[str, Any]:
+        """Return the columns for views: floats, NaN where there is none, or texts; no attribute, though a feature."""
+        plain = {name: one.values if one.kind == "names" else np.where(one.wrong, np.nan, one.values)
+                 for name, one in read.items() if name not in self.others}  # fmt: skip
+        return {"columns": plain}
+
+    def _warn_of_unknown_names(self, read: Mapping[str, Typed]) -> None:
+        """Warn, once a column, of rows that hold none of the categories of training."""
+        for column in self.learnt:
+            name = column["name"]
+            unknown = read[name].values[_category(read[name], column) < 0] if "categories" in column else ()
+            if not len(unknown) or name in self._told:
+                continue
+            self._told.add(name)
+            example = next((repr(text) for text in unknown if text), "no name at all")
+            warnings.warn(
+                f"column {name!r} holds names that the model was not trained to tell apart, such as {example}, in "
+                f"{len(unknown):,} of {len(read[name].values):,} new rows: there it counts as none of the names",
+                InputWarning,
+                stacklevel=3,
             )
-        commonest = np.lexsort((texts.astype(str), -count))[: min(int((count > 0).sum()), told_apart(len(columns)))]
-        return {"name": name, "categories": sorted(texts[commonest].tolist())}
-    column: Column = {"name": name} | ({"date": True} if kind == "dates" else {})
-    values = columns.values(name, kind)[train]
+
+
+def _told(what: str, names: Sequence[str], end: str = "") -> Iterable[str]:
+    return [f"{what}: {format_faults(list(names))}{end}"] if names else []
+
+
+def _learn(name: str, column: Typed, train: NDArray[np.int64]) -> Column:
+    if column.kind == "names":
+        names, place = column.categories()
+        count = np.bincount(place[train], minlength=len(names))
+        if hardly_categories(len(names), len(place)):
+            raise InputError(
+                f"column {name!r} holds {len(names):,} different texts in {len(place):,} rows, such as {names[0]!r}, "
+                "which are hardly categories: leave it out of the features, write numbers as 1037.5, or give it as "
+                "--data.text"
+            )
+        commonest = np.lexsort((names.astype(str), -count))[: min(int((count > 0).sum()), told_apart(len(place)))]
+        return {"name": name, "categories": sorted(names[commonest].tolist())}
+    values = column.values[train]
     present = values[np.isfinite(values)]
     mean, std = mean_and_std(present) if len(present) else (0.0, 1.0)
-    column |= {"mean": float(mean), "std": float(std)}
-    return column | ({"gaps": True} if len(present) < len(values) else {})
+    learnt: Column = {"name": name} | ({"date": True} if column.kind == "dates" else {})
+    learnt |= {"mean": float(mean), "std": float(std)}
+    return learnt | ({"gaps": True} if len(present) < len(values) else {})
 
 
 def mean_and_std(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -273,107 +296,52 @@ def hardly_categories(different: int, rows: int) -> bool:
     return different > FEWEST_NAMES and different * FEWEST_ROWS > rows
 
 
-def note_bad_features(columns: Columns, names: Sequence[str], problems: Problems) -> None:
-    """Note every row with something else in a column of numbers or dates; no value at all is none of them."""
-    for name in names:
-        kind = columns.kind(name)
-        if kind != "names":
-            _note_wrong(columns, name, kind, problems, gaps_too=False)
-
-
-def gaps_of(columns: Columns, names: Sequence[str]) -> dict[str, int]:
-    """Return in how many rows each column has no value, of those that have such rows."""
-    found = {name: int(columns.gaps(name, columns.kind(name)).sum()) for name in names}
-    return {name: rows for name, rows in found.items() if rows}
-
-
-def width(column: Column) -> int:
-    """Return how many inputs a column becomes: a number, a flag where there may be gaps, or a flag for each name."""
-    return len(column["categories"]) if "categories" in column else 1 + bool(column.get("gaps"))
-
-
-def to_vectors(columns: Columns, learnt: Sequence[Column], problems: Problems | None = None) -> Tensor:
-    """Return the rows as vectors (M, F) float32: numbers standardised, categories as one number each, 0 or 1.
+def to_vectors(read: Mapping[str, Typed], learnt: Sequence[Column]) -> Tensor:
+    """Return rows as vectors (M, F) float32: numbers standardised, categories as one number each, 0 or 1.
 
     Where training rows had gaps, a gap is the mean, 0, and 1 in a number of its own. A category that no training row
-    has is all zeros. What is no number, and a gap where training rows had none, is noted in ``problems`` and 0.
+    has is all zeros, and what is no number is 0.
     """
-    vectors = np.empty((len(columns), sum(map(width, learnt))), dtype=np.float32)
-    place = 0
+    parts: list[NDArray[np.float32]] = []
     for column in learnt:
-        name, kind = str(column["name"]), _kind_of(column)
-        if kind == "names":
-            number = _category_of_rows(columns, column)
+        one = read[column["name"]]
+        if "categories" in column:
+            flags = np.zeros((len(one.values), len(column["categories"])), dtype=np.float32)
+            number = _category(one, column)
             known = np.flatnonzero(number >= 0)
-            vectors[:, place : place + width(column)] = 0
-            vectors[known, place + number[known]] = 1
-        else:
-            numbers = (columns.values(name, kind) - column["mean"]) / column["std"]
-            missing = ~np.isfinite(numbers)
-            if problems is not None:
-                _note_wrong(columns, name, kind, problems, gaps_too=not column.get("gaps"))
-            vectors[:, place] = np.where(missing, 0, numbers)
-            if column.get("gaps"):
-                vectors[:, place + 1] = missing
-        place += width(column)
-    return torch.from_numpy(vectors)
-
-
-def warn_of_unknown_names(columns: Columns, learnt: Sequence[Column], told: set[str]) -> None:
-    """Warn of columns in which new rows hold none of the categories of the training rows.
-
-    Args:
-        columns: The new rows.
-        learnt: What ``learn_columns`` returned.
-        told: Columns that were warned of already; more are added.
-    """
-    for column in learnt:
-        name = str(column["name"])
-        if name in told or "categories" not in column:
+            flags[known, number[known]] = 1
+            parts.append(flags)
             continue
-        rows = np.flatnonzero(_category_of_rows(columns, column) < 0)
-        if len(rows):
-            told.add(name)
-            example = next((repr(text) for text in columns.texts(name)[rows].tolist() if text), "no name at all")
-            warnings.warn(
-                f"column {name!r} holds names that the model was not trained to tell apart, such as {example}, in "
-                f"{len(rows):,} of {len(columns):,} new rows: there it counts as none of the names",
-                InputWarning,
-                stacklevel=2,
-            )
+        missing = one.gaps | one.wrong
+        with np.errstate(invalid="ignore"):
+            numbers = np.where(missing, 0, (one.values - column["mean"]) / column["std"])
+        parts.append(np.stack([numbers, missing] if column.get("gaps") else [numbers], 1).astype(np.float32))
+    return torch.from_numpy(np.concatenate(parts, axis=1))
 
 
-def _category_of_rows(columns: Columns, column: Column) -> NDArray[np.intp]:
-    """Return the place of each row's category among those of a column of names (M,), -1 where it is none of them."""
-    texts, place = columns.different(str(column["name"]))
+def _category(one: Typed, column: Column) -> NDArray[np.intp]:
+    """Return the place of each row's name among the categories (M,), -1 where it is none of them."""
+    names, place = one.categories()
     number = {name: i for i, name in enumerate(column["categories"])}
-    return np.array([number.get(text, -1) for text in texts.tolist()], dtype=np.intp)[place]
-
-
-def plain_columns(columns: Columns, learnt: Sequence[Column]) -> dict[str, NDArray[Any]]:
-    """Return the columns as they were before they became vectors, name -> (M,).
-
-    Numbers and days are floats, NaN where there is none or an infinite one; names are texts, empty where there is none.
-    """
-    plain: dict[str, NDArray[Any]] = {}
-    for column in learnt:
-        name, kind = str(column["name"]), _kind_of(column)
-        values = columns.texts(name) if kind == "names" else columns.values(name, kind)
-        infinite = np.isinf(values) if values.dtype.kind == "f" else np.zeros(1, dtype=bool)
-        plain[name] = np.where(infinite, np.nan, values) if infinite.any() else values
-    return plain
+    return np.array([number.get(name, -1) for name in names.tolist()], dtype=np.intp)[place]
 
 
 def _kind_of(column: Column) -> Kind:
     return "names" if "categories" in column else "dates" if column.get("date") else "numbers"
 
 
-def _note_wrong(columns: Columns, name: str, kind: Kind, problems: Problems, gaps_too: bool) -> None:
-    """Note each row that holds no number or no date, with or without those that hold nothing."""
-    wrong = ~np.isfinite(columns.values(name, kind))
-    if not gaps_too:
-        wrong &= ~columns.gaps(name, kind)
-    what = "date, such as 2024-05-31" if kind == "dates" else "finite number"
-    for row in np.flatnonzero(wrong).tolist():
-        text = texts_of_values(columns.frame[name].iloc[[row]])[0]
-        problems.add(row, f"column {name!r} " + (f"holds {text!r}, which is no {what}" if text else "is empty"))
+def _note_wrong(
+    read: Mapping[str, Typed], frame: pd.DataFrame, problems: Problems, names_with_gaps: Collection[str] | None = None
+) -> None:
+    """Note each row that holds no number or no date; and nothing at all, in columns that had no gap in training."""
+    for name, one in read.items():
+        if one.kind == "names":
+            continue
+        wrong = one.wrong if names_with_gaps is None or name in names_with_gaps else one.wrong | one.gaps
+        rows = np.flatnonzero(wrong)
+        what = "date, such as 2024-05-31" if one.kind == "dates" else "finite number"
+        for row, text in zip(rows.tolist(), texts_of(frame.iloc[rows], name), strict=True):
+            large = np.isfinite(one.values[row])
+            why = f"holds {text!r}, which is {f'more than {LARGEST:.1e}' if large else f'no {what}'}"
+            fix = f"give {name!r} in another unit, or leave it out of the features" if large else ""
+            problems.add(row, why if text else "is empty", name, fix)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+from torch import Tensor
 
 from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
@@ -12,21 +14,14 @@ from logit_correction.data.images import (
     METADATA,
     Fit,
     find_images,
-    folders_with_splits,
     format_resizing,
     image_store,
+    label_folders,
+    printable,
     visible_folders,
 )
 from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import (
-    OnBadRows,
-    Records,
-    Splitting,
-    build_table,
-    copies_told,
-    files_within,
-    records_of_frame,
-)
+from logit_correction.data.rows import OnBadRows, Records, Splitting, build_table, files_within, records_of_frame
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
@@ -73,8 +68,7 @@ class ImageFolder(DataSource):
         check_range("--data.size", size, 1)
         self.root, self.metadata = Path(root).expanduser(), None if metadata is None else Path(metadata).expanduser()
         self.label, self.split, self.attributes = label, split, listed(attribute)
-        self.size, self.fit, self.memory_limit, self.on_bad_rows = size, fit, memory_limit, on_bad_rows
-        self.image_size = (size, size)
+        self.image_size, self.fit, self.memory_limit, self.on_bad_rows = (size, size), fit, memory_limit, on_bad_rows
         self.splitting = Splitting(valid_fraction, test_fraction, seed)
         self.augment = named_augmentation(augment, size)
 
@@ -85,51 +79,48 @@ class ImageFolder(DataSource):
         metadata = self.root / METADATA if self.metadata is None else self.metadata
         listed_rows = self.metadata is not None or metadata.is_file()
         raw, paths = self._read_metadata(metadata) if listed_rows else self._found()
-
-        def store() -> InputStore:
-            rule = self.on_bad_rows
-            return image_store(paths, self.size, raw.problems, rule, fit=self.fit, memory_limit=self.memory_limit)
-
+        size = self.image_size
+        assert size is not None
         raw.metadata = {
             "source": f"the images of {self.root.resolve().name}",
-            "images": format_resizing((self.size, self.size), self.fit),
+            "images": format_resizing(size, self.fit),
         }
-        table = copies_told(build_table(raw, store, self.splitting, self.on_bad_rows, self.augment))
-        return replace(table, files=paths, ordered=listed_rows)  # folders are read label by label
+
+        def inputs(_: Tensor) -> tuple[InputStore, dict[str, Any]]:
+            limit = self.memory_limit
+            return image_store(paths, size, raw.problems, fit=self.fit, memory_limit=limit), {"files": paths}
+
+        return build_table(raw, inputs, self.splitting, self.on_bad_rows, self.augment)
 
     def _read_metadata(self, metadata: Path) -> tuple[Records, list[Path]]:
         """Read the rows of a metadata.csv."""
         frame = read_frame(metadata)
-        column = file_column(frame, metadata)
+        column = file_column(frame, str(metadata))
         split = self.split or ("split" if "split" in frame.columns else None)
         attributes = self.attributes or (["attribute"] if "attribute" in frame.columns else [])
-        raw, files = records_of_frame(frame, str(metadata), self.label, split, attributes), texts_of(frame, column)
-        paths = files_within(self.root, files, raw.problems, column)
-        raw.keys, raw.row_names = paths, [name or "" for name in files]
+        raw, names = records_of_frame(frame, str(metadata), self.label, split, attributes), texts_of(frame, column)
+        paths = files_within(self.root, names, raw.problems, column)
+        first: dict[str | None, int] = {}
+        for row, name in enumerate(names):
+            if first.setdefault(name, row) != row:
+                raw.problems.add(row, f"repeats {raw.problems.rows[first[name]]}")
+        raw.row_names = [printable(name or "") for name in names]
         return raw, paths
 
-    def _label_folders(self) -> tuple[dict[Path, str | None], list[str]]:
-        """Return the folder of every label with its split, under folders per split or not, and what to tell."""
-        folders, notes = folders_with_splits(self.root)
-        labels = {
-            label: split
-            for folder, split in folders.items()
-            for label in ([folder] if split is None else visible_folders(folder))
-        }
-        if len({folder.name for folder in labels}) < 2:
-            holds = ", ".join(folder.relative_to(self.root).as_posix() for folder in list(labels or folders)[:10])
+    def _found(self) -> tuple[Records, list[Path]]:
+        """Find the images of a folder per label."""
+        folders, notes = label_folders(self.root)
+        if len({folder.name for folder in folders}) < 2:
+            inside = list(folders) or visible_folders(self.root)
+            holds = ", ".join(printable(folder.relative_to(self.root).as_posix()) for folder in inside[:10])
             raise InputError(
                 f"{self.root} must hold a folder of images for each of at least two labels, or such folders in train, "
                 f"valid and test, or a {METADATA}; it holds {holds or 'no folder'}"
             )
-        return labels, notes
-
-    def _found(self) -> tuple[Records, list[Path]]:
-        """Find the images of a folder per label."""
-        folders, notes = self._label_folders()
         found = find_images(self.root, folders)
-        labels: list[str | None] = [folder.name for folder in found.folders]
+        labels: list[str | None] = [printable(folder.name) for folder in found.folders]
         splits = [folders[folder] for folder in found.folders]
         given = None if splits[0] is None else splits
-        raw = Records(found.problems, labels, given, row_names=found.names, notes=notes + found.notes)
-        return raw, found.files
+        notes += found.notes
+        # Folders are read label by label: the place of a row would tell its label.
+        return Records(found.problems, labels, given, row_names=found.names, notes=notes, ordered=False), found.files

@@ -1,21 +1,263 @@
-"""A data set with its options, and how new rows are read as its own were."""
+"""What rows are, and how they become inputs: the one way for training rows and for new ones."""
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.images import Fit, read_images
-from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.frames import has_lines, is_table, iter_frames, row_names
+from logit_correction.data.images import (
+    METADATA,
+    SUFFIXES,
+    Fit,
+    Images,
+    array_store,
+    find_images,
+    images_of,
+    label_folders,
+    printable,
+)
+from logit_correction.data.rows import FIX, Problems
+from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, InputWarning
+from logit_correction.types import DataInfo, as_array
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: Image files that are read at a time.
+CHUNK = 512
+
+#: Features of which each is a column that can be looked at alone; of more, one says little.
+MOST_COLUMNS = 256
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows before they are read, in one of four forms: ``frame``, ``files``, ``texts`` or ``values``.
+
+    Attributes:
+        place: Where they are from, for messages.
+        numbers: The number of each; the line of a CSV.
+        key: What answers call the numbers: ``line`` or ``row``.
+        frame: A table of n rows.
+        folder: Where the files that the table names lie.
+        files: n files.
+        label: Of files, the folder of the label that each lies in.
+        texts: n texts.
+        values: (n, ...) numbers.
+    """
+
+    place: str
+    numbers: range | pd.Index
+    key: str = "row"
+    frame: pd.DataFrame | None = None
+    folder: Path | None = None
+    files: Sequence[Path] | None = None
+    label: Sequence[str] | None = None
+    texts: Sequence[str] | None = None
+    values: NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What messages call each row."""
+        return row_names(self.numbers) if self.files is None else [printable(path) for path in self.files]
+
+    def as_frame(self, names: Sequence[str]) -> pd.DataFrame:
+        """Return numbers as a table of columns of such names."""
+        import pandas as pd
+
+        if self.values is None or self.values.shape[1:] != (len(names),):
+            given = "no numbers" if self.values is None else f"of shape {tuple(self.values.shape)}"
+            raise InputError(f"inputs are {given}, but must be (n, {len(names)}), a number for each column")
+        return pd.DataFrame(self.values, columns=list(names))
+
+    def parts(self, size: int) -> Iterator[Rows]:
+        """Yield the rows, so many at a time."""
+        for start in range(0, len(self), size):
+            part = slice(start, start + size)
+            forms = {name: getattr(self, name) for name in ("numbers", "files", "label", "texts", "values")}
+            forms = {name: None if of is None else of[part] for name, of in forms.items()}
+            yield replace(self, frame=None if self.frame is None else self.frame.iloc[part], **forms)
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """New rows as a network takes them.
+
+    Attributes:
+        rows: The rows as they were given.
+        store: Their inputs; those of bad rows are anything finite.
+        looks: In what other forms views may look at them: ``texts``, ``columns``, ``files`` of ``ViewInputs``.
+        problems: What is wrong with single rows.
+    """
+
+    rows: Rows
+    store: InputStore
+    looks: dict[str, Any]
+    problems: Problems
+
+    @property
+    def answered(self) -> tuple[str, list[str]]:
+        """What answers call the rows, and the name of each."""
+        if "files" in self.looks:
+            return "path", [printable(path) for path in self.looks["files"]]
+        return self.rows.key, [str(number) for number in self.rows.numbers]
+
+
+class Reader(Protocol):
+    """Brings rows into the form that a network takes: ``Images``, ``Texts``, ``Columns`` or ``Numbers``."""
+
+    def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
+        """Return the inputs of new rows, and in what other forms views may look at them; bad rows are noted."""
+
+
+class Numbers:
+    """Reads arrays: feature vectors, standardised if mean and deviation are given, or images."""
+
+    def __init__(self, scale: float = 1.0, mean: Any = None, std: Any = None) -> None:
+        """Choose what inputs are multiplied by, and the mean (F,) and deviation (F,) of vectors."""
+        self.scale, self.mean, self.std = scale, mean, std
+
+    def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
+        """Return the arrays, and the columns of vectors; what is not finite is noted, and 0."""
+        if rows.values is None:
+            raise InputError("this model takes arrays of numbers, and these rows are none")
+        values = images_of(rows.values) if rows.values.ndim == 4 else rows.values
+        given = values if self.mean is None else (values - self.mean) / self.std
+        return array_store(given, problems, self.scale), {"columns": columns_of(values)}
+
+
+def columns_of(inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return the columns of feature vectors (n, F), named by their number, for views; none of anything else."""
+    if inputs.ndim != 2 or inputs.shape[1] > MOST_COLUMNS:
+        return {}
+    return {str(i): inputs[:, i] for i in range(inputs.shape[1])}
+
+
+def rows_of(given: Any, *, texts: bool = False, labelled: bool = False, chunk: int | None = None) -> Iterator[Rows]:
+    """Yield rows as what they are; nothing else decides that.
+
+    Args:
+        given: A data frame, a Hugging Face dataset, a mapping of columns, an array or a tensor; a list of texts, of
+            names of files, of mappings or of numbers; or a ``Path`` or several: image files, folders, CSV and Parquet.
+        texts: Whether a str is a text, rather than the name of a file.
+        labelled: Whether a folder holds a metadata.csv or a folder of images for each label.
+        chunk: Rows of a CSV that are yielded at a time; by default all.
+
+    Raises:
+        InputError: If they are nothing of that.
+    """
+    if isinstance(given, str):
+        raise InputError(f"inputs are one name or text, {given[:80]!r}: give a list of such")
+    if isinstance(given, Path):
+        given = [given]
+    frame = frame_of(given)
+    if frame is not None:
+        yield Rows("the table of new rows", range(len(frame)), frame=frame)
+        return
+    if not isinstance(given, Tensor | np.ndarray) or (isinstance(given, np.ndarray) and given.dtype.kind in "UO"):
+        if not isinstance(given, Iterable):
+            raise InputError(f"inputs are of type {type(given).__name__}: give a list of rows")
+        given = list(given)
+        if all(isinstance(row, str | Path) for row in given):
+            if texts and all(isinstance(row, str) for row in given):
+                yield Rows("the new texts", range(len(given)), texts=given)
+            else:
+                yield from _rows_of_places([Path(row) for row in given], labelled, chunk, tables=texts)
+            return
+        given = _array_of(given)
+    values = as_array(given)
+    if not values.ndim:
+        raise InputError("the inputs are one number: give rows")
+    yield Rows("the new rows", range(len(values)), values=values)
+
+
+def frame_of(given: Any) -> pd.DataFrame | None:
+    """Return a data frame, a Hugging Face dataset or splits of one, columns or a list of mappings as one data frame."""
+    import pandas as pd
+
+    if isinstance(given, pd.DataFrame):
+        return given
+    if isinstance(given, Mapping) and given and all(hasattr(part, "to_pandas") for part in given.values()):
+        parts = [frame_of(part).assign(split=name) for name, part in given.items()]  # type: ignore[union-attr]
+        return pd.concat(parts, ignore_index=True)
+    if hasattr(given, "to_pandas"):
+        frame: pd.DataFrame = given.to_pandas()
+        for name, feature in (getattr(given, "features", None) or {}).items():
+            if getattr(feature, "names", None) and name in frame.columns:  # a ClassLabel
+                frame[name] = [feature.names[number] if number >= 0 else None for number in frame[name].tolist()]
+        return frame
+    if isinstance(given, Mapping) and not hasattr(given, "shape"):
+        if any(isinstance(one, str) or not hasattr(one, "__len__") for one in given.values()):
+            raise InputError("the inputs are one row, a mapping of single values: give a list of such rows")
+        return pd.DataFrame({name: list(values) for name, values in given.items()})
+    if isinstance(given, Sequence) and given and all(isinstance(row, Mapping) for row in given):
+        return pd.DataFrame(given, dtype=object)  # a gap beside a 3 does not make it 3.0
+    return None
+
+
+def _array_of(rows: list[Any]) -> NDArray[Any]:
+    """Return rows of equally many numbers as an array."""
+    try:
+        array = np.asarray(rows)
+    except ValueError:  # rows of different lengths
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "uifb":
+        kinds = ", ".join(sorted({type(row).__name__ for row in rows}))
+        raise InputError(
+            f"the inputs are a list of {kinds}, and cannot be read as rows: give rows of equally many numbers, "
+            "mappings of columns, texts or names of files, all of one kind, or a data frame"
+        )
+    return array
+
+
+def _rows_of_places(places: Sequence[Path], labelled: bool, chunk: int | None, tables: bool) -> Iterator[Rows]:
+    """Yield the rows of files, folders and tables, in their order; with ``tables`` a file is one unless an image."""
+    files: list[Path] = []
+    for place in places:
+        if labelled and (place / METADATA).is_file():
+            place = place / METADATA
+        if place.is_dir():
+            folders, notes = label_folders(place) if labelled else ({place: None}, [])
+            if any(folders.values()):
+                names = ", ".join(sorted({folder.parent.name for folder in folders}))
+                one = next((folder.parent for folder, split in folders.items() if split == "test"), place)
+                raise InputError(f"{place} holds folders of splits ({names}): give one of them, such as {one}")
+            found = find_images(place, folders)
+            found.problems.raise_if_any(fix=FIX)
+            for note in (*notes, *found.notes):
+                warnings.warn(note, InputWarning, stacklevel=2)
+            if labelled:
+                label = [printable(folder.name) for folder in found.folders]
+                yield Rows(str(place), range(len(label)), files=found.files, label=label)
+            else:
+                files += found.files
+        elif is_table(place) or (tables and place.suffix.lower() not in SUFFIXES):
+            if files:
+                yield Rows("images", range(len(files)), files=files)
+                files = []
+            for frame in iter_frames(place, chunk):
+                key = "line" if has_lines(place) else "row"
+                yield Rows(str(place), frame.index, key, frame=frame, folder=place.parent)
+        elif not place.exists() and place.suffix.lower() not in SUFFIXES:
+            raise InputError(f"{place} does not exist: give files, folders or a CSV")
+        else:
+            files.append(place)
+    if files:
+        yield Rows("images", range(len(files)), files=files)
 
 
 class DataSource(ABC):
@@ -27,15 +269,11 @@ class DataSource(ABC):
         scale: What inputs, bytes brought to [0, 1] before, are multiplied by.
         image_size: Height and width of its images; None where it takes no image files.
         fit: How an image of other proportions is brought to this size.
-        reads_tables: Whether new rows come as a CSV or Parquet file with the columns of training.
-        takes_texts: Whether the texts that ``read_values`` is given are inputs, rather than names of files.
     """
 
     scale: float = 1.0
     image_size: tuple[int, int] | None = None
     fit: Fit = "stretch"
-    reads_tables: bool = False
-    takes_texts: bool = False
 
     @abstractmethod
     def build(self) -> DataTable:
@@ -46,57 +284,47 @@ class DataSource(ABC):
         """
 
     def ensure_files(self) -> None:  # noqa: B027  (most sources have no files of a known place)
-        """Return if the files that ``build`` reads are there, downloaded if need be; a look, none is read.
+        """Look for the files that ``build`` reads, and download them if need be.
 
         Raises:
-            InputError: If they are not; says what is missing, where to get it and where to put it.
+            InputError: If they are not there; says what is missing, where to get it and where to put it.
         """
+
+    @property
+    def reader(self) -> Reader:
+        """What brings new rows into the form of the training rows."""
+        return Numbers(self.scale) if self.image_size is None else Images(self.image_size, self.fit, self.scale)
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:  # noqa: B027  (most sources need nothing)
-        """Take over what training found out of its rows, ``DataTable.preparation``, before new inputs are read.
+        """Take over what training found out of its rows, ``DataTable.preparation``, before new rows are read."""
+
+    def new_rows(self, given: Any, *, labelled: bool = False, chunk: int | None = None) -> Iterator[Rows]:
+        """Yield new rows as what they are; see ``rows_of``."""
+        texts = not isinstance(self.reader, Images | Numbers)
+        return rows_of(given, texts=texts, labelled=labelled, chunk=chunk)
+
+    def read(self, rows: Rows, info: DataInfo) -> Iterator[NewRows]:
+        """Yield new rows as the networks take them, image files a few at a time; ``info`` is what inputs are.
 
         Raises:
-            InputError: If it does not fit the source.
+            InputError: If the rows are not of the kind or the shape of training.
         """
+        reader, files = self.reader, isinstance(self.reader, Images) and rows.values is None
+        for part in rows.parts(CHUNK if files else len(rows) or 1):
+            problems = Problems(part.place, part.names)
+            store, looks = reader.transform(part, problems)
+            if not info.tokens and tuple(store.input_shape) != tuple(info.input_shape):
+                found, wanted = (", ".join(map(str, shape)) for shape in (store.input_shape, info.input_shape))
+                raise InputError(f"inputs have shape (n, {found}), but must be (n, {wanted})")
+            yield NewRows(part, store, looks, problems)
 
-    def read_new(self, paths: Sequence[Path]) -> InputStore:
-        """Read new image files in the form that this source's networks take.
+    def transform(self, given: Any, info: DataInfo) -> Iterator[NewRows]:
+        """Yield new rows, whatever they are, as the networks take them; see ``new_rows`` and ``read``.
 
         Raises:
-            InputError: If the source cannot read new files or a file is damaged.
+            InputError: If rows are bad, or not of the kind or the shape of training.
         """
-        if self.image_size is None:
-            raise InputError(f"{type(self).__name__} cannot read new files")
-        return self.as_store(read_images(paths, self.image_size, self.fit))
-
-    def read_table(self, file: Path, frame: pd.DataFrame | None = None) -> tuple[str, list[str], InputStore]:
-        """Read new rows from a CSV or Parquet file; ``frame`` is what stands in it, where that has been read already.
-
-        Returns:
-            What names a row (``line``, ``row`` or ``path``), the name of each row, and the inputs.
-
-        Raises:
-            InputError: If the source cannot read such files or the file does not fit.
-        """
-        raise InputError(f"{type(self).__name__} cannot read new rows from a table")
-
-    def read_values(self, values: Any) -> InputStore:
-        """Take new rows from Python: a data frame or a mapping of columns; a list of texts where ``takes_texts``.
-
-        Raises:
-            InputError: If the source cannot take such rows or they do not fit.
-        """
-        raise InputError(f"{type(self).__name__} takes image files or arrays, not {type(values).__name__}")
-
-    def looks(self, values: Any, folder: Path | None = None) -> dict[str, Any]:
-        """Return in what other forms views may look at new rows: ``texts``, ``columns``, ``files`` of ``ViewInputs``.
-
-        Args:
-            values: A data frame of a file, or what ``read_values`` took; rows that have been read without a fault.
-            folder: Of the file, which its files lie in.
-        """
-        return {}
-
-    def as_store(self, values: Tensor) -> InputStore:
-        """Return new inputs (n, *input_shape) in the form that this source's networks take."""
-        return ArrayStore(values, self.scale)
+        for rows in self.new_rows(given):
+            for part in self.read(rows, info):
+                part.problems.raise_if_any(fix=FIX)
+                yield part

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import os
 import unicodedata
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 from logit_correction.data.augment import Augmentation
 from logit_correction.data.frames import check_columns, row_names, texts_of
 from logit_correction.data.stores import ArrayStore, InputStore
-from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.data.table import SPLITS, UNKNOWN, DataTable
 from logit_correction.errors import InputError, check_range, format_first
 from logit_correction.files import is_within
 from logit_correction.seeds import make_generator
@@ -26,154 +26,16 @@ from logit_correction.seeds import make_generator
 if TYPE_CHECKING:
     import pandas as pd
 
-
 OnBadRows = Literal["error", "skip"]
 
-
-class BadRows(InputError):
-    """Rows are bad.
-
-    Attributes:
-        faults: Number of a row -> what is wrong with it.
-    """
-
-    def __init__(self, message: str, faults: dict[int, str]) -> None:
-        super().__init__(message)
-        self.faults = faults
-
-
-#: So many faults are spelled out; the others are counted.
+#: So many problems are spelled out; the others are counted.
 SHOWN = 10
 
+#: How to fix new rows, each of which is to be answered.
+FIX = "fix or remove them"
 
-class Problems:
-    """Faults of rows, in the order of the rows.
-
-    >>> problems = Problems("birds.csv", ["line 2", "line 3"])
-    >>> problems.add(1, "'b.png' is missing")
-    >>> problems.raise_if_any("error")
-    Traceback (most recent call last):
-    ...
-    logit_correction.data.rows.BadRows: birds.csv: 1 row is bad: line 3: 'b.png' is missing; fix it, or leave such
-    rows out by --data.on_bad_rows skip
-    """
-
-    def __init__(self, place: str, rows: Sequence[str]) -> None:
-        """Start with none.
-
-        Args:
-            place: The file or folder that the rows are from.
-            rows: What each row is called, such as ``line 2``.
-        """
-        self.place, self.rows = place, rows
-        self._faults: dict[int, str] = {}
-        self._advice: dict[str, None] = {}
-
-    def add(self, row: int, fault: str, advice: str = "") -> None:
-        """Note a fault; the first one of a row counts. ``advice`` is told once for all rows that have it."""
-        if self._faults.setdefault(int(row), fault) == fault and advice:
-            self._advice[advice] = None
-
-    def __len__(self) -> int:
-        return len(self._faults)
-
-    @property
-    def good(self) -> Tensor:
-        """(M,) bool, whether each row is good."""
-        good = torch.ones(len(self.rows), dtype=torch.bool)
-        good[list(self._faults)] = False
-        return good
-
-    def raise_if_any(self, on_bad_rows: OnBadRows, hint: str = "") -> tuple[str, ...]:
-        """Return what to tell of rows left out, nothing if all are good.
-
-        Args:
-            on_bad_rows: error or skip.
-            hint: How to fix it; by default also that rows can be skipped.
-
-        Raises:
-            BadRows: If there are bad rows and they are not to be skipped.
-            InputError: If there are no good ones.
-        """
-        if not self._faults:
-            return ()
-        count = len(self._faults)
-        what = "1 row is bad" if count == 1 else f"{count:,} rows are bad"
-        if on_bad_rows == "error":
-            them = "it, or leave such rows" if count == 1 else "them, or leave them"
-            hint = hint or f"fix {them} out by --data.on_bad_rows skip"
-            raise BadRows(f"{self.place}: {what}: {'; '.join([str(self), hint, *self._advice])}", dict(self._faults))
-        if count == len(self.rows):
-            raise InputError(f"{self.place}: {what}, so none is left: {'; '.join([str(self), *self._advice])}")
-        left_out = "1 bad row was" if count == 1 else f"{count:,} bad rows were"
-        return (f"{self.place}: {left_out} left out: {self}",)
-
-    def __str__(self) -> str:
-        return format_faults([f"{self.rows[row]}: {fault}" for row, fault in sorted(self._faults.items())])
-
-
-def format_faults(faults: list[str]) -> str:
-    """Join the first ten faults, and say how many more there are.
-
-    >>> format_faults([f"row {i}" for i in range(12)])
-    'row 0; row 1; row 2; row 3; row 4; row 5; row 6; row 7; row 8; row 9; and 2 more'
-    """
-    more = [f"and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []
-    return "; ".join([*faults[:SHOWN], *more])
-
-
-#: What is said of a name that leaves its folder.
-_OUTSIDE = "lies outside of"
-
-
-def files_within(
-    root: Path,
-    names: Sequence[str | None],
-    problems: Problems,
-    column: str = "",
-    look: bool = True,
-    also: Path | None = None,
-    advice: str = "",
-) -> list[Path]:
-    """Return the files that the rows of a table name; a name that leaves ``root`` is a problem of its row.
-
-    Args:
-        root: The folder.
-        names: M names, None or empty where there is none.
-        problems: Problems of the M rows, more are added.
-        column: What names the files, for messages.
-        look: Whether to look at each file: it must be there, and no link may lead out of ``root``.
-        also: Another folder, for names that are no files in ``root``.
-        advice: What to do about names that leave the folder.
-
-    Returns:
-        M paths, ``root`` itself for bad names.
-    """
-    folders = [root] if also is None else [root, also]
-    bases = [(folder, (os.path.realpath if look else os.path.abspath)(folder)) for folder in folders]
-    paths = []
-    for row, name in enumerate(names):
-        faults = []
-        for folder, base in bases:
-            path = folder / (name or "")
-            fault = _fault_of(path, name, folder, base, look) if name else f"column {column!r} is empty"
-            if not fault:
-                break
-            faults.append(fault)
-        else:
-            path = root
-            outside = any(_OUTSIDE in fault for fault in faults)
-            problems.add(row, " and ".join(dict.fromkeys(faults)), advice if outside else "")
-        paths.append(path)
-    return paths
-
-
-def _fault_of(path: Path, name: str, root: Path, base: str, look: bool) -> str:
-    """Return what is wrong with a file of a name in ``root``, whose full path is ``base``; nothing if it is good."""
-    if "\0" in name or not is_within(path, base, follow=look):
-        return f"{name!r} {_OUTSIDE} {root}"
-    return f"{name!r} is missing in {root}" if look and not os.path.isfile(path) else ""
-
+#: Most values of an attribute; a column of more is hardly one.
+MOST_ATTRIBUTES = 1000
 
 #: What people call the splits.
 ALIASES = {
@@ -185,8 +47,136 @@ ALIASES = {
 #: The splits in the columns of published metadata files.
 NUMBERS = {"0": "train", "1": "valid", "2": "test"}
 
-#: Labels that a message names.
-MOST_NAMED = 10
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with a row.
+
+    Attributes:
+        row: Its number.
+        why: What is wrong.
+        column: In which column, if it is one.
+        fix: What to do about it, where the usual advice does not fit.
+    """
+
+    row: int
+    why: str
+    column: str = ""
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"column {self.column!r} {self.why}" if self.column else self.why
+
+
+class BadRows(InputError):
+    """Rows are bad; ``problems`` says which and why."""
+
+    def __init__(self, message: str, problems: Problems) -> None:
+        super().__init__(message)
+        self.problems = problems
+
+
+class Problems:
+    """What is wrong with rows: gathered first, then told all at once.
+
+    >>> problems = Problems("birds.csv", ["row 2", "row 3"])
+    >>> problems.add(1, "'b.png' is missing")
+    >>> problems.raise_if_any("error")
+    Traceback (most recent call last):
+    ...
+    logit_correction.data.rows.BadRows: birds.csv: 1 row is bad: row 3: 'b.png' is missing; fix it, or leave it out by
+    --data.on_bad_rows skip
+    """
+
+    def __init__(self, place: str, rows: Sequence[str]) -> None:
+        """Begin with none; ``place`` is where the rows are from, ``rows`` what each is called."""
+        self.place, self.rows = place, rows
+        self.of_row: dict[int, Problem] = {}
+
+    def add(self, row: int, why: str, column: str = "", fix: str = "") -> None:
+        """Note a problem; the first one of a row counts."""
+        self.of_row.setdefault(int(row), Problem(int(row), why, column, fix))
+
+    def __len__(self) -> int:
+        return len(self.of_row)
+
+    @property
+    def good(self) -> Tensor:
+        """(M,) bool, whether each row is good."""
+        good = torch.ones(len(self.rows), dtype=torch.bool)
+        good[list(self.of_row)] = False
+        return good
+
+    def raise_if_any(self, on_bad_rows: OnBadRows = "error", fix: str = "") -> tuple[str, ...]:
+        """Return what to tell of rows that are left out.
+
+        Args:
+            on_bad_rows: error or skip.
+            fix: What to do about bad rows; by default also that they can be skipped.
+
+        Raises:
+            BadRows: If there are bad rows that are not to be skipped, or no good ones.
+        """
+        count = len(self)
+        if not count:
+            return ()
+        what = "1 row is bad" if count == 1 else f"{count:,} rows are bad"
+        it = "it" if count == 1 else "them"
+        if on_bad_rows == "error":
+            advice = [fix or f"fix {it}, or leave {it} out by --data.on_bad_rows skip"]
+        elif count == len(self.rows):
+            what, advice = f"{what}, so none is left", []
+        else:
+            return (f"{self.place}: {count:,} bad {'row was' if count == 1 else 'rows were'} left out: {self}",)
+        advice += dict.fromkeys(one.fix for one in self.of_row.values() if one.fix)
+        raise BadRows(f"{self.place}: {what}: {'; '.join([str(self), *advice])}", self)
+
+    def __str__(self) -> str:
+        """Spell the first ones out, and count the others."""
+        return format_faults([f"{self.rows[row]}: {one}" for row, one in sorted(self.of_row.items())])
+
+
+def format_faults(faults: list[str]) -> str:
+    """Join the first ten, and say how many more there are."""
+    more = [f"and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []
+    return "; ".join([*faults[:SHOWN], *more])
+
+
+def files_within(
+    root: Path,
+    names: Sequence[str | None],
+    problems: Problems,
+    column: str = "",
+    look: bool = True,
+    also: Path | None = None,
+) -> list[Path]:
+    """Return the files that the rows of a table name; a name that leads out of ``root`` is a problem of its row.
+
+    Args:
+        root: The folder.
+        names: M names, None or empty where there is none.
+        problems: Problems of the M rows, more are added.
+        column: What names the files, for messages.
+        look: Whether to look at each file: it must be there, and no link may lead out of ``root``.
+        also: Another folder, for names that are no files in ``root``.
+
+    Returns:
+        M paths; those of bad rows are not to be opened.
+    """
+    folders = [(folder, (os.path.realpath if look else os.path.abspath)(folder)) for folder in (root, also) if folder]
+    paths = []
+    for row, name in enumerate(names):
+        whole = [folder / (name or "") for folder, base in folders if is_within(folder / (name or ""), base, look)]
+        found = [path for path in whole if name and (not look or os.path.isfile(path))]
+        paths.append(found[0] if found else root / (name or ""))
+        if not name:
+            problems.add(row, "is empty", column)
+        elif not whole:
+            fix = "give the folder that holds all files by --data.root, or put them into that of the table"
+            problems.add(row, f"{name!r} lies outside of {root}", fix=fix)
+        elif not found:
+            problems.add(row, f"{name!r} is missing in {root}")
+    return paths
 
 
 @dataclass(frozen=True)
@@ -204,11 +194,7 @@ class Splitting:
     seed: int
 
     def __post_init__(self) -> None:
-        """Check the fractions.
-
-        Raises:
-            InputError: If one is not in [0, 1), or nothing is left to train on.
-        """
+        """Raise ``InputError`` unless the fractions leave rows to train on."""
         for name in ("valid_fraction", "test_fraction"):
             check_range(f"--data.{name}", getattr(self, name), 0, 1, open_end=True)
         if self.valid_fraction + self.test_fraction >= 1:
@@ -231,8 +217,7 @@ def split_name(value: str, numbers: bool = True) -> str | None:
 
 def consecutive_splits(*sizes: int) -> dict[str, Tensor]:
     """Return the rows of train, valid and test where they follow each other, each of a given size."""
-    parts = torch.arange(sum(sizes)).split(sizes)
-    return dict(zip(("train", "valid", "test"), parts, strict=True))
+    return dict(zip(SPLITS, torch.arange(sum(sizes)).split(sizes), strict=True))
 
 
 def make_splits(
@@ -253,22 +238,20 @@ def make_splits(
         InputError: If a label has too few rows, or no row is for training.
     """
     rows = (label >= 0).nonzero().flatten()
-    if given is None:
-        split = {"train": rows}
-    else:
+    split = {"train": rows}
+    if given is not None:
         names = np.asarray(given, dtype=object)[rows.numpy()]
-        split = {name: rows[torch.from_numpy(names == name)] for name in ("train", "valid", "test")}
+        split = {name: rows[torch.from_numpy(names == name)] for name in SPLITS}
         split = {name: part for name, part in split.items() if len(part)}
         if "train" not in split:
             raise InputError("no row is for training: give some rows the split train")
-    missing = [name for name in ("valid", "test") if name not in split]
-    shares = {name: getattr(splitting, f"{name}_fraction") for name in missing}
-    if missing:
+    shares = {name: getattr(splitting, f"{name}_fraction") for name in ("valid", "test") if name not in split}
+    if shares:
         split |= _drawn(split["train"], label, label_names, shares, splitting.seed)
     drawn = ", ".join(f"{100 * share:g} % {name}" for name, share in shares.items())
     how = f"drawn label by label, {drawn}, seed {splitting.seed}"
-    source = "given" if not missing else how if given is None else f"given; {how} from the training rows"
-    return {name: split[name] for name in ("train", "valid", "test")}, source
+    source = "given" if not shares else how if given is None else f"given; {how} from the training rows"
+    return {name: split[name] for name in SPLITS}, source
 
 
 def _drawn(
@@ -283,9 +266,8 @@ def _drawn(
         if 2 * len(few) > len(rows):
             hint = f"with {len(few):,} such labels among {len(rows):,} rows, is it the column of labels?"
         raise InputError(
-            f"labels with too few rows to split (rows per label: {format_first(few, MOST_NAMED)}): "
-            f"each needs at least {least}, one a split; "
-            f"{hint}"
+            f"labels with too few rows to split (rows per label: {format_first(few, SHOWN)}): each needs at least "
+            f"{least}, one a split; {hint}"
         )
     parts: dict[str, list[Tensor]] = {name: [] for name in ("train", *shares)}
     for y, name in enumerate(label_names):
@@ -300,111 +282,6 @@ def _drawn(
     return {name: torch.cat(part).sort().values for name, part in parts.items()}
 
 
-#: Rows that are compared together, and places of an input that are compared first.
-CHUNK, PLACES = 65_536, 64
-
-
-def partly_known(attribute: Tensor, split: dict[str, Tensor]) -> list[str]:
-    """Tell of test rows that count in no group, beside others that do."""
-    unknown = attribute[split["test"]] == UNKNOWN
-    count, total = int(unknown.sum()), len(unknown)
-    if not 0 < count < total:
-        return []
-    return [f"{count:,} of {total:,} test rows have no attribute: they count in the average and in no group"]
-
-
-def thin_splits(label: Tensor, split: dict[str, Tensor], label_names: Sequence[str]) -> list[str]:
-    """Tell of labels that validation or the test has not got."""
-    notes = []
-    for name in ("valid", "test"):
-        present = set(label[split[name]].tolist())
-        absent = [label_name for y, label_name in enumerate(label_names) if y not in present]
-        if absent:
-            notes.append(f"the {name} split has no row with label {', '.join(absent)}: nothing can be said of it there")
-    return notes
-
-
-def alike_names(what: str, names: Sequence[str]) -> list[str]:
-    """Tell of names that are probably one, written in several ways.
-
-    Args:
-        what: What they name, such as labels.
-        names: The names, each once.
-
-    >>> alike_names("labels", ["Sick", "well", "sick"])[0].partition(" are taken")[0]
-    "labels that differ only in how they are written: 'Sick' and 'sick'"
-    >>> alike_names("labels", ["0", "1"])
-    []
-    """
-    alike: dict[float | str, list[str]] = {}
-    for name in names:
-        alike.setdefault(_plain(name), []).append(name)
-    found = [" and ".join(map(repr, same)) for same in alike.values() if len(same) > 1]
-    if not found:
-        return []
-    written = f"{what} that differ only in how they are written: {format_faults(found)}"
-    return [f"{written} are taken for different ones; if they are the same, write them alike"]
-
-
-def _plain(name: str) -> float | str:
-    """Return a name without what people write now so and now so: capitals, blanks, the form of a number."""
-    plain = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
-    try:
-        number = float(plain)
-    except ValueError:
-        return plain
-    return plain if math.isnan(number) else number
-
-
-def copies_told(table: DataTable) -> DataTable:
-    """Return a table whose notes also tell of test rows that training has; its inputs must be those of the networks."""
-    return replace(table, notes=(*table.notes, *seen_in_training(table)))
-
-
-def seen_in_training(table: DataTable) -> list[str]:
-    """Tell of test rows whose text, features or image a training row has too.
-
-    Such a row may be a copy under another number or name, which no comparison of whole rows finds. Images that do not
-    stay in memory are not looked at, nor are tokens.
-    """
-    train, test = (table.split[name].numpy() for name in ("train", "test"))
-    keys = _keys(table, train, test)
-    seen = np.isin(keys[test], keys[train])
-    count = int(seen.sum())
-    if not count:
-        return []
-    pairs = keys * len(table.label_names) + table.label.numpy()
-    other = count - int(np.isin(pairs[test], pairs[train]).sum())
-    what = "text" if table.texts is not None else "image" if len(table.inputs.input_shape) == 3 else "features"
-    under = f", {other:,} of them under another label only" if other else ""
-    told = f"{count:,} of {len(test):,} test rows have the same {what} as a training row{under}"
-    return [f"{told}: there the test shows what was learned by heart; if they are copies, leave them out of the test"]
-
-
-def _keys(table: DataTable, train: NDArray[np.int64], test: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return (M,) numbers, the same for those training and test rows that have the same text or the same values."""
-    import pandas as pd
-
-    if table.texts is not None:
-        return pd.factorize(np.asarray(table.texts, dtype=object))[0]
-    if not isinstance(table.inputs, ArrayStore):
-        return np.arange(len(table.label))
-    values = table.inputs.values.flatten(1).numpy()
-    step = max(1, values.shape[1] // PLACES)
-    parts = [values[start : start + CHUNK, ::step] for start in range(0, len(values), CHUNK)]
-    keys = pd.factorize(
-        np.concatenate([pd.util.hash_pandas_object(pd.DataFrame(part), index=False) for part in parts])
-    )[0]
-    if step > 1:  # what is the same in some places may differ in others
-        alike = np.flatnonzero(np.isin(keys, np.intersect1d(keys[train], keys[test])))
-        keys[alike] = len(keys) + pd.factorize(np.asarray([hash(values[row].tobytes()) for row in alike]))[0]
-    return keys
-
-
-#: Most values of an attribute; a column of more is hardly one.
-MOST_ATTRIBUTES = 1000
-
-
 @dataclass
 class Records:
     """Rows as they were found, with everything still a text.
@@ -414,26 +291,26 @@ class Records:
         label: The label of each row, None where it is missing.
         split: The split of each row as it is written, None where none is given at all.
         attributes: For each attribute column the values, None where unknown.
-        keys: Rows with the same key are the same row; None does not look for such.
         row_names: What a reader of the report is shown of each row.
         metadata: What a reader of a result must know.
         notes: What a user should be told.
+        ordered: Whether rows stand as their owner keeps them; see ``DataTable``.
     """
 
     problems: Problems
     label: list[str | None]
     split: list[str | None] | None = None
     attributes: dict[str, list[str | None]] = field(default_factory=dict)
-    keys: Iterable[Hashable] | None = None
     row_names: Sequence[str] | None = None
     metadata: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    ordered: bool = True
 
 
 def records_of_frame(
     frame: pd.DataFrame, place: str, label: str, split: str | None, attributes: Sequence[str]
 ) -> Records:
-    """Take label, split and attributes out of the table of a file.
+    """Take label, split and attributes out of a table.
 
     Raises:
         InputError: If a column is missing.
@@ -449,7 +326,7 @@ def records_of_frame(
 
 def build_table(
     raw: Records,
-    inputs: Callable[[], InputStore],
+    inputs: Callable[[Tensor], tuple[InputStore, dict[str, Any]]],
     splitting: Splitting,
     on_bad_rows: OnBadRows,
     augment: Augmentation | None = None,
@@ -461,7 +338,8 @@ def build_table(
 
     Args:
         raw: The rows, with the problems that the source has found already; more are added.
-        inputs: Makes the store of all rows, bad ones too, and may add to the problems; called when all else is checked.
+        inputs: Makes the store of all rows, bad ones too, and what views may look at, of the training rows (n,); may
+            add to the problems; called when all else is checked.
         splitting: How to draw the splits that are not given.
         on_bad_rows: error or skip.
         augment: For the training images.
@@ -471,20 +349,20 @@ def build_table(
     """
     given = None if raw.split is None else [None if value is None else split_name(value) for value in raw.split]
     problems = raw.problems
-    _check_rows(raw, given)
-    if on_bad_rows == "skip" or not len(problems):  # else the rows are told first, together with unreadable files
-        problems.raise_if_any(on_bad_rows)  # where none is left
-        _labels_and_splits(raw, given, splitting)
-    store = inputs()
-    notes = problems.raise_if_any(on_bad_rows)
+    _note_labels_and_splits(raw, given)
+    notes, found = problems.raise_if_any(on_bad_rows), len(problems)
     label, label_names, split, how = _labels_and_splits(raw, given, splitting)
+    store, looks = inputs(split["train"])
+    if len(problems) > found:  # files that cannot be read
+        notes = problems.raise_if_any(on_bad_rows)
+        label, label_names, split, how = _labels_and_splits(raw, given, splitting)
     attribute, attribute_names = combined(raw.attributes, problems.good)
     if len(attribute_names) > MOST_ATTRIBUTES:
         raise InputError(
             f"{problems.place}: attribute {', '.join(raw.attributes)} has {len(attribute_names):,} different values, "
             f"more than {MOST_ATTRIBUTES:,}: name columns of few values"
         )
-    return DataTable(
+    table = DataTable(
         inputs=store,
         label=label.clamp(min=0),
         attribute=attribute,
@@ -492,11 +370,14 @@ def build_table(
         label_names=label_names,
         attribute_names=attribute_names,
         metadata=raw.metadata | {"split": how},
-        notes=(*notes, *raw.notes, *thin_splits(label, split, label_names), *alike_names("labels", label_names)),
-        attribute_notes=(*partly_known(attribute, split), *alike_names("values of the attribute", attribute_names)),
+        attribute_notes=(*_partly_known(attribute, split), *alike_names("values of the attribute", attribute_names)),
         augment=augment,
         row_names=raw.row_names,
+        ordered=raw.ordered,
+        **looks,
     )
+    told = (*_thin_splits(table), *alike_names("labels", label_names), *_seen_in_training(table))
+    return table.with_notes(*notes, *raw.notes, *told)
 
 
 def coded(values: Sequence[str | None], good: Tensor) -> tuple[Tensor, list[str]]:
@@ -508,8 +389,13 @@ def coded(values: Sequence[str | None], good: Tensor) -> tuple[Tensor, list[str]
     kept = [value if usable else None for value, usable in zip(values, good.tolist(), strict=True)]
     found = {value for value in kept if value is not None}
     names = sorted(found, key=(lambda name: (float(name), name)) if all(map(_is_number, found)) else None)
-    number = {name: i for i, name in enumerate(names)}
-    return torch.tensor([-1 if value is None else number[value] for value in kept], dtype=torch.long), names
+    return places_of(kept, names), names
+
+
+def places_of(values: Sequence[str | None], names: Sequence[str]) -> Tensor:
+    """Return the place of each value among ``names``, -1 where it is none of them."""
+    place: dict[str | None, int] = {name: i for i, name in enumerate(names)}
+    return torch.tensor([place.get(value, -1) for value in values], dtype=torch.long)
 
 
 def combined(attributes: dict[str, list[str | None]], good: Tensor) -> tuple[Tensor, list[str]]:
@@ -545,41 +431,21 @@ def _is_number(value: str) -> bool:
         return False
 
 
-def _check_rows(raw: Records, given: list[str | None] | None) -> None:
-    """Note labels and splits that are missing or wrong, repeated rows, and labels that training does not know."""
+def _note_labels_and_splits(raw: Records, given: list[str | None] | None) -> None:
+    """Note labels and splits that are missing or wrong, and labels that training does not know."""
     problems = raw.problems
-    first = {} if raw.keys is None else _repeated(raw.keys)
     for row, label in enumerate(raw.label):
         if label is None:
             problems.add(row, "has no label")
         if given is not None and raw.split is not None and given[row] is None:
             split = raw.split[row]
             problems.add(row, "has no split" if split is None else f"split {split!r} is none of train, valid, test")
-        if row in first:
-            problems.add(row, f"repeats {problems.rows[first[row]]}")
-    if given is None:
-        return
-    good = problems.good.tolist()
-    rows = [row for row, usable in enumerate(good) if usable]
-    known = {raw.label[row] for row in rows if given[row] == "train"}
-    for row in rows:
-        if known and raw.label[row] not in known:
-            problems.add(row, f"label {raw.label[row]!r} is in the {given[row]} split but not in train")
-
-
-def _repeated(keys: Iterable[Hashable]) -> dict[int, int]:
-    """Return the rows that repeat an earlier one -> the first such row.
-
-    >>> _repeated(["a", "b", "a", "a"])
-    {2: 0, 3: 0}
-    """
-    import pandas as pd
-
-    values = keys if isinstance(keys, pd.Series) else np.fromiter(keys, dtype=object)
-    number, _ = pd.factorize(values, use_na_sentinel=False)
-    _, first = np.unique(number, return_index=True)
-    rows = np.flatnonzero(first[number] != np.arange(len(number)))
-    return dict(zip(rows.tolist(), first[number[rows]].tolist(), strict=True))
+    if given is not None:
+        rows = problems.good.nonzero().flatten().tolist()
+        known = {raw.label[row] for row in rows if given[row] == "train"}
+        for row in rows:
+            if known and raw.label[row] not in known:
+                problems.add(row, f"label {raw.label[row]!r} is in the {given[row]} split but not in train")
 
 
 def _labels_and_splits(
@@ -595,3 +461,59 @@ def _labels_and_splits(
     except InputError as error:
         raise InputError(f"{place}: {error}") from error
     return label, names, split, how
+
+
+def _partly_known(attribute: Tensor, split: dict[str, Tensor]) -> list[str]:
+    """Tell of test rows that count in no group, beside others that do."""
+    unknown = attribute[split["test"]] == UNKNOWN
+    count, total = int(unknown.sum()), len(unknown)
+    some = 0 < count < total
+    return [f"{count:,} of {total:,} test rows have no attribute: they count in the average and in no group"] * some
+
+
+def _thin_splits(table: DataTable) -> list[str]:
+    """Tell of labels that validation or the test has not got."""
+    notes = []
+    for name in ("valid", "test"):
+        present = set(table.label[table.split[name]].tolist())
+        absent = [label_name for y, label_name in enumerate(table.label_names) if y not in present]
+        if absent:
+            notes.append(f"the {name} split has no row with label {', '.join(absent)}: nothing can be said of it there")
+    return notes
+
+
+def alike_names(what: str, names: Sequence[str]) -> list[str]:
+    """Tell of names that are probably one, written in several ways.
+
+    >>> alike_names("labels", ["Sick", "well", "sick "])[0].partition(" are taken")[0]
+    "labels that differ only in how they are written: 'Sick' and 'sick '"
+    """
+    alike: dict[str | float, list[str]] = {}
+    for name in names:
+        plain = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+        alike.setdefault(float(plain) if _is_number(plain) else plain, []).append(name)
+    found = [" and ".join(map(repr, same)) for same in alike.values() if len(same) > 1]
+    if not found:
+        return []
+    written = f"{what} that differ only in how they are written: {format_faults(found)}"
+    return [f"{written} are taken for different ones; if they are the same, write them alike"]
+
+
+def _seen_in_training(table: DataTable) -> list[str]:
+    """Tell of test rows whose text, features or image a training row has too; not of tokens and streamed images."""
+    if table.texts is not None:
+        keys: NDArray[Any] = np.asarray([hash(text) for text in table.texts])
+    elif isinstance(table.inputs, ArrayStore):
+        keys = np.asarray([hash(row.tobytes()) for row in table.inputs.values.numpy()])
+    else:
+        return []
+    train, test = (table.split[name].numpy() for name in ("train", "test"))
+    count = int(np.isin(keys[test], keys[train]).sum())
+    if not count:
+        return []
+    pairs = np.asarray([hash(pair) for pair in zip(keys.tolist(), table.label.tolist(), strict=True)])
+    other = count - int(np.isin(pairs[test], pairs[train]).sum())
+    what = "text" if table.texts is not None else "image" if len(table.inputs.input_shape) == 3 else "features"
+    under = f", {other:,} of them under another label only" if other else ""
+    told = f"{count:,} of {len(test):,} test rows have the same {what} as a training row{under}"
+    return [f"{told}: there the test shows what was learned by heart; if they are copies, leave them out of the test"]

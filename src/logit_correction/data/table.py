@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,6 +118,10 @@ class DataTable:
         counts = torch.bincount(cell, minlength=len(self.label_names) * num_attributes)
         return counts.reshape(len(self.label_names), num_attributes)
 
+    def with_notes(self, *notes: str) -> DataTable:
+        """Return the table with more to tell a user."""
+        return replace(self, notes=(*self.notes, *notes))
+
     def check(self, splits: Sequence[str] = SPLITS) -> DataTable:
         """Return the table itself if it can be trained on.
 
@@ -125,13 +129,20 @@ class DataTable:
             splits: Those that must have rows.
 
         Raises:
-            InputError: Says what is wrong and how to fix it: an empty split, labels that are not 0..L-1, only
-                one label in training, or inputs that are not finite.
+            InputError: Says what is wrong and how to fix it.
         """
+        rows, num_labels = len(self.label), len(self.label_names)
         for name in splits:
             if len(self.split.get(name, ())) == 0:
                 raise InputError(f"the {name} split has no rows: give rows to it, or a {name}_fraction above 0")
-        present = torch.bincount(self._checked_labels(), minlength=len(self.label_names)) > 0
+        bad = ((self.label < 0) | (self.label >= num_labels)).nonzero().flatten()
+        if len(bad):
+            row = int(bad[0])
+            raise InputError(
+                f"labels must be 0..{num_labels - 1}, but row {row} has label {int(self.label[row])} "
+                f"({len(bad)} such rows): renumber the labels"
+            )
+        present = torch.bincount(self.label[self.split["train"]], minlength=num_labels) > 0
         if int(present.sum()) < 2:
             raise InputError("the training split holds one label only: a classifier needs rows of at least two labels")
         if not bool(present.all()):
@@ -141,27 +152,18 @@ class DataTable:
             )
         if bool(((self.attribute < UNKNOWN) | (self.attribute >= len(self.attribute_names))).any()):
             raise InputError(f"attributes must be 0..{len(self.attribute_names) - 1}, or {UNKNOWN} where unknown")
-        if self.scoring is not None and len(self.scoring.membership) != len(self.label):
-            raise InputError(
-                f"the scoring groups tell of {len(self.scoring.membership)} rows, but the table has {len(self.label)}: "
-                "give one row of membership per row of the table"
-            )
-        looks = {"texts": self.texts, "files": self.files, **{f"column {k!r}": v for k, v in self.columns.items()}}
-        for name, values in looks.items():
-            if values is not None and len(values) != len(self.label):
-                raise InputError(f"{name} has {len(values)} rows, but the table has {len(self.label)}: give one each")
-        check_finite(self.inputs)
+        beside: dict[str, Any] = {
+            "texts": self.texts,
+            "files": self.files,
+            **{f"column {k!r}": v for k, v in self.columns.items()},
+        }
+        if self.scoring is not None:
+            beside["membership of the scoring groups"] = self.scoring.membership
+        for name, values in beside.items():
+            if values is not None and len(values) != rows:
+                raise InputError(f"{name} has {len(values)} rows, but the table has {rows}: give one each")
+        _check_finite(self.inputs)
         return self
-
-    def _checked_labels(self) -> Tensor:
-        bad = ((self.label < 0) | (self.label >= len(self.label_names))).nonzero().flatten()
-        if len(bad):
-            row = int(bad[0])
-            raise InputError(
-                f"labels must be 0..{len(self.label_names) - 1}, but row {row} has label {int(self.label[row])} "
-                f"({len(bad)} such rows): renumber the labels"
-            )
-        return self.label[self.split["train"]]
 
 
 @dataclass(frozen=True)
@@ -179,18 +181,11 @@ class Scoring:
     attribute_names: Sequence[str]
 
     def __post_init__(self) -> None:
-        """Check the shapes.
-
-        Raises:
-            InputError: If the membership is not (M, G) bool, or there are not G names.
-        """
+        """Raise ``InputError`` unless the membership is (M, G) bool and there are G names."""
         if self.membership.dim() != 2 or self.membership.dtype != torch.bool:
             raise InputError("the membership of scoring groups must be a (rows, groups) tensor of bools")
         if not self.membership.shape[1] == len(self.label_names) == len(self.attribute_names):
-            raise InputError(
-                f"there are {self.membership.shape[1]} scoring groups, but {len(self.label_names)} names of labels and "
-                f"{len(self.attribute_names)} of attributes: name each group by both"
-            )
+            raise InputError(f"there are {self.membership.shape[1]} scoring groups: name each by label and attribute")
 
     @property
     def names(self) -> list[tuple[str, str]]:
@@ -209,18 +204,13 @@ def fingerprint(table: DataTable) -> str:
     return digest(parts)
 
 
-def check_finite(inputs: InputStore, chunk: int = 4096) -> None:
-    """Return if all inputs are finite, ``chunk`` rows at a time.
-
-    Raises:
-        InputError: Names the first row that is not.
-    """
+def _check_finite(inputs: InputStore, chunk: int = 4096) -> None:
+    """Raise ``InputError`` unless all inputs are finite; names the first row that is not."""
     if getattr(inputs, "always_finite", False):
         return
-    for start in range(0, len(inputs), chunk):
-        fetched = inputs.fetch(torch.arange(start, min(start + chunk, len(inputs))))
+    for rows in torch.arange(len(inputs)).split(chunk):
+        fetched = inputs.fetch(rows)
         for part in fetched.values() if isinstance(fetched, dict) else (fetched,):
-            finite = torch.isfinite(part).reshape(len(part), -1).all(1)
-            if not bool(finite.all()):
-                row = start + int((~finite).nonzero()[0])
-                raise InputError(f"the input of row {row} holds NaN or infinity: fix or remove the row")
+            bad = rows[~torch.isfinite(part).flatten(1).all(1)]
+            if len(bad):
+                raise InputError(f"the input of row {int(bad[0])} holds NaN or infinity: fix or remove the row")

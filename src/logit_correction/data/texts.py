@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,9 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.cache import cache_folder, digest, verified_array
+from logit_correction.data.frames import check_columns, texts_of
 from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError, check_range, reason_of
 from logit_correction.registry import needed
+
+if TYPE_CHECKING:
+    from logit_correction.data.reader import Rows
+    from logit_correction.data.rows import Problems
 
 #: What a language model takes of a text.
 TOKENS = ("input_ids", "attention_mask")
@@ -94,34 +98,48 @@ class WordStore(InputStore):
         return WordStore(self.place_of_word.to(device), self.weight.to(device), self.num_features)
 
 
-@dataclass(frozen=True)
-class TextForm:
-    """In which form a network takes texts.
+class Texts:
+    """Reads texts: as the tokens of a language model, or as counted words.
 
     Attributes:
+        column: The column of a table that holds them; None where only lists of texts are read.
         tokenizer: Name or folder of a language model's tokenizer; None counts hashed words.
         max_tokens: Longer texts are cut.
         num_words: Number of places of hashed words.
     """
 
-    tokenizer: str | None
-    max_tokens: int
-    num_words: int
+    def __init__(
+        self, column: str | None = None, tokenizer: str | None = None, max_tokens: int = 128, num_words: int = 4096
+    ) -> None:
+        """Choose column and form."""
+        check_range("--data.max_tokens", max_tokens, 1)
+        check_range("--data.num_words", num_words, 1)
+        self.column, self.tokenizer, self.max_tokens, self.num_words = column, tokenizer, max_tokens, num_words
 
-    def __post_init__(self) -> None:
-        """Check the sizes.
+    def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
+        """Return the texts of rows in their form; empty ones are noted.
 
         Raises:
-            InputError: If one is not positive.
+            InputError: If the column is missing, or rows are no texts.
         """
-        for name in ("max_tokens", "num_words"):
-            check_range(f"--data.{name}", getattr(self, name), 1)
+        if rows.frame is not None and self.column is not None:
+            check_columns(rows.frame, problems.place, [self.column])
+            texts = texts_of(rows.frame, self.column)
+        elif rows.texts is not None:
+            texts = list(rows.texts)
+        else:
+            raise InputError("this model takes texts: give a list of texts, or a table with the columns of training")
+        for row, text in enumerate(texts):
+            if not text:
+                problems.add(row, "is empty" if self.column else "has no text", self.column or "")
+        found = [text or "" for text in texts]
+        return self.store(found), {"texts": found}
 
-    def store(self, texts: Sequence[str]) -> InputStore:
-        """Bring texts into the form."""
+    def store(self, texts: Sequence[str], keep: bool = False) -> InputStore:
+        """Return texts in their form; with ``keep`` tokens stay in the cache for a second run."""
         if self.tokenizer is None:
             return hashed_words(texts, self.num_words)
-        return tokenize(texts, self.tokenizer, self.max_tokens)
+        return tokenize(texts, self.tokenizer, self.max_tokens, cache_folder() / "tokens" if keep else None)
 
     def __str__(self) -> str:
         if self.tokenizer is None:
@@ -165,38 +183,30 @@ def hashed_words(texts: Sequence[str], num_features: int = 4096) -> WordStore:
 
 
 def tokenize(texts: Sequence[str], tokenizer: str, max_tokens: int, cache: Path | None = None) -> TokenStore:
-    """Split texts into the tokens of a language model; kept in a file, so that a second run starts at once.
+    """Split texts into the tokens of a language model, padded to the longest text.
 
     Args:
         texts: The texts.
         tokenizer: Name on the Hugging Face hub, or folder.
         max_tokens: Longer texts are cut.
-        cache: Folder of the kept files; by default ``tokens`` in ``cache_folder()``.
-
-    Returns:
-        ``input_ids`` and ``attention_mask``, padded to the longest text.
+        cache: Folder where the tokens are kept, so that a second run starts at once.
 
     Raises:
         InputError: If transformers is not installed or the tokenizer cannot be loaded.
     """
-    folder = cache_folder() / "tokens" if cache is None else cache
 
     def make() -> NDArray[np.int32]:
         options = {"padding": "longest", "truncation": True, "max_length": max_tokens, "return_tensors": "np"}
         encoded = load_tokenizer(tokenizer)(list(texts), **options)
         return np.stack([np.asarray(encoded[name], np.int32) for name in TOKENS])
 
-    tokens, _ = verified_array(folder / f"{digest([_identity(tokenizer), max_tokens, *texts])}.npy", make)
+    if cache is None:
+        tokens = make()
+    else:
+        folder = Path(tokenizer)  # a tokenizer of one's own changes when its files do
+        own = [f"{path} {path.stat().st_mtime_ns}" for path in sorted(folder.iterdir())] if folder.is_dir() else []
+        tokens, _ = verified_array(cache / f"{digest([tokenizer, *own, max_tokens, *texts])}.npy", make)
     return TokenStore(dict(zip(TOKENS, torch.from_numpy(tokens), strict=True)))
-
-
-def _identity(tokenizer: str) -> str:
-    """Return what changes when a tokenizer does: a name, or a folder with the times of its files."""
-    folder = Path(tokenizer)
-    if not folder.is_dir():
-        return tokenizer
-    stamps = [f"{path.name} {path.stat().st_mtime_ns}" for path in sorted(folder.iterdir())]
-    return digest([str(folder.resolve()), *stamps])
 
 
 def load_tokenizer(tokenizer: str) -> Any:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.data.features import Column
-from logit_correction.data.texts import LENGTH, MOST_WORDS, TOKENS, WordStore
+from logit_correction.data.images import Images
+from logit_correction.data.texts import LENGTH, MOST_WORDS, TOKENS, Texts
 from logit_correction.errors import InputError
 from logit_correction.runs.run import Run
 
@@ -119,25 +120,25 @@ def form_of(run: Run, images: ImageType = "uint8") -> InputForm:
     Raises:
         InputError: If the run takes no images and floats are asked for.
     """
-    info, source = run.inputs_info, run.source
+    info, source, reader = run.inputs_info, run.source, run.source.reader
     shape: tuple[int | None, ...] = tuple(info.input_shape)
     if len(shape) == 3 and not info.tokens:
         metadata: dict[str, Any] = {"range": [0, 255] if images == "uint8" else [0, 1], "channels": "RGB"}
-        if source.image_size is not None:
-            metadata |= {"resize": list(source.image_size), "fit": source.fit, "resampling": "bilinear"}
+        if isinstance(reader, Images):
+            metadata |= {"resize": list(reader.size), "fit": reader.fit, "resampling": "bilinear"}
         factor, dtype = (source.scale / 255, torch.uint8) if images == "uint8" else (source.scale, torch.float32)
         return InputForm("images", ("images",), dtype, shape, Scaled(factor), metadata)
     if images != "uint8":
         raise InputError(f"--images {images} is for runs on images, and {run} takes none: leave it out")
     if info.tokens:
-        form = getattr(getattr(source, "inputs", None), "form", None) or getattr(source, "form", None)
-        metadata = {"max_tokens": getattr(form, "max_tokens", None), "padding": "longest", "truncation": True}
+        most = reader.max_tokens if isinstance(reader, Texts) else None
+        metadata = {"max_tokens": most, "padding": "longest", "truncation": True}
         return InputForm("tokens", TOKENS, torch.long, (None,), nn.Identity(), metadata)
     columns = (run.report["data"].get("preparation") or {}).get("columns")
     if columns:
         prepare = FromColumns(columns)
         return InputForm("columns", ("columns",), torch.float64, (len(columns),), prepare, {"columns": columns})
-    if source.takes_texts and isinstance(source.read_values(["a text"]), WordStore):
+    if isinstance(reader, Texts):
         vectorizer = {"class": "sklearn.feature_extraction.text.HashingVectorizer", "n_features": shape[0]}
         metadata = {"vectorizer": vectorizer, "most_words": MOST_WORDS}
         return InputForm("words", ("words",), torch.float32, shape, Scaled(LENGTH), metadata)

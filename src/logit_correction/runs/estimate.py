@@ -18,6 +18,7 @@ from torch import Tensor
 from logit_correction.config import ComponentConfig, RunConfig, as_mapping
 from logit_correction.data.arrays import from_rows
 from logit_correction.data.reader import DataSource
+from logit_correction.data.rows import FIX
 from logit_correction.data.stores import as_views_see
 from logit_correction.errors import InputError
 from logit_correction.functional import count_prior
@@ -26,8 +27,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.methods.prior import Counted
 from logit_correction.runs.api import Part, config_of
 from logit_correction.runs.assemble import build_source, keeping_threads
-from logit_correction.runs.labelled_rows import Names, labelled
-from logit_correction.runs.new_rows import NewInputs, parts_of
+from logit_correction.runs.new_rows import Names, NewInputs, labelled
 from logit_correction.runs.train import prepare
 from logit_correction.sentences import answer
 from logit_correction.training.display import Display, choose_display
@@ -118,18 +118,18 @@ class AttributeEstimates:
         algorithm, source, info = self._built
         estimator = algorithm.attributes
         assert estimator is not None
-        rows = labelled(inputs, label, None, {"data": {"label_names": list(self.label_names)}})
-        found, start = [np.zeros(0, dtype=np.int64)], 0
-        for store, looks in parts_of(inputs, source, info):
-            own = torch.from_numpy(rows.label[start : start + len(store)])
-            start += len(store)
-            if len(own) < len(store):
-                continue  # too few labels, which is told with the number of all rows
-            estimate = estimate_rows(algorithm, own, as_views_see(store, looks))
-            if estimate is None and not estimator.abstained:
-                raise InputError(f"{type(estimator).__name__} knows its training rows alone: estimate by Auto instead")
-            found.append(np.full(len(own), -1) if estimate is None else estimate.attribute)
-        rows.check_count(start)
+        found = [np.zeros(0, dtype=np.int64)]
+        for rows in source.new_rows(inputs):
+            number, start = labelled(rows, label, None, {"label_names": self.label_names}).label, 0
+            for part in source.read(rows, info):
+                part.problems.raise_if_any(fix=FIX)
+                own = torch.from_numpy(number[start : start + len(part.store)])
+                start += len(own)
+                estimate = estimate_rows(algorithm, own, as_views_see(part.store, part.looks))
+                if estimate is None and not estimator.abstained:
+                    name = type(estimator).__name__
+                    raise InputError(f"{name} knows its training rows alone: estimate by Auto instead")
+                found.append(np.full(len(own), -1) if estimate is None else estimate.attribute)
         return np.concatenate(found)
 
     def loss(self, smoothing: float = SMOOTHING, strength: float = 1.0) -> LogitCorrectedLoss:

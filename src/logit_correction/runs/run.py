@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.config import RunConfig
+from logit_correction.config import RunConfig, listed
 from logit_correction.correlation import Correlation
-from logit_correction.data.frames import read_frame, row_names
 from logit_correction.data.loading import BatchLoader
-from logit_correction.data.reader import DataSource
+from logit_correction.data.reader import DataSource, Rows
+from logit_correction.data.rows import FIX
 from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
 from logit_correction.data.table import SPLITS
 from logit_correction.errors import InputError
@@ -35,15 +35,13 @@ from logit_correction.registry import UntrustedCode, known_names_only, needed, t
 from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import build_algorithm, build_source
 from logit_correction.runs.encode import Encoder, batches_of, before_encoder, encode_table
-from logit_correction.runs.labelled_rows import Names, labelled
-from logit_correction.runs.new_files import labelled_images
-from logit_correction.runs.new_rows import NewInputs, Part, parts_of
+from logit_correction.runs.new_rows import Names, NewInputs, labelled, trained_attributes
 from logit_correction.runs.options import complete_parts
 from logit_correction.runs.same_data import check_same_data
 from logit_correction.runs.write import figures_of, predictions_of
 from logit_correction.training import checkpoint
 from logit_correction.training.estimates import estimate_rows, estimate_split
-from logit_correction.types import DataInfo, ViewInputs
+from logit_correction.types import DataInfo
 
 if TYPE_CHECKING:
     from fairlearn.metrics import MetricFrame
@@ -241,20 +239,12 @@ class Run(os.PathLike[str]):
         Raises:
             InputError: If a file cannot be read, or the shape or the values do not fit.
         """
-        found = [self.probabilities_of(store) for store, _ in self.parts(inputs)]
+        found = [self.probabilities_of(part.store) for part in self.source.transform(inputs, self.inputs_info)]
         return np.concatenate([np.zeros((0, len(self.label_names)), np.float32), *found])
 
     def predict(self, inputs: NewInputs) -> NDArray[np.str_]:
         """Return the name of the most probable label of each input, (n,)."""
         return np.asarray(self.label_names)[self.predict_proba(inputs).argmax(1)]
-
-    def parts(self, inputs: NewInputs) -> Iterator[Part]:
-        """Return new rows as the source reads them, images of files a few at a time; see ``predict_proba``.
-
-        Raises:
-            InputError: If a file cannot be read, or the shape or the values do not fit.
-        """
-        return parts_of(inputs, self.source, self.inputs_info)
 
     def probabilities_of(self, store: InputStore) -> NDArray[np.float32]:
         """Return the probability of every label (n, L) of rows as the source reads them."""
@@ -354,32 +344,26 @@ class Run(os.PathLike[str]):
 
     def _evaluate_new(self, data: Path | NewInputs, label: Names | None, attribute: Names | None) -> dict[str, Any]:
         """Return the figures on new labelled rows; see ``evaluate``."""
-        if label is None:
-            label = self.config.data.options.get("label") or ("label" if isinstance(data, Path) else None)
-        parts: Iterator[Part]
-        if not isinstance(data, Path):
-            rows, parts = labelled(data, label, attribute, self.report), self.parts(data)
-        elif self.source.reads_tables and not data.is_dir():
-            frame = read_frame(data)
-            rows = labelled(frame, label, attribute, self.report, str(data), row_names(frame.index))
-            parts = iter([(self.source.read_table(data, frame)[2], self.source.looks(frame, data.parent))])
-        else:
-            listed, found, label = labelled_images(data, label, attribute)
-            names = list(map(str, found)) if listed is None else row_names(listed.index)
-            rows, parts = labelled(listed, label, attribute, self.report, str(data), names), self.parts(found)
-        return rows.evaluate(*self._seen(parts, torch.from_numpy(rows.label)))
+        found, options = list(self.source.new_rows(data, labelled=True)), self.config.data.options
+        if len(found) != 1:
+            raise InputError("there are no rows to judge: give one folder of images, one table, or rows with labels")
+        rows = found[0]
+        if label is None and rows.frame is not None:
+            label = str(options.get("label") or "label")
+        if attribute is None:
+            attribute = trained_attributes(rows, self.source, listed(options.get("attribute")))
+        known = labelled(rows, label, attribute, self.report["data"])
+        return known.evaluate(*self._seen(rows, torch.from_numpy(known.label)))
 
-    def _seen(self, parts: Iterator[Part], label: Tensor) -> tuple[Any, EstimatedAttributes | None]:
+    def _seen(self, rows: Rows, label: Tensor) -> tuple[Any, EstimatedAttributes | None]:
         """Return what the run predicts of new rows (n, L), and what its estimator says of them."""
         predicted, estimates, start = [np.zeros((0, len(self.label_names)), np.float32)], [], 0
-        for store, looks in parts:
-            own = label[start : start + len(store)]
-            start += len(store)
-            encoded = self.encoded(store)
+        for part in self.source.read(rows, self.inputs_info):
+            part.problems.raise_if_any(fix=FIX)
+            encoded, own = self.encoded(part.store), label[start : start + len(part.store)]
+            start += len(own)
             predicted.append(self._probabilities(encoded))
-            if len(own) == len(store):  # else there are too few labels, which is told with the number of all rows
-                seen: ViewInputs = as_views_see(store, looks, encoded)
-                estimates.append(estimate_rows(self.algorithm, own, seen))
+            estimates.append(estimate_rows(self.algorithm, own, as_views_see(part.store, part.looks, encoded)))
         known = [one for one in estimates if one is not None]
         if not known or len(known) < len(estimates):
             return np.concatenate(predicted), None

@@ -13,19 +13,20 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length, column_or_1d, validate_data
 
 from logit_correction.data.frames import as_text
+from logit_correction.data.images import Channels
 from logit_correction.data.rows import coded
 from logit_correction.errors import InputError
-from logit_correction.integrations.scikit_learn.inputs import Kind, Reading, checked_columns, checked_images
+from logit_correction.integrations.scikit_learn.inputs import Kind, checked_frame, checked_images
 
 
-def checked_rows(estimator: BaseEstimator, X: Any, kind: Kind, reading: Reading, reset: bool) -> Any:
-    """Return rows as ``Form`` takes them: float64 (n, F), images (n, C, H, W), the columns of a data frame, or texts.
+def checked_rows(estimator: BaseEstimator, X: Any, kind: Kind, channels: Channels | None, reset: bool) -> Any:
+    """Return rows as ``Form`` takes them: float64 (n, F), images (n, C, H, W), a data frame, or texts.
 
     Args:
         estimator: Takes or has the number and the names of columns.
         X: The rows.
         kind: What they are.
-        reading: How they are to be read.
+        channels: Where images have their channels.
         reset: Whether these are the rows of ``fit``.
 
     Raises:
@@ -36,12 +37,12 @@ def checked_rows(estimator: BaseEstimator, X: Any, kind: Kind, reading: Reading,
     if kind == "numbers":
         return validate_data(estimator, X, reset=reset, dtype=np.float64)
     if kind == "images":
-        return checked_images(X, reading.channels)
+        return checked_images(X, channels)
     if kind == "texts":
         return [str(text) for text in X]
-    columns = checked_columns(X)
-    validate_data(estimator, columns.frame, reset=reset, skip_check_array=True)
-    return columns
+    frame = checked_frame(X)
+    validate_data(estimator, frame, reset=reset, skip_check_array=True)
+    return frame
 
 
 def checked_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -12,7 +12,7 @@ from logit_correction.errors import InputError
 from logit_correction.integrations.scikit_learn import training as trainings
 from logit_correction.integrations.scikit_learn.checks import checked_labels, checked_rows, known_attribute, seed_of
 from logit_correction.integrations.scikit_learn.fitted import Fitted
-from logit_correction.integrations.scikit_learn.inputs import Form, Reading, kind_of
+from logit_correction.integrations.scikit_learn.inputs import Form, kind_of
 from logit_correction.integrations.scikit_learn.wrapped import fit_corrected, way_of
 from logit_correction.runs.api import Part
 from logit_correction.training.display import choose_display
@@ -136,9 +136,8 @@ class LogitCorrectionClassifier(Fitted):
             TrainingError: The loss was not finite.
         """
         before = self.model_ if self.warm_start and hasattr(self, "model_") else None
-        given, reading = X, Reading(self.text, self.tokenizer, channels=self.channels)  # type: ignore[arg-type]
-        kind = kind_of(X, reading)
-        X = checked_rows(self, X, kind, reading, reset=before is None)
+        given, kind = X, kind_of(X, self.text)
+        X = checked_rows(self, X, kind, self.channels, reset=before is None)  # type: ignore[arg-type]
         classes, label = checked_labels(X, y)
         if before is not None and self.estimator is not None:
             raise InputError("warm_start goes on with a network of ours: give it to estimator, or leave it out")
@@ -150,10 +149,12 @@ class LogitCorrectionClassifier(Fitted):
         split = trainings.split_rows(label, names, fraction, seed)
         train = split["train"].numpy()
         if before is None:
-            form = Form.learn(kind, X, reading, train, getattr(self, "feature_names_in_", None))
+            names_in = getattr(self, "feature_names_in_", None)
+            form, rows = Form.learn(kind, X, train, names_in, self.text, self.tokenizer)
         else:
             form = Form.from_state(before["form"])
-        table = trainings.table_of(form.read(X), label, names, split, known_attribute(attribute, len(label)))
+            rows = form.read(X)
+        table = trainings.table_of(rows, label, names, split, known_attribute(attribute, len(label)))
         config, display = self._config(table, seed), choose_display(quiet=not self.verbose)
         self.classes_ = classes
         if way is None:

@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from logit_correction.data.features import warn_of_unknown_names
 from logit_correction.data.table import UNKNOWN
 from logit_correction.errors import InputError
 from logit_correction.integrations.scikit_learn.checks import checked_rows
@@ -120,17 +119,15 @@ class Fitted(ClassifierMixin, BaseEstimator):
     def _checked(self, X: Any) -> tuple[Form, Any]:
         """Return how rows are read, and new ones as ``Form`` takes them."""
         form = Form.from_state(self.model_["form"])
-        kind = kind_of(X, form.reading)
+        kind = kind_of(X, form.text)
         if kind != form.kind and {kind, form.kind} != {"numbers", "columns"}:
             raise InputError(f"fit was given {form.kind}, and these rows are {kind}: give the same kind of rows")
         if form.kind == "columns" and not hasattr(X, "columns"):
             raise InputError("fit was given a data frame, and these rows have no columns: give a data frame with them")
-        return form, checked_rows(self, X, form.kind, form.reading, reset=False)
+        return form, checked_rows(self, X, form.kind, self.channels, reset=False)
 
     def _read(self, X: Any) -> Rows:
         form, X = self._checked(X)
-        if form.kind == "columns":
-            warn_of_unknown_names(X, form.columns, set())
         return form.read(X)
 
     def _for_wrapped(self, X: Any) -> Any:
