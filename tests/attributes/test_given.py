@@ -12,12 +12,14 @@ import pytest
 import torch
 
 from logit_correction import Given
+from logit_correction.attributes.search import PredictionsFile
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.networks.small import MLP
 from logit_correction.seeds import StepRandomness
+from logit_correction.types import TrainingRows
 
 from .conftest import all_rows, attached, prepared
 
@@ -44,160 +46,105 @@ def test_rows_are_named_by_their_number_in_the_whole_data_set(suffix: str, small
     assert estimator.attribute_names == ["a", "b", "c", "zz"]
     # Row 11 is not in the file, and row 20 has an empty cell.
     assert estimator.row_attribute.tolist() == [0, 1, 1, -1, -1, 2]
-    assert estimator.settled and not estimator.needs_attributes and estimator.num_attributes == 4
     assert estimator.warnings() == [f"2 of 6 training rows have no attribute in {file}: not corrected"]
-    assert estimator.describe() == f"the file a.{suffix}"
+    assert estimator.describe() == f"the file a.{suffix}" and not estimator.needs_attributes
+    found = estimator(all_rows(small), 0.0, StepRandomness(0))
+    assert torch.equal(found.attribute, estimator.row_attribute) and found.loss is None
 
 
-def test_rows_are_named_by_their_path(small, tmp_path) -> None:
-    names = [f"img/{int(row):03}.png" for row in ROWS.flip(0)]
-    file = written(tmp_path / "a.csv", path=names, attribute=["c", "b", "a", "a", "b", "c"])
-    estimator = prepared(Given(file), small)
-    assert estimator.row_attribute.tolist() == [2, 1, 0, 0, 1, 2] and estimator.warnings() == []
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"path": [f"img/{int(row):03}.png" for row in ROWS.flip(0)], "attribute": [*"cbaabc"]}, [2, 1, 0, 0, 1, 2]),
+        ({"line": [9, 5, 62], "attribute": [*"abc"]}, [0, 1, 2, -1, -1, -1]),  # as predict numbers them
+        ({"path": ["x/img/007.png", "x/y/img/003.png", "z007.png"], "attribute": [*"abc"]}, [0, 1, -1, -1, -1, -1]),
+        ({"row": [7, 3], "p_sea": [0.1, 0.7], "p_air": [0.9, "?"], "p_land": [0.0, 0.3]}, [0, -1, -1, -1, -1, -1]),
+        ({"row": [7, 3], "p_sea": [0.1, 0.7], "p_air": [0.9, 0.3], "note": "x"}, [0, 1, -1, -1, -1, -1]),
+    ],
+)
+def test_rows_of_a_file_are_found_by_path_line_or_row(columns: Any, expected: list[int], small, tmp_path) -> None:
+    assert prepared(Given(written(tmp_path / "a.csv", **columns)), small).row_attribute.tolist() == expected
 
 
-def test_rows_are_named_as_predict_names_them(small, tmp_path) -> None:
-    lines = written(tmp_path / "lines.csv", line=[9, 5, 62], attribute=["a", "b", "c"])
-    assert prepared(Given(lines), small).row_attribute.tolist() == [0, 1, 2, -1, -1, -1]
-    names = ["x/img/007.png", "x/y/img/003.png", "z007.png"]
-    paths = written(tmp_path / "paths.csv", path=names, attribute=["a", "b", "c"])
-    assert prepared(Given(paths), small).row_attribute.tolist() == [0, 1, -1, -1, -1, -1]
-    first = written(tmp_path / "first.csv", line=[1, 2], attribute=["a", "b"])
-    with pytest.raises(InputError, match=r"first\.csv tells of line 1, but line 1 is the header"):
-        attached(Given(first), small)
-    unclear = written(tmp_path / "unclear.csv", path=["x/img/007.png", "y/img/007.png"], attribute=["a", "b"])
-    with pytest.raises(InputError, match=r"unclear\.csv: more than one path ends with img/007\.png"):
-        attached(Given(unclear), small)
-
-
-def test_of_posteriors_the_greatest_counts(small, tmp_path) -> None:
-    file = written(
-        tmp_path / "a.csv",
-        row=ROWS.tolist(),
-        p_sea=[0.9, 0.2, 0.5, None, 0.1, "?"],
-        p_land=[0.1, 0.7, 0.4, 0.8, 0.2, 0.3],
-        p_air=[0.0, 0.1, 0.1, 0.2, 0.7, 0.7],
-        note="x",
-    )
-    estimator = prepared(Given(file), small)
-    assert estimator.attribute_names == ["air", "land", "sea"]
-    assert estimator.row_attribute.tolist() == [2, 1, 2, -1, 0, -1]
-
-
-def test_a_column_beside_a_file_is_its_column_of_names(small, tmp_path) -> None:
+def test_a_column_of_the_data_or_of_the_file(small, tmp_path) -> None:
     file = written(tmp_path / "a.csv", row=ROWS.tolist(), attribute="same", place=["a", "b"] * 3)
     assert prepared(Given(file, column="place"), small).row_attribute.tolist() == [0, 1] * 3
-
-
-def test_a_column_of_the_data(small) -> None:
     values = np.array([f"scanner {i % 2}" if i % 5 else "" for i in range(88)])
     estimator = prepared(Given(column="scanner"), replace(small, columns={"scanner": values}))
     assert estimator.attribute_names == ["scanner 0", "scanner 1"]
     assert estimator.row_attribute.tolist() == [1, 1, -1, 1, -1, 0]
     assert estimator.describe() == "the column scanner of the data"
-    assert estimator.warnings() == ["2 of 6 training rows have no attribute in column scanner: not corrected"]
     numbers = np.where(np.arange(88) == 7, np.nan, np.arange(88) % 3)
-    assert prepared(Given(column="n"), replace(small, columns={"n": numbers})).row_attribute.tolist() == [
-        -1,
-        0,
-        0,
-        2,
-        2,
-        1,
-    ]
+    found = prepared(Given(column="n"), replace(small, columns={"n": numbers})).row_attribute
+    assert found.tolist() == [-1, 0, 0, 2, 2, 1]
 
 
 def test_a_labels_majority_is_its_commonest_value(small, tmp_path) -> None:
     # Labels of the rows 7, 3, 60, 11, 20, 4 are 1, 0, 0, 2, 2, 1.
-    file = written(tmp_path / "a.csv", row=ROWS.tolist(), attribute=["x", "y", "y", "x", "x", None])
-    estimator = prepared(Given(file), small)
+    estimator = prepared(Given(written(tmp_path / "a.csv", row=ROWS.tolist(), attribute=[*"xyyxx", None])), small)
     assert estimator.correlation.to_table() == [[1], [0], [0]]
     assert estimator.group_counts().tolist() == [[0, 2], [1, 0], [2, 0]]
-
-
-def test_what_is_given_is_looked_up(small, tmp_path) -> None:
-    file = written(tmp_path / "a.csv", row=[7, 60], attribute=["a", "b"])
-    estimator = prepared(Given(file), small)
-    found = estimator(all_rows(small), 0.0, StepRandomness(0))
-    assert found.attribute.tolist() == [0, -1, 1, -1, -1, -1] and found.loss is None
-    assert estimator.diagnose(all_rows(small))["minority"].tolist() == [False] * 6
-
-
-COLUMNS: dict[str, Any] = {"row": [7, 3], "attribute": ["a", "b"]}
 
 
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
         ({"file": ["x"], "attribute": ["a"]}, r"has no column row, line or path: name each row"),
-        (
-            {"row": [7, 3], "atribute": ["a", "b"]},
-            r"no column 'attribute' \(did you mean atribute\?\), and no columns p_",
-        ),
+        ({"row": [7, 3], "atribute": ["a", "b"]}, r"no column 'attribute' \(did you mean atribute\?\)"),
         ({"row": [7, 3, 7], "attribute": ["a", "b", "a"]}, "row 7 stands there more than once"),
-        ({"path": ["x", "y", "y"], "attribute": "a"}, "path y stands there more than once"),
+        ({"row": [7, None], "attribute": ["a", "b"]}, "column 'row' is empty: name each row once"),
         ({"row": [7, 3], "attribute": [None, None]}, "gives no row an attribute"),
         ({"row": [7, 3], "p_a": [0.5, 1.5], "p_b": [0.5, 0.5]}, "posteriors must lie in 0..1"),
-        ({"row": [7, 3], "p_a": [None, None]}, "gives no row an attribute"),
         ({"row": [1000, 1001], "attribute": ["a", "b"]}, r"tells of no training row.*such as '1000'.*such as '7'"),
-        ({"path": ["a.png"], "attribute": ["a"]}, r"tells of no training row.*'a\.png'.*'img/007\.png'"),
-        ({"row": [7, "x"], "attribute": ["a", "b"]}, "row 'x' is no whole number: number the rows so, or give path"),
-        ({"line": ["7.0", "8.0"], "attribute": ["a", "b"]}, r"line '7\.0' is no whole number"),
+        ({"line": [1, 2], "attribute": ["a", "b"]}, "tells of line 1, but line 1 is the header"),
+        ({"path": ["x/img/007.png", "y/img/007.png"], "attribute": ["a", "b"]}, "more than one path ends with img/007"),
     ],
 )
 def test_a_bad_file_is_refused_with_what_is_wrong(columns: Any, words: str, small, tmp_path) -> None:
-    file = written(tmp_path / "mine.csv", **columns)
     with pytest.raises(InputError, match=words) as error:
-        attached(Given(file), small)
+        attached(Given(written(tmp_path / "mine.csv", **columns)), small)
     assert "mine.csv" in str(error.value)
 
 
-def test_a_file_that_is_not_there_or_no_table_is_refused(small, tmp_path) -> None:
-    with pytest.raises(InputError, match=r"missing\.csv"):
-        attached(Given(str(tmp_path / "missing.csv")), small)
-    (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(InputError, match=r"empty\.csv"):
-        attached(Given(str(tmp_path / "empty.csv")), small)
+def test_what_is_not_there_or_cannot_be_an_attribute_is_refused(small, tmp_path) -> None:
+    file = written(tmp_path / "a.csv", path=["img/007.png"], attribute=["a"])
+    columns = {"scanner": np.array(["a"] * 88), "id": np.arange(88)}
+    for estimator, table, words in (
+        (Given(str(tmp_path / "missing.csv")), small, r"missing\.csv"),
+        (Given(file), replace(small, row_names=None), "names rows by path, but the rows of these data have no names"),
+        (Given(column="scaner"), replace(small, columns=columns), r"no feature column 'scaner' \(did you mean scanner"),
+        (Given(column="scanner"), replace(small, columns=columns), "column 'scanner' has 1 different values"),
+    ):
+        with pytest.raises(InputError, match=words):
+            attached(estimator, table)
     with pytest.raises(InputError, match="Given needs a file, or a column of the data"):
         Given()
-    with pytest.raises(InputError, match=r"has no column 'plce' \(did you mean place\?\)"):
-        attached(Given(written(tmp_path / "a.csv", row=[7], place=["a"], p_a=[1]), column="plce"), small)
-
-
-def test_paths_need_rows_that_have_names(small, tmp_path) -> None:
-    file = written(tmp_path / "a.csv", path=["img/007.png"], attribute=["a"])
-    with pytest.raises(InputError, match="names rows by path, but the rows of these data have no names: give row"):
-        attached(Given(file), replace(small, row_names=None))
-
-
-def test_a_column_that_cannot_be_an_attribute_is_refused(small) -> None:
-    columns = {"scanner": np.array(["a"] * 88), "id": np.arange(88)}
-    with pytest.raises(
-        InputError, match=r"no feature column 'scaner' \(did you mean scanner\?\): name one, or give a file"
-    ):
-        attached(Given(column="scaner"), replace(small, columns=columns))
-    with pytest.raises(InputError, match=r"column 'scanner' has 1 different values: name one of 2 to 100"):
-        attached(Given(column="scanner"), replace(small, columns=columns))
-    many = replace(small, columns=columns, split={**small.split, "train": torch.arange(48)})
-    assert attached(Given(column="id"), many).num_attributes == 48
-    wide = {"id": np.arange(200)}
-    table = replace(
-        many,
-        columns=wide,
-        label=torch.arange(200) % 3,
-        attribute=torch.arange(200) % 3,
-        row_names=None,
-        split={name: torch.arange(200) for name in many.split},
-    )
-    with pytest.raises(InputError, match="column 'id' has 200 different values"):
-        attached(Given(column="id"), table)
 
 
 def test_a_model_is_loaded_without_the_file_that_it_was_trained_with(table, tmp_path) -> None:
-    def network() -> MLP:
-        return MLP(table.info)
-
     gone = Given(str(tmp_path / "gone.csv"))
     with without_pretrained_weights():
-        gone.attach(ERM(network, table.info).build, network, table.info, 0)
+        gone.attach(ERM(lambda: MLP(table.info), table.info).build, lambda: MLP(table.info), table.info, 0)
     assert gone.num_attributes == 1
+
+
+def test_predictions_of_any_classifier_are_read_by_row(tmp_path) -> None:
+    rows = TrainingRows(torch.tensor([0, 1, 1]), numbers=torch.tensor([4, 9, 6]))
+    good = PredictionsFile(
+        written(tmp_path / "a.csv", row=[9, 4], probability_x=[0.25, 1], probability_y=[0.75, 0]), "xy"
+    )
+    places, found = good.of(rows)
+    assert places.tolist() == [0, 1] and found.tolist() == [[1, 0], [0.25, 0.75]]
+    judged = good.judged(rows, 100, 3, torch.Generator())
+    assert (judged.split, judged.rows.tolist()) == ("train", [0, 1])
+    other = TrainingRows(rows.label, numbers=torch.tensor([50, 51, 52]), held_out=rows)
+    assert good.judged(other, 100, 3, torch.Generator()).split == "valid"
+    for columns, words in (
+        ({"p_x": [0.5]}, "has no column 'p_y'"),
+        ({"p_x": [2.0], "p_y": [1.0]}, "do not add up to 1: give probabilities"),
+        ({"p_x": ["a"], "p_y": [1.0]}, "must hold numbers"),
+    ):
+        with pytest.raises(InputError, match=words):
+            PredictionsFile(written(tmp_path / "b.csv", row=[9], **columns), "xy")
+    with pytest.raises(InputError, match="tells of no training or validation row"):
+        good.judged(replace(other, held_out=None), 100, 3, torch.Generator())

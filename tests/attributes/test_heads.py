@@ -20,10 +20,11 @@ from logit_correction.attributes.heads import (
     cross_fit,
     likely_attribute,
     logistic,
-    logistic_of_family,
     relabeled,
     scale_of,
     scaled,
+    telling,
+    telling_columns,
     telling_members,
 )
 from logit_correction.bench.planted import Planted
@@ -69,7 +70,7 @@ def test_rows_are_predicted_as_scikit_learn_does_it_and_heads_are_kept(labels: i
     expected = cross_val_predict(head, features.numpy(), label.numpy(), cv=splits, method="predict_proba")
     torch.testing.assert_close(found.double(), torch.from_numpy(expected).double(), atol=1e-5, rtol=1e-4)
     few: list[Head] = []
-    held_out(logistic(features, label, labels, few=1, kept=few), fold, labels)
+    held_out(logistic(features, label, labels, telling(features, label, labels, 1), few), fold, labels)
     for number in range(3):
         rows = fold == number
         torch.testing.assert_close(kept[number](features[rows]), found[rows], atol=1e-5, rtol=1e-4)
@@ -79,8 +80,8 @@ def test_rows_are_predicted_as_scikit_learn_does_it_and_heads_are_kept(labels: i
 def test_of_a_label_without_rows_to_learn_from_the_others_know_nothing() -> None:
     label, fold = torch.tensor([0, 0, 0, 0, 0, 1]), torch.tensor([0, 0, 1, 1, 0, 1])
     features = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
-    for fit in (logistic(features, label, 3), logistic_of_family([features, features.roll(1, 0)], label, 3)):
-        found = held_out(fit, fold, 3)
+    for choose in (None, telling_columns([features[:, :1], features[:, 1:]], label, 3)):
+        found = held_out(logistic(features, label, 3, choose), fold, 3)
         assert found[fold == 1].tolist() == [[1.0, 0.0, 0.0]] * 3 and not found[:, 2].any()
 
 
@@ -114,6 +115,7 @@ def test_the_members_that_tell_each_label_are_found() -> None:
     for member, column, value in ((1, 0, 0), (3, 1, 1), (4, 0, 2)):
         members[member][:, column] += 4 * (label == value)
     assert telling_members(members, label, 3) == [1, 3, 4]
+    assert telling_columns(members, label, 3)(torch.arange(250)).tolist() == [2, 3, 6, 7, 8, 9]
 
 
 def test_a_row_gets_another_target_and_counts_as_minority_only_from_the_odds_on() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, one_hot
@@ -28,21 +29,12 @@ from logit_correction.views.choose import state_of, view_of
 #: Standardised features are kept within so many standard deviations.
 MOST_DEVIATIONS = 8.0
 
-#: Ridge of the least squares that rank the members of a family, as a share of the rows.
-RIDGE = 1e-3
+#: From so many features on a linear head is shrunk more: one that learns rows by heart tells nothing. Up to so many a
+#: linear head finds the shortcut, and is the surer for it; more want a hidden layer.
+MANY_FEATURES, LINEAR_FEATURES = 300, 100
 
-#: From so many features on a linear head is shrunk more.
-MANY_FEATURES = 300
-
-#: Up to so many features a linear head finds the shortcut, and is the surer for it; more want a hidden layer.
-LINEAR_FEATURES = 100
-
-#: Odds from which a row counts as minority, where nobody says: of linear heads, whose odds are the surer ones, and
-#: of those with a hidden layer.
+#: Odds from which a row counts as minority, where nobody says: of linear heads, and of those with a hidden layer.
 LINEAR_ODDS, HIDDEN_ODDS = 4.0, 3.0
-
-#: Least number of steps of a head with a hidden layer, whatever the number of rows.
-LEAST_STEPS = 150
 
 _OTHER_VERSION = "the heads of the run are of another version: train again"
 
@@ -79,58 +71,46 @@ def scaled(features: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
 
 
 def logistic(
-    features: Tensor, label: Tensor, num_labels: int, few: int | None = None, kept: list[Head] | None = None
+    features: Tensor,
+    label: Tensor,
+    num_labels: int,
+    choose: Callable[[Tensor], Tensor] | None = None,
+    kept: list[Head] | None = None,
 ) -> Fit:
-    """Return logistic regression for ``held_out``; ``kept`` takes the heads.
+    """Return logistic regression for ``held_out``, on the columns that ``choose`` takes by the rows learned from.
 
-    With ``few`` it uses so many features for each label, those that go with it most in the rows learned from.
+    ``kept`` takes the heads.
     """
+    from sklearn.linear_model import LogisticRegression
 
     def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:
-        chosen = telling_features(features[rows], label[rows], num_labels, few)
-        predict, layer = _fit_logistic(features[:, chosen], label, rows, num_labels)
+        columns = torch.arange(features.shape[1]) if choose is None else choose(rows)
+        seen, there = features[:, columns], label[rows].unique()  # sorted, as scikit-learn has them
+        weight, bias = torch.zeros(num_labels, len(columns)), torch.full((num_labels,), -torch.inf)
+        bias[there] = 0.0
+        head = LogisticRegression(C=1.0 if len(columns) <= MANY_FEATURES else 0.03, max_iter=300, tol=1e-3)
+        if len(there) > 1:  # of a label with a single row, none is left to learn from
+            head.fit(seen[rows].numpy(), label[rows].numpy())
+            # Of two labels there is one row of weights: those of the second label against the first.
+            own = there[1:] if len(there) == 2 else there
+            weight[own], bias[own] = torch.from_numpy(head.coef_).float(), torch.from_numpy(head.intercept_).float()
         if kept is not None:
-            kept.append(Head(chosen, [layer]))
+            kept.append(Head(columns, [(weight, bias)]))
+
+        def predict(others: Tensor) -> Tensor:
+            found = torch.zeros(len(others), num_labels)
+            known = head.predict_proba(seen[others].numpy()) if len(there) > 1 else np.ones((len(others), 1))
+            found[:, there] = torch.from_numpy(known).float()
+            return found
+
         return predict
 
     return fit
 
 
-def logistic_of_family(members: Sequence[Tensor], label: Tensor, num_labels: int) -> Fit:
-    """Return logistic regression on the members of a family that tell each label best in the rows learned from."""
-
-    def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:
-        chosen = telling_members([features[rows] for features in members], label[rows], num_labels)
-        return _fit_logistic(torch.cat([members[i] for i in chosen], dim=1), label, rows, num_labels)[0]
-
-    return fit
-
-
-def _fit_logistic(
-    features: Tensor, label: Tensor, rows: Tensor, num_labels: int
-) -> tuple[Callable[[Tensor], Tensor], tuple[Tensor, Tensor]]:
-    """Return what predicts class probabilities (m, L) of other rows, and the layer that does."""
-    from sklearn.linear_model import LogisticRegression
-
-    there = label[rows].unique()  # sorted, as the head has them
-    weight, bias = torch.zeros(num_labels, features.shape[1]), torch.full((num_labels,), -torch.inf)
-    if len(there) == 1:  # of a label with a single row, none is left to learn from
-        bias[there] = 0.0
-        return lambda others: one_hot(there.expand(len(others)), num_labels).float(), (weight, bias)
-    # The richer the features, the stronger the shrinkage: a head that learns rows by heart tells nothing.
-    head = LogisticRegression(C=1.0 if features.shape[1] <= MANY_FEATURES else 0.03, max_iter=300, tol=1e-3)
-    head.fit(features[rows].numpy(), label[rows].numpy())
-    # Of two labels there is one row of weights: those of the second label against the first.
-    own = there[1:] if len(there) == 2 else there
-    bias[there] = 0.0
-    weight[own], bias[own] = torch.from_numpy(head.coef_).float(), torch.from_numpy(head.intercept_).float()
-
-    def predict(others: Tensor) -> Tensor:
-        found = torch.zeros(len(others), num_labels)
-        found[:, there] = torch.from_numpy(head.predict_proba(features[others].numpy())).float()
-        return found
-
-    return predict, (weight, bias)
+def telling(features: Tensor, label: Tensor, num_labels: int, few: int | None) -> Callable[[Tensor], Tensor]:
+    """Return what chooses the features that go most with each label in some rows, ``few`` of each."""
+    return lambda rows: telling_features(features[rows], label[rows], num_labels, few)
 
 
 def telling_features(features: Tensor, label: Tensor, num_labels: int, few: int | None) -> Tensor:
@@ -152,10 +132,22 @@ def telling_members(members: Sequence[Tensor], label: Tensor, num_labels: int) -
     for features in members:
         # Least squares in closed form: there may be hundreds of members, and it only has to rank them.
         values = features.double()
-        gram = values.t() @ values + RIDGE * len(values) * torch.eye(values.shape[1], dtype=torch.float64)
+        gram = values.t() @ values + 1e-3 * len(values) * torch.eye(values.shape[1], dtype=torch.float64)
         product = values.t() @ target
         explained.append((product * torch.linalg.solve(gram, product)).sum(dim=0))
     return sorted(set(torch.stack(explained).argmax(dim=0).tolist()))
+
+
+def telling_columns(members: Sequence[Tensor], label: Tensor, num_labels: int) -> Callable[[Tensor], Tensor]:
+    """Return what chooses, by some rows, the columns of the members that tell each label best; all side by side."""
+    places = torch.arange(sum(part.shape[1] for part in members)).split([part.shape[1] for part in members])
+
+    def choose(rows: Tensor) -> Tensor:
+        return torch.cat(
+            [places[i] for i in telling_members([part[rows] for part in members], label[rows], num_labels)]
+        )
+
+    return choose
 
 
 # -- heads with a hidden layer
@@ -191,48 +183,32 @@ def hidden_layer(
     """Return heads with a hidden layer for ``held_out``, of a seed for each fold; ``kept`` takes the heads."""
 
     def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:
-        network = _train_hidden(features, target, rows, num_labels, training, seed_of(number))
+        size = 256 if len(rows) >= 8000 else 64
+        steps, seed = math.ceil(len(rows) / size), seed_of(number)
+        epochs = training.epochs or max(3, math.ceil(150 / steps))
+        # The global generator, since layers draw their weights and dropout its masks from nothing else.
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(derive_seed(seed, "head"))
+            first, last = nn.Linear(features.shape[1], 256), nn.Linear(256, num_labels)
+            hide = nn.Dropout(training.input_dropout)
+            network = nn.Sequential(hide, first, nn.ReLU(), hide, last)
+            optimizer = torch.optim.Adam(network.parameters(), lr=training.learning_rate, fused=True)
+            generator = make_generator(seed, "order")
+            for epoch in range(epochs):
+                order = rows[torch.randperm(len(rows), generator=generator)]
+                for step, batch in enumerate(order.split(size)):
+                    loss = cross_entropy(network(features.index_select(0, batch)), target[batch], reduction="none")
+                    q = ramped_q(training.q, epoch + step / steps, training.q_ramp_up * epochs)
+                    optimizer.zero_grad()
+                    generalize(loss, q).mean().backward()
+                    optimizer.step()
+        layers = [(layer.weight.detach(), layer.bias.detach()) for layer in (first, last)]
+        head = Head(torch.arange(features.shape[1]), layers)
         if kept is not None:
-            layers = [layer for layer in network if isinstance(layer, nn.Linear)]
-            pairs = [(layer.weight.detach(), layer.bias.detach()) for layer in layers]
-            kept.append(Head(torch.arange(features.shape[1]), pairs))
-
-        @torch.no_grad()
-        def predict(others: Tensor) -> Tensor:
-            return network(features[others]).softmax(dim=1)
-
-        return predict
+            kept.append(head)
+        return lambda others: head(features[others])
 
     return fit
-
-
-def _train_hidden(
-    features: Tensor, target: Tensor, rows: Tensor, num_labels: int, training: HeadTraining, seed: int
-) -> nn.Sequential:
-    size = 256 if len(rows) >= 8000 else 64
-    steps = math.ceil(len(rows) / size)
-    epochs = training.epochs or max(3, math.ceil(LEAST_STEPS / steps))
-    # The global generator, since layers draw their weights and dropout its masks from nothing else.
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(derive_seed(seed, "head"))
-        network = nn.Sequential(
-            nn.Dropout(training.input_dropout),
-            nn.Linear(features.shape[1], 256),
-            nn.ReLU(),
-            nn.Dropout(training.input_dropout),
-            nn.Linear(256, num_labels),
-        )
-        optimizer = torch.optim.Adam(network.parameters(), lr=training.learning_rate, fused=True)
-        generator = make_generator(seed, "order")
-        for epoch in range(epochs):
-            order = rows[torch.randperm(len(rows), generator=generator)]
-            for step, batch in enumerate(order.split(size)):
-                loss = cross_entropy(network(features.index_select(0, batch)), target[batch], reduction="none")
-                q = ramped_q(training.q, epoch + step / steps, training.q_ramp_up * epochs)
-                optimizer.zero_grad()
-                generalize(loss, q).mean().backward()
-                optimizer.step()
-    return network.eval()
 
 
 # -- from views to attributes
@@ -350,7 +326,7 @@ def cross_fit(
     total, heads = torch.zeros(len(features), num_labels), list[Head]()
     for split in range(splits):
         if training is None:
-            fit = logistic(features, target, num_labels, few, heads)
+            fit = logistic(features, target, num_labels, telling(features, target, num_labels, few), heads)
         else:
             fit = hidden_layer(features, target, num_labels, training, partial(derive_seed, seed, "half", split), heads)
         total += held_out(fit, draw_halves(len(features), make_generator(seed, "halves", split)), num_labels)

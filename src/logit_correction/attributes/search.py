@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -25,9 +25,10 @@ from logit_correction.attributes.given import RowFile
 from logit_correction.attributes.heads import (
     answers,
     logistic,
-    logistic_of_family,
     scale_of,
     scaled,
+    telling,
+    telling_columns,
     telling_members,
 )
 from logit_correction.errors import InputError
@@ -89,9 +90,7 @@ class Search:
         """Take a person's word that these views are a shortcut, and say what they tell side by side."""
         self.report(f"looking at {', '.join(view.name for view in views)}")
         features = torch.cat(self._features(views), dim=1)
-        few = next((view.few for view in views if view.few is not None), None)
-        fit = logistic(features, self._label, self.num_labels, few)
-        sign, seen = self._told(views, held_out(fit, self._fold, self.num_labels))
+        sign, seen = self._told(views, features)
         self.seen[sign.view] = seen
         self.signs = [sign, *(one for one in self.signs if one.view != sign.view)]
         told = of_evidence("follows", sign.to_dict(), self.judged.who)
@@ -109,12 +108,12 @@ class Search:
             members = list(group)
             self.report(f"looking at {family}")
             features = self._features(members)
-            if len(members) == 1:
-                fit = logistic(features[0], self._label, self.num_labels, members[0].few)
-            else:
-                fit = logistic_of_family(features, self._label, self.num_labels)
+            if len(members) > 1:
+                choose = telling_columns(features, self._label, self.num_labels)
                 members = [members[i] for i in telling_members(features, self._label, self.num_labels)]
-            yield self._told(members, held_out(fit, self._fold, self.num_labels))
+                yield self._told(members, torch.cat(features, dim=1), choose)
+            else:
+                yield self._told(members, features[0])
 
     def _features(self, views: Sequence[View]) -> list[Tensor]:
         """Return the standardised features of all rows; views are fitted to the first part of them."""
@@ -124,15 +123,20 @@ class Search:
         whole = [torch.cat(of_view) for of_view in zip(*parts, strict=True)]
         return [scaled(features, *scale_of(features)) for features in whole]
 
-    def _told(self, views: Sequence[View], seen: Tensor) -> tuple[Signs, Tensor]:
-        """Return what views tell by a head on them, and its class probabilities of the judged rows."""
-        is_judged = self._fold >= 0
-        seen, breadth = seen[is_judged], max(view.breadth for view in views)
+    def _told(
+        self, views: Sequence[View], features: Tensor, choose: Callable[[Tensor], Tensor] | None = None
+    ) -> tuple[Signs, Tensor]:
+        """Return what views tell by a head on their features, and its class probabilities of the judged rows."""
+        few = next((view.few for view in views if view.few is not None), None)
+        choose = choose or telling(features, self._label, self.num_labels, few)
+        fit = logistic(features, self._label, self.num_labels, choose)
+        seen, is_judged = held_out(fit, self._fold, self.num_labels), self._fold >= 0
+        breadth = max(view.breadth for view in views)
         if any(view.together is not None and len(views) > view.together for view in views):
             breadth = max(breadth, RICH)
         name, sentence = " + ".join(view.name for view in views), " and ".join(view.sentence for view in views)
-        network, label = self.judged.network, self._label[is_judged]
-        return signs_of(name, sentence, breadth, seen, network, label, self.thresholds.sure), seen
+        seen, label = seen[is_judged], self._label[is_judged]
+        return signs_of(name, sentence, breadth, seen, self.judged.network, label, self.thresholds.sure), seen
 
 
 # -- classifiers that are given
