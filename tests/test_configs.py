@@ -1,23 +1,16 @@
-"""The recipes of ``configs/``: complete, as published, the same as in the benchmarks, and trainable from end to end."""
+"""The recipes of ``configs/``: complete, as published, and the same as in the benchmarks."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
 
-from logit_correction import RunConfig, train
-from logit_correction.bench.cmnist import ColoredMNIST
+from logit_correction import RunConfig
 from logit_correction.bench.grid import read
 from logit_correction.cli import commands
 from logit_correction.cli.arguments import arguments_of
-from logit_correction.data.table import DataTable
 from logit_correction.runs.options import complete
 
 FOLDER = Path(__file__).parents[1] / "configs"
@@ -147,84 +140,3 @@ def test_the_tables_are_trained_with_the_recipes(name: str, columns: dict[str, s
 def test_the_ablations_begin_with_the_recipe_of_lc(name: str, row: str, data: str) -> None:
     cell = next(cell for cell in read(name).cells(Path("out")) if cell.row == row)
     assert but_for(cell.config()) == but_for(config_of(data, "lc"))
-
-
-# Options that let a recipe be done with soon, and leave out what is large.
-TINY: dict[str, tuple[object, ...]] = {
-    "cmnist": ("--batch_size", 32),
-    "ccifar10": ("--batch_size", 20),
-    "bffhq": ("--data.size", 32, "--batch_size", 16),
-    "waterbirds": ("--data.size", 32, "--batch_size", 16),
-    "celeba": ("--data.size", 32, "--batch_size", 16),
-    "civilcomments": ("--data.max_tokens", 12, "--batch_size", 48),
-}
-SOON: dict[str, tuple[object, ...]] = {
-    "jtt": ("--method.identification_epochs", 1, "--method.up_weight", 2),
-    "dfa": ("--method.swap_from_epoch", 0.5),
-    "stagedlc": ("--method.attributes.splits", 1, "--method.attributes.epochs", 1),
-}
-
-
-@pytest.fixture(scope="session")
-def roots(layouts: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Where the data are, each in its official layout."""
-    root = tmp_path_factory.mktemp("official")
-    for name in ("waterbirds", "celeba", "bffhq"):
-        getattr(layouts, name)(root)
-    layouts.civilcomments(root)
-    folder = root / "published-ccifar10"
-    for label in range(10):
-        for number, (part, value) in enumerate((("align", label),) * 3 + (("conflict", (label + 1) % 10),)):
-            layouts.write_image(folder / "0.5pct" / part / str(label) / f"{number}_{label}_{value}.png", 1, 0, (32, 32))
-        layouts.write_image(folder / "0.5pct" / "valid" / str(label) / f"0_{label}_{label}.png", 1, 0, (32, 32))
-        layouts.write_image(folder / "test" / str(label) / f"0_{label}_{9 - label}.png", 1, 0, (32, 32))
-    return {name: folder if name == "ccifar10" else root for name in DATA}
-
-
-@pytest.fixture
-def few_digits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let Colored MNIST have blank glyphs, and few rows of each split."""
-    build = ColoredMNIST.build
-
-    def read_blank(root: Path, download: bool) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.full((1, 28, 28), 99, dtype=torch.uint8).expand(70_000, 28, 28), torch.arange(70_000) % 10
-
-    def build_few(self: ColoredMNIST) -> DataTable:
-        table = build(self)
-        return replace(table, split={name: rows[:64] for name, rows in table.split.items()})
-
-    monkeypatch.setattr("logit_correction.bench.cmnist.read_mnist", read_blank)
-    monkeypatch.setattr(ColoredMNIST, "build", build_few)
-
-
-@pytest.fixture
-def tiny(roots: dict[str, Path], few_digits: None, request: pytest.FixtureRequest) -> Callable[[str, str], RunConfig]:
-    """A recipe for two steps a stage on small data, with a small network in place of a large one."""
-
-    def shrink(data: str, method: str) -> RunConfig:
-        place = "published" if data == "ccifar10" else "root"
-        words = [*TINY[data], *SOON.get(method, ()), f"--data.{place}", roots[data]]
-        if data == "civilcomments":
-            model = request.getfixturevalue("tiny_bert")
-            words += ["--data.tokenizer", model, "--network.model", model]
-        elif method == "erm" and data != "cmnist":
-            words += ["--network.name", "ResNet18", "--network.weights", "none", "--network.stem", "imagenet"]
-        elif data != "cmnist":
-            words += ["--network.name", "ConvNet", "--network.channels", "[4,4]", "--network.convolutions", 1]
-        return config_of(data, method, *words, "--epochs", 1, "--device", "cpu", "--threads", 1, "--workers", 0)
-
-    return shrink
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("data", DATA)
-def test_every_recipe_trains(data: str, method: str, tiny: Any, tmp_path: Path) -> None:
-    config = tiny(data, method)
-    report = json.loads((train(config, tmp_path / "run", page=False) / "report.json").read_text())
-    assert report["method"] == METHODS[method] and report["epochs"] == 1
-    stages = 2 if method in ("jtt", "stagedlc") else 1
-    assert 2 * stages <= report["steps"] <= 4 * stages
-    assert report["selection"]["rule"] == config.training.selection
-    assert report["labels_read"]["train"] == (["label", "attribute"] if method == "groupdro" else ["label"])
-    assert report["test"]["worst_group"] is not None

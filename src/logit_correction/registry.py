@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import ModuleType
-from typing import Any, TypeVar, cast, overload
+from typing import Any
 
 from logit_correction.errors import InputError, MissingPackage, did_you_mean
-
-T = TypeVar("T")
 
 #: Where names are from that nobody vouches for, and the dotted paths that may be imported all the same.
 _untrusted: ContextVar[tuple[str, Collection[str]] | None] = ContextVar("untrusted", default=None)
@@ -41,15 +39,11 @@ def trusts_names() -> bool:
     return _untrusted.get() is None
 
 
-@overload
-def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> type[Any]: ...
-@overload
-def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: Callable[..., T]) -> type[T]: ...
-def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: Callable[..., Any] = object) -> type[Any]:
+def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: Any = object) -> type[Any]:
     """Return the class that ``name`` stands for.
 
     Args:
-        kind: What is looked for, for the error message: method, data source or network.
+        kind: What is looked for, for messages: method, data source or network.
         name: A name of ``known``, or the dotted path of a class of your own, such as ``my_package.MyMethod``.
         known: Name -> (dotted path, one line).
         base: What the class must derive from, if anything.
@@ -60,13 +54,13 @@ def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: Ca
     found = resolve_any(kind, name, known)
     if not isinstance(found, type):
         raise InputError(f"{kind} {name!r} is not a class: give the dotted path of a class")
-    if not issubclass(found, cast(type, base)):
-        raise InputError(f"{name!r} is no {kind}: its class must derive from {base.__module__}.{base.__name__}")
+    if not issubclass(found, base):
+        raise InputError(f"{name!r} is not a {kind}: its class must derive from {base.__module__}.{base.__name__}")
     return found
 
 
 def resolve_any(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> Any:
-    """Return what ``name`` stands for: a class, a function or anything else; see ``resolve``.
+    """Return what ``name`` stands for: a class, a function or anything else.
 
     Raises:
         InputError: If there is no such name, or it may not be imported here (``UntrustedCode``).
@@ -76,8 +70,7 @@ def resolve_any(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> A
     if not module:
         hint = did_you_mean(path, known)
         raise InputError(
-            f"{kind} {path!r} is unknown{hint}: take one of {', '.join(known)}, or the dotted path of a "
-            "class of your own, such as package.Class"
+            f"{kind} {path!r} is unknown{hint}: take one of {', '.join(known)}, or package.Class of your own"
         )
     untrusted = _untrusted.get()
     if untrusted is not None and name not in known and path not in untrusted[1]:
@@ -87,31 +80,20 @@ def resolve_any(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> A
         )
     try:
         return getattr(importlib.import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        hint = "is its folder on PYTHONPATH, or its package installed?"
-        raise InputError(f"{kind} {name!r} cannot be imported ({error}): {hint}") from error
     except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"{kind} {name!r} cannot be imported: {error}") from error
+        hint = ": is its folder on PYTHONPATH, or its package installed?" if isinstance(error, ImportError) else ""
+        raise InputError(f"{kind} {name!r} cannot be imported ({error}){hint}") from error
 
 
-def component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base: Callable[..., T]) -> T:
+def component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base: Any) -> Any:
     """Return a component that is given as such, or by a name, which makes one with its default options.
-
-    Args:
-        kind: What it is, for messages.
-        given: An instance of ``base``, a name of ``known``, or a dotted path.
-        known: Name -> (dotted path, one line).
-        base: What it must derive from.
 
     Raises:
         InputError: If it is something else.
     """
-    found: T = resolve(kind, given, known)() if isinstance(given, str) else given
-    if not isinstance(found, cast(type, base)):
-        raise InputError(
-            f"{given!r} is no {kind}: give an object of a class that derives from {base.__module__}.{base.__name__}, "
-            f"or one of {', '.join(known)}"
-        )
+    found = resolve(kind, given, known)() if isinstance(given, str) else given
+    if not isinstance(found, base):
+        raise InputError(f"{given!r} is no {kind}: give a {base.__name__}, or one of {', '.join(known)}")
     return found
 
 

@@ -87,7 +87,7 @@ def arguments_of(
     if not whole:
         return {part: options.checked(part, as_part(part, chosen.get(part))) for part in parts} | arguments
     nothing = parameters["config"].default is None and not set(seen) - set(parameters)
-    return {"config": None if nothing else options.complete(chosen | fixed), **arguments}
+    return {"config": None if nothing else options.complete({**chosen, **fixed}), **arguments}
 
 
 def _spelled(words: Sequence[str], parameters: Mapping[str, Parameter], of_run: bool) -> Iterator[str]:
@@ -163,7 +163,8 @@ def _add_own(parser: ArgumentParser, function: Callable[..., int], parameters: M
                 more = {"nargs": "?", "default": parameter.default}
             of_type = Path if "Path" in str(parameter.annotation) else str
             parser.add_argument(name, type=of_type, metavar=name.upper(), help=text.get(name), **more)
-    parser.add_function_arguments(function, None, as_group=False, skip=skipped & set(parameters))
+    skip: set[str | int] = {name for name in skipped if name in parameters}
+    parser.add_function_arguments(function, None, as_group=False, skip=skip)
 
 
 def _add_run(parser: ArgumentParser, choices: Mapping[str, Choice], parts: Sequence[str], whole: bool) -> None:

@@ -26,7 +26,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.methods.mixing import MIXING, Mixing
 from logit_correction.methods.prior import PRIORS, PriorRule
 from logit_correction.networks import NETWORKS
-from logit_correction.registry import resolve_any
+from logit_correction.registry import resolve, resolve_any
 from logit_correction.runs.options import checked
 from logit_correction.training.rules import reads_attributes
 from logit_correction.types import DataInfo, NetworkFactory
@@ -79,17 +79,15 @@ def find_class(kind: str, name: str) -> Callable[..., Any]:
         InputError: If there is none, or it is something else.
     """
     what, known, base = KINDS[kind]
-    found: Callable[..., Any] = resolve_any(what, known_name(kind, name), known)
-    if not (isinstance(found, type) or (base is nn.Module and callable(found))):
-        raise InputError(f"{what} {name!r} is not a class: give the dotted path of a class")
-    if isinstance(found, type) and not issubclass(found, base):
-        raise InputError(f"{name!r} is not a {what}: its class must derive from {base.__module__}.{base.__name__}")
+    name = known_name(kind, name)
+    found: Callable[..., Any] = resolve_any(what, name, known)
+    if base is not nn.Module or isinstance(found, type) or not callable(found):
+        found = resolve(what, name, known, base)
     if base is nn.Module:
         parameters = inspect.signature(found).parameters
         if "info" not in parameters and not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
             raise InputError(
-                f"network {name!r} takes no argument `info`: give a class or function of yours that does; it holds "
-                "input_shape and num_labels"
+                f"network {name!r} takes no argument `info`, the DataInfo: give a class or function that does"
             )
     return found
 
@@ -106,12 +104,7 @@ def build_source(config: RunConfig) -> DataSource:
 
 
 def build_table(source: DataSource, rules: Sequence[str], splits: Sequence[str] = SPLITS) -> DataTable:
-    """Read the data and check that it can be trained on with these selection rules.
-
-    Args:
-        source: The data source.
-        rules: Names of the rules.
-        splits: Those that must have rows.
+    """Read the data, and check that ``splits`` have rows and the selection rules what they read.
 
     Raises:
         InputError: Says what is wrong with the data.
@@ -214,7 +207,7 @@ def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
     method = checked("method", config.method)
     given: dict[str, Any] = {"seed": config.training.seed}
     if config.biased_network is not None:
-        if "biased_network" not in inspect.signature(method.cls).parameters:
+        if "biased_network" not in inspect.signature(find_class("method", method.name)).parameters:
             raise InputError(f"method {method.name} has no biased network: leave --biased_network out")
         given["biased_network"] = network_factory(config.biased_network, info, "biased_network")
     algorithm: Algorithm = method.make(network_factory(config.network, info), info, **given)
@@ -225,11 +218,7 @@ def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
 
 
 def check_attributes(config: RunConfig, algorithm: Algorithm, table: DataTable) -> None:
-    """Return if the training rows have the attributes that the method needs.
-
-    Raises:
-        InputError: Otherwise.
-    """
+    """Raise ``InputError`` unless the training rows have the attributes that the method needs."""
     if algorithm.needs_attributes and not table.has_attributes("train"):
         raise InputError(
             f"method {config.method.name} as chosen needs the attribute of every training row, but some are unknown: "

@@ -74,7 +74,8 @@ def complete_parts(config: RunConfig) -> RunConfig:
     """
     parts = {part: getattr(config, part) for part in PARTS}
     chosen = {part: one for part, one in parts.items() if one is not None and (one.name or part != "network")}
-    return replace(config, **{part: checked(part, one) for part, one in chosen.items()})
+    checked_parts: dict[str, Any] = {part: checked(part, one) for part, one in chosen.items()}
+    return replace(config, **checked_parts)
 
 
 def checked(kind: str, part: ComponentConfig) -> ComponentConfig:
@@ -144,7 +145,8 @@ def add_options(parser: ArgumentParser, choices: Mapping[str, Choice], training:
         text = f"The {KINDS[kind].what}; short: --{path} NAME."
         group.add_argument(f"--{path}.name", type=str, default=name, metavar="NAME", help=text)
         add = group.add_class_arguments if isinstance(cls, type) else group.add_function_arguments
-        add(cls, path, skip=GIVEN.get(kind, set()) | set(components), as_group=False, fail_untyped=False)
+        skip: set[str | int] = {*GIVEN.get(kind, ()), *components}
+        add(cls, path, skip=skip, as_group=False, fail_untyped=False)
         for argument in components:
             if f"{path}.{argument}" not in choices:
                 group.add_argument(f"--{path}.{argument}.name", type=str, metavar="NAME", help=SUPPRESS)
