@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -12,10 +11,8 @@ import pytest
 import torch
 
 from logit_correction import Audit, InputError, audit, from_table, load, train
-from logit_correction.auditing.cost import would_change
 from logit_correction.bench.planted import Planted
 from logit_correction.files import replacing
-from logit_correction.pages.audit_page import render_audit
 
 DATA = {"name": "Planted", "set": "column", "rows": 900}
 SHORT = {"epochs": 4, "device": "cpu", "threads": 1}
@@ -56,15 +53,6 @@ def test_what_it_says_of_a_row_was_not_learnt_from_the_row(found: Audit) -> None
     network = (found.rows["network_label"] == found.rows["label"]).mean()
     assert network < 0.97  # a network that had seen the rows would know more of them
     assert found.rows["network_p"].between(0, 1).all() and found.rows["fixed_p"].between(0, 1).all()
-
-
-def test_the_rows_train_the_classifier_that_the_page_proposes(found: Audit, tmp_path: Path) -> None:
-    given = {"name": "LC", "attributes": {"name": "Given", "file": str(found.path / "rows.csv")}}
-    run = train(DATA, tmp_path / "fixed", method=given, page=False, **SHORT)
-    own = train(DATA, tmp_path / "own", page=False, shortcut=["column:form_version"], **SHORT)
-    assert run.report["estimated_minority"]["count"] == own.report["estimated_minority"]["count"]
-    one, other = (np.sort(of.report["group_prior"]["estimated"], axis=1) for of in (run, own))  # names have an order
-    assert np.allclose(one, other, atol=1e-6)
 
 
 def test_a_person_who_fills_in_the_sheet_makes_it_certain(found: Audit, tmp_path: Path) -> None:
@@ -154,63 +142,6 @@ def test_the_page_asks_for_nothing_and_says_what_to_do(found: Audit) -> None:
         assert words in page
 
 
-def test_of_many_labels_the_commonest_pairs_are_listed(found: Audit, tmp_path: Path) -> None:
-    names = [f"class {number}" for number in range(40)]
-    summary = json.loads(json.dumps(found.summary))
-    assert "looks like" in render_audit(summary, tmp_path, 10) and "Commonest label" not in render_audit(
-        summary, tmp_path, 10
-    )
-    summary["labels"] = [{**summary["labels"][0], "label": name, "sure_rows": 0} for name in names]
-    group = summary["groups"][0]
-    summary["groups"] = [
-        group | {"label": name, "attribute": other, "rows": 50 if name == other else (i + j) % 7}
-        for i, name in enumerate(names)
-        for j, other in enumerate(names)
-    ]
-    counts = [0] * 39 + [4]
-    summary["contrasts"] = [
-        {"kind": "values", "view": "v", "labels": names, "rows": [{"value": "x", "counts": counts}], "more": 0}
-    ]
-    page = render_audit(summary, tmp_path, 10)
-    assert "class 8, class 9 and 30 more." in page and "class 12," not in page
-    assert "<td>class 39</td>" in page and "Commonest label" in page
-    pairs = re.findall(r'<th scope="row">class \d+</th><td>class \d+</td><td class="num">(\d+)</td>', page)
-    assert pairs == ["6"] * 20 and len(page) < len(render_audit(found.summary, tmp_path, 10)) + 9_000
-
-
-def test_every_table_of_the_page_may_be_wider_than_a_phone(found: Audit, tmp_path: Path) -> None:
-    from logit_correction.auditing.api import add_labels
-
-    folder = copy(found.path, tmp_path / "copy")
-    answers = pd.read_csv(folder / "sheet.csv")
-    answers.assign(attribute=answers["looks_like"]).to_csv(folder / "sheet.csv", index=False)
-    add_labels(folder, folder / "sheet.csv")
-    page = (folder / "report.html").read_text()
-    assert "that a person looked at" in page
-    assert page.count("<table") == page.count('<div class="scroll"><table') + page.count('<div class="scroll">\n<table')
-
-
-def test_what_would_change_the_verdict_is_a_sentence() -> None:
-    sign = {"view": "colour", "breadth": 0, "ratio": 1.0, "rows": 3, "information": 0.9}
-    few = would_change({"verdict": "cannot tell", "views": [], "signs": [sign]}, "ordinary classifier")
-    assert few.startswith("There are 3 rows where colour and label disagree, too few to tell.")
-    sign |= {"rows": 40, "information": -0.02}
-    nothing = would_change({"verdict": "none found", "views": [], "signs": [sign]}, "ordinary classifier")
-    assert "colour takes away 0 % of its entropy; 58 % would do" in nothing.replace("\u00a0", " ")
-
-
-def test_names_are_escaped(tmp_path: Path) -> None:
-    generator = np.random.default_rng(0)
-    label = np.asarray(["<b>no</b>", "yes"], dtype=object)[np.arange(240) % 2]
-    tell = np.where(generator.random(240) < 0.93, label, np.roll(label, 1))
-    values = pd.DataFrame({"<script>": tell, "weak": (label == "yes") + generator.normal(0, 1.5, 240), "label": label})
-    data = from_table(values, label="label", features="*", folder=tmp_path / "data")
-    found = audit(data, tmp_path / "out", try_fix=False, shortcut=["column:<script>"], **SHORT)
-    page = (tmp_path / "out" / "report.html").read_text()
-    assert found.verdict == "shortcut" and found.summary["question"] is None
-    assert "<script" not in page and "<b>no</b>" not in page and "&lt;b&gt;no&lt;/b&gt;" in page
-
-
 def test_attributes_are_never_read(tmp_path: Path) -> None:
     def of(seed: int) -> dict[str, object]:
         generator = np.random.default_rng(0)
@@ -265,42 +196,9 @@ def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:
     assert not (tmp_path / "bad").exists()
 
 
-def test_a_folder_that_holds_something_is_left_alone(found: Audit, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="already holds an audit"):
-        audit(DATA, found.path, **SHORT)
-    (tmp_path / "mine.txt").write_text("keep")
-    with pytest.raises(InputError, match="holds no audit"):
-        audit(DATA, tmp_path, **SHORT)
-    with pytest.raises(InputError, match="holds no finished audit"):
-        Audit(tmp_path)
-    with pytest.raises(InputError, match="does not apply"):
-        audit(DATA, tmp_path / "new", shortcut=["colour"], **SHORT)
-    assert not (tmp_path / "new").exists()
-
-
 def test_a_budget_that_is_too_small_costs_no_audit(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"each needs two rows.*; the audit itself is finished, .*budget N --out .*out"
     ):
         audit(DATA, tmp_path / "out", try_fix=False, label_budget=3, **SHORT)
     assert Audit(tmp_path / "out").verdict == "shortcut"
-
-
-def test_the_same_seed_gives_the_same_audit(tmp_path: Path) -> None:
-    once, again = (audit(DATA, tmp_path / name, try_fix=False, **SHORT) for name in ("once", "again"))
-    assert (once.path / "rows.csv").read_bytes() == (again.path / "rows.csv").read_bytes()
-    for found in (once, again):
-        found.summary.pop("seconds")
-    assert json.dumps(once.summary) == json.dumps(again.summary)
-
-
-@pytest.mark.parametrize("entry", ["classifier", "data.warnings", "training.seed"])
-def test_a_summary_that_misses_an_entry_is_named(found: Audit, tmp_path: Path, entry: str) -> None:
-    folder = copy(found.path, tmp_path / "copy")
-    summary = json.loads((folder / "audit.json").read_text())
-    *above, last = entry.split(".")
-    del (summary[above[0]] if above else summary)[last]
-    (folder / "audit.json").unlink()
-    (folder / "audit.json").write_text(json.dumps(summary))
-    with pytest.raises(InputError, match=rf"audit\.json is damaged \({entry} is missing"):
-        Audit(folder)

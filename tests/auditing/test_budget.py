@@ -62,52 +62,6 @@ def test_the_weights_make_the_estimate_unbiased_and_the_interval_covers() -> Non
     assert np.mean(widths) < 0.35
 
 
-def blind_population(count: int = 2000) -> tuple[Population, np.ndarray]:
-    """Rows of which only label 1 conflicts, in two of five, with one score for all."""
-    generator = np.random.default_rng(0)
-    label = generator.integers(0, 2, count)
-    conflicts = (label == 1) & (generator.random(count) < 0.4)
-    right = generator.random(count) < np.where(conflicts, 0.3, 0.95)
-    return Population(np.arange(count), label, right, np.full(count, 0.2), 2), conflicts
-
-
-def test_the_figures_of_a_label_are_of_its_own_rows() -> None:
-    rows, conflicts = blind_population()
-    own = rows.label == 1
-    agreeing, conflicting = group_accuracies(rows, np.arange(2000), conflicts)["groups"][2:4]
-    assert conflicting["label"] == 0 and conflicting["rows"] == 0 and conflicting["accuracy"] is None
-    assert agreeing["accuracy"] == pytest.approx(rows.right[~own].mean())
-    covered = dict.fromkeys([(0, False), (1, False), (1, True)], 0)
-    given_rows, generator, estimates = allocation(rows, 200), np.random.default_rng(1), []
-    for turn in range(100):
-        places = drawn(rows, given_rows, generator)
-        for group in group_accuracies(rows, places, conflicts[places], turn)["groups"]:
-            key = (group["label"], group["conflicting"])
-            if key in covered:
-                truth = rows.right[(rows.label == key[0]) & (conflicts == key[1])].mean()
-                covered[key] += group["low"] <= truth <= group["high"]
-            if key == (1, True):
-                estimates.append(group["accuracy"])
-    assert min(covered.values()) >= 80
-    assert abs(np.mean(estimates) - rows.right[conflicts].mean()) < 0.03
-
-
-def test_of_a_stratum_without_an_answer_estimate_and_interval_say_what_the_audit_believes() -> None:
-    score = np.repeat([0.5, 0.001], [100, 1900])
-    right = np.concatenate([np.arange(100) % 2 == 0, np.ones(1900, dtype=bool)])
-    rows = Population(np.arange(2000), np.zeros(2000, dtype=np.int64), right, score, 1)
-    conflicting = group_accuracies(rows, np.arange(40), np.ones(40, dtype=bool))["groups"][1]
-    assert conflicting["rows"] == pytest.approx(100 + 1900 * 0.001)
-    assert conflicting["low"] <= conflicting["accuracy"] <= conflicting["high"]
-    surer = Population(rows.row, rows.label, right, np.where(score < 0.1, 0.019, score), 1)
-    doubtful = Population(rows.row, rows.label, right, np.where(score < 0.1, 0.4, score), 1)
-    high = [
-        group_accuracies(one, np.arange(40), np.ones(40, dtype=bool))["groups"][1]["high"]
-        for one in (rows, surer, doubtful)
-    ]
-    assert high[0] == high[1] < high[2] - 0.01  # what is believed to be rare may still be a little less so
-
-
 def frame(rows: Population) -> pd.DataFrame:
     names = np.asarray(["a", "b", "c"], dtype=object)
     other = names[(rows.label + 1) % 3]

@@ -16,7 +16,7 @@ from logit_correction.cli import main
 from logit_correction.files import read_cells, write_cells
 
 SHORT = {"epochs": 3, "threads": 1}
-LABELS = ("=no()", "yes")
+LABELS = ("=<b>no</b>", "yes")
 
 
 def data_of(folder: Path) -> dict[str, object]:
@@ -43,7 +43,7 @@ def cells(file: Path) -> list[str]:
 @pytest.mark.parametrize("name", ["rows.csv", "sheet.csv"])
 def test_no_cell_is_a_formula_and_what_is_read_back_is_what_was_written(found: Audit, name: str) -> None:
     held = cells(found.path / name)
-    assert not any(cell.startswith(("=", "+", "@")) for cell in held) and "'=no()" in held
+    assert not any(cell.startswith(("=", "+", "@")) for cell in held) and "'=<b>no</b>" in held
     back = read_cells(pd.read_csv(found.path / name, dtype=str, keep_default_na=False))
     assert set(back["label"]) <= set(LABELS) == set(found.rows["label"])
 
@@ -126,6 +126,7 @@ def test_the_page_names_the_column_says_the_price_and_shows_what_rows_hold(found
     assert "A shortcut is likely: the column <code>scanner</code>." in page
     assert "LC takes the accuracy from" in page and "on data like yours" in page
     assert "scanner +two, age " in page and str(found.path) not in page
+    assert "<b>no</b>" not in page and "&lt;b&gt;no&lt;/b&gt;" in page and "<script" not in page
     assert not ("may be mislabelled" in page and "do not explain them" in page)
 
 

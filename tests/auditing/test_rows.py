@@ -25,11 +25,6 @@ def test_a_wrong_label_is_told_from_a_conflicting_row() -> None:
     assert not marked[200:].any()
 
 
-def test_a_label_without_an_agreeing_row_marks_none() -> None:
-    probability = torch.tensor([[1.0, 0.0], [0.9, 0.1]])
-    assert not may_be_mislabelled(probability, torch.tensor([1, 1]), torch.tensor([0, 0])).any()
-
-
 def test_the_share_of_an_empty_or_full_cell_has_an_interval_too() -> None:
     frame = pd.DataFrame({"split": "train", "label": ["a"] * 50 + ["b"] * 50, "attribute": ["a"] * 50 + ["b"] * 50})
     cells = {(one["label"], one["attribute"]): one for one in groups(frame, ["a", "b"])}

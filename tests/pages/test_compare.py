@@ -119,14 +119,6 @@ def test_who_is_ahead(birds: Make, tmp_path: Path, skills: dict[str, tuple[float
     assert ("No ERM was trained beside it to compare with." in details) == (len(skills) == 1)
 
 
-def test_close_figures_are_told_with_a_decimal_and_agree_with_their_distance(birds: Make, tmp_path: Path) -> None:
-    erm, lc = birds(tmp_path / "e", "ERM", skill=(0.9, 0.975)), birds(tmp_path / "l", "LC", skill=(0.9, 0.99))
-    before, after = (round(100 * share(run, "minority"), 1) for run in (erm, lc))
-    assert judged([erm, lc])[0].endswith(
-        f"{before} % of the cases and LC in {after} %: LC gains {after - before:.1f} points."
-    )
-
-
 def test_several_seeds_decide_by_their_ranges_and_tell_the_measured_spread(birds: Make, tmp_path: Path) -> None:
     def runs(name: str, method: str, shares: Sequence[float]) -> list[Path]:
         return [birds(tmp_path / f"{name}{i}", method, skill=(0.9, value), seed=i) for i, value in enumerate(shares)]
@@ -187,14 +179,6 @@ def test_the_estimate_of_one_run_serves_the_others(unnamed: list[Path]) -> None:
     assert "where it agrees: a gap of" in judged(unnamed[1:])[0]
     (unnamed[0] / "predictions.parquet").unlink()  # without them it is shown by label
     assert "worst label" in judged(unnamed)[0]
-
-
-def test_an_estimate_of_other_data_serves_nobody(birds: Make, tmp_path: Path) -> None:
-    data = {"name": "Other", "options": {}, "facts": {}, "counts": {}}
-    erm = birds(tmp_path / "ERM", "ERM", attribute_names=None, estimated=True, data=data)
-    lc = birds(tmp_path / "LC", "LC", attribute_names=None, estimated=True)
-    first, _ = with_estimates([RunFolder.read(erm), RunFolder.read(lc)])
-    assert first.test["estimated_minority"] is None
 
 
 def test_the_two_sides_of_a_label_are_the_sums_of_its_groups() -> None:

@@ -58,10 +58,6 @@ def test_other_selections_follow_their_run() -> None:
     assert table["average"].tolist() == [0.9, 0.8, 0.9]
 
 
-def test_no_runs_give_an_empty_table() -> None:
-    assert len(comparison_table([])) == 0
-
-
 def printed(table: Any, width: int = 80) -> str:
     stream = io.StringIO()
     Console(file=stream, width=width).print(to_console(table))
@@ -140,17 +136,6 @@ def test_of_several_seeds_the_mean_and_the_spread_are_printed(
     values = [100 * report["test"]["average"] for report in reports_of(folders)]
     told = f"Average: {np.mean(values):.1f} % in the mean of 3 seeds, standard deviation {np.std(values, ddof=1):.1f}"
     assert told in capsys.readouterr().out
-
-
-def test_of_many_labels_the_rarest_and_the_commonest_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    label = torch.arange(40).repeat_interleave(torch.arange(1, 41))
-    rows = {"train": torch.arange(len(label)), "valid": torch.arange(2), "test": torch.arange(2)}
-    names = [f"kind {y}" for y in range(40)]
-    table = DataTable(ArrayStore(label[:, None].float()), label, torch.full_like(label, -1), rows, names, [])
-    announce(RunConfig(ComponentConfig("Table"), ComponentConfig("ERM")), table)
-    told = next(line for line in capsys.readouterr().err.splitlines() if "rows per label" in line)
-    assert "40 labels, the fewest kind 0 1, kind 1 2," in told and told.endswith("kind 38 39, kind 39 40")
-    assert "kind 20" not in told
 
 
 @pytest.mark.parametrize(("many", "labels"), [(100, 100), (3, 60), (40, 3)])

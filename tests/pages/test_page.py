@@ -13,7 +13,7 @@ import pytest
 
 from logit_correction.errors import NBSP, InputError
 from logit_correction.pages import page as page_module
-from logit_correction.pages.page import inline_svg, render_page, write_page
+from logit_correction.pages.page import render_page, write_page
 from logit_correction.sentences import advice
 
 Make = Callable[..., Path]
@@ -106,15 +106,6 @@ def test_a_comparison_has_every_section_and_loads_nothing(colored: Make, tmp_pat
     assert sum(tag == "svg" for tag, _ in page.tags) == 6  # two heat maps, two curves, two priors
 
 
-def test_every_class_that_the_page_styles_is_there() -> None:
-    folder = Path(page_module.__file__).parent
-    templates = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.j2"))
-    known = set(re.findall(r"[\w-]+", " ".join(re.findall(r"class=(.*)", templates))))
-    css = (folder / "page.css").read_text(encoding="utf-8")
-    rows = {"seed", "other"}  # a row's kind is its class
-    assert set(re.findall(r"\.([a-z][\w-]*)", css)) - known - rows == set()
-
-
 def test_a_page_of_one_run_compares_nothing_and_names_no_place(colored: Make, tmp_path: Path) -> None:
     text = render_page([colored(tmp_path / "mine", "LC")], tmp_path / "mine" / "report.html")
     assert "Runs side by side" not in text and "<h2>Accuracy</h2>" in text
@@ -173,16 +164,6 @@ def test_the_best_is_marked_where_there_is_one_and_attributes_are_named(birds: M
     assert 'class="num best"' not in page and "estimated by heads on border; nobody has named it" in page
     assert page.index("Accuracy per estimated group") < page.index("Accuracy per label")
     assert "Conflicting" in page.split("<h2>Runs side by side</h2>")[1].split("</thead>")[0]
-
-
-@pytest.mark.parametrize(("shift", "shown"), [(0.0001, False), (0.01, True), (None, False)])
-def test_the_adjusted_average_is_shown_where_it_differs(
-    shift: float | None, shown: bool, birds: Make, tmp_path: Path
-) -> None:
-    def change(report: dict[str, Any]) -> None:
-        report["test"]["adjusted_average"] = None if shift is None else report["test"]["average"] + shift
-
-    assert ("Adjusted average" in render_page([changed(birds(tmp_path / "run", "ERM"), change)])) == shown
 
 
 def test_overlapping_groups_are_shown_with_their_own_counts(birds: Make, tmp_path: Path) -> None:
@@ -270,14 +251,6 @@ def test_who_found_none_says_so_and_that_is_no_fault(birds: Make, tmp_path: Path
     assert "Group prior that LC estimated" not in page
 
 
-def test_many_views_are_counted_and_what_is_not_known_is_a_dash(birds: Make, tmp_path: Path) -> None:
-    many = [signs(f"column:{i}", 0.5 + 0.01 * i) for i in range(14)]
-    found = evidence("none found", [], *many[1:], signs("empty", 0.9, rows=0), {"view": "column:x"})
-    page = render_page([birds(tmp_path / "run", "LC", evidence=found)])
-    assert "and 3 more" in page and "column:13" in page and "column:1<" not in page
-    assert "no such row" in page and "Is there a shortcut?" not in render_page([birds(tmp_path / "ERM", "ERM")])
-
-
 def test_views_are_named_as_a_reader_calls_them() -> None:
     said = evidence("shortcut", ["colour"], sentence="A person said so")
     assert advice(said) is None  # the shortcut that a person named needs none
@@ -352,11 +325,6 @@ def test_a_place_that_cannot_be_written_is_named(birds: Make, tmp_path: Path) ->
         write_page([], tmp_path / "page.html")
 
 
-def test_a_folder_named_twice_counts_once(birds: Make, tmp_path: Path) -> None:
-    folder = birds(tmp_path / "run", "LC")
-    assert render_page([folder, folder / ".." / "run"]) == render_page([folder])
-
-
 @pytest.mark.slow
 def test_several_tasks_and_seeds_share_a_page(colored: Make, tmp_path: Path) -> None:
     folders = [
@@ -370,11 +338,3 @@ def test_several_tasks_and_seeds_share_a_page(colored: Make, tmp_path: Path) -> 
     found = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert {"task-1", "task-2"} <= set(found) and len(found) == len(set(found))
     assert page.text.count("mean of 2 runs") == 4
-
-
-def test_a_figure_takes_the_colours_of_the_page() -> None:
-    start, shown = '<svg role="img" aria-label="a &gt; b"', '<text style="fill: #1d2430">x</text></svg>'
-    assert inline_svg(f'{start} xmlns="urn:x" width="90pt" height="9pt" viewBox="0 0 90 9">{shown}') == (
-        '<svg role="img" aria-label="a &gt; b" viewBox="0 0 90 9" style="--width: 90">'
-        '<text style="fill: var(--ink)">x</text></svg>'
-    )

@@ -8,13 +8,11 @@ import pandas as pd
 import pytest
 
 from logit_correction.pages.plots import (
-    METHOD_COLORS,
     curve_points,
     curves,
     group_bars,
     group_heatmaps,
     label_shares,
-    method_color,
     prior_heatmaps,
 )
 
@@ -51,14 +49,6 @@ def test_bars_show_every_group_of_every_run_with_its_value() -> None:
     assert {"ERM", "LC", "land", "water", "w *"} <= set(found)  # the star marks a minority group
 
 
-def test_bars_take_groups_without_rows_and_labels_alone() -> None:
-    frame = groups(["a", "b"], [None])
-    frame.loc[0, ["accuracy", "low", "high"]] = np.nan
-    found = texts(group_bars({"LC": frame}))
-    assert "no rows" in found
-    assert "a" in found
-
-
 def test_heatmaps_come_one_per_run_with_a_number_in_every_cell() -> None:
     names = [str(i) for i in range(10)]
     frame = groups(names, [f"a{i}" for i in range(10)])
@@ -87,12 +77,6 @@ def test_priors_are_compared_as_shares_of_the_labels_within_an_attribute() -> No
     assert list(figures) == ["estimated", "true"]
     assert texts(figures["estimated"])[:-1] == texts(figures["true"])[:-1]  # all but the title
     assert list(prior_heatmaps(scaled)) == ["estimated"]
-
-
-def test_an_attribute_that_never_occurs_has_no_shares() -> None:
-    share = label_shares([[0.5, 0.0], [0.5, 0.0]])
-    assert np.isnan(share[:, 1]).all()
-    assert texts(prior_heatmaps([[0.5, 0.0], [0.5, 0.0]])["estimated"]).count("–") == 2
 
 
 def recorded(**columns: list[float]) -> pd.DataFrame:
@@ -142,13 +126,6 @@ def test_a_users_matplotlib_settings_leave_no_trace() -> None:
         assert matplotlib.rcParams["font.size"] == 20
 
 
-def test_a_method_has_one_colour_and_all_methods_differ() -> None:
-    assert method_color("LC") == method_color("LC (q 0.8)") == METHOD_COLORS["LC"]
-    assert len(set(METHOD_COLORS.values())) == len(METHOD_COLORS)
-    assert method_color("Theirs", 0) != method_color("Others", 1)
-    assert METHOD_COLORS["LC"] in group_bars({"LC": groups(["a"], ["b"])})
-
-
 # Curves
 
 
@@ -177,16 +154,6 @@ def test_epochs_are_those_of_the_last_stage(restart: bool) -> None:
 def test_steps_lie_within_their_epoch() -> None:
     points = curve_points(run([3], steps=4), "loss")
     np.testing.assert_allclose(points["epoch"], np.arange(1, 13) / 4)
-
-
-def test_rare_rows_do_not_move_the_epochs() -> None:
-    points = curve_points(run([10], steps=7, every=5), "loss")
-    np.testing.assert_allclose(points["epoch"], np.arange(5, 71, 5) / 7)
-
-
-def test_without_validation_the_epochs_of_the_rows_count() -> None:
-    table = run([3], steps=4).dropna(subset="loss").drop(columns="valid_average")
-    assert curve_points(table, "loss")["epoch"].iloc[-1] == 3
 
 
 def test_many_rows_become_few_points_that_keep_the_mean() -> None:

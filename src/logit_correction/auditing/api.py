@@ -11,24 +11,17 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
+from logit_correction.attributes.auto import Auto
 from logit_correction.attributes.evidence import Thresholds
+from logit_correction.attributes.folds import draw_folds, held_out
 from logit_correction.auditing import cost
 from logit_correction.auditing.budget import filled_in, read_labels, sheet
 from logit_correction.auditing.contrast import contrasts
-from logit_correction.auditing.rows import (
-    CSV,
-    PARQUET,
-    may_be_mislabelled,
-    rows_frame,
-    shown_rows,
-    with_answers,
-    write_rows,
-)
-from logit_correction.auditing.search import ShortcutSearch, expected_of_lc, prepared_search
+from logit_correction.auditing.rows import CSV, PARQUET, rows_frame, shown_rows, with_fixed, write_rows
 from logit_correction.auditing.summary import AUDIT, read_audit, read_rows
 from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.table import DataTable
@@ -38,13 +31,19 @@ from logit_correction.pages.audit_page import render_audit
 from logit_correction.pages.page import save_page
 from logit_correction.runs import folder as files
 from logit_correction.runs.api import Part, config_of
-from logit_correction.runs.assemble import keeping_threads
+from logit_correction.runs.assemble import build_algorithm, keeping_threads
+from logit_correction.runs.options import complete
+from logit_correction.runs.train import Built, prepare, training_rows
 from logit_correction.runs.write import environment
+from logit_correction.seeds import make_generator
 from logit_correction.sentences import headline
 from logit_correction.training.display import Display, choose_display
 
 #: The files of an audit beside its summary and its rows.
 SHEET, FIX, PAGE = "sheet.csv", "fix.yaml", "report.html"
+
+#: Parts of the training rows, each judged by an LC that was trained on the others; of so many rows one is enough.
+FOLDS, MANY_ROWS = 3, 10_000
 
 
 class Audit:
@@ -144,8 +143,8 @@ def audit(
     else:
         config = config_of(data, **parts, **training)
     options = {"run": run, "predictions": predictions, "legitimate": listed(legitimate) or None}
-    estimator = {"name": "Auto", **{k: str(v) if k in ("run", "predictions") else v for k, v in options.items() if v}}
-    config = replace(config, method=ComponentConfig("LC", {"attributes": estimator}))
+    auto = {"name": "Auto", **{k: str(v) if k in ("run", "predictions") else v for k, v in options.items() if v}}
+    config = replace(config, method=ComponentConfig("LC", {"attributes": auto}))
     folder, tie = files.given_or_temporary(out, "audit")
     if (folder / AUDIT).is_file():
         raise InputError(f"--out {folder} already holds an audit: give another folder")
@@ -157,63 +156,60 @@ def audit(
     def new_display() -> Display:
         return choose_display(quiet=not progress)
 
-    search = prepared_search(config, listed(shortcut), new_display())
+    display = new_display()
+    built = prepare(complete(config), display)
+    estimator = built.algorithm.attributes
+    assert isinstance(estimator, Auto)
+    estimator.check_views(listed(shortcut))
+    if built.chosen:
+        display.say(built.chosen)
     files.make(folder)
-    with files.acquire(folder):
-        _audit_into(folder, search, try_fix, label_budget, new_display)
+    with files.acquire(folder), keeping_threads():
+        started = time.monotonic()
+        with display:
+            built.fit(display).run(estimator_only=True)
+            if shortcut:
+                estimator.insist(listed(shortcut))
+        found = _written(folder, built, estimator, bool(shortcut), new_display if try_fix else None)
+        _write_audit(folder, found | {"seconds": time.monotonic() - started})
+        if label_budget is not None:  # last, so that a budget that is too small costs nothing
+            try:
+                add_sheet(folder, label_budget)
+            except InputError as error:
+                again = shlex.join(["logit-correction", "audit", "--label-budget", "N", "--out", str(folder)])
+                done = f"the audit itself is finished, {folder / PAGE}, and needs only: {again}"
+                raise InputError(f"{error}; {done}") from error
     return tie(Audit(folder))
 
 
-@keeping_threads()
-def _audit_into(
-    out: Path, search: ShortcutSearch, try_fix: bool, label_budget: int | None, new_display: Callable[[], Display]
-) -> None:
-    """Search, put down the rows, try the fix, and write everything; ``audit.json`` comes last."""
-    started = time.monotonic()
-    search.run(new_display())
-    config, table, view, estimator = search.built.config, search.built.table, search.view, search.estimator
-    attribute = None if view is None else estimator.row_attribute.cpu()
+def _written(
+    out: Path, built: Built, estimator: Auto, said: bool, new_display: Callable[[], Display] | None
+) -> dict[str, Any]:
+    """Put down every row and the fix, try the fix, and return the content of ``audit.json``.
+
+    Args:
+        out: The folder.
+        built: The data, and the config with nothing left open.
+        estimator: After its search.
+        said: Whether a person said what the shortcut is; nobody is asked again.
+        new_display: Shows the progress of one training of LC; None where the fix is not tried.
+    """
+    config, table, evidence, looked = built.config, built.table, estimator.evidence, estimator.search
+    assert evidence is not None and looked is not None
+    view, who = " + ".join(evidence["views"]) or None, looked.judged.who
+    examined, names = estimator.run or estimator.predictions, [str(name) for name in table.label_names]
     frame = rows_frame(table, estimator, view)
     write_rows(frame, out)
     files.write_text(out / files.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
-    if attribute is not None:
+    if view is not None:
         given = {"name": "Given", "file": str((out / CSV).resolve())}
         fix = replace(config, method=ComponentConfig("LC", {"attributes": given}))
         files.write_text(out / FIX, fix.to_yaml())
-        if try_fix and search.examined is None:
-            fixed = expected_of_lc(fix, table, new_display)
-            frame = _with_fixed(frame, table, attribute, fixed)
+        if new_display is not None and examined is None:
+            answers = answers_of_lc(fix, table, new_display)
+            frame = with_fixed(frame, table, estimator.row_attribute.cpu(), answers)
             write_rows(frame, out)
-    found = _summary(search, frame) | {"seconds": time.monotonic() - started}
-    _write_audit(out, found)
-    if label_budget is not None:  # last, so that a budget that is too small costs nothing
-        try:
-            add_sheet(out, label_budget)
-        except InputError as error:
-            again = shlex.join(["logit-correction", "audit", "--label-budget", "N", "--out", str(out)])
-            raise InputError(f"{error}; the audit itself is finished, {out / PAGE}, and needs only: {again}") from error
-
-
-def _with_fixed(frame: pd.DataFrame, table: DataTable, attribute: torch.Tensor, fixed: torch.Tensor) -> pd.DataFrame:
-    """Add what LC says of the training rows, and which of them look mislabelled by it."""
-    label, names = table.label[table.split["train"]], np.asarray(table.label_names, dtype=object)
-    known = (~fixed[:, 0].isnan()).nonzero().squeeze(1)
-    own = np.full(len(frame), -1, dtype=np.int64)
-    own[: len(label)] = label.numpy()
-    frame = with_answers(frame, "fixed", known.numpy(), fixed[known], names, own)
-    noise = np.full(len(frame), None, dtype=object)
-    noise[known.numpy()] = may_be_mislabelled(fixed[known], label[known], attribute[known]).numpy()
-    return frame.assign(label_noise=noise)
-
-
-def _summary(search: ShortcutSearch, frame: pd.DataFrame) -> dict[str, Any]:
-    """Return the content of ``audit.json``; a person who said what the shortcut is is not asked again."""
-    config, table, evidence = search.built.config, search.built.table, search.estimator.evidence
-    looked, said = search.estimator.search, bool(search.shortcut)
-    assert evidence is not None and looked is not None
-    names = [str(name) for name in table.label_names]
     train = frame[frame["split"] == "train"]
-    who = looked.judged.who
     return {
         "verdict": evidence["verdict"],
         "views": evidence["views"],
@@ -225,7 +221,7 @@ def _summary(search: ShortcutSearch, frame: pd.DataFrame) -> dict[str, Any]:
         "groups": cost.groups(frame, names),
         "cost": cost.cost(frame, who),
         "shown": shown_rows(frame),
-        "contrasts": [] if search.view is None else contrasts(table, frame, evidence["views"]),
+        "contrasts": [] if view is None else contrasts(table, frame, evidence["views"]),
         "evidence": evidence,
         "rows": {
             "file": CSV,
@@ -233,9 +229,17 @@ def _summary(search: ShortcutSearch, frame: pd.DataFrame) -> dict[str, Any]:
             "conflicting": int(train["conflicting"].eq(True).sum()),
             "label_noise": int(train["label_noise"].eq(True).sum()) if "label_noise" in train else None,
         },
-        "examined": search.examined,
+        "examined": examined,
         "classifier": who,
-        "data": _data_of(config, table),
+        "data": {  # without counts of groups, which would read attributes
+            "name": config.data.name,
+            "source": table.metadata.get("source"),
+            "options": config.data.options,
+            "rows": {split: len(rows) for split, rows in table.split.items()},
+            "label_names": names,
+            "warnings": list(table.notes),
+            "input_shape": list(table.inputs.input_shape),
+        },
         "network": {"name": config.network.name, "options": config.network.options},
         "training": {"epochs": config.training.epochs, "seed": config.training.seed},
         "labels_read": {"train": ["label"], "valid": ["label"], "test": []},
@@ -244,17 +248,35 @@ def _summary(search: ShortcutSearch, frame: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _data_of(config: RunConfig, table: DataTable) -> dict[str, Any]:
-    """Return what the rows are, without counts of groups, which would read attributes."""
-    return {
-        "name": config.data.name,
-        "source": table.metadata.get("source"),
-        "options": config.data.options,
-        "rows": {split: len(rows) for split, rows in table.split.items()},
-        "label_names": [str(name) for name in table.label_names],
-        "warnings": list(table.notes),
-        "input_shape": list(table.inputs.input_shape),
-    }
+def answers_of_lc(config: RunConfig, table: DataTable, new_display: Callable[[], Display]) -> Tensor:
+    """Return what LC says of training rows that it was not trained on, (N, L); NaN of rows that were not judged.
+
+    Args:
+        config: LC with the attributes of the audit's own file of rows.
+        table: The data.
+        new_display: Shows the progress of one training.
+    """
+    config = complete(replace(config, training=replace(config.training, selection="last", also_select=[])))
+    rows = table.split["train"]
+
+    def fit(learned: Tensor, number: int) -> Callable[[Tensor], Tensor]:
+        def answers(judged: Tensor) -> Tensor:
+            part = replace(table, split={**table.split, "train": rows[learned], "test": rows[judged]})
+            display = new_display()
+            display.say(f"what LC would bring: training {number + 1}")
+            algorithm = build_algorithm(config, part.info)
+            algorithm.setup(training_rows(part, algorithm, config.training.epochs or 0, None))
+            loop = Built(config, part, algorithm, "").fit(display)
+            with display:
+                loop.run()
+                return loop.predict("test").softmax(dim=1)
+
+        return answers
+
+    fold = draw_folds(len(rows), FOLDS, make_generator(config.training.seed, "folds of the audit"))
+    if len(rows) > MANY_ROWS:
+        fold[fold > 0] = -1
+    return held_out(fit, fold, len(table.label_names))
 
 
 def _write_audit(out: Path, found: Mapping[str, Any]) -> None:

@@ -154,6 +154,18 @@ def conflict_probability(seen: Tensor, label: Tensor) -> Tensor:
     return 1 - posterior.gather(1, label.unsqueeze(1)).squeeze(1)
 
 
+def with_fixed(frame: pd.DataFrame, table: DataTable, attribute: Tensor, fixed: Tensor) -> pd.DataFrame:
+    """Add what LC says (N, L) of the training rows, and which of them look mislabelled by it; NaN are not judged."""
+    label, names = table.label[table.split["train"]], np.asarray(table.label_names, dtype=object)
+    known = (~fixed[:, 0].isnan()).nonzero().squeeze(1)
+    own = np.full(len(frame), -1, dtype=np.int64)
+    own[: len(label)] = label.numpy()
+    frame = with_answers(frame, "fixed", known.numpy(), fixed[known], names, own)
+    noise = np.full(len(frame), None, dtype=object)
+    noise[known.numpy()] = may_be_mislabelled(fixed[known], label[known], attribute[known]).numpy()
+    return frame.assign(label_noise=noise)
+
+
 def may_be_mislabelled(probability: Tensor, label: Tensor, attribute: Tensor) -> Tensor:
     """Return which conflicting rows may just have a wrong label, (n,) bool.
 

@@ -22,7 +22,7 @@ class _Figure(TypedDict):
     accuracy: Share | None
     low: Share
     high: Share
-    rows: float
+    rows: Count
 
 
 class _Cost(TypedDict):
@@ -33,7 +33,6 @@ class _Cost(TypedDict):
 
 class _Label(TypedDict):
     label: str
-    rows: Count
     verdict: str
     sentence: str
 
@@ -47,7 +46,7 @@ class _Group(TypedDict):
     share_high: Share
 
 
-class _Shown(TypedDict):
+class _Row(TypedDict):
     row: Count
     label: str
     attribute: str
@@ -72,54 +71,28 @@ class _Training(TypedDict):
     seed: Count
 
 
-class _Named(TypedDict):
-    name: str
-
-
-class _Version(TypedDict):
-    version: str
-
-
-class _Question(TypedDict):
-    views: list[str]
-    text: str
-
-
-class _Person(TypedDict):
-    confirmed: bool | None
-    sentence: str
-    network: dict[str, Any]
-
-
-class _Contrast(TypedDict):
-    kind: str
-    view: str
-    rows: list[dict[str, Any]]
-
-
 class AuditSummary(TypedDict):
-    """What must stand in ``audit.json``."""
+    """What must stand in ``audit.json``; there is more."""
 
     verdict: str
     views: list[str]
     sentence: str
     leans: bool | None
     would_change: str
-    question: _Question | None
+    question: dict[str, Any] | None
     labels: list[_Label]
     groups: list[_Group]
     cost: dict[str, _Cost]
-    shown: list[_Shown]
-    contrasts: list[_Contrast]
+    shown: list[_Row]
+    contrasts: list[dict[str, Any]]
     evidence: Evidence
     rows: _Rows
     examined: str | None
     classifier: str
     data: _Data
-    network: _Named
+    network: dict[str, Any]
     training: _Training
-    labelled: _Person | None
-    environment: _Version
+    labelled: dict[str, Any] | None
 
 
 def read_audit(folder: Path) -> dict[str, Any]:
