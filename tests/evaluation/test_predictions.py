@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
@@ -61,22 +60,6 @@ def test_any_finite_or_infinite_logits_survive_the_round_trip(
     same(predictions, Predictions.load(path))
 
 
-def test_the_file_is_a_plain_table_for_other_tools(tmp_path: Path) -> None:
-    predictions = made()
-    predictions.save(tmp_path / "p.parquet")
-    table = pq.read_table(tmp_path / "p.parquet").to_pandas()
-    assert list(table.columns) == [
-        "index",
-        "label",
-        "attribute",
-        "prediction",
-        "logit_0",
-        "logit_1",
-        "logit_2",
-    ]
-    np.testing.assert_array_equal(table["prediction"], predictions.logits.argmax(1))
-
-
 def test_a_failing_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "p.parquet"
     made().save(path)
@@ -125,32 +108,6 @@ def test_probabilities_are_the_softmax_also_of_great_logits() -> None:
     predictions = made(2, logits=logits, label=[0, 0], index=[0, 1], attribute=None)
     np.testing.assert_allclose(predictions.probabilities, softmax(logits, axis=1), rtol=1e-12)
     assert predictions.probabilities.dtype == np.float64
-
-
-def test_tensors_are_taken_and_half_precision_is_widened() -> None:
-    predictions = made(
-        2,
-        index=torch.tensor([0, 1]),
-        label=torch.tensor([1, 2]),
-        attribute=torch.tensor([0, 1]),
-        logits=torch.randn(2, 3, dtype=torch.bfloat16, requires_grad=True),
-    )
-    assert predictions.logits.dtype == np.float32
-    assert predictions.label.dtype == np.int64
-
-
-def test_unique_keeps_each_row_once_in_order() -> None:
-    predictions = made(4, index=[5, 2, 5, 9], label=[0, 1, 0, 2], attribute=[1, 0, 1, -1])
-    kept = predictions.unique()
-    assert kept.index.tolist() == [2, 5, 9]
-    assert kept.label.tolist() == [1, 0, 2]
-    assert kept.attribute is not None
-    assert kept.attribute.tolist() == [0, 1, -1]
-    np.testing.assert_array_equal(kept.logits, predictions.logits[[1, 0, 3]])
-
-
-def test_attributes_that_are_all_unknown_are_none() -> None:
-    assert made(attribute=np.full(6, -1)).attribute is None
 
 
 @pytest.mark.parametrize(

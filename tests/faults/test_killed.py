@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import itertools
 import os
 import random
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from ..forked import Forked, launch
-
-METHODS = ("ERM", "LC", "StagedLC")
-
-#: In the long form alone: each is stopped and resumed in `tests/methods` as well, and a kill finds the same files.
-MORE_METHODS = ("GroupDRO", "LfF", "JTT", "DFA", "Reweighting")
 
 WORDS = ("--data", "Digits", "--network", "MLP", "--epochs", "4", "--batch_size", "64", "--threads", "1")
 
@@ -51,46 +40,10 @@ def start(words: list[str]) -> Forked:
     return Forked(words, log=Path(f"{words[-1]}.log"))
 
 
-def ended(words: list[str]) -> float:
-    """Run the program to its end; return the seconds."""
-    started = time.monotonic()
+def ended(words: list[str]) -> None:
+    """Run the program to its end."""
     with start(words) as process:
         assert process.wait(PATIENCE) == 0, process.told
-    return time.monotonic() - started
-
-
-@functools.cache
-def warmed() -> None:
-    """Train once, since the first one of a process is slow."""
-    with tempfile.TemporaryDirectory() as folder:
-        ended(["train", *WORDS, "--method", "ERM", "--out", f"{folder}/run"])
-
-
-@pytest.mark.parametrize("method", [*METHODS, *MORE_METHODS])
-def test_kill_and_resume(method: str, tmp_path: Path, times: Callable[[int, int], int]) -> None:
-    if method in MORE_METHODS and not times(0, 1):
-        pytest.skip("in the long form alone")
-    draw, kills = random.Random(method), 0
-    command = ["train", *WORDS, "--method", method, "--out"]
-    whole = tmp_path / "whole"
-    warmed()
-    seconds = ended([*command, str(whole)])
-    for number in itertools.count():
-        run = [*command[:-1], "--resume", "--out", str(tmp_path / f"run-{number}")]
-        for _ in range(6):
-            process = start(run)
-            time.sleep(draw.uniform(0.1, 1.0) * seconds)
-            process.kill()
-            if process.wait() == 0:
-                break
-            assert process.poll() == -signal.SIGKILL, process.told
-            kills += 1
-        else:
-            ended(run)
-        same(Path(run[-1]), whole)
-        if kills >= times(1, 7):
-            print(f"{method}: {kills} kills, {number + 1} runs, {seconds:.1f} s each")
-            return
 
 
 def both_end(words: list[str]) -> None:
@@ -128,31 +81,6 @@ def test_one_of_two_processes_killed(program: list[str], tmp_path: Path, monkeyp
     assert process.returncode == 1 and len(said) == 1, errors
     assert f"go on with `train --resume --out {run}`" in said[0]
     both_end([*command, str(run), "--resume"])
-    same(run, tmp_path / "whole")
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="no way to find the process that reads")
-def test_a_process_that_reads_images_killed(tmp_path: Path) -> None:
-    draw = np.random.default_rng(0)
-    for number in range(200):
-        path = tmp_path / "photos" / ("cat", "dog")[number % 2] / f"{number}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(draw.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(path)
-    source = ("--data", "ImageFolder", "--data.root", str(tmp_path / "photos"), "--data.memory_limit", "0.000001")
-    words = ("--network", "MLP", "--threads", "1", "--workers", "1", "--method", "ERM", "--device", "cpu")
-    command = ["train", *source, *words, "--epochs", "4", "--batch_size", "16", "--out"]
-    ended([*command, str(tmp_path / "whole")])
-    run = tmp_path / "run"
-    process = start([*command, str(run)])
-    while process.poll() is None:
-        reader = child_of(process) if (run / "resume.pt").exists() else None
-        if reader is not None:
-            with contextlib.suppress(ProcessLookupError):  # each epoch has another one
-                os.kill(reader, signal.SIGKILL)
-        time.sleep(0.02)
-    last = process.told.splitlines()[-1]
-    assert process.poll() == 1 and last.startswith("error: a process that reads images of this run has ended"), last
-    ended([*command[:-1], "--resume", "--out", str(run)])
     same(run, tmp_path / "whole")
 
 

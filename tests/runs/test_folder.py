@@ -1,77 +1,170 @@
-"""What may be written where, and what is cleared up."""
+"""What may be written where: one process at a time, complete files, checksums, nothing left behind."""
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from logit_correction import ComponentConfig, InputError, RunConfig
+from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, train
+from logit_correction.files import check_seal, new_folder, replacing, seal
 from logit_correction.runs import folder as files
+from logit_correction.runs.folder import LOCK, FolderHeld, acquire, check_free
 from logit_correction.runs.options import complete
 
-
-def test_json_is_strict_and_complete_or_absent(tmp_path: Path) -> None:
-    path = tmp_path / "report.json"
-    files.write_json(path, {"name": "Ä", "value": None})
-    assert json.loads(path.read_text(encoding="utf-8")) == {"name": "Ä", "value": None}
-    with pytest.raises(ValueError, match="JSON"):
-        files.write_json(path, {"value": float("nan")})
-    assert json.loads(path.read_text())["value"] is None
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_sweep_removes_what_a_killed_run_left_and_nothing_else(tmp_path: Path) -> None:
-    keep = ["report.json", "notes.txt", ".hidden", "resume.txt", "my-report-1.json"]
-    left = ["resume.pt", ".resume-0123.pt", ".report-abc.json", ".checkpoint-1.pt", ".predictions-1.parquet"]
-    for name in (*keep, *left):
-        (tmp_path / name).write_text("")
-    files.sweep(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(keep)
+HOLD = """
+import os, sys, time
+from pathlib import Path
+os.setsid()
+from logit_correction.runs.folder import acquire
+with acquire(Path(sys.argv[1])):
+    if "fork" in sys.argv and os.fork() == 0:
+        time.sleep(30)
+        os._exit(0)
+    print("held", flush=True)
+    time.sleep(60)
+"""
 
 
-def test_disk_is_asked_where_the_folder_will_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+def config(seed: int = 0) -> RunConfig:
+    training = TrainingConfig(epochs=1, threads=1, seed=seed)
+    return RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), training=training)
+
+
+@contextmanager
+def holding(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Start another process that holds the folder, and end it."""
+    command = [sys.executable, "-c", HOLD, str(folder), *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "held\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_lock_is_held_and_given_back(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="mine"), acquire(tmp_path):
+        with acquire(tmp_path / "." / ".." / tmp_path.name):  # a block within one is free, by whatever path
+            check_free(tmp_path)
+        raise RuntimeError("mine")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match="cannot be written"), acquire(tmp_path / "file"):
+        pass
+    for content in (b"", b"{", b"\xff" * 600):
+        (tmp_path / LOCK).write_bytes(content)
+        with acquire(tmp_path):
+            pass
+
+
+def test_another_process_is_named_and_frees_the_folder_when_it_is_killed(tmp_path: Path) -> None:
+    with holding(tmp_path, "fork") as other:
+        with pytest.raises(FolderHeld, match=rf"{tmp_path} is in use: process {other.pid} on "), acquire(tmp_path):
+            pass
+        for resume in (False, True):
+            with pytest.raises(InputError, match=f"process {other.pid} on "):
+                train(config(), tmp_path, resume=resume)
+        assert [path.name for path in tmp_path.iterdir()] == [LOCK]
+        other.kill()  # but not its child, which does not keep it
+        other.wait()
+        try:
+            train(config(), tmp_path, page=False)  # no --resume needed
+        finally:
+            os.killpg(other.pid, signal.SIGKILL)
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_of_many_threads_one_at_a_time_has_it(tmp_path: Path) -> None:
+    inside, most, done = [0], [0], [0]
+
+    def attempt() -> None:
+        while True:
+            try:
+                with acquire(tmp_path):
+                    inside[0] += 1
+                    most[0] = max(most[0], inside[0])
+                    time.sleep(0.002)
+                    inside[0] -= 1
+                    done[0] += 1
+                    return
+            except FolderHeld:
+                pass
+
+    threads = [threading.Thread(target=attempt) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (most[0], done[0]) == (1, 6)
+
+
+def test_what_may_be_written_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = complete(config())
+    for folder in (tmp_path, tmp_path / "new"):
+        files.check_out(folder, whole, resume=True)
+    (tmp_path / "nowhere").write_text("a file")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="link is a file"):
+        files.check_out(tmp_path / "link", whole, resume=False)
     usage = type(shutil.disk_usage(tmp_path))
-
-    def ask(path: Path) -> object:
-        asked.append(path)
-        return usage(100, 60, 40)
-
-    monkeypatch.setattr(shutil, "disk_usage", ask)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(100, 60, 40))
     files.check_disk(tmp_path / "not" / "yet", 40)
     with pytest.raises(InputError, match="make room"):
         files.check_disk(tmp_path / "not" / "yet", 41)
-    assert asked == [tmp_path, tmp_path]
 
 
-def test_options_have_the_names_of_the_command_line() -> None:
-    online = ComponentConfig("LC", {"attributes": "Online"})
-    flat = files.flat_options(complete(RunConfig(ComponentConfig("Digits"), online, ComponentConfig("MLP"))))
-    assert flat["data.name"] == "Digits" and "method.strength" in flat and flat["network.hidden"] == [100, 100, 100]
-    assert flat["method.attributes.name"] == "Online" and flat["method.attributes.q"] == 0.7
-    assert flat["method.mixing.limit"] == 0.3 and flat["method.prior"] is None
-    names = ["data.name", "method.attributes.name", "method.mixing.name", "method.name", "network.name"]
-    assert sorted(list(flat)[:5]) == names
-    assert "epochs" in flat
+def test_a_small_run_needs_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = type(shutil.disk_usage(tmp_path))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(2**30, 2**30 - 5 * 2**20, 5 * 2**20))
+    train(config(), tmp_path / "run", page=False)
 
 
-def test_an_empty_folder_and_a_new_one_will_do(tmp_path: Path) -> None:
-    config = complete(RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM")))
-    for folder in (tmp_path, tmp_path / "new"):
-        for resume in (False, True):
-            files.check_out(folder, config, resume)
-    assert list(tmp_path.iterdir()) == []
+def test_a_changed_file_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("1")
+    check_seal(tmp_path / "a.json", "fix it")  # nothing is sealed yet
+    seal(tmp_path, ["a.json", "b.json"])
+    check_seal(tmp_path / "a.json", "fix it")
+    (tmp_path / "a.json").write_text("2")
+    with pytest.raises(InputError, match=r"a\.json has been changed since it was written .*: fix it"):
+        check_seal(tmp_path / "a.json", "fix it")
+    assert subprocess.run(["sha256sum", "-c", "--quiet", ".checksums"], cwd=tmp_path, capture_output=True).returncode
 
 
-def test_a_link_to_nothing_is_no_folder(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    (tmp_path / "nowhere").write_text("a file")
-    with pytest.raises(InputError, match="link is a file"):
-        files.check_out(
-            tmp_path / "link", complete(RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"))), False
-        )
-    with pytest.raises(InputError, match="cannot be written"):
-        files.make(tmp_path / "link")
+def test_what_killed_processes_left_is_swept_by_the_next_one(tmp_path: Path) -> None:
+    script = """
+import os, sys
+from pathlib import Path
+from logit_correction.files import new_folder, replacing
+with replacing(Path(sys.argv[1]) / "out.csv") as file, new_folder(Path(sys.argv[1]) / "out") as folder:
+    file.touch()
+    os.kill(os.getpid(), 9)
+"""
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)])
+    assert len(list(tmp_path.iterdir())) == 2
+    with replacing(tmp_path / "out.csv") as mine:
+        mine.write_text("a")
+        with replacing(tmp_path / "out.csv") as other:  # of a living process
+            other.write_text("b")
+        assert mine.exists()
+    with new_folder(tmp_path / "out"):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.csv"]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_after_the_work_changes_nothing(sent: signal.Signals) -> None:
+    command = [sys.executable, "-m", "logit_correction", "list", "methods"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.read()
+        process.send_signal(sent)
+        assert process.wait(30) in (0, 130)

@@ -1,0 +1,161 @@
+"""Files that the program reads, spoiled in every way: what is read is the same, or an ``InputError`` names it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import shutil
+import zipfile
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from logit_correction import (
+    ComponentConfig,
+    InputError,
+    Predictions,
+    RunConfig,
+    TrainingConfig,
+    audit,
+    export,
+    load,
+    train,
+)
+from logit_correction.auditing.api import Audit
+from logit_correction.data.cache import verified_array
+from logit_correction.data.frames import read_frame
+from logit_correction.evaluation.report import Report
+from logit_correction.pages.folder import RunFolder
+from logit_correction.runs.options import complete
+
+ROWS = pd.DataFrame({"label": ["a", "b"] * 40, "x": np.arange(80) / 7, "y": np.arange(80) % 2})
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run, an audit, an exported network, a table, a picture and a kept array."""
+    folder = tmp_path_factory.mktemp("made")
+    ROWS.to_csv(folder / "rows.csv", index=False)
+    ROWS.to_parquet(folder / "rows.parquet")
+    Image.fromarray(np.zeros((9, 9, 3), np.uint8)).save(folder / "picture.png")
+    data = ComponentConfig("Table", {"file": str(folder / "rows.csv"), "label": "label", "features": ["x", "y"]})
+    config = RunConfig(data, ComponentConfig("ERM"), training=TrainingConfig(epochs=1, threads=1))
+    train(config, folder / "run", page=False)
+    audit(data, folder / "audit", try_fix=False, epochs=1, threads=1)
+    export(folder / "run", "safetensors", folder / "exported")
+    verified_array(folder / "kept.npy", lambda: np.arange(12))
+    return folder
+
+
+def kept(folder: Path) -> Any:
+    found, _ = verified_array(folder / "kept.npy", lambda: np.arange(12))
+    assert found.tolist() == list(range(12))
+
+
+#: File -> how it is read.
+KINDS: dict[str, Callable[[Path], Any]] = {
+    "run/config.yaml": lambda folder: complete(RunConfig.read(folder / "run" / "config.yaml")),
+    "run/report.json": lambda folder: Report.read(folder / "run"),
+    "run/metrics.csv": lambda folder: RunFolder.read(folder / "run"),
+    "run/predictions.parquet": lambda folder: Predictions.load(folder / "run" / "predictions.parquet"),
+    "run/checkpoint.pt": lambda folder: load(folder / "run").predict(ROWS),
+    "exported/config.json": lambda folder: load(folder / "exported").predict(ROWS),
+    "exported/model.safetensors": lambda folder: load(folder / "exported").predict(ROWS),
+    "audit/audit.json": lambda folder: Audit(folder / "audit").verdict,
+    "audit/rows.parquet": lambda folder: Audit(folder / "audit").rows,
+    "rows.csv": lambda folder: read_frame(folder / "rows.csv"),
+    "rows.parquet": lambda folder: read_frame(folder / "rows.parquet"),
+    "kept.npy": kept,
+}
+
+#: Those of which one changed bit is seen.
+SEALED = ("run/report.json", "run/metrics.csv", "run/predictions.parquet", "audit/audit.json", "audit/rows.parquet")
+
+
+class Mischief:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (open, (str(self.target), "w"))
+
+
+def written(write: Callable[[BytesIO], object]) -> bytes:
+    stream = BytesIO()
+    write(stream)
+    return stream.getvalue()
+
+
+def contents(ran: Path) -> dict[str, bytes]:
+    """Files of other kinds, some made in bad faith; what they would run makes a file."""
+    bad, laughs = Mischief(ran), "a0: &a0 [x, x]\n"
+    laughs += "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30))
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("../../escaped", b"a")
+        archive.writestr("inputs.npy", bytes(2**26))
+    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 9)}\n"
+    return {
+        "nothing": b"",
+        "text": "Größe;<script>alert(1)</script>\n".encode("latin-1"),
+        "null": b"null",
+        "nested": b"[" * 100_000,
+        "deep": b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
+        "objects of YAML": f"a: !!python/object/apply:open ['{ran}', w]\n".encode(),
+        "bomb of YAML": f"{laughs}data: *a29\nepochs: *a29\n".encode(),
+        "pickle": pickle.dumps(bad),
+        "pickle of torch": written(lambda file: torch.save({"a": bad}, file)),
+        "pickled array": written(lambda file: np.save(file, np.array([bad], object), allow_pickle=True)),
+        "huge array": b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head,
+        "archive": packed.getvalue(),
+        "table": written(pd.DataFrame({"a": [1, 2]}).to_parquet),
+        "long weights": (2**63 - 1).to_bytes(8, "little") + b"{}",
+    }
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_spoiled(name: str, made: Path, tmp_path: Path, times: Callable[[int, int], int]) -> None:
+    folder, ran = shutil.copytree(made, tmp_path / "made"), tmp_path / "ran"
+    file, draw = folder / name, random.Random(name)
+    intact, refused = file.read_bytes(), 0
+
+    def reads(what: str) -> bool:
+        try:
+            KINDS[name](folder)
+        except InputError as error:
+            assert 0 < len(str(error)) < 5000, what
+            return False
+        return True
+
+    for what, content in contents(ran).items():
+        file.write_bytes(content)
+        refused += not reads(what)
+        assert not ran.exists() and not list(tmp_path.rglob("escaped")), what
+    for _ in range(times(6, 300)):
+        damaged = bytearray(intact)
+        if draw.random() < 0.3:
+            del damaged[draw.randrange(len(damaged)) :]
+        else:
+            damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
+        file.write_bytes(bytes(damaged))
+        assert not (reads("damaged") and name in SEALED)
+    for lay in (file.mkdir, lambda: file.symlink_to("nowhere"), lambda: os.mkfifo(file)):
+        file.unlink()
+        lay()
+        reads("no file")
+        if file.is_dir():
+            file.rmdir()
+            file.touch()
+    file.unlink()
+    file.write_bytes(intact)
+    assert reads("as it was") and (refused > 10 or name in ("kept.npy", "rows.csv"))

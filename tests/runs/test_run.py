@@ -1,0 +1,269 @@
+"""A finished run predicts and is judged again; its network serves others; selection reads what it says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import yaml
+from PIL import Image
+
+from logit_correction import (
+    ComponentConfig,
+    InputError,
+    Predictions,
+    Run,
+    RunConfig,
+    TrainingConfig,
+    audit,
+    export,
+    load,
+    train,
+)
+from logit_correction.bench.digits import Digits
+from logit_correction.bench.planted import Planted
+from logit_correction.data.table import DataTable
+from logit_correction.runs.assemble import build_algorithm
+from logit_correction.runs.options import complete
+
+RULES: list[str | None] = ["valid_estimated_group_balanced", "valid_estimated_worst_group", "valid_view_agreement"]
+
+
+@pytest.fixture(scope="module")
+def model(digits_run: Path) -> Run:
+    return load(digits_run)
+
+
+@pytest.fixture(scope="module")
+def images() -> np.ndarray:
+    table = Digits().build()
+    found = table.inputs.images(table.split["test"][::99])
+    assert found is not None
+    return found.numpy()
+
+
+def people(rows: int, seed: int) -> pd.DataFrame:
+    """A form's version that goes with the answer in nine of ten rows, an age that tells it a little."""
+    draw = np.random.default_rng(seed)
+    answer = draw.integers(0, 2, rows)
+    version = np.where(draw.random(rows) < 0.1, 1 - answer, answer)
+    form, age = np.array(["old", "new"])[version], 30 + 10 * answer + draw.normal(0, 8, rows)
+    return pd.DataFrame({"answer": np.array(["no", "yes"])[answer], "form": form, "age": age})
+
+
+def fitted(out: Path, data: ComponentConfig, method: str = "LC", view: str = "column:form", **training: Any) -> Run:
+    options = {"attributes": {"name": "Auto", "shortcut": [view]}} if method == "LC" else {}
+    small = ComponentConfig("MLP", {"hidden": [16]})
+    given = TrainingConfig(**{"epochs": 3, "batch_size": 64, "threads": 1, "device": "cpu", **training})
+    return load(train(RunConfig(data, ComponentConfig(method, options), small, training=given), out, page=False))
+
+
+def table_of(file: Path) -> ComponentConfig:
+    return ComponentConfig("Table", {"file": str(file), "label": "answer", "features": "*"})
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("people")
+    people(600, 0).to_csv(folder / "people.csv", index=False)
+    return fitted(folder / "run", table_of(folder / "people.csv"))
+
+
+def by_side(block: dict[str, Any]) -> list[int]:
+    return [sum(one["count"] for one in block["groups"] if one["minority"] is side) for side in (False, True)]
+
+
+def test_arrays_tensors_and_files_give_the_same(model: Run, images: np.ndarray, tmp_path: Path) -> None:
+    probability = model.predict_proba(images)
+    assert probability.shape == (len(images), 10) and probability.dtype == np.float32
+    np.testing.assert_allclose(probability.sum(axis=1), 1, atol=1e-5)
+    frozen = images.copy()
+    frozen.setflags(write=False)
+    flipped = images[..., ::-1].copy()[..., ::-1]
+    for same in (torch.from_numpy(images), torch.from_numpy(images).float() / 255, images / 255.0, frozen, flipped):
+        np.testing.assert_allclose(model.predict_proba(same), probability, atol=1e-5)
+    paths = [tmp_path / f"{number}.png" for number in range(4)]
+    for path, image in zip(paths, images, strict=False):
+        Image.fromarray(image.transpose(1, 2, 0)).save(path)
+    for given in (paths, [str(path) for path in paths], np.array(paths), pd.Series([str(path) for path in paths])):
+        np.testing.assert_allclose(model.predict_proba(given), probability[:4], atol=1e-6)
+    with pytest.raises(InputError, match=r"no\.png"):
+        model.predict([*paths, tmp_path / "no.png"])
+    many = np.resize(images, (2345, 3, 8, 8))
+    np.testing.assert_allclose(model.predict_proba(many)[-7:], model.predict_proba(many[-7:]), atol=1e-6)
+    for nothing in (np.zeros((0, 3, 8, 8), np.uint8), []):
+        assert model.predict_proba(nothing).shape == (0, 10) and model.predict(nothing).shape == (0,)
+    assert model.predict(images).tolist() == np.asarray(model.label_names)[probability.argmax(1)].tolist()
+
+
+def test_what_does_not_fit_is_refused(model: Run, images: np.ndarray) -> None:
+    broken = images / 255.0
+    broken[3, 1, 2, 2] = np.nan
+    for inputs, message in (
+        (np.zeros((5, 8, 3, 8), np.uint8), r"must be \(n, 3, 8, 8\)"),
+        (broken, "NaN"),
+        (images.astype(np.float32), r"unsigned bytes or floats in \[0, 1\]"),
+        ("picture.png", "give a list"),
+    ):
+        with pytest.raises(InputError, match=message):
+            model.predict_proba(inputs)
+
+
+def test_evaluate_gives_the_block_of_the_report_and_changes_nothing(digits_run: Path) -> None:
+    before = {path: path.read_bytes() for path in Path(digits_run).iterdir()}
+    model = load(digits_run)
+    assert model.evaluate("test")["groups"] == [pytest.approx(one, abs=1e-5) for one in model.report["test"]["groups"]]
+    stored = Predictions.load(digits_run / "predictions.parquet").probabilities[:99]
+    inputs = (table := Digits().build()).inputs.fetch(table.split["test"][:99])
+    np.testing.assert_allclose(model.predict_proba(inputs), stored, atol=1e-5)
+    assert {path: path.read_bytes() for path in Path(digits_run).iterdir()} == before
+
+
+def test_fairlearns_frame_has_the_accuracies_of_the_report(model: Run, run: Run) -> None:
+    frame = model.metric_frame()
+    for row in model.report["test"]["by_attribute"]:
+        assert frame.by_group.loc[row["attribute"], "accuracy"] == pytest.approx(row["accuracy"])
+    rates = model.metric_frame("valid", {"rate": lambda y, p: (p == y).mean()})
+    assert rates.overall["rate"] == pytest.approx(model.evaluate("valid")["average"])
+    assert len(model.metric_frame(estimated=True).by_group) > 1
+    with pytest.raises(InputError, match="try estimated=True"):
+        run.metric_frame()
+
+
+def test_new_rows_are_judged_by_estimated_groups_as_the_test_is(run: Run, tmp_path: Path) -> None:
+    block, rows = run.report["test"]["estimated"], Predictions.load(run / "predictions.parquet")
+    assert rows.estimate is not None and block["source"] == "heads on column:form, cross-fitted"
+    conflicting = rows.estimate.attribute != rows.label
+    assert block["minority"] == pytest.approx((rows.prediction == rows.label)[conflicting].mean())
+    assert run.evaluate("test")["estimated"]["minority"] == pytest.approx(block["minority"])
+    frame = people(200, 1)
+    agrees = int(((frame["answer"] == "yes") == (frame["form"] == "new")).sum())
+    assert by_side(run.evaluate(frame)["estimated"]) == [agrees, 200 - agrees]
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    named = run.evaluate(tmp_path / "new.csv", attribute="form")
+    assert {group["attribute"] for group in named["groups"]} == {"old", "new"}
+    assert named["estimated"] == run.evaluate(tmp_path / "new.csv")["estimated"]
+
+
+def test_other_data_are_not_taken_for_those_of_training(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    people(200, 0).to_csv(file, index=False)
+    run = fitted(tmp_path / "run", table_of(file), "ERM")
+    figures = run.evaluate("valid")
+    assert figures["estimated"] is None
+    people(210, 0).to_csv(file, index=False)
+    with pytest.raises(InputError, match=r"are not those that .*run was trained on.*`evaluate --on FILE`"):
+        run.evaluate("valid")
+    with pytest.raises(InputError, match=r"are not those that .*run was trained on.*`--predictions`"):
+        audit(table_of(file), tmp_path / "audit", run=run, epochs=1, threads=1)
+    people(200, 0).to_csv(file, index=False)
+    assert run.evaluate("valid") == figures
+
+
+def test_an_exported_folder_is_a_run(run: Run, tmp_path: Path) -> None:
+    again = load(export(run, "safetensors", tmp_path / "exported"))
+    frame = people(50, 3)
+    np.testing.assert_allclose(again.predict_proba(frame), run.predict_proba(frame), atol=1e-6)
+    assert again.evaluate(frame)["average"] == run.evaluate(frame)["average"]
+    with pytest.raises(InputError, match="holds no rows of the run's data"):
+        again.evaluate("test")
+    text = (again / "config.json").read_text()
+    (again / "config.json").write_text(text.replace('"epochs": 3', '"epochs": 4'))
+    with pytest.raises(InputError, match=r"config\.json has been changed since it was written"):
+        load(again.path)
+
+
+def test_the_network_of_a_run_serves_another(digits_run: Path, model: Run, images: np.ndarray, tmp_path: Path) -> None:
+    chosen = RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), ComponentConfig("FromRun", {"run": "x"}))
+    chosen.network.options["run"] = str(digits_run)
+    info, old = Digits().build().info, model.algorithm.network
+    inputs = torch.from_numpy(images) / 255
+    assert torch.equal(build_algorithm(complete(chosen), info).network.eval()(inputs), old(inputs))
+    other = replace(info, num_labels=4, label_names=tuple("abcd"))
+    network: Any = build_algorithm(complete(chosen), other).network
+    assert network(inputs).shape[1] == 4 and torch.equal(network.features(inputs), old.features(inputs))  # type: ignore[operator]
+    with pytest.raises(InputError, match=r"takes inputs of shape \(3, 8, 8\), but"):
+        build_algorithm(complete(chosen), replace(info, input_shape=(3, 9, 9)))
+    circle = shutil.copytree(digits_run, tmp_path / "circle")
+    config = yaml.safe_load((circle / "config.yaml").read_text())
+    (circle / "config.yaml").write_text(yaml.safe_dump({**config, "network": {"name": "FromRun", "run": str(circle)}}))
+    with pytest.raises(InputError, match="is that of the run itself"):
+        load(circle)
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        ("my_parts.no_network", "made a str, but must make a torch.nn.Module"),
+        ("my_parts.too_few_logits", r"gives logits of shape \(2, 3\), but must give \(2, 10\)"),
+        ("my_parts.wrong_inputs", r"does not take inputs of shape \(3, 8, 8\)"),
+        ("TextClassifier", r"takes tokens, but the inputs are of shape \(3, 8, 8\)"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_refused_before_training(network: str, expected: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=expected):
+        train(RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), ComponentConfig(network)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def planted(out: Path, method: str = "LC", rules: list[str | None] = RULES) -> Run:
+    selection, *others = rules
+    also = [*(rule for rule in others if rule is not None), "last"]
+    data = ComponentConfig("Planted", {"set": "column", "rows": 800, "minority_ratio": 0.1})
+    return fitted(out, data, method, "column:form_version", epochs=4, selection=selection, also_select=also)
+
+
+def test_rules_by_estimated_groups_read_no_attribute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = planted(tmp_path / "run")
+    metrics = pd.read_csv(run / "metrics.csv")
+    blocks = [run.report["selection"], *run.report["other_selections"][:2]]
+    for rule, block in zip(RULES, blocks, strict=True):
+        scores = metrics[rule].dropna().tolist()
+        assert (block["rule"], block["epoch"]) == (rule, len(scores) - scores[::-1].index(max(scores)))
+        assert (block["split"], block["labels_read"]) == ("valid", ["label"])
+    assert Predictions.load(run / "validation.parquet").attribute is None
+    build = Planted.build
+
+    def permuted(self: Planted) -> DataTable:
+        table = build(self)
+        return replace(table, attribute=table.attribute.roll(1))
+
+    monkeypatch.setattr(Planted, "build", permuted)
+    again = planted(tmp_path / "again")
+    assert (again / "metrics.csv").read_bytes() == (run / "metrics.csv").read_bytes()
+    assert again.report["selection"] == run.report["selection"]
+    with pytest.raises(InputError, match="valid_view_agreement goes by estimated attributes, and ERM estimates none"):
+        planted(tmp_path / "ERM", "ERM", ["valid_view_agreement"])
+
+
+def test_by_default_the_estimated_groups_choose(tmp_path: Path) -> None:
+    own, named = (planted(tmp_path / str(rule), rules=[rule]) for rule in (None, "valid_estimated_within_error"))
+    assert own.report["selection"] == named.report["selection"]
+    assert own.report["selection"]["labels_read"] == ["label"]
+    ordinary = planted(tmp_path / "ERM", "ERM", [None])
+    assert ordinary.report["selection"] == {"rule": "last", "epoch": 4, "split": None, "labels_read": []}
+
+
+def test_forged_entries_are_named(digits_run: Path, run: Run, tmp_path: Path) -> None:
+    copy = shutil.copytree(run, tmp_path / "copy")
+    report = json.loads((copy / "report.json").read_text())
+    for entry, value, message in (
+        ("input_shape", [10**6, 10**6], r"data: input_shape is \[1000000, 1000000\]"),
+        ("preparation", {"columns": 3}, r"data\.preparation|preparation"),
+        ("label_names", None, "data.label_names is missing"),
+    ):
+        (copy / ".checksums").unlink(missing_ok=True)
+        (copy / "report.json").write_text(json.dumps(report | {"data": {**report["data"], entry: value}}))
+        with pytest.raises(InputError, match=message):
+            load(copy).predict(people(3, 0))
+    old = report | {"environment": {**report["environment"], "version": "0.1.0"}}
+    (copy / "report.json").write_text(json.dumps(old))
+    with pytest.raises(InputError, match=r"is of version 0\.1\.0, .* train --config .*config\.yaml --out NEW"):
+        load(copy)
