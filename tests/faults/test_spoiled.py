@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from logit_correction.pages.folder import RunFolder
 from PIL import Image
 
 from logit_correction import (
@@ -34,6 +33,7 @@ from logit_correction.auditing.api import Audit
 from logit_correction.data.cache import verified_array
 from logit_correction.data.frames import read_frame
 from logit_correction.evaluation.report import Report
+from logit_correction.pages.compare import RunFolder
 from logit_correction.runs.options import complete
 
 ROWS = pd.DataFrame({"label": ["a", "b"] * 40, "x": np.arange(80) / 7, "y": np.arange(80) % 2})
