@@ -20,7 +20,7 @@ _PUBLIC = {
     "AttributeEstimates": "logit_correction.runs.estimate",
     "audit": "logit_correction.auditing.api",
     "Audit": "logit_correction.auditing.api",
-    "LogitCorrectionClassifier": "logit_correction.integrations.scikit_learn",
+    "LogitCorrectionClassifier": "logit_correction.integrations.sklearn",
     "runs_table": "logit_correction.runs.api",
     "export": "logit_correction.exporting.formats",
     "RunConfig": "logit_correction.config",

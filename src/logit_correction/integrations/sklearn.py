@@ -1,0 +1,562 @@
+"""``LogitCorrectionClassifier``: fit and predict as scikit-learn has them, by the library's own loop, in memory."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from logit_correction.config import ComponentConfig, RunConfig
+from logit_correction.data.features import Columns, mean_and_std
+from logit_correction.data.frames import as_text, row_names
+from logit_correction.data.images import array_store, images_of
+from logit_correction.data.reader import DataSource, Numbers, Rows, frame_of, rows_of
+from logit_correction.data.rows import FIX, Problems, Splitting, coded, make_splits
+from logit_correction.data.stores import InputStore, SideBySide, as_views_see
+from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.data.texts import Texts
+from logit_correction.errors import InputError, Interrupted, did_you_mean
+from logit_correction.evaluation.predictions import Predictions
+from logit_correction.evaluation.report import GroupReport
+from logit_correction.integrations.wrapped import argument_of, fit_corrected
+from logit_correction.methods.base import Algorithm
+from logit_correction.networks.base import without_pretrained_weights
+from logit_correction.runs.api import Part, config_of
+from logit_correction.runs.assemble import build_algorithm, keeping_threads
+from logit_correction.runs.encode import batches_of
+from logit_correction.runs.estimate import estimates_of
+from logit_correction.runs.train import prepare
+from logit_correction.training.display import choose_display
+from logit_correction.training.estimates import attribute_names_of, estimate_rows
+from logit_correction.types import DataInfo
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Sizes and names that networks are built by again.
+_INFO = ("num_labels", "num_rows", "input_shape", "num_attributes", "label_names", "attribute_names", "tokens")
+
+
+class InMemory(DataSource):
+    """Rows that are there already."""
+
+    def __init__(self, table: DataTable) -> None:
+        self.table = table
+
+    def build(self) -> DataTable:
+        """Return the table."""
+        return self.table
+
+
+def _has_probabilities(classifier: Any) -> bool:
+    wrapped = getattr(classifier, "estimator_", classifier.estimator)
+    return wrapped is None or hasattr(wrapped, "predict_proba")
+
+
+class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier that looks for a shortcut in its training rows, and corrects by it where there is one.
+
+    ``fit`` trains a network by ``LC``, with the defaults of ``train``; no attribute is needed. Rows are an array
+    (n, F), images (n, C, H, W) or (n, H, W, C), a data frame of numbers, names and texts, or a list of texts. Numbers
+    are standardised by the training rows. Rows are exchangeable: their order is never looked at.
+
+    Args:
+        method: Name of a method, or a mapping of its name and options.
+        network: Name of a network, or a mapping; None takes one that fits the data.
+        attributes: Attribute estimator of the method, a name or a mapping; None takes that of the method.
+        preset: Name of a preset.
+        shortcut: Views that are known to be a shortcut, such as ``column:scanner``.
+        legitimate: Views that are known to be none.
+        epochs: Passes over the training rows; None follows the number of rows.
+        batch_size: Rows of a step; None likewise.
+        learning_rate: Learning rate at the start.
+        training: Further options of ``TrainingConfig``, such as ``{"weight_decay": 1e-4}``.
+        selection: Rule by which an epoch's weights are kept; all but ``last`` hold out rows.
+        validation_fraction: Share of the rows that is held out for such a rule.
+        text: In a data frame, the column of texts.
+        tokenizer: Splits texts for a language model, a name or a folder; None counts words.
+        channels: ``first`` or ``last`` where images do not tell.
+        random_state: Seed of everything random.
+        device: auto, cpu or cuda.
+        verbose: Whether to show progress.
+        warm_start: Whether a further ``fit`` begins with the weights of the last one.
+        estimator: A classifier to fit in place of a network of ours: the attributes are estimated as ever, and it is
+            fitted with offsets of its logits by row where it takes such (``base_margin``, ``init_score``,
+            ``baseline``), else with weights by row.
+
+    Attributes:
+        classes_: The labels.
+        n_features_in_: Columns of arrays and data frames.
+        feature_names_in_: Their names, of data frames.
+        evidence_: What was found of a shortcut: ``verdict``, ``sentence``, ``views`` and figures; None where a method
+            does not look.
+        attribute_: (n,) estimated attribute of each training row, -1 where unknown.
+        attribute_names_: K names; that of a label means: looks like rows of this label.
+        attribute_posterior_: (n, K) how likely each attribute is; None where nothing was found.
+        group_prior_: (L, K) P(label, attribute); None where nothing is corrected.
+        correction_: How it was corrected, in one line.
+        estimator_: The fitted classifier, where one was given.
+        n_epochs_: Epochs of the training.
+        config_: All options of the run, as ``config.yaml`` holds them.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> classifier = LogitCorrectionClassifier(epochs=20, random_state=0).fit(X, X.sum(axis=1) > 0)
+    >>> classifier.evidence_["verdict"], classifier.predict(X[:2]).tolist()
+    ('none found', [True, False])
+    """
+
+    def __init__(
+        self,
+        method: Part = "LC",
+        *,
+        network: Part | None = None,
+        attributes: Part | None = None,
+        preset: str | None = None,
+        shortcut: str | Sequence[str] = (),
+        legitimate: str | Sequence[str] = (),
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        training: Mapping[str, Any] | None = None,
+        selection: str = "last",
+        validation_fraction: float = 0.1,
+        text: str | None = None,
+        tokenizer: str | None = None,
+        channels: str | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        device: str = "auto",
+        verbose: bool = False,
+        warm_start: bool = False,
+        estimator: Any = None,
+    ) -> None:
+        self.method = method
+        self.network = network
+        self.attributes = attributes
+        self.preset = preset
+        self.shortcut = shortcut
+        self.legitimate = legitimate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.training = training
+        self.selection = selection
+        self.validation_fraction = validation_fraction
+        self.text = text
+        self.tokenizer = tokenizer
+        self.channels = channels
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.estimator = estimator
+
+    classes_: NDArray[Any]
+    model_: dict[str, Any]
+
+    # -- fit
+
+    def fit(self, X: Any, y: ArrayLike, *, attribute: ArrayLike | None = None) -> LogitCorrectionClassifier:
+        """Look for a shortcut in the rows, train, and correct by it where there is one.
+
+        Args:
+            X: n rows; see above.
+            y: (n,) labels.
+            attribute: (n,) attributes that are known, for methods and estimators that read them (``GroupDRO``,
+                ``TrueAttributes``); others never see them.
+
+        Raises:
+            InputError: Something given is wrong; nothing was trained.
+            TrainingError: The loss was not finite.
+        """
+        goes_on = self.warm_start and hasattr(self, "model_")
+        if self.estimator is not None:
+            argument_of(self.estimator)
+            if goes_on:
+                raise InputError("warm_start goes on with a network of ours: leave it out beside estimator=")
+        kind = kind_of(X, self.text)
+        rows = self._checked(X, kind, reset=not goes_on)
+        classes, label = _checked_labels(rows, y)
+        if goes_on and not np.array_equal(classes, self.classes_):
+            raise InputError("warm_start goes on with the labels of the last fit, and y has others: fit without it")
+        seed = self.random_state if isinstance(self.random_state, int | np.integer) else None
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1)) if seed is None else int(seed)
+        names, every = classes.astype(str).tolist(), torch.arange(len(label))
+        split = {"train": every, "valid": every[:0], "test": every[:0]}
+        if self.selection != "last" and self.estimator is None:
+            split = make_splits(torch.from_numpy(label), None, names, Splitting(self.validation_fraction, 0.0, seed))[0]
+        if goes_on:
+            store, looks = read_rows(self.model_["form"], rows)
+            form = self.model_["form"]
+        else:
+            form = {"kind": kind, "text": self.text, "tokenizer": self.tokenizer}
+            form["names"] = [str(name) for name in getattr(self, "feature_names_in_", ())]
+            store, looks = read_rows(form, rows, split["train"].numpy())
+        known, known_names = _known_attribute(attribute, len(label))
+        table = DataTable(
+            inputs=store,
+            label=torch.from_numpy(label),
+            attribute=torch.from_numpy(known),
+            split=split,
+            label_names=names,
+            attribute_names=known_names,
+            ordered=False,  # a caller shuffles X, and new rows have no place in it
+            **looks,
+        )
+        self.classes_ = classes
+        with keeping_threads():
+            algorithm, config, estimated = self._train(table, seed, goes_on, X)
+        self._keep(algorithm, config, estimated, split["train"].numpy(), len(label))
+        self.model_["form"] = form
+        return self
+
+    def _train(self, table: DataTable, seed: int, goes_on: bool, X: Any) -> tuple[Algorithm, RunConfig, NDArray[Any]]:
+        """Train, and return the method, what was run, and the attribute that each training row was taken for."""
+        method: Any = dict(self.method) if isinstance(self.method, Mapping) else {"name": self.method}
+        if self.attributes is not None:
+            method["attributes"] = self.attributes
+        known: dict[str, Any] = {"network": self.network, "shortcut": self.shortcut, "legitimate": self.legitimate}
+        known |= {"epochs": self.epochs, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
+        options = {"seed": seed, "device": self.device, "selection": self.selection, "also_select": []}
+        data = ComponentConfig("rows in memory", cls=lambda: InMemory(table))
+        config = config_of(data, method=method, preset=self.preset, **known, **(options | dict(self.training or {})))
+        if config.training.devices * config.training.nodes > 1:
+            raise InputError("The classifier trains in this process, on one device: leave devices and nodes out")
+        display = choose_display(quiet=not self.verbose)
+        if self.estimator is not None:
+            found, algorithm, config = estimates_of(config, display)
+            self.estimator_, self.correction_ = fit_corrected(self.estimator, X, table.label.numpy(), found)
+            self.n_epochs_ = 0
+            return algorithm, config, found.attribute
+        built = prepare(config, display, ("train",) if self.selection == "last" else ("train", "valid"))
+        algorithm = built.algorithm
+        if goes_on:
+            weights = {name: one for name, one in self._weights().items() if not name.endswith("_extra_state")}
+            own = {name.removeprefix("network."): one for name, one in weights.items() if name.startswith("network.")}
+            try:
+                algorithm.network.load_state_dict(own)
+            except RuntimeError as error:
+                told = "warm_start goes on with the network of the last fit: give the same network, or fit without it"
+                raise InputError(told) from error
+        fit = built.fit(display)
+        try:
+            with display:
+                fit.run()
+        except Interrupted as error:
+            raise KeyboardInterrupt from error
+        best, estimator = fit.progress.best.get(fit.rules[0]), algorithm.attributes
+        if best is not None:
+            algorithm.load_state_dict(best.state)
+        self.n_epochs_, self.correction_ = fit.progress.epoch, f"the training of {built.config.method.name}"
+        if estimator is None:
+            return algorithm, built.config, np.full(len(table.split["train"]), UNKNOWN)
+        if estimator.abstained:
+            self.correction_ = f"none: {(estimator.evidence or {}).get('verdict', 'nothing was found')}"
+        if estimator.settled:
+            return algorithm, built.config, estimator.row_attribute.cpu().numpy()
+        found_now = fit.collect("train", algorithm.diagnose)["estimated_attribute"]
+        return algorithm, built.config, found_now.numpy()
+
+    def _keep(
+        self, algorithm: Algorithm, config: RunConfig, estimated: NDArray[Any], train: NDArray[np.int64], n: int
+    ) -> None:
+        """Keep what was found of n rows, of which ``train`` were trained on, and the method as plain values."""
+        algorithm.eval()
+        estimator, prior, weights = algorithm.attributes, algorithm.group_prior, io.BytesIO()
+        torch.save(algorithm.state_dict(), weights)
+        info = {name: getattr(algorithm.info, name) for name in _INFO}
+        self.model_ = {"config": config.to_dict(), "info": info, "weights": weights.getvalue()}
+        self.config_, self._algorithm = self.model_["config"], algorithm
+        corrects = estimator is not None and not estimator.abstained
+        posterior = estimator.row_posterior() if estimator is not None and corrects else None
+        self.evidence_ = None if estimator is None else estimator.evidence
+        self.attribute_ = np.full(n, UNKNOWN)
+        self.attribute_[train] = estimated
+        self.attribute_names_ = attribute_names_of(algorithm) if corrects else []
+        self.attribute_posterior_ = None
+        if posterior is not None:
+            self.attribute_posterior_ = np.full((n, posterior.shape[1]), np.nan)
+            self.attribute_posterior_[train] = posterior.cpu().numpy()
+        self.group_prior_ = prior.table.double().cpu().numpy() if corrects and prior is not None else None
+
+    # -- answers
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable label of each row, (n,)."""
+        check_is_fitted(self)
+        if self.estimator is None:
+            return self.classes_[self._probabilities(X).argmax(axis=1)]
+        self._new_rows(X)  # its own checks may be none
+        return self.classes_[np.asarray(self.estimator_.predict(X)).ravel().astype(np.int64)]
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of every label, (n, L), in the order of ``classes_``."""
+        check_is_fitted(self)
+        if self.estimator is None:
+            return self._probabilities(X)
+        self._new_rows(X)
+        return np.asarray(self.estimator_.predict_proba(X))
+
+    def group_report(self, X: Any, y: ArrayLike, attribute: ArrayLike | None = None) -> pd.DataFrame:
+        """Return how often the classifier is right in each group, label by attribute.
+
+        Args:
+            X: n rows.
+            y: (n,) labels.
+            attribute: (n,) names or numbers, -1 or None where unknown; left out, the groups are those that the
+                classifier itself estimates of these rows, by the shortcut that it found, and reads no attribute for.
+
+        Returns:
+            One row a group: ``label``, ``attribute``, ``count``, ``correct``, ``accuracy`` with the ends ``low`` and
+            ``high`` of its 95 % interval, and ``minority``, None where it is not known.
+
+        Raises:
+            InputError: If a label was not in ``fit``, or nothing can be estimated.
+        """
+        check_is_fitted(self)
+        given = np.asarray(y)
+        label = np.searchsorted(self.classes_, given).clip(max=len(self.classes_) - 1).astype(np.int64)
+        unknown = np.flatnonzero(self.classes_[label] != given)
+        if len(unknown):
+            row = int(unknown[0])
+            raise InputError(f"Row {row}: the label {given.tolist()[row]!r} was not in fit: leave such rows out")
+        answers = np.searchsorted(self.classes_, self.predict(X))
+        check_consistent_length(answers, label)
+        correlation = None
+        if attribute is not None:
+            number, names = _known_attribute(attribute, len(label))
+        else:
+            seen = as_views_see(*read_rows(self.model_["form"], self._new_rows(X)))
+            estimate = estimate_rows(self._method(), torch.from_numpy(label), seen)
+            if estimate is None:
+                none = f"there are no estimated groups (correction: {self.correction_})"
+                raise InputError(f"{none}: give attribute=, one for each row")
+            number, names, correlation = estimate.attribute, list(estimate.names), estimate.correlation
+        rows = Predictions(
+            index=np.arange(len(label)),
+            label=label,
+            logits=np.eye(len(self.classes_))[answers],
+            label_names=self.classes_.astype(str).tolist(),
+            attribute=number,
+            attribute_names=names,
+        )
+        groups = GroupReport.from_predictions(rows, correlation).groups
+        return groups.drop(columns=["margin_min", "margin_mean", "ece"])  # answers alone have none
+
+    def _checked(self, X: Any, kind: str, reset: bool) -> Any:
+        """Return rows of a kind as ``read_rows`` takes them; ``reset`` if they are those of ``fit``.
+
+        Raises:
+            ValueError: If they are bad, or of other columns than those of ``fit``.
+        """
+        if isinstance(X, torch.Tensor):
+            X = X.detach().cpu().numpy()
+        if kind == "numbers":
+            return validate_data(self, X, reset=reset, dtype=np.float64)
+        if not len(X):
+            raise InputError("There are 0 rows: give at least one of each label")
+        if kind == "images":
+            return images_of(np.asarray(X), self.channels)  # type: ignore[arg-type]
+        if kind == "texts":
+            return [str(text) for text in X]
+        frame = frame_of(X)
+        assert frame is not None
+        frame = frame.rename(columns=str)
+        if frame.columns.has_duplicates:
+            twice = frame.columns[frame.columns.duplicated()][0]
+            raise InputError(f"Two columns have the name {twice!r}: rename one")
+        validate_data(self, frame, reset=reset, skip_check_array=True)
+        return frame
+
+    def _new_rows(self, X: Any) -> Any:
+        """Return new rows as ``read_rows`` takes them."""
+        of_fit, kind = self.model_["form"]["kind"], kind_of(X, self.model_["form"]["text"])
+        if kind != of_fit and {kind, of_fit} != {"numbers", "columns"}:
+            raise InputError(f"fit was given {of_fit}, and these rows are {kind}: give the same kind of rows")
+        if of_fit == "columns" and frame_of(X) is None:
+            raise InputError("fit was given a data frame, and these rows have no columns: give a data frame with them")
+        return self._checked(X, of_fit, reset=False)
+
+    @torch.no_grad()
+    def _probabilities(self, X: Any) -> NDArray[np.float64]:
+        store, _ = read_rows(self.model_["form"], self._new_rows(X))
+        method = self._method()
+        # Vectors are multiplied in double precision, so that a row's answer does not depend on the rows beside it.
+        precise = len(store.input_shape) == 1 and not method.info.tokens
+        precision = torch.float64 if precise else torch.float32
+        device = next(method.to(precision).parameters()).device
+        found = [np.zeros((0, len(self.classes_)))]
+        for inputs in batches_of(store, device):
+            logits = method.predict(inputs if isinstance(inputs, dict) else inputs.to(precision))
+            found.append(logits.double().softmax(1).cpu().numpy())
+        return np.concatenate(found)
+
+    def _method(self) -> Algorithm:
+        """Return the trained method, built again where only its plain values are here."""
+        if not hasattr(self, "_algorithm"):
+            config, info = RunConfig.from_dict(dict(self.model_["config"])), DataInfo(**self.model_["info"])
+            with without_pretrained_weights():
+                algorithm = build_algorithm(config, info)
+            algorithm.load_state_dict(self._weights())
+            device = "cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu"
+            self._algorithm = algorithm.to(device).eval()
+        return self._algorithm
+
+    def _weights(self) -> dict[str, Any]:
+        weights: dict[str, Any] = torch.load(io.BytesIO(self.model_["weights"]), map_location="cpu", weights_only=True)
+        return weights
+
+    # -- what scikit-learn asks
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the modules out: ``model_`` says all of them."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_algorithm"}
+
+    def _verdict(self) -> str:
+        evidence = getattr(self, "evidence_", None)
+        if evidence is None:
+            return ""
+        found = f"<strong>{escape(evidence['verdict'])}</strong>: {escape(evidence['sentence'])}"
+        return f"<p>{found}. Correction: {escape(self.correction_)}.</p>"
+
+    def _repr_html_inner(self) -> str:
+        """Show the verdict above the parameters."""
+        return self._verdict() + str(super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """Show the verdict above the parameters."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        return shown | ({"text/html": self._verdict() + shown["text/html"]} if "text/html" in shown else {})
+
+
+# -- rows, labels, attributes
+
+
+def kind_of(X: Any, text: str | None) -> str:
+    """Return what rows are: ``numbers`` (n, F), ``images``, ``texts``, or ``columns``: a frame of more than numbers.
+
+    Args:
+        X: The rows.
+        text: Column of texts in a data frame.
+
+    Raises:
+        InputError: If there is no such column.
+    """
+    try:
+        rows = next(rows_of(X, texts=True))
+    except (InputError, StopIteration):
+        return "numbers"  # which scikit-learn's own checks refuse
+    if text is not None and (rows.frame is None or text not in rows.frame.columns):
+        hint = did_you_mean(text, map(str, [] if rows.frame is None else rows.frame.columns))
+        raise InputError(f"The rows have no column {text!r}{hint}: give text= another one, or leave it out")
+    if rows.frame is not None:
+        dtypes = rows.frame.dtypes
+        plain = all(getattr(dtype, "kind", "O") in "uif" and isinstance(dtype, np.dtype) for dtype in dtypes)
+        return "numbers" if plain and text is None and not rows.frame.isna().to_numpy().any() else "columns"
+    if rows.values is not None and rows.values.ndim == 4:
+        return "images"
+    return "numbers" if rows.texts is None else "texts"
+
+
+def read_rows(
+    form: dict[str, Any], X: Any, train: NDArray[np.int64] | None = None
+) -> tuple[InputStore, dict[str, Any]]:
+    """Return rows as networks take them, and in what other forms views may look at them.
+
+    Args:
+        form: How rows are read: what they are, and what the training rows showed of them.
+        X: The rows, checked.
+        train: Where these are the rows of ``fit``, those of them that are trained on; ``form`` learns from them.
+
+    Raises:
+        InputError: If rows are bad.
+    """
+    kind, problems = form["kind"], Problems("the rows", row_names(range(len(X))))
+    looks: dict[str, Any] = {}
+    if kind == "texts":
+        return Texts(tokenizer=form["tokenizer"]).store(X), {"texts": X}
+    if kind == "images":
+        if form.setdefault("shape", X.shape[1:]) != X.shape[1:]:
+            raise InputError(f"Images are of shape {X.shape[1:]} (channels first), but were {form['shape']} in fit")
+        store: InputStore = array_store(X, problems)
+    elif kind == "numbers":
+        if train is not None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                form["mean"], form["std"] = mean_and_std(X[train])
+        numbers = Numbers(mean=form["mean"], std=form["std"])
+        store, looks = numbers.transform(Rows("the rows", range(len(X)), values=X), problems)
+        if form["names"] and looks["columns"]:  # of very many there are no columns to see
+            looks["columns"] = dict(zip(form["names"], looks["columns"].values(), strict=True))
+    else:
+        return _read_columns(form, X, train, problems)
+    problems.raise_if_any(fix=FIX)
+    return store, looks
+
+
+def _read_columns(
+    form: dict[str, Any], X: pd.DataFrame, train: NDArray[np.int64] | None, problems: Problems
+) -> tuple[InputStore, dict[str, Any]]:
+    """Read a data frame: its columns, and beside them the one of texts."""
+    chosen, stores = [name for name in X.columns if name != form["text"]], []
+    looks: dict[str, Any] = {"columns": {}}
+    columns = Columns(chosen if train is not None else [one["name"] for one in form["columns"]])
+    if chosen and train is not None:
+        columns.check(X, problems)
+        problems.raise_if_any(fix=FIX)
+        store, looks = columns.fit(train)
+        stores.append(store)
+        form["columns"] = columns.learnt
+    elif form.setdefault("columns", []):
+        columns.learnt = form["columns"]
+        store, looks = columns.transform(Rows("the rows", range(len(X)), frame=X), problems)
+        problems.raise_if_any(fix=FIX)
+        stores.append(store)
+    if form["text"] is None:
+        return stores[0], looks
+    if form["tokenizer"] is not None and stores:
+        raise InputError("A language model takes texts alone: leave tokenizer out, or all other columns")
+    texts = [as_text(value) or "" for value in X[form["text"]].tolist()]
+    words = Texts(tokenizer=form["tokenizer"]).store(texts)
+    return SideBySide([*stores, words]) if stores else words, looks | {"texts": texts}
+
+
+def _checked_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the L labels, sorted, and the number (n,) of each row's; raise ``ValueError`` if they are none."""
+    if y is None:
+        raise InputError("The classifier requires y to be passed, but the target y is None")
+    labels = column_or_1d(y, warn=True)
+    check_consistent_length(X, labels)
+    if labels.dtype.kind in "OUS":
+        missing = [row for row, label in enumerate(labels.tolist()) if as_text(label) is None]
+        if missing:
+            raise InputError(f"Row {missing[0]} has no label ({len(missing)} such rows): give one, or leave it out")
+    else:
+        assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    classes, number = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise InputError(f"y holds one class only, {classes[0]!r}: a classifier needs rows of at least two classes")
+    return classes, number.astype(np.int64)
+
+
+def _known_attribute(attribute: ArrayLike | None, n: int) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the number (n,) of each row's attribute, -1 where unknown, and the K names."""
+    if attribute is None:
+        return np.full(n, UNKNOWN), []
+    values = np.asarray(attribute)
+    if values.shape != (n,):
+        raise InputError(f"attribute has shape {values.shape}, but must be ({n},), one for each row")
+    texts = [as_text(value) for value in values.tolist()]
+    number, names = coded([None if text == "-1" else text for text in texts], torch.ones(n, dtype=torch.bool))
+    return number.numpy(), names

@@ -1,0 +1,322 @@
+"""The classifier for scikit-learn: rows of every kind, what it keeps, and other people's classifiers inside."""
+
+from __future__ import annotations
+
+import pickle
+import pickletools
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+
+from logit_correction import InputError, InputWarning, LogitCorrectionClassifier
+
+QUICK: dict[str, Any] = {"epochs": 3, "random_state": 0, "training": {"threads": 1}}
+CHECKED = LogitCorrectionClassifier(epochs=20, training={"threads": 1})
+
+#: Checks of scikit-learn's that train nothing or next to nothing; the slow tests run all.
+QUICK_CHECKS = {
+    "check_no_attributes_set_in_init",
+    "check_estimators_unfitted",
+    "check_complex_data",
+    "check_fit2d_1sample",
+    "check_classifiers_one_label",
+    "check_estimators_nan_inf",
+}
+
+
+@pytest.fixture(scope="module")
+def planted() -> tuple[pd.DataFrame, np.ndarray]:
+    """600 rows of which the column ``site`` tells the label in nineteen of twenty, beside weak honest ones."""
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 2, 600)
+    site = np.where(np.where(rng.random(600) < 0.95, label, 1 - label) > 0, "north", "south")
+    frame = pd.DataFrame({"blood": rng.normal(size=600) + label, "site": site, "age": rng.normal(size=600)})
+    return frame, np.where(label > 0, "ill", "well")
+
+
+@pytest.fixture(scope="module")
+def fitted(planted: tuple[pd.DataFrame, np.ndarray]) -> LogitCorrectionClassifier:
+    return LogitCorrectionClassifier(shortcut=["column:site"], **QUICK).fit(*planted)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([CHECKED])
+def test_all_that_scikit_learn_checks(estimator: LogitCorrectionClassifier, check: Callable[..., None]) -> None:
+    check(estimator)
+
+
+def test_what_scikit_learn_checks_soonest() -> None:
+    checks = [(one, check) for one, check in estimator_checks_generator(CHECKED) if hasattr(check, "func")]
+    quick = [(one, check) for one, check in checks if check.func.__name__ in QUICK_CHECKS]
+    assert len(quick) >= len(QUICK_CHECKS)
+    for estimator, check in quick:
+        check(estimator)
+
+
+def test_what_was_found_is_kept(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
+    frame, y = planted
+    assert fitted.classes_.tolist() == ["ill", "well"] and fitted.feature_names_in_.tolist() == ["blood", "site", "age"]
+    assert fitted.evidence_["verdict"] == "shortcut" and fitted.correction_ == "the training of LC"
+    assert (np.where(fitted.attribute_ == 0, "north", "south") == frame["site"]).all()
+    assert (fitted.attribute_posterior_.argmax(1) == fitted.attribute_).mean() > 0.95
+    counts = np.array([[((y == label) & (fitted.attribute_ == a)).sum() for a in (0, 1)] for label in ("ill", "well")])
+    np.testing.assert_allclose(fitted.group_prior_, (counts + 0.3) / (600 + 1.2), rtol=1e-5)
+    assert fitted.predict_proba(frame).sum(axis=1) == pytest.approx(np.ones(600))
+    assert fitted.config_["epochs"] == fitted.n_epochs_ == 3
+    assert fitted._repr_html_().startswith("<p><strong>shortcut</strong>: A person said so")
+    assert not LogitCorrectionClassifier()._repr_html_().startswith("<p>")
+
+
+def test_groups_by_estimate_and_by_name(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
+    frame, y = planted
+    named = fitted.group_report(frame, y, attribute=frame["site"])
+    right = (fitted.predict(frame) == y)[(y == "ill") & (frame["site"] == "south")].mean()
+    row = named[(named["label"] == "ill") & (named["attribute"] == "south")].iloc[0]
+    assert row["accuracy"] == pytest.approx(right) and named["count"].sum() == 600
+    estimated = fitted.group_report(frame, y)
+    assert estimated["accuracy"].tolist() == pytest.approx(named["accuracy"].tolist())
+    assert estimated["minority"].tolist() == [False, True, True, False]
+    with pytest.raises(InputError, match="Row 2: the label 'dead' was not in fit"):
+        fitted.group_report(frame.head(3), ["ill", "well", "dead"])
+
+
+def test_what_is_stored_is_plain_and_no_file_is_left(
+    planted: tuple, fitted: LogitCorrectionClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (frame, y), places = planted, {name: tmp_path / name for name in ("work", "cache", "temporary")}
+    joblib.dump(fitted, tmp_path / "classifier")
+    for again in (joblib.load(tmp_path / "classifier"), pickle.loads(pickle.dumps(fitted))):
+        np.testing.assert_array_equal(again.predict_proba(frame), fitted.predict_proba(frame))
+        pd.testing.assert_frame_equal(again.group_report(frame, y), fitted.group_report(frame, y))
+    content = pickletools.genops(pickle.dumps(fitted, protocol=0))
+    named = {str(value).split()[0] for code, value, _ in content if code.name == "GLOBAL"}
+    assert {name for name in named if name.startswith(("logit_correction", "torch"))} == {
+        "logit_correction.integrations.sklearn"
+    }
+    for place in places.values():
+        place.mkdir()
+    monkeypatch.chdir(places["work"])
+    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(places["cache"]))
+    monkeypatch.setattr("tempfile.tempdir", str(places["temporary"]))
+    LogitCorrectionClassifier(**QUICK).fit(frame[:60], y[:60]).predict(frame)
+    assert not any(list(place.iterdir()) for place in places.values())
+
+
+def test_images_of_both_orders() -> None:
+    rng, y = np.random.default_rng(0), np.arange(40) % 2
+    images = (rng.integers(0, 100, (40, 3, 18, 20)) + 120 * y[:, None, None, None]).astype(np.uint8)
+    classifier = LogitCorrectionClassifier(shortcut="colour", **QUICK)
+    first = classifier.fit(images, y).predict_proba(images)
+    last = classifier.fit(images.transpose(0, 2, 3, 1) / 255, y).predict_proba(images.transpose(0, 2, 3, 1) / 255)
+    np.testing.assert_allclose(first, last, atol=1e-4)
+    with pytest.raises(InputError, match=r"Images are of shape \(3, 20, 18\) \(channels first\), but were"):
+        classifier.predict(images.swapaxes(2, 3) / 255)
+    with pytest.raises(InputError, match=r"in \[0, 1\]"):
+        classifier.fit(images.astype(np.float32), y)
+
+
+def test_texts_alone_and_beside_other_columns() -> None:
+    words, y = np.random.default_rng(0).choice(["sun", "rain", "wind"], (80, 4)), np.array(["bad", "good"] * 40)
+    texts = [f"{' '.join(row)} {'lovely' if label == 'good' else 'awful'}" for row, label in zip(words, y, strict=True)]
+    classifier = LogitCorrectionClassifier(**QUICK).fit(texts, y)
+    assert classifier.predict(["lovely sun", "awful rain"]).tolist() == ["good", "bad"]
+    frame = pd.DataFrame({"review": texts, "stars": np.arange(80) % 5})
+    mixed = LogitCorrectionClassifier(text="review", **QUICK).fit(frame, y)
+    assert mixed.score(frame, y) > 0.9
+    assert {sign["view"].partition(":")[0] for sign in mixed.evidence_["signs"]} >= {"column", "word"}
+    with pytest.raises(InputError, match="fit was given texts, and these rows are numbers"):
+        classifier.predict(np.zeros((2, 3)))
+    with pytest.raises(InputError, match=r"no column 'reviev'.*did you mean review"):
+        LogitCorrectionClassifier(text="reviev").fit(frame, y)
+
+
+def test_frames(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
+    frame, y = planted
+    with pytest.warns(InputWarning, match="column 'site' holds names .*, such as 'east', in 1 of 3 new rows"):
+        fitted.predict(frame.head(3).assign(site=["north", "east", "south"]))
+    with pytest.raises(InputError, match="fit was given a data frame, and these rows have no columns"):
+        fitted.predict(frame.to_numpy())
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(frame.rename(columns={"age": "years"}))
+    with pytest.raises(InputError, match="row 2: column 'age' holds 'inf'"):
+        LogitCorrectionClassifier(**QUICK).fit(frame.head(20).assign(age=[0.0, 1.0, np.inf, *range(17)]), y[:20])
+    with pytest.raises(InputError, match="Row 1 has no label"):
+        LogitCorrectionClassifier(**QUICK).fit(frame.head(3), ["ill", None, "well"])
+    numbers = frame[["blood", "age"]].head(200)
+    holes = numbers.mask(np.random.default_rng(0).random(numbers.shape) < 0.2)
+    found = LogitCorrectionClassifier(**QUICK).fit(holes, y[:200])
+    assert "missing" in {sign["view"] for sign in found.evidence_["signs"]}
+    assert found.predict(numbers).shape == found.predict(holes).shape == (200,)
+    flat = LogitCorrectionClassifier(**QUICK).fit(numbers.assign(flat=0.1), y[:200])
+    moved = flat.predict_proba(numbers.assign(flat=0.2)) - flat.predict_proba(numbers.assign(flat=0.1))
+    assert np.abs(moved).max() < 0.3  # a column that never changes decides nothing in new rows
+
+
+def test_the_seed_decides_and_warm_start_goes_on(planted: tuple) -> None:
+    X, y = planted[0][["blood", "age"]][:80], planted[1][:80]
+    first, again, other, drawn = (
+        LogitCorrectionClassifier(**{**QUICK, "random_state": seed}).fit(X, y).predict_proba(X)
+        for seed in (1, 1, 2, np.random.RandomState(1))
+    )
+    assert (first == again).all() and (first != other).any() and (first != drawn).any()
+    warm = LogitCorrectionClassifier(warm_start=True, **QUICK).fit(X, y)
+    before = warm.predict_proba(X)
+    warm.set_params(epochs=1, learning_rate=1e-9).fit(X, y)
+    np.testing.assert_allclose(warm.predict_proba(X), before, atol=1e-4)
+    with pytest.raises(InputError, match="y has others"):
+        warm.fit(X, np.where(y == "ill", "dead", y))
+    with pytest.raises(InputError, match="the same network"):
+        warm.set_params(network={"name": "MLP", "hidden": [5]}).fit(X, y)
+
+
+def test_known_attributes_and_other_methods(planted: tuple) -> None:
+    frame, y = planted
+    known = LogitCorrectionClassifier(attributes="TrueAttributes", **QUICK).fit(frame, y, attribute=frame["site"])
+    assert known.attribute_names_ == ["north", "south"] and known.evidence_ is None
+    worst = LogitCorrectionClassifier("GroupDRO", **QUICK).fit(frame, y, attribute=frame["site"])
+    assert worst.config_["method"]["name"] == "GroupDRO" and worst.correction_ == "the training of GroupDRO"
+    plain = LogitCorrectionClassifier("ERM", selection="valid_average", **QUICK).fit(frame, y)
+    assert plain.evidence_ is None and plain.group_prior_ is None and (plain.attribute_ == -1).all()
+    with pytest.raises(InputError, match="needs the attribute of every training row"):
+        LogitCorrectionClassifier("GroupDRO", **QUICK).fit(frame, y)
+    with pytest.raises(InputError, match="give attribute="):
+        plain.group_report(frame, y)
+
+
+def test_searches_and_names_behind_a_column_transformer(planted: tuple) -> None:
+    frame, y = planted[0][:150], planted[1][:150]
+    columns = make_column_transformer((OneHotEncoder(sparse_output=False), ["site"]), (StandardScaler(), ["blood"]))
+    options = {**QUICK, "shortcut": "column:onehotencoder__site_north"}
+    pipeline = make_pipeline(columns.set_output(transform="pandas"), LogitCorrectionClassifier(**options))
+    search = GridSearchCV(pipeline, {"logitcorrectionclassifier__epochs": [1, 4]}, cv=2, scoring="balanced_accuracy")
+    best = search.fit(frame, y).best_estimator_[-1]
+    assert best.evidence_["views"] == ["column:onehotencoder__site_north"]
+
+
+# -- other people's classifiers
+
+INSIDE: dict[str, Any] = {"shortcut": ["column:site"], "random_state": 0, "training": {"threads": 1}}
+
+
+def rows(conflict: float, seed: int, n: int = 800) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """A column ``site`` (-1, 1) that tells the label but for some rows, beside an honest column."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 2, n)
+    site = np.where(rng.random(n) < conflict, 1 - label, label)
+    return pd.DataFrame({"blood": rng.normal(size=n) + 1.5 * label, "site": 2.0 * site - 1}), label, site
+
+
+def worst_group(classifier: Any) -> float:
+    X, y, site = rows(0.5, 1, 4000)
+    right = classifier.predict(X) == y
+    return float(min(right[(y == label) & (site == other)].mean() for label in (0, 1) for other in (0, 1)))
+
+
+class Booster(ClassifierMixin, BaseEstimator):
+    """Logistic regression with an offset for each row; adds the log odds of ``base_score``, as XGBoost does."""
+
+    def __init__(self, base_score: float | None = None) -> None:
+        self.base_score = base_score
+
+    def fit(self, X: Any, y: np.ndarray, base_margin: np.ndarray | None = None) -> Booster:
+        self.classes_, values, sign = np.unique(y), np.c_[np.ones(len(X)), X], 2.0 * y - 1
+        self.margin_ = np.zeros(len(X)) if base_margin is None else base_margin
+
+        def loss(weight: np.ndarray) -> float:
+            return float(np.logaddexp(0, -sign * (values @ weight + self.margin_)).sum() + 1e-3 * weight @ weight)
+
+        share = float(np.mean(y)) if self.base_score is None else self.base_score
+        self.weight_ = minimize(loss, np.zeros(3)).x
+        self.weight_[0] += np.log(share / (1 - share))
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        return (np.c_[np.ones(len(X)), X] @ self.weight_ > 0).astype(int)
+
+
+ENCODED = make_column_transformer((OneHotEncoder(), ["site"]), remainder="passthrough")
+
+
+@pytest.mark.parametrize(
+    ("estimator", "said"),
+    [
+        (Booster(), "logit offsets (base_margin)"),
+        (make_pipeline(ENCODED, LinearSVC()), "sample weights (linearsvc__sample_weight)"),
+        (GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2), "sample weights (sample_weight)"),
+    ],
+    ids=["offsets", "pipeline", "search"],
+)
+def test_the_worst_group_gains(estimator: Any, said: str) -> None:
+    X, y, _ = rows(0.05, 0)
+    classifier = LogitCorrectionClassifier(estimator=estimator, **INSIDE).fit(X, y)
+    none = {**INSIDE, "shortcut": [], "legitimate": ["column:site"], "epochs": 1}
+    plain = LogitCorrectionClassifier(estimator=estimator, **none).fit(X, y)
+    assert classifier.correction_ == said and plain.correction_.startswith(f"{said}, which change nothing: ")
+    assert worst_group(classifier) > worst_group(plain) + 0.15
+    assert classifier.group_report(X, y)["count"].sum() == 800
+    assert hasattr(classifier, "predict_proba") == hasattr(estimator, "predict_proba")
+
+
+def test_boosters_take_the_log_odds_of_the_groups_and_add_no_share_of_the_labels() -> None:
+    X, y, _ = rows(0.05, 0)
+    kept = (y == 0) | (np.arange(len(y)) % 4 == 0)  # few are ill
+    X, y = X[kept].reset_index(drop=True), y[kept]
+    alone = LogitCorrectionClassifier(estimator=Booster(), **INSIDE).fit(X, y)
+    log = np.log(alone.group_prior_)
+    np.testing.assert_allclose(alone.estimator_.margin_, (log[1] - log[0])[alone.attribute_], rtol=1e-4)
+    pipeline = make_pipeline(StandardScaler(with_mean=False, with_std=False), Booster())
+    other = LogitCorrectionClassifier(estimator=pipeline, **INSIDE).fit(X, y)
+    np.testing.assert_array_equal(other.predict(X), alone.predict(X))
+    assert alone.estimator_.base_score == other.estimator_[-1].base_score == 0.5
+    said = LogitCorrectionClassifier(estimator=Booster(0.3), **INSIDE).fit(X, y)
+    assert said.estimator_.base_score == 0.3
+
+
+@pytest.mark.parametrize(
+    ("library", "name", "options", "argument"),
+    [
+        ("xgboost", "XGBClassifier", {"n_jobs": 1}, "base_margin"),
+        ("lightgbm", "LGBMClassifier", {"n_jobs": 1, "verbose": -1}, "init_score"),
+        ("catboost", "CatBoostClassifier", {"silent": True, "allow_writing_files": False}, "baseline"),
+    ],
+)
+def test_boosters_of_others_take_offsets(library: str, name: str, options: dict, argument: str) -> None:
+    booster = getattr(pytest.importorskip(library), name)(n_estimators=60, max_depth=2, **options)
+    X, y, _ = rows(0.05, 0)
+    classifier = LogitCorrectionClassifier(estimator=booster, **INSIDE).fit(X, y)
+    assert classifier.correction_ == f"logit offsets ({argument})" and worst_group(classifier) > 0.6
+    assert classifier.predict_proba(X).mean(axis=0) == pytest.approx([0.5, 0.5], abs=0.05)
+
+
+def test_an_estimator_that_cannot_be_corrected_is_named() -> None:
+    for wrong, message in (
+        (KNeighborsClassifier(), "KNeighborsClassifier takes neither offsets"),
+        (LogisticRegression, "not yet fitted"),
+    ):
+        with pytest.raises(InputError, match=message):
+            LogitCorrectionClassifier(estimator=wrong).fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.slow
+def test_in_the_example_the_worst_group_gains_ten_points(capsys: pytest.CaptureFixture[str]) -> None:
+    example = Path(__file__).parents[2] / "examples" / "scikit_learn_pipeline.py"
+    worst = runpy.run_path(str(example))["main"]([0], epochs=5)["worst group"]
+    assert "seed 0: shortcut: the column `form_version`" in capsys.readouterr().out
+    ours = worst.pop("LogitCorrectionClassifier")
+    assert len(worst) == 2 and ours > worst.max() + 10
