@@ -39,19 +39,7 @@ class BatchedAugmentation(Augmentation, Protocol):
 
 
 def named_augmentation(name: AugmentationName, size: int | tuple[int, int]) -> Augmentation | None:
-    """Return the augmentation of a published recipe.
-
-    - ``none``: images as they are.
-    - ``crop-flip``: shifted by up to 4 pixels into a black border, and mirrored half of the time.
-    - ``resized-crop-flip``: a part of 70 to 100 % of the area, width to height between 3:4 and 4:3, resized to the
-      whole, and mirrored half of the time.
-
-    Args:
-        name: The recipe.
-        size: Height and width of the images, or one number for both.
-
-    Raises:
-        InputError: If there is no such recipe.
+    """Return the augmentation of a published recipe for images of a size; none for ``none``.
 
     >>> named_augmentation("crop-flip", 32)
     CropFlip(padding=4, mirror=True)
@@ -68,12 +56,7 @@ def named_augmentation(name: AugmentationName, size: int | tuple[int, int]) -> A
 
 @dataclass(frozen=True)
 class CropFlip:
-    """Shift by some pixels into a black border, and mirror half of the time; a whole batch on any device.
-
-    Attributes:
-        padding: The most pixels of a shift, either way.
-        mirror: Whether to mirror.
-    """
+    """Shift by up to ``padding`` pixels into a black border, and mirror half of the time; whole batches at once."""
 
     padding: int = PADDING
     mirror: bool = True
@@ -101,12 +84,7 @@ class CropFlip:
 
 @dataclass(frozen=True)
 class ResizedCropFlip:
-    """A part of 70 to 100 % of the image, resized to the whole, and mirrored half of the time.
-
-    Attributes:
-        height: Of the images.
-        width: Of the images.
-    """
+    """A part of 70 to 100 % of the image, resized to the whole, and mirrored half of the time."""
 
     height: int
     width: int
@@ -127,14 +105,7 @@ class ResizedCropFlip:
 def mixed_seeds(seeds: Tensor | int, *parts: Tensor | int) -> Tensor:
     """Mix whole numbers into seeds, elementwise and on any device: as ``derive_seed``, for many rows at once.
 
-    The mixing is that of SplitMix64, so seeds in a row give unrelated results.
-
-    Args:
-        seeds: Long tensor, or one number.
-        parts: What to mix in; tensors on the device of the seeds broadcast with them.
-
-    Returns:
-        Long, 0..2^63 - 1, of the shape of ``seeds``, or of what is broadcast.
+    The mixing is that of SplitMix64, so seeds in a row give unrelated results; they lie in 0..2^63 - 1.
 
     >>> bool((mixed_seeds(torch.arange(5), 1) == mixed_seeds(torch.arange(5), 2)).any())
     False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,19 +16,14 @@ from numpy.typing import NDArray
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import plain, replacing
 
+#: Share of the free memory that inputs may take.
+SHARE = 0.5
+
 
 def cache_folder() -> Path:
-    """Return the folder for what can be made again: $LOGIT_CORRECTION_CACHE, else ~/.cache/logit_correction.
-
-    It is not made here, and may be deleted at any time while nothing runs.
-    """
+    """Return the folder for what can be made again: $LOGIT_CORRECTION_CACHE, else ~/.cache/logit_correction."""
     named = os.environ.get("LOGIT_CORRECTION_CACHE")
     return Path(named).expanduser() if named else Path.home() / ".cache" / "logit_correction"
-
-
-def tables_folder() -> Path:
-    """Return the folder for tables from Python, where nobody names another."""
-    return cache_folder() / "tables"
 
 
 def digest(parts: Iterable[str | bytes | int]) -> str:
@@ -47,10 +41,7 @@ def digest(parts: Iterable[str | bytes | int]) -> str:
 
 
 def made_once(path: Path, make: Callable[[Path], object]) -> Path:
-    """Return ``path``, made by ``make`` if it is not there.
-
-    ``make`` writes to a temporary path beside it, which is moved to its place in the end. So the file is complete
-    or absent, and two processes that make it at once do the work twice and no harm.
+    """Return ``path``, made by ``make`` if it is not there; it is complete or absent.
 
     Raises:
         InputError: If the folder cannot be written.
@@ -70,22 +61,9 @@ def mapped_array(path: Path) -> NDArray[Any] | None:
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays that ``np.savez`` wrote to a file.
-
-    Raises:
-        OSError: If there is no such file, or the system does not give it.
-        ValueError: If it is damaged, or anything else than ``np.savez`` writes: pickles, or what is packed and would
-            take far more memory than room on the disk.
-    """
+    """Return the arrays that ``np.savez`` wrote to a file; ``ValueError`` if it is damaged or holds pickles."""
     try:
-        with zipfile.ZipFile(plain(path)) as archive:
-            members = archive.infolist()
-            taken = sum(part.file_size for part in members)
-            if any(part.compress_type for part in members) or taken > path.stat().st_size:
-                raise ValueError("it is packed")
-            if (changed := archive.testzip()) is not None:
-                raise ValueError(f"the checksum of {changed} is wrong")
-        with np.load(path, allow_pickle=False) as kept:
+        with np.load(plain(path), allow_pickle=False) as kept:
             return {name: kept[name] for name in kept.files}
     except OSError:
         raise
@@ -96,27 +74,26 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 def verified_array(path: Path, make: Callable[[], NDArray[Any]]) -> tuple[NDArray[Any], str]:
     """Return the array kept at ``path`` and its checksum; one that is missing or damaged is made.
 
-    The checksum lies beside it in a file with the suffix ``.sha256`` and is compared at each reading. Of several
-    processes that ask at once one makes the array and the others wait for it.
+    The checksum lies beside it and is compared at each reading. Of several processes that ask at once one makes the
+    array and the others wait for it.
 
     Raises:
         InputError: If the folder cannot be written.
     """
     from filelock import FileLock
 
-    found = _intact(path)
-    if found is not None:
-        return found
+    beside = path.with_suffix(".sha256")
     with _writing(path):  # only the waiting: what goes wrong later has errors of its own
         lock = FileLock(path.with_suffix(".lock")).acquire()
     with lock:
-        found = _intact(path)
-        if found is not None:
-            return found
+        kept = mapped_array(path)
+        expected = beside.read_text().strip() if beside.is_file() else ""
+        if kept is not None and kept.dtype.isnative and expected == checksum_of(kept):
+            return np.array(kept), expected
         values = make()
         checksum = checksum_of(values)
-        remove(path, path.with_suffix(".sha256"))
-        made_once(path.with_suffix(".sha256"), lambda file: file.write_text(checksum, encoding="ascii"))
+        remove(path, beside)
+        made_once(beside, lambda file: file.write_text(checksum, encoding="ascii"))
         made_once(path, lambda file: np.save(file, values))
     return values, checksum
 
@@ -127,26 +104,10 @@ def checksum_of(values: NDArray[Any]) -> str:
 
 
 def remove(*files: Path) -> None:
-    """Remove what lies in the place of kept files.
-
-    Raises:
-        InputError: If that cannot be.
-    """
+    """Remove what lies in the place of kept files."""
     for file in files:
-        if file.exists() or file.is_symlink():
-            with _writing(file):
-                file.unlink()
-
-
-def _intact(path: Path) -> tuple[NDArray[Any], str] | None:
-    mapped = mapped_array(path)
-    try:
-        expected = plain(path.with_suffix(".sha256")).read_text().strip()
-    except (OSError, ValueError):
-        return None
-    if mapped is None or not mapped.dtype.isnative or expected != checksum_of(mapped):
-        return None
-    return np.array(mapped), expected
+        with _writing(file):
+            file.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -162,31 +123,22 @@ def _writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-#: Share of the free memory that inputs may take.
-SHARE = 0.5
-
-
 def memory_limit_bytes(gib: float | None = None) -> int:
-    """Return how many bytes of inputs may stay in memory.
-
-    Args:
-        gib: GiB that the user gives; None takes the environment variable LOGIT_CORRECTION_MEMORY (GiB), else half of
-            the free memory.
+    """Return how many bytes of inputs may stay in memory: GiB, or LOGIT_CORRECTION_MEMORY, or half of what is free.
 
     Raises:
         InputError: If a limit is negative or no number.
     """
     named = os.environ.get("LOGIT_CORRECTION_MEMORY", "")
-    if gib is None and named:
-        try:
-            gib = float(named)
-        except ValueError as error:
-            raise InputError(f"LOGIT_CORRECTION_MEMORY is {named!r}, but must be a number of GiB") from error
-    if gib is None:
+    if gib is None and not named:
         return int(SHARE * free_memory())
-    if not 0 <= gib < float("inf"):
-        raise InputError(f"the memory limit is {gib}, but must be a number of GiB that is not negative")
-    return int(gib * 2**30)
+    try:
+        limit = float(named) if gib is None else gib
+    except ValueError:
+        limit = -1.0
+    if not 0 <= limit < float("inf"):
+        raise InputError(f"the memory limit is {named if gib is None else gib}, but must be a number of GiB, 0 or more")
+    return int(limit * 2**30)
 
 
 def free_memory() -> int:

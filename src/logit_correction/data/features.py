@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -177,26 +177,22 @@ class Columns:
         if not self._read:
             raise InputError(f"{problems.place} has no column left for features: name them by --data.features")
         _note_wrong(self._read, frame, problems)
-        most, kept = told_apart(len(frame)), self._read.items()
-        many = [f"{name!r} ({len(of):,})" for name, of in different.items() if len(of) > most and name not in few]
-        return [
-            *_told(
-                "columns that are no features, since few rows share a text",
-                [f"{name!r} ({len(of):,} different texts, such as {of[0]!r})" for name, of in few.items()],
-            ),
-            *_told(
-                "columns that look like numbers, but are read as names",
-                [f"{name!r} (for {one.word!r})" for name, one in kept if one.word],
-                "; write plain numbers, such as 0.126 or 1037.5",
-            ),
-            *_told(f"columns of more names than {most}, of which the commonest {most} are told apart", many),
-            *_told(
-                "columns with missing values",
-                [f"{name!r} in {one.gaps.sum():,} of {len(frame):,} rows" for name, one in kept if one.gaps.any()],
-                "; a number or date that is missing counts as the mean of the training rows, and an input of its own "
-                "says that it is missing",
-            ),
-        ]
+        kept, rows, most = self._read.items(), len(frame), told_apart(len(frame))
+        notes = {
+            "columns that are no features, since few rows share a text": [
+                f"{name!r} ({len(of):,} different texts, such as {of[0]!r})" for name, of in few.items()
+            ],
+            "columns that look like numbers, but are read as names; write plain numbers, such as 0.126 or 1037.5": [
+                f"{name!r} (for {one.word!r})" for name, one in kept if one.word
+            ],
+            f"columns of more names than {most}, of which the commonest {most} are told apart": [
+                f"{name!r} ({len(different[name]):,})" for name in self._read if len(different.get(name, ())) > most
+            ],
+            "columns with missing values, which count as the mean of training and have an input of their own": [
+                f"{name!r} in {one.gaps.sum():,} of {rows:,} rows" for name, one in kept if one.gaps.any()
+            ],
+        }
+        return [f"{what}: {format_faults(names)}" for what, names in notes.items() if names]
 
     def fit(self, train: NDArray[np.int64]) -> tuple[ArrayStore, dict[str, Any]]:
         """Find out mean and deviation, or the categories, of each column over the training rows, and transform all.
@@ -236,21 +232,15 @@ class Columns:
         """Warn, once a column, of rows that hold none of the categories of training."""
         for column in self.learnt:
             name = column["name"]
-            unknown = read[name].values[_category(read[name], column) < 0] if "categories" in column else ()
-            if not len(unknown) or name in self._told:
-                continue
-            self._told.add(name)
-            example = next((repr(text) for text in unknown if text), "no name at all")
-            warnings.warn(
-                f"column {name!r} holds names that the model was not trained to tell apart, such as {example}, in "
-                f"{len(unknown):,} of {len(read[name].values):,} new rows: there it counts as none of the names",
-                InputWarning,
-                stacklevel=3,
-            )
-
-
-def _told(what: str, names: Sequence[str], end: str = "") -> Iterable[str]:
-    return [f"{what}: {format_faults(list(names))}{end}"] if names else []
+            unknown: Sequence[str] = ()
+            if "categories" in column:
+                unknown = read[name].values[_category(read[name], column) < 0].tolist()
+            if len(unknown) and name not in self._told:
+                self._told.add(name)
+                what = (
+                    f"column {name!r} holds names that the model was not trained to tell apart, such as {unknown[0]!r}"
+                )
+                warnings.warn(f"{what}, in {len(unknown):,} rows: they count as none of the names", InputWarning, 3)
 
 
 def _learn(name: str, column: Typed, train: NDArray[np.int64]) -> Column:

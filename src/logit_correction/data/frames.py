@@ -143,17 +143,10 @@ def tell_columns(file: Path) -> str:
 
 def check_names(names: Sequence[str], place: str, wanted: Sequence[str], fix: str = "") -> None:
     """Raise ``InputError`` unless the wanted columns are among the names of a table's columns."""
-    missing = [f"{name!r}{_hint(name, names)}" for name in dict.fromkeys(wanted) if name not in names]
+    missing = [f"{name!r}{did_you_mean(name, names)}" for name in dict.fromkeys(wanted) if name not in names]
     if missing:
         has = format_first(names, MOST_NAMED)
         raise InputError(f"{place} has no column {', '.join(missing)}: it has {has}{fix and ': ' + fix}")
-
-
-def _hint(name: str, names: Sequence[str]) -> str:
-    several = [part.strip() for part in name.split(",")]
-    if len(several) > 1 and set(several) <= set(names):
-        return f" (several columns are written '[{', '.join(several)}]')"
-    return did_you_mean(name, names)
 
 
 def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str]) -> None:

@@ -6,12 +6,10 @@ import json
 import math
 import os
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -159,13 +157,19 @@ def image_store(
     parts: list[str | int] = [VERSION, *shape[1:], fit]
     skip = frozenset(found.of_row)
     for row, path in enumerate(paths):
-        parts += [os.path.abspath(path), *((-2, -2) if row in skip else _stamp(path))]
+        stamp = path.stat() if row not in skip and path.exists() else None  # changes when a file is written again
+        parts += [os.path.abspath(path), *((-1, -1) if stamp is None else (stamp.st_size, stamp.st_mtime_ns))]
     file = (cache_folder() / "pictures" if cache is None else cache) / f"{digest(parts)}.npy"
     limit = memory_limit_bytes(memory_limit)
     kept = _kept(file, shape, limit)
     if kept is None:
         remove(file)
-        _check_room(file.parent, math.prod(shape))
+        needed = math.prod(shape)
+        if disk_of(file.parent).free < needed:
+            raise InputError(
+                f"{file.parent}: the disk has no room for {needed / 2**30:.1f} GiB of resized images: name another "
+                "folder by LOGIT_CORRECTION_CACHE, or give a smaller --data.size"
+            )
         made_once(file, partial(_decode, file=file, paths=paths, skip=skip, shape=shape, fit=fit))
         if (kept := _kept(file, shape, limit)) is None:
             raise InputError(f"{file} changes while it is read: let nothing else write there")
@@ -178,15 +182,6 @@ def image_store(
     if values.nbytes <= limit:
         return ArrayStore(torch.from_numpy(np.array(values)), place=f"in memory ({sizes})")
     return StreamedStore(file, place=f"streamed from {file} ({sizes})")
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    """Return what changes when a file is written again: its length and its time."""
-    try:
-        status = path.stat()
-    except (OSError, ValueError):
-        return -1, -1
-    return status.st_size, status.st_mtime_ns
 
 
 def _kept(file: Path, shape: tuple[int, ...], limit: int) -> tuple[NDArray[np.uint8], list[tuple[int, str]]] | None:
@@ -221,15 +216,6 @@ def _decode(
     write_text(file.with_suffix(".json"), json.dumps({"crc32": zlib.crc32(values.data), "faults": bad}))
 
 
-def _check_room(folder: Path, needed: int) -> None:
-    free = disk_of(folder).free
-    if free < needed:
-        raise InputError(
-            f"{folder}: the resized images need {needed / 2**30:.1f} GiB, but the disk has {free / 2**30:.1f} GiB "
-            "free: make room, name another folder by LOGIT_CORRECTION_CACHE, or give a smaller --data.size"
-        )
-
-
 class Images:
     """Reads new images: files, tables that name files, and arrays."""
 
@@ -241,15 +227,7 @@ class Images:
         column: str | None = None,
         root: Path | None = None,
     ) -> None:
-        """Choose how images are read.
-
-        Args:
-            size: Height and width that files are resized to.
-            fit: How a file of other proportions is brought to this size.
-            scale: What pixels in [0, 1] are multiplied by.
-            column: Of a table, the column of files; None takes one of the usual name.
-            root: Another folder that files may lie in, beside that of the table.
-        """
+        """Choose height and width, a factor of the pixels, and of tables the column of files and their folder."""
         self.size, self.fit, self.scale, self.column, self.root = size, fit, scale, column, root
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
@@ -303,16 +281,15 @@ def images_of(values: NDArray[Any], channels: Channels | None = None) -> NDArray
     >>> images_of(np.zeros((5, 28, 28, 3))).shape
     (5, 3, 28, 28)
     """
-    what = f"images have shape {values.shape}"
-    if values.ndim != 4 or channels not in (None, "first", "last"):
-        raise InputError(f'{what}: give (rows, channels, height, width), or (rows, height, width, channels); channels '
-                         'is "first", "last" or None')  # fmt: skip
-    fits = {"first": values.shape[1] in (1, 3), "last": values.shape[3] in (1, 3)}
+    fits = values.ndim == 4 and {"first": values.shape[1] in (1, 3), "last": values.shape[3] in (1, 3)}
+    found = channels or ("first" if fits and fits["first"] else "last")
+    if not fits or not fits.get(found):
+        raise InputError(f"images have shape {values.shape}: give (rows, channels, height, width) or (rows, height, "
+                         "width, channels), with 1 or 3 channels")  # fmt: skip
     if channels is None and all(fits.values()):
-        raise InputError(f'{what}, where axis 1 or axis 3 may be the channels: give channels="first" or "last"')
-    found = channels or ("first" if fits["first"] else "last")
-    if not fits[found]:
-        raise InputError(f"{what}, but must have 1 or 3 channels{f' {channels}' if channels else ''}: transpose them")
+        raise InputError(
+            f'images of shape {values.shape} may have channels first or last: give channels="first" or "last"'
+        )
     if values.dtype != np.uint8:
         finite = values[np.isfinite(values)] if values.dtype.kind in "fb" else np.full(1, -1)
         if finite.size and (finite.min() < 0 or finite.max() > 1):
@@ -321,17 +298,8 @@ def images_of(values: NDArray[Any], channels: Channels | None = None) -> NDArray
     return np.ascontiguousarray(values if found == "first" else np.moveaxis(values, 3, 1))
 
 
-@dataclass(frozen=True)
-class FoundImages:
-    """The images in some folders.
-
-    Attributes:
-        files: n files, folder by folder, in order.
-        names: n names, within the root of all.
-        folders: For each file, in which of the folders it was found.
-        problems: What is wrong with links among them.
-        notes: What a user should be told: what was left out.
-    """
+class FoundImages(NamedTuple):
+    """The images in some folders: files, names within the root, the folder of each, faults of links, and notes."""
 
     files: list[Path]
     names: list[str]
@@ -350,20 +318,12 @@ def is_hidden(name: str) -> bool:
 
 
 def visible_folders(folder: Path) -> list[Path]:
-    """Return the folders in a folder, in order; a link that leads to nothing is an ``InputError``."""
-    visible = sorted(path for path in folder.iterdir() if not is_hidden(path.name))
-    for path in visible:
-        if not path.exists():
-            raise InputError(f"{path} is a link to nothing: remove it, or put a folder of images there")
-    return [path for path in visible if path.is_dir()]
+    """Return the folders in a folder, in order."""
+    return sorted(path for path in folder.iterdir() if not is_hidden(path.name) and path.is_dir())
 
 
 def visible_files(folder: Path) -> list[Path]:
-    """Return the files in a folder and in those below it, in order, links to folders among them.
-
-    Raises:
-        InputError: If a folder cannot be looked into.
-    """
+    """Return the files in a folder and in those below it, in order, links to folders among them."""
 
     def refuse(error: OSError) -> None:
         raise InputError(f"{error.filename} cannot be looked into ({error.strerror}): permit it, or remove it")
@@ -382,9 +342,12 @@ def label_folders(root: Path) -> tuple[dict[Path, str | None], list[str]]:
     Folders are splits if each has the name of one and there are several, or one that holds folders.
 
     Raises:
-        InputError: If some look like splits and others do not, or folders of labels hold folders themselves.
+        InputError: If some look like splits and others do not, or folders of labels hold those of other labels.
     """
     folders = visible_folders(root)
+    lost = next((path for path in root.iterdir() if path.is_symlink() and not path.exists()), None)
+    if lost is not None:
+        raise InputError(f"{lost} is a link to nothing: remove it, or put a folder of images there")
     splits = {folder: split_name(folder.name, numbers=False) for folder in folders}
     others = format_first([printable(folder.name) for folder, split in splits.items() if split is None], 10)
     if not others and (len(folders) > 1 or any(map(_holds_folders, folders))):
@@ -394,13 +357,11 @@ def label_folders(root: Path) -> tuple[dict[Path, str | None], list[str]]:
             f"{root} holds folders of splits and others ({others}): give either train, valid and test, each with a "
             "folder per label, or a folder per label; if train is a label, rename its folder"
         )
-    inner = Counter(
-        path.name for folder in folders if _holds_folders(folder) for path in folder.iterdir() if path.is_dir()
-    )
-    if len([name for name, count in inner.items() if count > 1]) > 1:
+    inner = [path.name for folder in folders if _holds_folders(folder) for path in visible_folders(folder)]
+    if len({name for name in inner if inner.count(name) > 1}) > 1:
         raise InputError(
-            f"{root} holds folders ({others}) that hold the same folders ({format_first(sorted(inner), 10)}): give one "
-            f"of them, such as {folders[0]}; if they are the labels, list their images in {root / METADATA}"
+            f"{root} holds folders ({others}) that hold the same folders ({format_first(sorted(set(inner)), 10)}): "
+            f"give one of them, such as {folders[0]}; if they are the labels, list their images in {root / METADATA}"
         )
     labels = [folder.name for folder, split in splits.items() if split is not None]
     notes = [f"{root}: {', '.join(labels)} is taken for a label and not for a split, as {others} beside it name none"]
@@ -409,37 +370,32 @@ def label_folders(root: Path) -> tuple[dict[Path, str | None], list[str]]:
 
 def _holds_folders(folder: Path) -> bool:
     """Return whether a folder holds folders and, beside them, no images."""
-    inside = [path for path in folder.iterdir() if not is_hidden(path.name)]
-    return any(path.is_dir() for path in inside) and not any(path.suffix.lower() in SUFFIXES for path in inside)
+    return bool(visible_folders(folder)) and not any(path.suffix.lower() in SUFFIXES for path in folder.iterdir())
 
 
 def find_images(root: Path, folders: Iterable[Path]) -> FoundImages:
-    """Find the images in folders and in all below them.
-
-    Args:
-        root: The folder of all; links may not leave it.
-        folders: Folders in it, or itself.
+    """Find the images in folders of ``root``, or in itself, and in all below them; links may not leave it.
 
     Raises:
         InputError: If they hold no images, or one cannot be looked into.
     """
-    found: list[tuple[Path, Path]] = []
+    files: list[Path] = []
+    of_file: list[Path] = []
     notes: list[str] = []
     other: list[str] = []
     for folder in folders:
-        files = visible_files(folder)
         # A link that leads to no file is told of, whatever its name: it may stand for a folder of images.
-        own = [path for path in files if path.suffix.lower() in SUFFIXES or not path.is_file()]
-        other += [printable(path) for path in files if path not in set(own)]
+        images = {path: path.suffix.lower() in SUFFIXES or not path.is_file() for path in visible_files(folder)}
+        own = [path for path, is_image in images.items() if is_image]
+        other += [printable(path) for path, is_image in images.items() if not is_image]
         if not own:
             notes.append(f"{folder} holds no image ({', '.join(SUFFIXES)})")
-        found += [(path, folder) for path in own]
+        files, of_file = files + own, of_file + [folder] * len(own)
     if other:  # in one line: each folder may hold what its owner's computer puts into every folder
         what = "1 file is no image" if len(other) == 1 else f"{len(other):,} files are no images"
         notes.append(f"{what} by name and left out: {format_faults(sorted(other))}")
-    if not found:
+    if not files:
         raise InputError(f"{root} holds no images ({', '.join(SUFFIXES)})")
-    files = [path for path, _ in found]
     names = [printable(path.relative_to(root).as_posix()) for path in files]
     problems, base = Problems(str(root), names), os.path.realpath(root)
     outside = {folder for folder in {path.parent for path in files} if not is_within(folder, base)}
@@ -450,4 +406,4 @@ def find_images(root: Path, folders: Iterable[Path]) -> FoundImages:
             problems.add(
                 row, f"is a link that leaves the folder, to {os.path.realpath(path)}: put the file itself there"
             )
-    return FoundImages(files, names, [folder for _, folder in found], problems, notes)
+    return FoundImages(files, names, of_file, problems, notes)

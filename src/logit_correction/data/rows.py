@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,27 +36,15 @@ FIX = "fix or remove them"
 #: Most values of an attribute; a column of more is hardly one.
 MOST_ATTRIBUTES = 1000
 
-#: What people call the splits.
-ALIASES = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("valid", "validation", "val", "dev"), "valid"),
-    **dict.fromkeys(("test", "testing"), "test"),
-}
-
-#: The splits in the columns of published metadata files.
+#: What people call the splits, and their numbers in published metadata files.
+ALIASES = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid",
+           "dev": "valid", "test": "test", "testing": "test"}  # fmt: skip
 NUMBERS = {"0": "train", "1": "valid", "2": "test"}
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a row.
-
-    Attributes:
-        row: Its number.
-        why: What is wrong.
-        column: In which column, if it is one.
-        fix: What to do about it, where the usual advice does not fit.
-    """
+    """What is wrong with a row, in which column if it is one, and what to do where the usual advice does not fit."""
 
     row: int
     why: str
@@ -69,11 +56,7 @@ class Problem:
 
 
 class BadRows(InputError):
-    """Rows are bad; ``problems`` says which and why."""
-
-    def __init__(self, message: str, problems: Problems) -> None:
-        super().__init__(message)
-        self.problems = problems
+    """Rows are bad."""
 
 
 class Problems:
@@ -108,28 +91,26 @@ class Problems:
         return good
 
     def raise_if_any(self, on_bad_rows: OnBadRows = "error", fix: str = "") -> tuple[str, ...]:
-        """Return what to tell of rows that are left out.
+        """Raise ``BadRows`` if there are bad rows that are not to be skipped, or no good ones.
 
         Args:
             on_bad_rows: error or skip.
             fix: What to do about bad rows; by default also that they can be skipped.
 
-        Raises:
-            BadRows: If there are bad rows that are not to be skipped, or no good ones.
+        Returns:
+            What to tell of rows that are left out.
         """
         count = len(self)
         if not count:
             return ()
-        what = "1 row is bad" if count == 1 else f"{count:,} rows are bad"
-        it = "it" if count == 1 else "them"
-        if on_bad_rows == "error":
-            advice = [fix or f"fix {it}, or leave {it} out by --data.on_bad_rows skip"]
-        elif count == len(self.rows):
+        what, it = ("1 row is bad", "it") if count == 1 else (f"{count:,} rows are bad", "them")
+        if on_bad_rows == "skip" and count < len(self.rows):
+            return (f"{self.place}: {what} and left out: {self}",)
+        advice = [fix or f"fix {it}, or leave {it} out by --data.on_bad_rows skip"]
+        if on_bad_rows == "skip":
             what, advice = f"{what}, so none is left", []
-        else:
-            return (f"{self.place}: {count:,} bad {'row was' if count == 1 else 'rows were'} left out: {self}",)
         advice += dict.fromkeys(one.fix for one in self.of_row.values() if one.fix)
-        raise BadRows(f"{self.place}: {what}: {'; '.join([str(self), *advice])}", self)
+        raise BadRows(f"{self.place}: {what}: {'; '.join([str(self), *advice])}")
 
     def __str__(self) -> str:
         """Spell the first ones out, and count the others."""
@@ -150,7 +131,7 @@ def files_within(
     look: bool = True,
     also: Path | None = None,
 ) -> list[Path]:
-    """Return the files that the rows of a table name; a name that leads out of ``root`` is a problem of its row.
+    """Return the files (M,) that the rows of a table name; a name that leads out of ``root`` is a problem of its row.
 
     Args:
         root: The folder.
@@ -159,9 +140,6 @@ def files_within(
         column: What names the files, for messages.
         look: Whether to look at each file: it must be there, and no link may lead out of ``root``.
         also: Another folder, for names that are no files in ``root``.
-
-    Returns:
-        M paths; those of bad rows are not to be opened.
     """
     folders = [(folder, (os.path.realpath if look else os.path.abspath)(folder)) for folder in (root, also) if folder]
     paths = []
@@ -181,13 +159,7 @@ def files_within(
 
 @dataclass(frozen=True)
 class Splitting:
-    """How rows are parted where no split is given.
-
-    Attributes:
-        valid_fraction: Fraction of the rows of each label that goes to validation; 0 leaves it without rows.
-        test_fraction: Fraction of the rows of each label that goes to the test; likewise.
-        seed: Seed of the draw.
-    """
+    """Fractions of each label's rows for validation and test where no split is given, and the seed of the draw."""
 
     valid_fraction: float
     test_fraction: float
@@ -202,11 +174,7 @@ class Splitting:
 
 
 def split_name(value: str, numbers: bool = True) -> str | None:
-    """Return train, valid or test for what people call them, None for anything else.
-
-    Args:
-        value: What somebody wrote.
-        numbers: Whether 0, 1 and 2 are splits, as in a column; a folder of such a name is a label.
+    """Return train, valid or test for what people call them, with ``numbers`` 0, 1 and 2 too; else None.
 
     >>> split_name("Val"), split_name("2"), split_name("2", numbers=False), split_name("holdout")
     ('valid', 'test', None, None)
@@ -262,12 +230,9 @@ def _drawn(
     counts = torch.bincount(label[rows], minlength=len(label_names)).tolist()
     few = [f"{name} {count}" for name, count in zip(label_names, counts, strict=True) if 0 < count < least]
     if few:
-        hint = "add rows, drop the label, or give a split"
-        if 2 * len(few) > len(rows):
-            hint = f"with {len(few):,} such labels among {len(rows):,} rows, is it the column of labels?"
         raise InputError(
             f"labels with too few rows to split (rows per label: {format_first(few, SHOWN)}): each needs at least "
-            f"{least}, one a split; {hint}"
+            f"{least}, one a split: add rows, drop the label, give a split, or name another column of labels"
         )
     parts: dict[str, list[Tensor]] = {name: [] for name in ("train", *shares)}
     for y, name in enumerate(label_names):
@@ -284,18 +249,7 @@ def _drawn(
 
 @dataclass
 class Records:
-    """Rows as they were found, with everything still a text.
-
-    Attributes:
-        problems: What is wrong with rows; it knows where they are from, and what messages call each.
-        label: The label of each row, None where it is missing.
-        split: The split of each row as it is written, None where none is given at all.
-        attributes: For each attribute column the values, None where unknown.
-        row_names: What a reader of the report is shown of each row.
-        metadata: What a reader of a result must know.
-        notes: What a user should be told.
-        ordered: Whether rows stand as their owner keeps them; see ``DataTable``.
-    """
+    """Rows as they were found, with everything still a text, None where it is missing; else see ``DataTable``."""
 
     problems: Problems
     label: list[str | None]
@@ -310,11 +264,7 @@ class Records:
 def records_of_frame(
     frame: pd.DataFrame, place: str, label: str, split: str | None, attributes: Sequence[str]
 ) -> Records:
-    """Take label, split and attributes out of a table.
-
-    Raises:
-        InputError: If a column is missing.
-    """
+    """Take label, split and attributes out of a table; ``InputError`` if a column is missing."""
     check_columns(frame, place, [label, *([split] if split else []), *attributes])
     return Records(
         problems=Problems(place, row_names(frame.index)),
@@ -362,6 +312,8 @@ def build_table(
             f"{problems.place}: attribute {', '.join(raw.attributes)} has {len(attribute_names):,} different values, "
             f"more than {MOST_ATTRIBUTES:,}: name columns of few values"
         )
+    unknown = attribute[split["test"]] == UNKNOWN
+    told = [f"{int(unknown.sum()):,} of {len(unknown):,} test rows have no attribute: they count in no group"]
     table = DataTable(
         inputs=store,
         label=label.clamp(min=0),
@@ -370,14 +322,13 @@ def build_table(
         label_names=label_names,
         attribute_names=attribute_names,
         metadata=raw.metadata | {"split": how},
-        attribute_notes=(*_partly_known(attribute, split), *alike_names("values of the attribute", attribute_names)),
+        attribute_notes=tuple(told) if unknown.any() and not unknown.all() else (),
         augment=augment,
         row_names=raw.row_names,
         ordered=raw.ordered,
         **looks,
     )
-    told = (*_thin_splits(table), *alike_names("labels", label_names), *_seen_in_training(table))
-    return table.with_notes(*notes, *raw.notes, *told)
+    return table.with_notes(*notes, *raw.notes, *_notes_on_labels(table), *_seen_in_training(table))
 
 
 def coded(values: Sequence[str | None], good: Tensor) -> tuple[Tensor, list[str]]:
@@ -457,46 +408,28 @@ def _labels_and_splits(
         found = f"the only label is {names[0]!r}" if names else "no row has a label"
         raise InputError(f"{place}: {found}: a classifier needs rows of at least two labels")
     try:
-        split, how = make_splits(label, given, names, splitting)
+        return label, names, *make_splits(label, given, names, splitting)
     except InputError as error:
         raise InputError(f"{place}: {error}") from error
-    return label, names, split, how
 
 
-def _partly_known(attribute: Tensor, split: dict[str, Tensor]) -> list[str]:
-    """Tell of test rows that count in no group, beside others that do."""
-    unknown = attribute[split["test"]] == UNKNOWN
-    count, total = int(unknown.sum()), len(unknown)
-    some = 0 < count < total
-    return [f"{count:,} of {total:,} test rows have no attribute: they count in the average and in no group"] * some
-
-
-def _thin_splits(table: DataTable) -> list[str]:
-    """Tell of labels that validation or the test has not got."""
+def _notes_on_labels(table: DataTable) -> list[str]:
+    """Tell of labels that validation or the test has not got, and of those that are probably one."""
     notes = []
     for name in ("valid", "test"):
         present = set(table.label[table.split[name]].tolist())
         absent = [label_name for y, label_name in enumerate(table.label_names) if y not in present]
         if absent:
             notes.append(f"the {name} split has no row with label {', '.join(absent)}: nothing can be said of it there")
-    return notes
-
-
-def alike_names(what: str, names: Sequence[str]) -> list[str]:
-    """Tell of names that are probably one, written in several ways.
-
-    >>> alike_names("labels", ["Sick", "well", "sick "])[0].partition(" are taken")[0]
-    "labels that differ only in how they are written: 'Sick' and 'sick '"
-    """
-    alike: dict[str | float, list[str]] = {}
-    for name in names:
-        plain = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
-        alike.setdefault(float(plain) if _is_number(plain) else plain, []).append(name)
+    alike: dict[str, list[str]] = {}
+    for name in table.label_names:
+        alike.setdefault(" ".join(name.casefold().split()), []).append(name)
     found = [" and ".join(map(repr, same)) for same in alike.values() if len(same) > 1]
-    if not found:
-        return []
-    written = f"{what} that differ only in how they are written: {format_faults(found)}"
-    return [f"{written} are taken for different ones; if they are the same, write them alike"]
+    if found:
+        notes.append(
+            f"labels that differ only in how they are written: {format_faults(found)}: write the same ones alike"
+        )
+    return notes
 
 
 def _seen_in_training(table: DataTable) -> list[str]:
@@ -509,11 +442,6 @@ def _seen_in_training(table: DataTable) -> list[str]:
         return []
     train, test = (table.split[name].numpy() for name in ("train", "test"))
     count = int(np.isin(keys[test], keys[train]).sum())
-    if not count:
-        return []
-    pairs = np.asarray([hash(pair) for pair in zip(keys.tolist(), table.label.tolist(), strict=True)])
-    other = count - int(np.isin(pairs[test], pairs[train]).sum())
     what = "text" if table.texts is not None else "image" if len(table.inputs.input_shape) == 3 else "features"
-    under = f", {other:,} of them under another label only" if other else ""
-    told = f"{count:,} of {len(test):,} test rows have the same {what} as a training row{under}"
-    return [f"{told}: there the test shows what was learned by heart; if they are copies, leave them out of the test"]
+    told = f"{count:,} of {len(test):,} test rows have the same {what} as a training row: there the test shows what was"
+    return [f"{told} learned by heart; if they are copies, leave them out of the test"] if count else []

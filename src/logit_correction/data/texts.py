@@ -38,6 +38,8 @@ class TokenStore(InputStore):
 
     def __init__(self, tokens: dict[str, Tensor]) -> None:
         self.tokens = tokens
+        #: Bytes of a text's first activations, at the width of BERT.
+        self.row_bytes = 4 * 768 * self.input_shape[0]
 
     def __len__(self) -> int:
         return len(next(iter(self.tokens.values())))
@@ -46,11 +48,6 @@ class TokenStore(InputStore):
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one input, (T,)."""
         return tuple(next(iter(self.tokens.values())).shape[1:])
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a text's first activations, at the width of BERT."""
-        return 4 * 768 * self.input_shape[0]
 
     def fetch(self, rows: Tensor) -> dict[str, Tensor]:
         """Return the tokens of ``rows``, (B, T) long by name."""
@@ -62,7 +59,7 @@ class TokenStore(InputStore):
 
 
 class WordStore(InputStore):
-    """Bags of hashed words: for each text the places of its words among F and their weights, (M, W) each.
+    """Bags of hashed words: for each text the places (M, W) of its words among F, and their weights (M, W).
 
     A batch is written out as (B, F) when it is fetched; in memory a text takes as much as its words.
     """
@@ -70,13 +67,7 @@ class WordStore(InputStore):
     always_finite = True
 
     def __init__(self, place: Tensor, weight: Tensor, num_features: int) -> None:
-        """Keep the parts.
-
-        Args:
-            place: (M, W) whole numbers, 0..F-1, as many as the longest text has words.
-            weight: (M, W) floats; 0 where a text has no further word.
-            num_features: F.
-        """
+        """Keep the parts; a weight is 0 where a text has no further word."""
         self.place_of_word, self.weight, self.num_features = place, weight, num_features
 
     def __len__(self) -> int:
@@ -99,32 +90,28 @@ class WordStore(InputStore):
 
 
 class Texts:
-    """Reads texts: as the tokens of a language model, or as counted words.
-
-    Attributes:
-        column: The column of a table that holds them; None where only lists of texts are read.
-        tokenizer: Name or folder of a language model's tokenizer; None counts hashed words.
-        max_tokens: Longer texts are cut.
-        num_words: Number of places of hashed words.
-    """
+    """Reads texts: as the tokens of a language model, or as counted words."""
 
     def __init__(
         self, column: str | None = None, tokenizer: str | None = None, max_tokens: int = 128, num_words: int = 4096
     ) -> None:
-        """Choose column and form."""
+        """Choose the form.
+
+        Args:
+            column: The column of a table that holds them; None where only lists of texts are read.
+            tokenizer: Name or folder of a language model's tokenizer; None counts hashed words.
+            max_tokens: Longer texts are cut.
+            num_words: Number of places of hashed words.
+        """
         check_range("--data.max_tokens", max_tokens, 1)
         check_range("--data.num_words", num_words, 1)
         self.column, self.tokenizer, self.max_tokens, self.num_words = column, tokenizer, max_tokens, num_words
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
-        """Return the texts of rows in their form; empty ones are noted.
-
-        Raises:
-            InputError: If the column is missing, or rows are no texts.
-        """
+        """Return the texts of rows in their form; empty ones are noted."""
         if rows.frame is not None and self.column is not None:
             check_columns(rows.frame, problems.place, [self.column])
-            texts = texts_of(rows.frame, self.column)
+            texts = [text or "" for text in texts_of(rows.frame, self.column)]
         elif rows.texts is not None:
             texts = list(rows.texts)
         else:
@@ -132,8 +119,7 @@ class Texts:
         for row, text in enumerate(texts):
             if not text:
                 problems.add(row, "is empty" if self.column else "has no text", self.column or "")
-        found = [text or "" for text in texts]
-        return self.store(found), {"texts": found}
+        return self.store(texts), {"texts": texts}
 
     def store(self, texts: Sequence[str], keep: bool = False) -> InputStore:
         """Return texts in their form; with ``keep`` tokens stay in the cache for a second run."""
@@ -183,17 +169,7 @@ def hashed_words(texts: Sequence[str], num_features: int = 4096) -> WordStore:
 
 
 def tokenize(texts: Sequence[str], tokenizer: str, max_tokens: int, cache: Path | None = None) -> TokenStore:
-    """Split texts into the tokens of a language model, padded to the longest text.
-
-    Args:
-        texts: The texts.
-        tokenizer: Name on the Hugging Face hub, or folder.
-        max_tokens: Longer texts are cut.
-        cache: Folder where the tokens are kept, so that a second run starts at once.
-
-    Raises:
-        InputError: If transformers is not installed or the tokenizer cannot be loaded.
-    """
+    """Split texts into tokens, padded to the longest text; with a folder ``cache`` they are kept for a second run."""
 
     def make() -> NDArray[np.int32]:
         options = {"padding": "longest", "truncation": True, "max_length": max_tokens, "return_tensors": "np"}
@@ -210,13 +186,8 @@ def tokenize(texts: Sequence[str], tokenizer: str, max_tokens: int, cache: Path 
 
 
 def load_tokenizer(tokenizer: str) -> Any:
-    """Load a tokenizer of the package transformers by its name or folder.
-
-    Raises:
-        InputError: If transformers is not installed or the tokenizer cannot be loaded.
-    """
-    otherwise = ", or take hashed words, which need nothing"
-    transformers = needed("transformers", f"the tokenizer {tokenizer!r}", "text", otherwise)
+    """Load a tokenizer of the package transformers; ``InputError`` if that cannot be."""
+    transformers = needed("transformers", f"the tokenizer {tokenizer!r}", "text", ", or take hashed words")
     try:
         return transformers.AutoTokenizer.from_pretrained(tokenizer)
     except (OSError, ValueError, KeyError) as error:
