@@ -9,7 +9,7 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from logit_correction.errors import NBSP, format_list, format_percent
 
@@ -61,9 +61,8 @@ def format_value(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{format_name(key)}: {format_value(entry)}" for key, entry in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(
-            f"[{format_value(one)}]" if isinstance(one, list | tuple) else format_value(one) for one in value
-        )
+        told = (f"[{format_value(one)}]" if isinstance(one, list | tuple) else format_value(one) for one in value)
+        return ", ".join(told)
     return str(value)
 
 
@@ -113,14 +112,7 @@ _OF_FAMILY = {
 
 def _several(views: Sequence[str]) -> bool:
     """Return whether the name of the views is a plural."""
-    return len(views) > 1 or views[0].partition(":")[0] in (
-        "word",
-        "characters",
-        "opening",
-        "closing",
-        "file",
-        "missing",
-    )
+    return len(views) > 1 or (views[0] in _OF_FAMILY and views[0] != "form")
 
 
 def capitalize(text: str) -> str:
@@ -237,8 +229,7 @@ def found_shortcut(evidence: Mapping[str, Any] | None) -> bool | None:
 
 def views_of(evidence: Mapping[str, Any]) -> list[str]:
     """Return the names of the views that were corrected by."""
-    names = evidence.get("views") or []
-    return [str(name) for name in (names if isinstance(names, list) else [names])]
+    return list(evidence.get("views") or [])
 
 
 def answer(evidence: Mapping[str, Any]) -> str:
@@ -251,29 +242,16 @@ def answer(evidence: Mapping[str, Any]) -> str:
     return f"shortcut: {found}"
 
 
-class Advice(NamedTuple):
-    """What was done, when to say otherwise, the option that says so, and a command that tells more."""
-
-    done: str
-    say: str
-    option: str
-    more: str = ""
-
-
-def advice(evidence: Mapping[str, Any]) -> Advice | None:
-    """Return what follows from the evidence; None where a person said what the shortcut is."""
+def advice(evidence: Mapping[str, Any]) -> str:
+    """Return what was done and what to say otherwise; empty where a person said what the shortcut is."""
     if not found_shortcut(evidence):
-        return Advice(
-            "Nothing was corrected",
-            "if you know a shortcut, name it by",
-            "--shortcut VIEW",
-            "logit-correction list views",
-        )
+        by = "`--shortcut VIEW` (`logit-correction list views`)"
+        return f"Nothing was corrected; if you know a shortcut, name it by {by}"
     if not evidence.get("signs"):
-        return None
+        return ""
     views = views_of(evidence)
     view, cause = name_views(views), "are legitimate causes" if _several(views) else "is a legitimate cause"
-    return Advice(f"Corrected by {view}", f"if {view} {cause}, add", options("legitimate", views))
+    return f"Corrected by {view}; if {view} {cause}, add `{options('legitimate', views)}`"
 
 
 def options(name: str, views: Sequence[str]) -> str:

@@ -28,7 +28,7 @@ def report(method: str, seed: int, minority: float | None, **changes: Any) -> di
         "minority": minority,
         "majority": 0.999,
     }
-    base = {"method": method, "seed": seed, "epochs": 30, "test": test}
+    base = {"method": method, "seed": seed, "epochs": 30, "test": test, "other_selections": []}
     base["selection"] = {"rule": "last", "split": None, "labels_read": []}
     return base | changes
 
@@ -107,12 +107,13 @@ SENTENCE = "Colour [red]alone is right in 93%, the whole network in 93%"
         (
             {"verdict": "shortcut", "views": ["colour"], "signs": [{"view": "colour"}]},
             "shortcut: colour",
-            "Corrected by colour; if colour is a legitimate cause, add --legitimate colour",
+            "Corrected by colour; if colour is a legitimate cause, add `--legitimate colour`",
         ),
         (
             {"verdict": "cannot tell", "views": [], "signs": []},
             "shortcut: cannot tell",
-            "Nothing was corrected; if you know a shortcut, name it by --shortcut VIEW (`logit-correction list views`)",
+            "Nothing was corrected; if you know a shortcut, name it by `--shortcut VIEW` "
+            "(`logit-correction list views`)",
         ),
         ({"verdict": "shortcut", "views": ["column:site"], "signs": []}, "shortcut: the column `site`", "page: here"),
         (None, "page: here", None),

@@ -253,10 +253,12 @@ def test_who_found_none_says_so_and_that_is_no_fault(birds: Make, tmp_path: Path
 
 def test_views_are_named_as_a_reader_calls_them() -> None:
     said = evidence("shortcut", ["colour"], sentence="A person said so")
-    assert advice(said) is None  # the shortcut that a person named needs none
+    assert advice(said) == ""  # the shortcut that a person named needs none
     told = advice(evidence("shortcut", ["places:1,1", "column:my scanner"], signs("places:1,1", 1.0)))
-    assert told is not None and told.option == "--legitimate places:1,1 --legitimate 'column:my scanner'"
-    assert told.say == "if the place 1,1 and the column `my scanner` are legitimate causes, add"
+    assert told == (
+        "Corrected by the place 1,1 and the column `my scanner`; if the place 1,1 and the column `my scanner` are "
+        "legitimate causes, add `--legitimate places:1,1 --legitimate 'column:my scanner'`"
+    )
 
 
 # Whatever stands in a run folder

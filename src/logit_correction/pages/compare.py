@@ -17,7 +17,7 @@ from logit_correction.config import PLACE_OF_DATA, PLACE_OF_TRAINING
 from logit_correction.errors import InputError, format_list
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.record import to_plain
-from logit_correction.evaluation.report import FIX, EstimatedReport, Report, estimated_report
+from logit_correction.evaluation.report import FIX, EstimatedReport, GroupReport, Report, estimated_report, headings
 from logit_correction.files import check_seal, plain
 from logit_correction.functional.groups import wilson_interval
 from logit_correction.pages.plots import method_color
@@ -34,6 +34,23 @@ _NOT_THE_METHOD = {
     "selection",
     "watch",
 }
+
+#: Figures of the test rows that tables show, the most telling first, and what they mean. A figure of ``GroupReport``
+#: that is not named here is shown too, but for those that are told elsewhere.
+MEANINGS = {
+    "minority": "groups that conflict with the shortcut",
+    "majority": "groups that follow it",
+    "group_balanced": "mean over all groups",
+    "worst_group": "the least of them",
+    "worst_class": "least accuracy of a label",
+    "average": "over all test rows",
+    "adjusted_average": "groups weighted as in training",
+}
+_ELSEWHERE = {"count", "minority_margin", "majority_margin", "auroc", "f1", "ece"}
+
+#: Figure -> its heading.
+FIGURES = {name: headings(GroupReport)[name] for name in MEANINGS}
+FIGURES |= {name: text for name, text in headings(GroupReport).items() if name not in {*MEANINGS, *_ELSEWHERE}}
 
 #: Figures that are given by estimated group as well.
 _ESTIMATED = [one.name for one in fields(EstimatedReport) if one.name not in ("source", "groups")]

@@ -11,7 +11,8 @@ import pandas as pd
 
 from logit_correction import sentences
 from logit_correction.errors import NBSP, format_percent, is_missing
-from logit_correction.pages.compare import RunFolder, flat_figures, sides, with_estimates
+from logit_correction.pages.compare import FIGURES, MEANINGS, RunFolder, flat_figures, sides, with_estimates
+from logit_correction.pages.page import QUALITY
 from logit_correction.sentences import capitalize, describe_selection, format_name, format_value
 
 if TYPE_CHECKING:
@@ -22,22 +23,18 @@ if TYPE_CHECKING:
     from logit_correction.data.table import DataTable
 
 #: Columns of accuracies, fractions in the frame and per cent wherever it is shown.
-ACCURACIES = (
-    "estimated_minority", "estimated_majority", "average", "group_balanced", "worst_group", "worst_class", "minority",
-    "majority",
-)  # fmt: skip
+ACCURACIES = [
+    *("estimated_minority", "estimated_majority", "average", "group_balanced", "worst_group", "worst_class"),
+    *("minority", "majority"),
+    *(name for name in FIGURES if name not in MEANINGS),
+]
 
 #: Groups that a notebook shows; labels that are named; characters that an attribute's column takes; of more groups
 #: those without rows are left out.
 MOST_GROUPS, MOST_LABELS, NARROWEST, MOST_EMPTY = 20, 30, 6, 30
 
 _COLUMNS = ("method", "epochs", "seed", *ACCURACIES, "selection")
-_HEADINGS = {
-    "group_balanced": "Group-balanced",
-    "worst_class": "Worst label",
-    "estimated_minority": "Conflict (est.)",
-    "estimated_majority": "Agree (est.)",
-}
+_HEADINGS = {**FIGURES, "estimated_minority": "Conflict (est.)", "estimated_majority": "Agree (est.)"}
 _UNNAMED = "The test rows name no attributes; plain accuracy favours models that rely on the shortcut, so none is bold."
 _ESTIMATED = "Conflict, agree: rows whose estimated attribute does or does not conflict with their label."
 
@@ -68,10 +65,9 @@ def comparison_table(reports: Sequence[dict[str, Any]], other_selections: bool =
     """
     rows = []
     for report in reports:
-        others = (report.get("other_selections") or []) if other_selections else []
-        for chosen in ({**(report.get("selection") or {}), "epoch": None, "test": report["test"]}, *others):
-            epochs = report.get("epochs") if chosen.get("epoch") is None else chosen["epoch"]
-            row = {"method": report["method"], "epochs": epochs, "seed": report.get("seed")}
+        own = {**(report.get("selection") or {}), "epoch": report["epochs"], "test": report["test"]}
+        for chosen in (own, *(report["other_selections"] if other_selections else ())):
+            row = {"method": report["method"], "epochs": chosen["epoch"], "seed": report["seed"]}
             rows.append(flat_figures(chosen["test"]) | row | {"selection": describe_selection(chosen)})
     table = pd.DataFrame(rows, columns=list(_COLUMNS)).astype(dict.fromkeys(ACCURACIES, float))
     estimated, by_group = ["estimated_minority", "estimated_majority"], ["group_balanced", "worst_group"]
@@ -81,14 +77,9 @@ def comparison_table(reports: Sequence[dict[str, Any]], other_selections: bool =
     return table.drop(columns=[*by_group, "minority", "majority", *unknown])
 
 
-def groups_table(report: Mapping[str, Any]) -> pd.DataFrame:
-    """Return one row for each group of the test split of a ``report.json``, as ``GroupReport.groups`` has them."""
-    return pd.DataFrame(report["test"]["groups"])
-
-
 def run_as_html(report: dict[str, Any]) -> str:
     """Return the figures of one run, what it found and its least accurate groups as HTML, all text escaped."""
-    groups, evidence = groups_table(report).sort_values("accuracy"), report.get("evidence")
+    groups, evidence = pd.DataFrame(report["test"]["groups"]).sort_values("accuracy"), report.get("evidence")
     parts = [_as_html(comparison_table([report]))]
     if evidence:
         parts.append(f"<p>{escape(sentences.answer(evidence))}. {escape(str(evidence.get('sentence') or ''))}</p>")
@@ -265,9 +256,8 @@ def show_evidence(report: Mapping[str, Any], console: Console, of_seed: str = ""
     if evidence:
         answer = (sentences.answer(evidence), "bold")
         console.print(Text.assemble(of_seed, answer, f". {evidence.get('sentence') or ''}"), soft_wrap=True)
-        if (told := sentences.advice(evidence)) is not None:
-            more = f" (`{told.more}`)" if told.more else ""
-            say(console, f"{told.done}; {told.say} {told.option}{more}")
+        if told := sentences.advice(evidence):
+            say(console, told)
 
 
 def show_evaluation(figures: Mapping[str, Any], title: str, estimated: Mapping[str, Any] | None) -> None:
@@ -298,14 +288,13 @@ def show_evaluation(figures: Mapping[str, Any], title: str, estimated: Mapping[s
         )
     show(title, ("label", "attribute"), figures["groups"])
     if figures["by_attribute"]:
-        columns = {"accuracy": "accuracy %", "auroc": "AUROC %", "f1": "macro F1 %", "ece": "calibration error %"}
-        table = table_of("by attribute, all labels together", ["attribute"], ["rows", *columns.values()])
+        numbers = [f"{text} %" for text in QUALITY.values()]
+        table = table_of("by attribute, all labels together", ["Attribute"], ["Rows", *numbers])
         for row in figures["by_attribute"]:
-            cells = (format_percent(row[name], 1, "") for name in columns)
+            cells = (format_percent(row[name], 1, "") for name in QUALITY)
             table.add_row(*_plain(row["attribute"]), f"{row['count']:,}", *cells)
         console.print(table)
-    names = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority", "adjusted_average")
-    known = [name for name in names if figures.get(name) is not None]
+    known = [name for name in FIGURES if figures.get(name) is not None]
     shown = ", ".join(f"{name.replace('_', '-')} {format_percent(figures[name], 1, '')}" for name in known)
     say(console, f"accuracy %: {shown}")
 

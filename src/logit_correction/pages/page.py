@@ -14,9 +14,10 @@ import pandas as pd
 
 from logit_correction import sentences
 from logit_correction.errors import InputError, format_list, format_percent, is_missing
+from logit_correction.evaluation.report import AttributeFigures, headings
 from logit_correction.files import NoRoom, write_text
 from logit_correction.pages import plots
-from logit_correction.pages.compare import Comparison, RunFolder, Series, compare, flat_figures
+from logit_correction.pages.compare import FIGURES, MEANINGS, Comparison, RunFolder, Series, compare, flat_figures
 from logit_correction.pages.images import checked_uri, image_width
 from logit_correction.sentences import describe_selection, format_name, format_value
 
@@ -34,13 +35,7 @@ _EVERYTHING = 3
 _COLUMNS = (
     ("estimated_minority", "Conflicting", "rows whose estimated attribute conflicts with the label"),
     ("estimated_majority", "Agreeing", "rows where it agrees"),
-    ("minority", "Minority", "groups that conflict with the shortcut"),
-    ("majority", "Majority", "groups that follow it"),
-    ("group_balanced", "Group-balanced", "mean over all groups"),
-    ("worst_group", "Worst group", "the least of them"),
-    ("worst_class", "Worst label", "least accuracy of a label"),
-    ("average", "Average", "over all test rows"),
-    ("adjusted_average", "Adjusted average", "groups weighted as in training"),
+    *((name, heading, MEANINGS.get(name, "")) for name, heading in FIGURES.items()),
 )
 
 #: Pairs of entries of the test block whose distance tells of a shortcut, and what each of them means.
@@ -59,7 +54,7 @@ _GAPS = (
 _SIGN = ("share", "rows", "accuracy", "network_accuracy", "ratio", "ratio_low", "ratio_high", "information")
 
 #: Figures by attribute value: entry of ``by_attribute``, heading.
-QUALITY = {"accuracy": "Accuracy %", "auroc": "AUROC %", "f1": "Macro F1 %", "ece": "Calibration error %"}
+QUALITY = {k: text for k, text in headings(AttributeFigures).items() if k not in ("attribute", "count")}
 
 
 def write_page(run_folders: Sequence[Path | str], out: Path | str) -> None:
