@@ -97,20 +97,19 @@ def difference(folder: Path, config: RunConfig, ignore: Collection[str] = ()) ->
 
     if not (folder / CONFIG).is_file():
         return None
+    here = flat_options(config)
     try:
         stored = RunConfig.read(folder / CONFIG)
         # Another class need not be imported to be another one.
-        with suppress(UntrustedCode), known_names_only(folder / CONFIG, but=list(flat_options(config).values())):
+        with suppress(UntrustedCode), known_names_only(folder / CONFIG, but=list(here.values())):
             stored = complete(stored)  # with the defaults of options younger than the run
     except InputError as error:
         raise InputError(f"{folder} holds a run that cannot go on here ({error}): give another folder") from error
-    there, here = flat_options(stored), flat_options(config)
-    to_the_data = ("epochs", "batch_size", "weight_decay")  # see assemble.fitted
-    left = {name for name in to_the_data if here.get(name) is None}
+    there = flat_options(stored)
+    to_the_data = [name for name in ("epochs", "batch_size", "weight_decay") if here.get(name) is None]
     for name in {**here, **there}:
-        if not config.network.name and name.partition(".")[0] == "network":
-            continue
-        if name not in left and name not in ignore and there.get(name) != here.get(name):
+        left = name in (*ignore, *to_the_data) or (not config.network.name and name.startswith("network"))
+        if not left and there.get(name) != here.get(name):
             return f"{folder} holds a run with {name} = {there.get(name)}, not {here.get(name)}"
     return None
 
@@ -132,11 +131,7 @@ def flat_options(config: RunConfig) -> dict[str, Any]:
 
 
 def make(folder: Path) -> None:
-    """Make the folder, unless it is there, and try to write into it.
-
-    Raises:
-        InputError: If that cannot be done.
-    """
+    """Make the folder, unless it is there; raise ``InputError`` if it cannot be written."""
     with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -178,12 +173,7 @@ def going_on_later(folder: Path) -> Iterator[None]:
 
 
 def given_or_temporary(out: Path | str | None, name: str) -> tuple[Path, Callable[[Owner], Owner]]:
-    """Return the folder to write, and what gives back an object with whose life a temporary folder ends.
-
-    Args:
-        out: The folder that was asked for; None makes a temporary one.
-        name: What to call the folder inside that one.
-    """
+    """Return the folder that was asked for, or else a temporary one, and what ties its life to that of an object."""
     if out is not None:
         return Path(out), lambda owner: owner
     place = tempfile.TemporaryDirectory(prefix="logit-correction-")

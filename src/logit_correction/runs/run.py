@@ -20,12 +20,12 @@ from torch import Tensor, nn
 from logit_correction.config import RunConfig, listed
 from logit_correction.correlation import Correlation
 from logit_correction.data.loading import BatchLoader
-from logit_correction.data.reader import DataSource, Rows
+from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import FIX
 from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
 from logit_correction.data.table import SPLITS
 from logit_correction.errors import InputError
-from logit_correction.evaluation.predictions import EstimatedAttributes, Predictions, collect
+from logit_correction.evaluation.predictions import Predictions, collect
 from logit_correction.evaluation.report import Report
 from logit_correction.files import check_seal, checksum_of_file, is_within, read_json
 from logit_correction.methods.base import Algorithm
@@ -37,8 +37,7 @@ from logit_correction.runs.assemble import build_algorithm, build_source
 from logit_correction.runs.encode import Encoder, batches_of, before_encoder, encode_table
 from logit_correction.runs.new_rows import Names, NewInputs, labelled, trained_attributes
 from logit_correction.runs.options import complete_parts
-from logit_correction.runs.same_data import check_same_data
-from logit_correction.runs.write import figures_of, predictions_of
+from logit_correction.runs.write import check_same_data, figures_of, predictions_of
 from logit_correction.training import checkpoint
 from logit_correction.training.estimates import estimate_rows, estimate_split
 from logit_correction.types import DataInfo
@@ -219,10 +218,16 @@ class Run(os.PathLike[str]):
 
     @cached_property
     def _tensors(self) -> dict[str, Tensor]:
-        assert self._export is not None
-        if checksum_of_file(self.path / WEIGHTS) != self._export[CHECKSUM]:
-            raise InputError(f"{self.path / WEIGHTS} is damaged (its checksum is another): {_EXPORT_AGAIN}")
-        return read_tensors(self.path / WEIGHTS)
+        path, kind = self.path / WEIGHTS, needed("safetensors", str(self.path)).SafetensorError
+        if self._export is None or checksum_of_file(path) != self._export[CHECKSUM]:
+            raise InputError(f"{path} is damaged (its checksum is another): {_EXPORT_AGAIN}")
+        try:
+            tensors: dict[str, Tensor] = needed("safetensors.torch", str(path)).load_file(path)
+        except (kind, OSError, ValueError) as error:
+            raise InputError(f"{path} is damaged ({error}): {_EXPORT_AGAIN}") from error
+        if not all(bool(torch.isfinite(value).all()) for value in tensors.values() if value.is_floating_point()):
+            raise InputError(f"{path} holds weights that are not finite: {_EXPORT_AGAIN}")
+        return tensors
 
     def predict_proba(self, inputs: NewInputs) -> NDArray[np.float32]:
         """Return the probability of every label.
@@ -323,22 +328,13 @@ class Run(os.PathLike[str]):
         """Return what the run predicts of a split of its data, which are read anew, and the data."""
         if split not in SPLITS:
             raise InputError(f"{split!r} is no split: give test, valid or train, or new rows with their labels")
-        for option in ("file", "root"):
-            place = self.config.data.options.get(option)
-            if isinstance(place, str) and not Path(place).expanduser().exists() and not Path(place).is_absolute():
-                raise InputError(
-                    f"{place} does not exist here: --data.{option} of {self.path / files.CONFIG} counts from the "
-                    "folder where the run was trained: go there, or judge other rows by `evaluate --on`"
-                )
         table = self.source.build().check()
-        check_same_data(self.report, table, self.path, "judge other rows by `evaluate --on FILE`")
+        check_same_data(self.results, table, self.path, "judge other rows by `evaluate --on FILE`")
         if self.config.encoder is not None:
             with self.names():
                 table = encode_table(table, self.config, expected=self.report["encoder"])
-        batches, algorithm = (
-            BatchLoader(table, split, device=self.device, workers=self.config.training.workers).epoch(),
-            self.algorithm,
-        )
+        algorithm, workers = self.algorithm, self.config.training.workers
+        batches = BatchLoader(table, split, device=self.device, workers=workers).epoch()
         logits = collect(lambda batch: {"logits": algorithm.predict(batch.inputs)}, batches)["logits"]
         return predictions_of(table, split, logits, estimate_split(algorithm, table, split)), table
 
@@ -353,22 +349,18 @@ class Run(os.PathLike[str]):
         if attribute is None:
             attribute = trained_attributes(rows, self.source, listed(options.get("attribute")))
         known = labelled(rows, label, attribute, self.report["data"])
-        return known.evaluate(*self._seen(rows, torch.from_numpy(known.label)))
-
-    def _seen(self, rows: Rows, label: Tensor) -> tuple[Any, EstimatedAttributes | None]:
-        """Return what the run predicts of new rows (n, L), and what its estimator says of them."""
         predicted, estimates, start = [np.zeros((0, len(self.label_names)), np.float32)], [], 0
         for part in self.source.read(rows, self.inputs_info):
             part.problems.raise_if_any(fix=FIX)
-            encoded, own = self.encoded(part.store), label[start : start + len(part.store)]
+            encoded, own = self.encoded(part.store), torch.from_numpy(known.label[start : start + len(part.store)])
             start += len(own)
             predicted.append(self._probabilities(encoded))
             estimates.append(estimate_rows(self.algorithm, own, as_views_see(part.store, part.looks, encoded)))
-        known = [one for one in estimates if one is not None]
-        if not known or len(known) < len(estimates):
-            return np.concatenate(predicted), None
-        attribute = np.concatenate([one.attribute for one in known])
-        return np.concatenate(predicted), replace(known[0], attribute=attribute)
+        told = [one for one in estimates if one is not None]
+        estimate = None
+        if told and len(told) == len(estimates):
+            estimate = replace(told[0], attribute=np.concatenate([one.attribute for one in told]))
+        return known.evaluate(np.concatenate(predicted), estimate)
 
 
 #: Its name until version 0.1.
@@ -458,19 +450,3 @@ def _within(value: Any, folder: Path) -> Any:
     if not is_within(path, os.path.realpath(folder)):
         raise InputError(f"{folder / EXPORT} names {value!r}, which lies outside of the folder: {_EXPORT_AGAIN}")
     return str(path)
-
-
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file onto the CPU.
-
-    Raises:
-        InputError: If it is damaged, or safetensors is not installed.
-    """
-    safetensors = needed("safetensors", str(path), "hub")
-    try:
-        tensors: dict[str, Tensor] = needed("safetensors.torch", str(path), "hub").load_file(path)
-    except (safetensors.SafetensorError, OSError, ValueError) as error:
-        raise InputError(f"{path} is damaged ({error}): {_EXPORT_AGAIN}") from error
-    if not all(bool(torch.isfinite(value).all()) for value in tensors.values() if value.is_floating_point()):
-        raise InputError(f"{path} holds weights that are not finite: {_EXPORT_AGAIN}")
-    return tensors

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from logit_correction.attributes.auto import Auto
 from logit_correction.config import RunConfig, TrainingConfig
 from logit_correction.data.frames import LazyNames
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError, reason_of
+from logit_correction.evaluation.report import Report
 from logit_correction.files import SEAL, seal
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
@@ -29,8 +31,7 @@ from logit_correction.runs.assemble import (
 )
 from logit_correction.runs.encode import encode_table
 from logit_correction.runs.options import complete
-from logit_correction.runs.same_data import check_examined
-from logit_correction.runs.write import write_run
+from logit_correction.runs.write import check_same_data, write_run
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.training.loggers import find_logger, logging_to, tell
@@ -174,7 +175,11 @@ def prepare(config: RunConfig, display: Display | None, splits: Sequence[str] = 
     algorithm = build_algorithm(config, table.info)
     check_fits(algorithm, table, config.network.name)
     check_attributes(config, algorithm, table)
-    check_examined(algorithm, table)
+    examined = getattr(algorithm.attributes, "run", None)
+    if isinstance(algorithm.attributes, Auto) and examined is not None:  # it may have seen the validation rows
+        check_same_data(
+            Report.read(examined), table, Path(examined), "give its answers for these data by `--predictions`"
+        )
     check_watch(config.training.watch, table)
     check_estimates(rules, algorithm, config.method.name)
     algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display))

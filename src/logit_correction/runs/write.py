@@ -17,6 +17,7 @@ from torch import Tensor
 
 from logit_correction.config import RunConfig
 from logit_correction.data.table import UNKNOWN, DataTable, fingerprint
+from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import EstimatedAttributes, Predictions
 from logit_correction.evaluation.record import from_plain, to_plain
 from logit_correction.evaluation.report import (
@@ -136,6 +137,15 @@ def predictions_of(
         groups=() if scoring is None else scoring.names,
         estimate=estimate,
     )
+
+
+def check_same_data(results: Report, table: DataTable, run: Path, hint: str) -> None:
+    """Raise ``InputError`` if data that were read again are not a run's: rows to judge may have been trained on."""
+    if results.data.fingerprint not in (None, fingerprint(table)):
+        raise InputError(
+            f"the data are not those that {run} was trained on: there are other rows, labels or splits; put the former "
+            f"data back, or {hint}"
+        )
 
 
 def figures_of(rows: Predictions, table: DataTable) -> GroupReport:
