@@ -27,7 +27,7 @@ import torch
 
 from logit_correction import Correlation, GroupPrior, GroupReport, Predictions
 from logit_correction.functional import logit_corrected_cross_entropy
-from logit_correction.methods.mixing import GroupMixUp, Mixable
+from logit_correction.methods.parts import GroupMixUp, Mixable
 from logit_correction.types import Batch
 
 BATCH, REPORTED, LEAST_ROWS = 256, 20_000, 1_000

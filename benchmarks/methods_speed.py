@@ -37,8 +37,7 @@ from logit_correction.data.texts import TokenStore
 from logit_correction.methods import METHODS
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
-from logit_correction.methods.mixing import GroupMixUp, IndependentMixUp
-from logit_correction.methods.prior import Moving
+from logit_correction.methods.parts import GroupMixUp, IndependentMixUp, Moving
 from logit_correction.networks.pretrained import ResNet18
 from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve

@@ -37,8 +37,7 @@ from logit_correction.data.stores import ArrayStore, ColoredStore
 from logit_correction.data.table import DataTable
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
-from logit_correction.methods.mixing import GroupMixUp, NoMixing
-from logit_correction.methods.prior import Moving
+from logit_correction.methods.parts import GroupMixUp, Moving, NoMixing
 from logit_correction.networks.small import MLP
 from logit_correction.runs.assemble import build_fabric
 from logit_correction.runs.train import training_rows

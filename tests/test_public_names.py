@@ -18,8 +18,7 @@ from logit_correction.data import SOURCES
 from logit_correction.data.reader import DataSource
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.mixing import MIXING, Mixing
-from logit_correction.methods.prior import PRIORS, PriorRule
+from logit_correction.methods.parts import MIXING, PRIORS, Mixing, PriorRule
 from logit_correction.networks import NETWORKS
 from logit_correction.views import VIEWS
 from logit_correction.views.base import View

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.errors import check_range
-from logit_correction.methods.mixing import Mixable, Mixing
+from logit_correction.methods.parts import Mixable, Mixing
 
 
 class Noise(Mixing):

@@ -37,7 +37,7 @@ _PUBLIC = {
     "Predictions": "logit_correction.evaluation",
     # the methods, and where attributes come from
     "LC": "logit_correction.methods.lc",
-    "StagedLC": "logit_correction.methods.staged_lc",
+    "StagedLC": "logit_correction.methods.lc",
     "ERM": "logit_correction.methods.erm",
     "GroupDRO": "logit_correction.methods.group_dro",
     "LfF": "logit_correction.methods.lff",

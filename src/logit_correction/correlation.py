@@ -44,10 +44,9 @@ class Correlation:
             )
         if not bool((table.isfinite() & (table >= 0)).all()):
             raise InputError("Correlation weights must be finite and 0 or more.")
-        total = table.sum(dim=1)
-        for label in range(table.shape[0]):
-            if abs(float(total[label]) - 1.0) > 1e-6:
-                raise InputError(f"Row {label} of the correlation weights sums to {float(total[label]):g}, not to 1.")
+        for label, total in enumerate(table.sum(dim=1).tolist()):
+            if abs(total - 1.0) > 1e-6:
+                raise InputError(f"Row {label} of the correlation weights sums to {total:g}, not to 1.")
         self._weights = table
         square = table.shape[0] == table.shape[1]
         self._identity = square and torch.equal(table, torch.eye(len(table), dtype=table.dtype))
@@ -55,11 +54,7 @@ class Correlation:
 
     @classmethod
     def one_to_one(cls, num_labels: int) -> Correlation:
-        """Label j goes with attribute value j.
-
-        Raises:
-            InputError: There is no label.
-        """
+        """Label j goes with attribute value j."""
         return cls(torch.eye(num_labels, dtype=torch.float64))
 
     @classmethod
@@ -80,38 +75,27 @@ class Correlation:
                 [0.0000, 0.0000, 1.0000]], dtype=torch.float64)
         """
         if isinstance(table, Mapping):
-            if sorted(table) != list(range(len(table))):
+            if not table or sorted(table) != list(range(len(table))):
                 raise InputError(f"A correlation table needs every label from 0 upwards once, not {sorted(table)}.")
             table = [table[label] for label in range(len(table))]
-        rows = [_checked_row(label, row) for label, row in enumerate(table)]
-        if not rows:
-            raise InputError("A correlation table needs at least one label.")
-        size = max(max(row) for row in rows) + 1 if num_attributes is None else num_attributes
-        if size > MOST_VALUES:  # else one number of a hundred digits would ask for all memory
-            raise InputError(
-                f"The correlation table names attribute value {size - 1}, but there may be {MOST_VALUES:,} values at"
-                " most: number them from 0."
-            )
-        weights = torch.zeros(len(rows), size, dtype=torch.float64)
-        for label, row in enumerate(rows):
-            if max(row) >= size:
+        whole = not any(isinstance(row, str | int) for row in table)
+        size = MOST_VALUES if num_attributes is None else num_attributes
+        for label, row in enumerate(table):
+            if not whole or not len(row) or len(set(row)) != len(row) or not all(_is_value(v, size) for v in row):
                 raise InputError(
-                    f"Row {label} of the correlation table names attribute value {max(row)}, but there are"
-                    f" only {size} (0..{size - 1})."
+                    f"Row {label} of the correlation table must list one or more distinct attribute values of"
+                    f" 0..{size - 1}, not {row!r}."
                 )
-            weights[label, row] = 1.0 / len(row)
+        if num_attributes is None:
+            size = 1 + max((value for row in table for value in row), default=-1)
+        weights = torch.zeros(len(table), size, dtype=torch.float64)
+        for label, row in enumerate(table):
+            weights[label, list(row)] = 1.0 / len(row)
         return cls(weights)
 
     @classmethod
     def counted(cls, label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> Correlation:
-        """Return the correlation of which each label's majority is its commonest value; rows of -1 are left out.
-
-        Args:
-            label: (N,) long.
-            attribute: (N,) long.
-            num_labels: L.
-            num_attributes: K.
-        """
+        """Each label (N,) goes with its commonest attribute value (N,); rows of -1 are left out."""
         known = attribute >= 0
         cell = label[known] * num_attributes + attribute[known]
         counts = torch.bincount(cell, minlength=num_labels * num_attributes).view(num_labels, num_attributes)
@@ -225,15 +209,9 @@ class Correlation:
         return Correlation, (self._weights,)
 
 
-def _checked_row(label: int, row: Sequence[int]) -> list[int]:
-    """One row of a correlation table as a list of distinct integers."""
-    if isinstance(row, str | int) or not all(isinstance(value, int) and value >= 0 for value in row):
-        raise InputError(f"Row {label} of the correlation table must list attribute values (0 or more), not {row!r}.")
-    if len(row) == 0 or len(set(row)) != len(row):
-        raise InputError(
-            f"Row {label} of the correlation table must list one or more distinct values, not {list(row)}."
-        )
-    return list(row)
+def _is_value(value: object, size: int) -> bool:
+    """Return whether a value is a whole number of 0..size-1."""
+    return isinstance(value, int) and 0 <= value < size
 
 
 def weighted_rows(weight: Tensor, rows: Tensor) -> Tensor:

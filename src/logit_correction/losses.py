@@ -54,8 +54,6 @@ class LogitCorrectedLoss(nn.Module):
         if table.dim() != 2:
             raise ValueError(f"A group prior needs the shape (labels, attribute values), not {tuple(table.shape)}.")
         total = checked_table(table, (table.shape[0], table.shape[1])).sum()
-        if not bool(total > 0):
-            raise ValueError("A group prior of zeros alone says nothing of any group: give counts or probabilities.")
         self.prior = GroupPrior(*table.shape, averaging="fixed", floor=0.0)
         self.prior.set_table(table / total)
 
@@ -65,7 +63,7 @@ class LogitCorrectedLoss(nn.Module):
         Args:
             logits: (B, L), uncorrected; the ones to predict with.
             label: (B,) long, 0..L-1.
-            attribute: (B,) long, 0..K-1, or -1 where unknown: such a row is not corrected.
+            attribute: (B,) whole numbers, 0..K-1, or -1 where unknown: such a row is not corrected.
         """
         return logit_corrected_cross_entropy(
             logits,
@@ -85,8 +83,14 @@ class LogitCorrectedLoss(nn.Module):
         >>> offset = loss.offset(torch.tensor([0, 1, -1]))
         >>> (offset[:, 1] - offset[:, 0]).exp().round(decimals=4)
         tensor([0.1111, 9.0000, 1.0000])
+
+        Raises:
+            TypeError: The attributes are no tensor of whole numbers.
         """
-        return scaled(self.prior.log_for_attribute(attribute), self.strength)
+        whole = isinstance(attribute, Tensor) and not (attribute.is_floating_point() or attribute.is_complex())
+        if not whole or attribute.dtype is torch.bool:
+            raise TypeError("attribute must be a tensor of whole numbers (B,), with -1 where it is unknown")
+        return scaled(self.prior.log_for_attribute(attribute.long()), self.strength)
 
 
 def scaled(log_prior: Tensor, strength: float) -> Tensor:
@@ -95,16 +99,12 @@ def scaled(log_prior: Tensor, strength: float) -> Tensor:
 
 
 def check_criterion(criterion: object) -> None:
-    """Return if a loss of somebody else may be given logits plus log prior.
-
-    Raises:
-        InputError: It smooths labels evenly, after which the plain logits name rare labels.
-    """
-    named = ((name, getattr(criterion, name, None)) for name in ("label_smoothing", "smoothing"))  # torch's, timm's
-    found = next(((name, value) for name, value in named if isinstance(value, int | float) and value > 0), None)
-    if found is not None:
-        raise InputError(
-            f"{type(criterion).__name__} has {found[0]}={found[1]:g}, which goes to all labels alike: a network "
-            "so corrected names the rarest label of each attribute. Leave it out, or take a loop of your "
-            "own with LogitCorrectedLoss(label_smoothing=), which allows for the prior"
-        )
+    """Raise ``InputError`` if a loss of somebody else smooths labels evenly: plain logits would name rare labels."""
+    for name in ("label_smoothing", "smoothing"):  # torch's, timm's
+        value = getattr(criterion, name, None)
+        if isinstance(value, int | float) and value > 0:
+            raise InputError(
+                f"{type(criterion).__name__} has {name}={value:g}, which goes to all labels alike: a network so "
+                "corrected names the rarest label of each attribute. Leave it out, or take a loop of your own with "
+                "LogitCorrectedLoss(label_smoothing=), which allows for the prior"
+            )

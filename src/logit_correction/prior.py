@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor, nn
 
-from logit_correction.correlation import LARGE, weighted_rows
 from logit_correction.distributed import sum_over_processes
 from logit_correction.functional import cell_sums
-from logit_correction.functional.prior import checked_table, shifted
+from logit_correction.functional.prior import checked_table, joint_sums, shifted
 
 Estimator: TypeAlias = Literal["cell", "joint", "algorithm-1"]
 Averaging: TypeAlias = Literal["moving", "batch", "dataset", "fixed"]
@@ -42,7 +42,7 @@ class GroupPrior(nn.Module):
         averaging: See above.
         momentum: Weight of the past in the moving average, 0 <= momentum < 1.
         start: Table before the first update: a number or (L, K); 1 / (L * K) if left out.
-        floor: Added to the prior inside the logarithm, 0 or more.
+        floor: Added to the prior inside the logarithm, finite and 0 or more.
 
     Raises:
         ValueError: An option is out of its range.
@@ -73,22 +73,22 @@ class GroupPrior(nn.Module):
         floor: float = 5e-5,
     ) -> None:
         super().__init__()
-        if estimator not in get_args(Estimator):
-            raise ValueError(f"estimator must be one of {', '.join(get_args(Estimator))}, not {estimator!r}.")
-        if averaging not in get_args(Averaging):
-            raise ValueError(f"averaging must be one of {', '.join(get_args(Averaging))}, not {averaging!r}.")
+        for name, value, kind in (("estimator", estimator, Estimator), ("averaging", averaging, Averaging)):
+            if value not in get_args(kind):
+                raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}.")
+        if num_labels < 1 or num_attributes < 1:
+            raise ValueError(f"A group prior needs labels and attribute values, not {(num_labels, num_attributes)}.")
         if not 0.0 <= momentum < 1.0:
             raise ValueError(f"momentum must be at least 0 and less than 1, but it is {momentum}.")
-        if floor < 0.0:
-            raise ValueError(f"floor must be 0 or more, but it is {floor}.")
+        if not 0.0 <= floor < math.inf:
+            raise ValueError(f"floor must be finite and 0 or more, but it is {floor}.")
         self.num_labels, self.num_attributes = num_labels, num_attributes
         self.estimator: Estimator = estimator
         self.averaging: Averaging = averaging
         self.momentum, self.floor = momentum, floor
-        shape = num_labels, num_attributes
-        first = torch.as_tensor(1.0 / (num_labels * num_attributes) if start is None else start).cpu()
-        filled = torch.zeros(shape).copy_(checked_table(first, shape))
-        unknown = torch.full((1, num_labels), 1.0 / (num_labels * num_attributes))
+        shape, even = (num_labels, num_attributes), 1.0 / (num_labels * num_attributes)
+        filled = torch.zeros(shape).copy_(checked_table(torch.as_tensor(even if start is None else start).cpu(), shape))
+        unknown = torch.full((1, num_labels), even)
         # What an attribute that cannot be is taken for, so that it shows although no value is read; last the unknown.
         self.register_buffer("others", torch.cat((torch.full_like(unknown, torch.nan), unknown)), False)
         self.register_buffer("start", filled)
@@ -105,26 +105,45 @@ class GroupPrior(nn.Module):
         posterior: Tensor,
         label_probability: Tensor | None = None,
         attribute: Tensor | None = None,
+        check: bool = True,
     ) -> None:
         """Take in one batch.
 
         Args:
             label: (B,) long, 0..L-1.
-            posterior: (B, K), P(a | x), for example of ``Correlation.posterior``.
+            posterior: (B, K), P(a | x), for example of ``Correlation.posterior``; finite and 0 or more.
             label_probability: (B,), the biased network's p_y(x); used by "cell" alone. It may be left out for
                 a one-to-one correlation, where it is the posterior of attribute value y.
             attribute: (B,), a_x, the attribute value of the greatest posterior; found here if left out.
+            check: Look at the values, which waits for a GPU.
 
         Raises:
-            ValueError: The prior is fixed, the posterior has another shape, or "cell" gets no
+            ValueError: The prior is fixed, the posterior has another shape or is none, or "cell" gets no
                 ``label_probability`` although labels and attribute values differ in number.
         """
         if self.averaging == "fixed":
             raise ValueError("A fixed group prior is not updated; give it a table with set_table instead.")
-        if posterior.shape != (len(label), self.num_attributes):
-            size = (len(label), self.num_attributes)
+        size = (len(label), self.num_attributes)
+        if posterior.shape != size:
             raise ValueError(f"posterior needs the shape {size}, not {tuple(posterior.shape)}.")
-        sums, counts = self._reduced_sums(label, posterior.to(self.table.dtype), label_probability, attribute)
+        given = posterior if label_probability is None else torch.cat((posterior.flatten(), label_probability))
+        if check and not bool((given.isfinite() & (given >= 0)).all()):
+            raise ValueError("posterior and label_probability must be finite and 0 or more.")
+        posterior = posterior.to(self.table.dtype)
+        if self.estimator == "joint":
+            sums, counts = joint_sums(label, posterior, self.num_labels)
+        else:
+            attribute = posterior.argmax(dim=1) if attribute is None else attribute
+            if self.estimator == "algorithm-1":
+                value = posterior.gather(1, attribute.unsqueeze(1)).squeeze(1)
+            elif label_probability is not None:
+                value = label_probability.to(posterior.dtype)
+            elif self.num_labels == self.num_attributes:
+                value = posterior.gather(1, label.unsqueeze(1)).squeeze(1)
+            else:
+                raise ValueError("'cell' needs label_probability where labels and attributes differ in number.")
+            sums, counts = cell_sums(label, attribute, value, self.num_labels, self.num_attributes)
+        sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
         if self.averaging == "dataset":
             self.epoch_sums += sums
             self.epoch_counts += counts
@@ -154,11 +173,12 @@ class GroupPrior(nn.Module):
         """Set the table, for example to a counted prior; a moving average goes on from there.
 
         Args:
-            table: (L, K), finite and 0 or more.
+            table: (L, K), finite, 0 or more, and not 0 everywhere.
 
         Raises:
             ValueError: The table has a wrong shape or wrong values.
         """
+        table = torch.as_tensor(table)
         if table.dim() == 0:
             raise ValueError("A group prior needs a table of labels and attribute values, not one number.")
         self.table.copy_(checked_table(table, (self.num_labels, self.num_attributes)))
@@ -189,11 +209,7 @@ class GroupPrior(nn.Module):
         Where the attribute is -1, unknown, it is the same for every label, so that nothing is corrected. Where it lies
         outside its range it is NaN.
         """
-        if self.table.numel() <= LARGE:
-            return torch.cat((self.table.t(), self.others))[self._row(attribute)]
-        value = attribute.clamp(0, self.num_attributes - 1)
-        prior = self.table.index_select(1, value).t()
-        return torch.where((attribute == value).unsqueeze(1), prior, self.others[(attribute == -1).long()])
+        return torch.cat((self.table.t(), self.others))[self._row(attribute)]
 
     def log_for_attribute(self, attribute: Tensor) -> Tensor:
         """``log`` of ``for_attribute`` less each row's greatest value, finite (B, L); if fixed, a mere lookup.
@@ -201,10 +217,6 @@ class GroupPrior(nn.Module):
         Where the attribute lies outside its range it is NaN.
         """
         return (self.log_rows if self.averaging == "fixed" else self._log_rows())[self._row(attribute)]
-
-    def for_posterior(self, posterior: Tensor) -> Tensor:
-        """Expected prior under a soft attribute, sum over a of P(a | x) P(y, a): (B, K) -> (B, L)."""
-        return weighted_rows(posterior, self.table.t())
 
     def log(self, prior: Tensor) -> Tensor:
         """Correction to add to the logits, the logarithm of prior + floor, of any shape."""
@@ -223,28 +235,3 @@ class GroupPrior(nn.Module):
             f"{self.num_labels}, {self.num_attributes}, estimator={self.estimator!r},"
             f" averaging={self.averaging!r}, momentum={self.momentum}, floor={self.floor}"
         )
-
-    def _reduced_sums(
-        self, label: Tensor, posterior: Tensor, label_probability: Tensor | None, attribute: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Sums and counts (L, K) of this batch over all ranks; their quotient is the batch's table."""
-        if self.estimator == "joint":
-            sums = torch.zeros_like(self.table).index_add_(0, label, posterior)
-            counts = torch.full_like(self.table, float(label.shape[0]))
-        else:
-            if attribute is None:
-                attribute = posterior.argmax(dim=1)
-            value = posterior.gather(1, attribute.unsqueeze(1)).squeeze(1)
-            if self.estimator == "cell":
-                value = self._label_probability(label, posterior, label_probability)
-            sums, counts = cell_sums(label, attribute, value, self.num_labels, self.num_attributes)
-        sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
-        return sums, counts
-
-    def _label_probability(self, label: Tensor, posterior: Tensor, label_probability: Tensor | None) -> Tensor:
-        """p_y(x) of each row in the table's dtype."""
-        if label_probability is not None:
-            return label_probability.to(posterior.dtype)
-        if self.num_labels != self.num_attributes:
-            raise ValueError("'cell' needs label_probability where labels and attributes differ in number.")
-        return posterior.gather(1, label.unsqueeze(1)).squeeze(1)

@@ -95,12 +95,6 @@ def test_priors_with_zeros_give_finite_losses_and_gradients(
     assert abs(float(loss.detach()) - float(plain)) <= -LEAST_LOG * strength + slack
 
 
-def test_a_row_whose_attribute_nobody_has_is_not_corrected() -> None:
-    logits, label = torch.tensor([[1.0, -1.0], [0.5, 0.0]]), torch.tensor([1, 0])
-    loss = LogitCorrectedLoss(torch.tensor([[3.0, 0.0], [1.0, 0.0]]))
-    torch.testing.assert_close(loss(logits, label, torch.tensor([1, 1])), cross_entropy(logits, label))
-
-
 @settings(deadline=None, max_examples=40)
 @given(
     count=rows,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -68,18 +69,6 @@ def test_count_prior_equals_smoothed_counts(
     torch.testing.assert_close(actual.double(), expected, rtol=1e-5, atol=1e-7)
 
 
-def test_count_prior_of_unknown_attributes_is_refused_unless_smoothed() -> None:
-    label, attribute = torch.tensor([0, 1]), torch.tensor([-1, -1])
-    with pytest.raises(ValueError, match="No row has a known attribute"):
-        count_prior(label, attribute, 2, 2)
-    torch.testing.assert_close(count_prior(label, attribute, 2, 2, smoothing=1.0), torch.full((2, 2), 0.25))
-
-
-def test_count_prior_refuses_negative_smoothing() -> None:
-    with pytest.raises(ValueError, match="smoothing must be 0 or more"):
-        count_prior(torch.tensor([0]), torch.tensor([0]), 1, 1, smoothing=-1.0)
-
-
 @pytest.mark.parametrize(
     ("label", "attribute", "words"),
     [([0, 0], [1, 2], "attribute must lie between 0 and 1"), ([0, 0], [0, -2], "attribute"), ([0, 2], [0, 0], "label")],
@@ -87,3 +76,15 @@ def test_count_prior_refuses_negative_smoothing() -> None:
 def test_count_prior_refuses_what_lies_out_of_range(label: list[int], attribute: list[int], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         count_prior(torch.tensor(label), torch.tensor(attribute), 2, 2)
+
+
+def test_count_prior_takes_arrays_and_lists_and_needs_something_to_count() -> None:
+    label, attribute = np.array([0, 0, 1]), np.array([0, 1, -1])
+    expected = torch.tensor([[0.5, 0.5], [0.0, 0.0]])
+    for kind in (list, torch.from_numpy, np.asarray):
+        assert torch.equal(count_prior(kind(label), kind(attribute), 2, 2), expected)
+    for smoothing in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="smoothing"):
+            count_prior(label, attribute, 2, 2, smoothing)
+    with pytest.raises(ValueError, match="No row has a known attribute"):
+        count_prior(label, np.full(3, -1), 2, 2)

@@ -72,15 +72,6 @@ def test_swapping_keeps_the_label_with_the_intrinsic_half(table, build, batches)
     torch.testing.assert_close(step.logs["loss_biased_swapped"], gce(followed).detach())
 
 
-def test_nothing_is_swapped_before_the_given_epoch(table, build, batches) -> None:
-    algorithm = build("DFA", table, **OPTIONS)
-    for epoch, swaps in ((1.99, False), (2.0, True)):
-        step = algorithm(next(batches(algorithm, table)), epoch)
-        assert ("loss_biased_swapped" in step.logs) is swaps
-        parts = step.logs["loss_debiased"] + 3.0 * step.logs["loss_biased"]
-        assert torch.equal(step.loss.detach(), parts) is not swaps
-
-
 def test_features_are_swapped_after_a_fifth_of_the_training_unless_told_otherwise(table, build) -> None:
     def setup(algorithm: DFA, epochs: int) -> float:
         algorithm.setup(TrainingRows(table.label[table.split["train"]], epochs=epochs))
@@ -94,40 +85,6 @@ def test_features_are_swapped_after_a_fifth_of_the_training_unless_told_otherwis
         setup(told, 2)
 
 
-def test_both_halves_have_weights_of_their_own_and_the_intrinsic_head_predicts(table, build, batches) -> None:
-    algorithm = build("DFA", table)
-    network, inputs = algorithm.network, next(batches(algorithm, table)).inputs
-    assert not torch.equal(network.intrinsic[1].weight, network.biased[1].weight)
-    features = torch.cat([network.intrinsic(inputs), network.biased(inputs)], dim=1)
-    assert features.shape == (16, 32)
-    assert torch.equal(algorithm.predict(inputs), network.intrinsic_head(features))
-
-
-def test_rows_hard_for_the_biased_head_weigh_more(table, build, batches) -> None:
-    algorithm = build("DFA", table)
-    given: list[tuple[torch.Tensor, ...]] = []
-
-    def watch(*arguments: torch.Tensor) -> torch.Tensor:
-        given.append(arguments)
-        return torch.ones(16)
-
-    algorithm.difficulty.forward = watch
-    batch = next(batches(algorithm, table))
-    algorithm(batch, 0.0)
-    network = algorithm.network
-    features = torch.cat([network.intrinsic(batch.inputs), network.biased(batch.inputs)], dim=1)
-    index, label, biased, debiased = given[0]
-    assert torch.equal(index, batch.index) and torch.equal(label, batch.label)
-    torch.testing.assert_close(biased, cross_entropy(network.biased_head(features), label, reduction="none"))
-    torch.testing.assert_close(debiased, cross_entropy(network.intrinsic_head(features), label, reduction="none"))
-
-
 def test_a_network_without_halves_is_refused(table) -> None:
     with pytest.raises(InputError, match="linear `head`"):
         DFA(lambda: nn.Linear(12, 3), table.info)
-
-
-@pytest.mark.parametrize("name", ["lambda_dis", "lambda_swap_b", "lambda_swap", "swap_from_epoch", "q", "momentum"])
-def test_impossible_options_are_refused(name: str, table, build) -> None:
-    with pytest.raises(InputError, match=name):
-        build("DFA", table, **{name: -1.0})

@@ -10,8 +10,6 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
-from logit_correction.methods.group_dro import GroupDRO
 from logit_correction.types import Batch
 
 
@@ -52,25 +50,6 @@ def test_it_comes_to_the_weights_of_a_loop_over_groups(adjustment: float, table,
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-6)
 
 
-def test_the_weights_move_to_the_worst_group(table, build, batches) -> None:
-    algorithm = build("GroupDRO", table, balanced=False, step_size=0.1)
-    with torch.no_grad():
-        for parameter in algorithm.network.parameters():
-            parameter.zero_()
-        algorithm.network.head.bias.copy_(torch.tensor([2.0, 1.0, 0.0]))  # label 2 is the worst
-    first = algorithm.q.clone()
-    present = first > 0
-    worst = []
-    for epoch in range(40):
-        for batch in batches(algorithm, table, epoch):
-            algorithm(batch, float(epoch))
-            worst.append(float(algorithm.q.view(3, 3)[2].sum()))
-    assert worst[-1] > 0.95 and worst[-1] > worst[len(worst) // 2] > worst[0]
-    assert float(algorithm.q.sum()) == pytest.approx(1.0)
-    assert torch.equal(algorithm.q > 0, present)
-    assert torch.equal(present, torch.tensor(counts(table)) > 0)
-
-
 def test_a_group_that_is_not_in_the_batch_only_loses_what_the_others_gain(table, build) -> None:
     algorithm = build("GroupDRO", table, balanced=False, step_size=1.0)
     algorithm.q.copy_(torch.full((9,), 1 / 9))
@@ -93,15 +72,3 @@ def test_balanced_sampling_gives_every_group_the_same_share(table, build) -> Non
     torch.testing.assert_close(shares, (torch.tensor(counts(table)) > 0).double())
     assert weight.is_floating_point()
     assert build("GroupDRO", table, balanced=False).begin_stage(0, None).sample_weight is None
-
-
-def test_attributes_are_read_unless_an_estimator_is_named(table, build) -> None:
-    assert build("GroupDRO", table).needs_attributes
-    assert not build("GroupDRO", table, attributes={"name": "CrossFitted", "splits": 1}).needs_attributes
-    assert not GroupDRO.needs_attributes  # an instance knows
-
-
-@pytest.mark.parametrize("options", [{"step_size": -0.1}, {"adjustment": -1.0}])
-def test_impossible_options_are_refused(options, table, build) -> None:
-    with pytest.raises(InputError, match=next(iter(options))):
-        build("GroupDRO", table, **options)

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from logit_correction.config import TrainingConfig
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError, TrainingError
-from logit_correction.methods.erm import ERM
+from logit_correction.errors import TrainingError
 from logit_correction.methods.jtt import JTT
 from logit_correction.networks.small import MLP
 from logit_correction.training.display import Display
@@ -62,28 +61,10 @@ def test_the_second_stage_sees_exactly_the_up_weighted_rows(table, tmp_path) -> 
     assert torch.equal(fit.progress.plan.sample_weight, torch.where(wrong, 7, 1))
 
 
-def test_the_second_stage_starts_with_fresh_weights_and_leaves_the_first_network_alone(table, tmp_path) -> None:
-    fit = make_fit(table, tmp_path)
-    fit.run()
-    algorithm = fit.algorithm
-    fresh = ERM(lambda: MLP(table.info, hidden=(8,)), table.info, seed=4).network.state_dict()
-    for key, value in fresh.items():
-        assert torch.equal(algorithm.start[f"network.{key}"], value)
-        assert not torch.equal(algorithm.network.state_dict()[key], value)
-        first = algorithm.identification_network.state_dict()[key]
-        assert torch.equal(algorithm.start[f"identification_network.{key}"], first)
-        assert not torch.equal(first, value)
-
-
 def test_without_errors_there_is_nothing_to_train_on_twice(table, tmp_path) -> None:
     fit = make_fit(table, tmp_path, identification_epochs=80)
     with pytest.raises(TrainingError, match=r"error set is empty.*lower --method\.identification_epochs"):
         fit.run()
-
-
-def test_the_first_stage_may_have_its_own_learning_rate(table, build) -> None:
-    stage = build("JTT", table, identification_epochs=5, identification_learning_rate=0.3).begin_stage(0, None)
-    assert (stage.epochs, stage.learning_rate, stage.sample_weight) == (5, 0.3, None)
 
 
 @pytest.mark.parametrize("schedule", ["none", "same"])
@@ -102,11 +83,3 @@ def test_the_first_stage_keeps_its_learning_rate_unless_told_otherwise(schedule:
     assert len(rates[0]) == 6
     assert (rates[0] == [1e-2] * 6) is (schedule == "none")
     assert rates[1][0] == 1e-2 and rates[1][-1] < 1e-3
-
-
-@pytest.mark.parametrize(
-    "options", [{"identification_epochs": 0}, {"up_weight": 0}, {"identification_learning_rate": -1.0}]
-)
-def test_impossible_options_are_refused(options, table, build) -> None:
-    with pytest.raises(InputError, match=next(iter(options))):
-        build("JTT", table, **options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,14 +11,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.attributes.online import Online
-from logit_correction.config import load_preset
-from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
 from logit_correction.functional import draw_weight, group_mixup, ramp_up
 from logit_correction.methods.lc import LC
-from logit_correction.networks.small import MLP
 from logit_correction.prior import GroupPrior
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch
@@ -88,13 +82,6 @@ def test_without_a_correction_it_is_erm_exactly(optimizer: type, options, table,
     assert_same(weights(erm.network), weights(lc.network))
 
 
-def test_with_the_estimated_prior_it_is_not_erm(table, build, take_steps) -> None:
-    erm, lc = build("ERM", table, seed=2), build("LC", table, seed=2, attributes="Online", mixing="NoMixing")
-    for algorithm in (erm, lc):
-        take_steps(algorithm, table)
-    assert not torch.equal(erm.network.head.weight, lc.network.head.weight)
-
-
 def biased_loss(logits: Tensor, label: Tensor) -> Tensor:
     """(1 - p^q) / q by its definition, with q = 0.7."""
     own = logits.softmax(1).gather(1, label[:, None]).squeeze(1)
@@ -152,25 +139,6 @@ def test_one_loss_and_one_optimiser_equal_two_of_each(form: str, table, build, t
     assert bool((prior.table > 0.02).any()) and bool(torch.isfinite(prior.table).all())
 
 
-def test_the_preset_paper_is_the_papers_training(table, build, take_steps, batches) -> None:
-    options = {key: value for key, value in load_preset("paper")["method"].items() if key != "name"}
-    preset = build("LC", table, **options)
-    plain = build("LC", table, **but(prior={"momentum": 0.5, "floor": 1e-4}))
-    for algorithm in (preset, plain):
-        take_steps(algorithm, table, epochs=3)
-    assert_same(weights(preset), weights(plain))
-
-
-def test_the_biased_network_learns_the_same_whatever_the_robust_one_does(table, build, take_steps) -> None:
-    results = []
-    for options in ({}, {"mixing": "NoMixing"}, {"strength": 0.3, "prior": "Moving"}):
-        algorithm = build("LC", table, **PLAIN | options)
-        take_steps(algorithm, table, epochs=2)
-        results.append(weights(algorithm.attributes.network))
-    assert_same(results[0], results[1])
-    assert_same(results[0], results[2])
-
-
 class Fixed(nn.Module):
     """Answers with these logits, whatever it is shown."""
 
@@ -201,20 +169,6 @@ def test_the_correction_is_the_log_prior_of_the_estimated_attribute(table, build
     torch.testing.assert_close(step.loss, step.logs["loss_robust"] + step.logs["loss_biased"])
 
 
-def test_a_known_table_makes_a_prior_of_its_values(make_table, build) -> None:
-    table = make_table(Correlation.from_table([[0], [0], [1]]))
-    prior = {"name": "Moving", "averaging": "batch"}
-    algorithm = build("LC", table, attributes={"name": "Online", "correlation": "known"}, prior=prior)
-    rows = table.split["train"][:3]
-    batch = Batch(table.inputs.fetch(rows), torch.tensor([0, 1, 1]), rows)
-    probability = torch.tensor([[0.3, 0.3, 0.4], [0.1, 0.5, 0.4], [0.2, 0.1, 0.7]])
-    algorithm.attributes.network = Fixed(probability.log())
-    algorithm(batch, 0.0)
-    posterior = torch.stack([probability[:, :2].sum(1), probability[:, 2]], dim=1)
-    expected = torch.stack([posterior[0], posterior[1:].sum(0), torch.zeros(2)]) / 3
-    torch.testing.assert_close(algorithm.group_prior.table, expected)
-
-
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
 def test_a_frozen_biased_network_stays_as_it_is(weight_decay: float, table, build, take_steps) -> None:
     algorithm = build("LC", table, **but(attributes={"epochs": 1.0}))
@@ -235,67 +189,6 @@ def test_a_frozen_biased_network_stays_as_it_is(weight_decay: float, table, buil
     third.pop("robust")
     assert_same(first, second)
     assert_same(first, third)
-
-
-def test_in_the_head_start_the_robust_network_and_the_prior_wait(table, build, take_steps, collected) -> None:
-    algorithm = build("LC", table, **but(attributes={"head_start_epochs": 2}))
-    assert algorithm.num_stages == 2 and algorithm.stage == 0
-    start, prior = weights(algorithm.network), weights(algorithm.group_prior)
-    optimizer = torch.optim.AdamW(algorithm.parameter_groups(), lr=1e-2, weight_decay=0.1)
-    take_steps(algorithm, table, epochs=2, optimizer=optimizer)
-    assert_same(start, weights(algorithm.network))
-    assert_same(prior, weights(algorithm.group_prior))
-    assert not bool(algorithm.group_prior.visited.any())
-    algorithm.begin_stage(1, collected(algorithm, table))
-    assert [group["name"] for group in algorithm.parameter_groups()] == ["network", "biased_network"]
-    biased = weights(algorithm.attributes.network)
-    take_steps(algorithm, table)
-    assert not torch.equal(start["head.weight"], algorithm.network.head.weight)
-    assert not torch.equal(biased["head.weight"], algorithm.attributes.network.head.weight)
-    assert bool(algorithm.group_prior.visited.any())
-
-
-def test_a_biased_network_of_another_kind(table) -> None:
-    algorithm = LC(
-        lambda: MLP(table.info, hidden=(8,)),
-        table.info,
-        attributes="Online",
-        biased_network=lambda: MLP(table.info, hidden=(3, 3)),
-    )
-    assert algorithm.attributes.network.head.weight.shape == (3, 3)
-    assert algorithm.network.head.weight.shape == (3, 8)
-
-
-def test_an_estimator_may_be_given_as_such(table) -> None:
-    estimator = Online(q=0.3)
-    algorithm = LC(lambda: MLP(table.info), table.info, attributes=estimator)
-    assert algorithm.attributes is estimator
-    with pytest.raises(InputError, match=r"is no attribute estimator: .*derives from .*AttributeEstimator, or one of"):
-        LC(lambda: MLP(table.info), table.info, attributes=nn.Identity())  # type: ignore[arg-type]
-
-
-def test_the_biased_network_has_a_parameter_group_of_its_own(table, build) -> None:
-    algorithm = build("LC", table, attributes={"name": "Online", "learning_rate_scale": 0.1, "schedule": "none"})
-    robust, biased = algorithm.parameter_groups()
-    assert [group["name"] for group in (robust, biased)] == ["network", "biased_network"]
-    assert biased["learning_rate_scale"] == 0.1 and biased["schedule"] == "none"
-    assert "schedule" not in robust and robust.get("learning_rate_scale", 1.0) == 1.0
-    mine = {id(parameter) for parameter in algorithm.attributes.network.parameters()}
-    assert {id(parameter) for parameter in biased["params"]} == mine
-
-
-def test_it_predicts_without_correction(table, build, take_steps) -> None:
-    algorithm = build("LC", table, attributes="Online")
-    take_steps(algorithm, table)
-    inputs = table.inputs.fetch(table.split["test"])
-    before = algorithm.predict(inputs)
-    algorithm.group_prior.set_table(torch.rand(3, 3))
-    assert torch.equal(algorithm.predict(inputs), before)
-
-
-def test_a_negative_strength_is_refused(table, build) -> None:
-    with pytest.raises(InputError, match=r"strength is -1\.0"):
-        build("LC", table, attributes="Online", strength=-1.0)
 
 
 # Rows of small groups drawn oftener
@@ -319,41 +212,6 @@ def test_rows_of_small_groups_are_drawn_oftener_and_weighted_back(table, build) 
     torch.testing.assert_close(drawn.float(), whole)
 
 
-def test_rows_of_unknown_attribute_are_drawn_as_often_as_others_on_the_average(table, build) -> None:
-    algorithm = build("LC", table, attributes="TrueAttributes", oversampling=0.5)
-    algorithm.attributes.estimate_rows = lambda outputs: (
-        algorithm.attributes.rows.attribute.index_fill(0, torch.arange(0, 48, 3), -1),
-        None,
-    )
-    plan = algorithm.begin_stage(0, None).sample_weight
-    unknown = torch.arange(48) % 3 == 0
-    assert len(plan[unknown].unique()) == 1
-    assert float(plan[~unknown].min()) <= float(plan[unknown][0]) <= float(plan[~unknown].max())
-
-
-def test_where_images_are_augmented_small_groups_are_drawn_oftener_by_default(table, build) -> None:
-    info = replace(table.info, augmented=True)
-
-    def lc(**options: Any) -> LC:
-        return LC(lambda: MLP(info), info, **options)
-
-    assert lc(attributes="TrueAttributes").oversampling == lc(attributes="CrossFitted").oversampling == 0.25
-    assert lc(attributes="Online").oversampling == 0
-    assert lc(attributes="TrueAttributes", oversampling=0.0).oversampling == 0
-    assert build("LC", table, attributes="TrueAttributes").oversampling == 0
-    assert build("LC", table, attributes=Abstains(), oversampling=0.5).begin_stage(0, None).sample_weight is None
-
-
-@pytest.mark.parametrize("attributes", ["Online", {"name": "Online", "head_start_epochs": 1}, "Clusters"], ids=str)
-@pytest.mark.parametrize("method", ["LC", "StagedLC"])
-def test_drawing_oftener_needs_settled_estimates(method: str, attributes: Any, make_table, build) -> None:
-    table = make_table(Correlation.from_table([[0, 1], [2], [3, 4]]))
-    with pytest.raises(InputError, match="oversampling needs estimates that are settled"):
-        build(method, table, attributes=attributes, oversampling=0.5)
-    with pytest.raises(InputError, match=r"oversampling is 1\.5"):
-        build(method, table, attributes="TrueAttributes", oversampling=1.5)
-
-
 LOST = torch.tensor([[0.30, 0.02, 0.01], [0.20, 0.10, 0.04], [0.10, 0.05, 0.18]])
 
 
@@ -364,36 +222,3 @@ def test_it_warns_of_a_label_whose_rows_mostly_pass_for_bias_conflicting(table, 
     assert "label 1" in warning and "label 0" not in warning and "label 2" not in warning
     algorithm.group_prior.set_table(torch.eye(3) / 3)
     assert algorithm.end_epoch() == []
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"attributes": "Online", "prior": {"name": "Moving", "estimator": "cell"}},
-        {"attributes": "Online", "prior": {"name": "Moving", "estimator": "algorithm-1"}},
-        {"attributes": "TrueAttributes"},
-    ],
-    ids=["cell", "algorithm-1", "counted"],
-)
-def test_it_does_not_warn_where_no_biased_network_makes_a_joint_probability(options, table, build) -> None:
-    algorithm = build("LC", table, **options)
-    algorithm.group_prior.set_table(LOST)
-    assert algorithm.end_epoch() == []
-
-
-def test_with_a_known_table_all_of_a_labels_values_count_as_its_own(make_table, build) -> None:
-    table = make_table(Correlation.from_table([[0], [0], [1]]))
-    algorithm = build("LC", table, attributes={"name": "Online", "correlation": "known"})
-    algorithm.group_prior.set_table(torch.tensor([[0.3, 0.0], [0.2, 0.1], [0.2, 0.2]]))
-    assert algorithm.end_epoch() == []
-    algorithm.group_prior.set_table(torch.tensor([[0.3, 0.0], [0.1, 0.2], [0.2, 0.2]]))
-    assert ["label 1" in warning for warning in algorithm.end_epoch()] == [True]
-
-
-def test_the_data_set_average_is_closed_before_it_is_judged(table, build) -> None:
-    algorithm = build("LC", table, **but(prior={"estimator": "joint", "averaging": "dataset", "momentum": None}))
-    label = torch.tensor([0, 1, 2])
-    algorithm.group_prior.update(label, torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.9, 0.0, 0.1]]))
-    (warning,) = algorithm.end_epoch()
-    assert "label 2" in warning
-    torch.testing.assert_close(algorithm.group_prior.table[2], torch.tensor([0.3, 0.0, 0.1 / 3]))

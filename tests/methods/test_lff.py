@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 
 import pytest
 import torch
@@ -11,9 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
-from logit_correction.methods.difficulty import RelativeDifficulty
-from logit_correction.networks.base import Network
+from logit_correction.methods.parts import RelativeDifficulty
 
 
 @pytest.fixture
@@ -79,34 +76,6 @@ def test_both_networks_come_to_the_weights_of_a_plain_program(q: float, table, b
             torch.testing.assert_close(value, other.state_dict()[key], rtol=1e-3, atol=1e-4)
 
 
-def test_the_biased_networks_gradient_does_not_depend_on_the_weights(table, build, batches) -> None:
-    algorithm = build("LfF", table)
-    batch = next(batches(algorithm, table))
-    gradients = []
-    for factor in (0.0, 1.0):
-        algorithm.zero_grad()
-        algorithm.difficulty.forward = lambda index, *_, factor=factor: torch.full((len(index),), factor)
-        algorithm(batch, 0.0).loss.backward()
-        gradients.append([p.grad.clone() for p in algorithm.biased_network.parameters()])
-        assert any(bool(p.grad.any()) for p in algorithm.network.parameters()) is bool(factor)
-    assert all(map(torch.equal, *gradients))
-
-
-def test_the_weights_by_hand() -> None:
-    difficulty = RelativeDifficulty(5, 2, 0.7).double()
-    index, label = torch.tensor([3, 0, 2]), torch.tensor([1, 0, 0])
-    difficulty(index, label, torch.tensor([2.0, 4.0, 1.0]), torch.tensor([0.5, 1.0, 3.0]))
-    weight = difficulty(
-        torch.tensor([0, 3, 1]), torch.tensor([0, 1, 0]), torch.tensor([2.0, 1.0, 0.5]), torch.tensor([3.0, 0.1, 0.4])
-    )
-    # Row 0: l_B = 0.7 * 4 + 0.3 * 2 = 3.4, the greatest of label 0; l_D = 0.7 * 1 + 0.3 * 3 = 1.6 of at most 3 (row 2).
-    # Row 3 is alone in label 1. Row 1 is new: 0.5 of 3.4, 0.4 of 3.
-    rows = [(3.4 / 3.4, 1.6 / 3.0), (1.0, 1.0), (0.5 / 3.4, 0.4 / 3.0)]
-    expected = torch.tensor([biased / (biased + debiased) for biased, debiased in rows], dtype=torch.float64)
-    torch.testing.assert_close(weight, expected)
-    assert weight.dtype == torch.float64
-
-
 def test_hidden_pixels_change_what_the_biased_network_learns_and_not_how_rows_are_judged(table, build, batches) -> None:
     plain, hidden = build("LfF", table), build("LfF", table, biased_input_dropout=0.5)
     batch = next(batches(plain, table))
@@ -117,46 +86,3 @@ def test_hidden_pixels_change_what_the_biased_network_learns_and_not_how_rows_ar
     assert not torch.equal(steps[0].logs["loss_biased"], steps[1].logs["loss_biased"])
     steps[1].loss.backward()
     assert all(p.grad is not None for p in hidden.biased_network.parameters())
-
-
-def test_hidden_pixels_leave_the_running_statistics_to_whole_inputs(table, build, batches) -> None:
-    class Normalised(Network):
-        def __init__(self) -> None:
-            super().__init__()
-            values = math.prod(table.info.input_shape)
-            self.features = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(values))
-            self.head = torch.nn.Linear(values, table.info.num_labels)
-
-    def statistics(dropout: float) -> dict[str, Tensor]:
-        algorithm = build("LfF", table, network=Normalised, biased_input_dropout=dropout)
-        algorithm(next(batches(algorithm, table)), 0.0)
-        state = algorithm.biased_network.state_dict()
-        return {name: value for name, value in state.items() if "running" in name}
-
-    plain, hidden = statistics(0.0), statistics(0.5)
-    assert len(plain) == 2
-    for name, value in plain.items():
-        torch.testing.assert_close(hidden[name], value)
-
-
-def test_the_biased_network_may_have_a_learning_rate_of_its_own(table, build) -> None:
-    groups = build("LfF", table, biased_learning_rate_scale=0.1).parameter_groups()
-    assert [(group["name"], group.get("learning_rate_scale", 1.0)) for group in groups] == [
-        ("network", 1.0),
-        ("biased_network", 0.1),
-    ]
-
-
-def test_rows_that_only_the_biased_network_finds_hard_weigh_most() -> None:
-    difficulty = RelativeDifficulty(4, 1, 0.7)
-    label = torch.zeros(4, dtype=torch.long)
-    weight = difficulty(torch.arange(4), label, torch.tensor([4.0, 4.0, 0.0, 2.0]), torch.tensor([0.0, 2.0, 2.0, 1.0]))
-    torch.testing.assert_close(weight, torch.tensor([1.0, 0.5, 0.0, 0.5]))
-
-
-@pytest.mark.parametrize(
-    "options", [{"q": 1.5}, {"momentum": 1.0}, {"biased_input_dropout": 1.0}, {"biased_learning_rate_scale": -1.0}]
-)
-def test_impossible_options_are_refused(options, table, build) -> None:
-    with pytest.raises(InputError, match=next(iter(options))):
-        build("LfF", table, **options)

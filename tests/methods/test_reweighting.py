@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
 from logit_correction.attributes.online import Online
-from logit_correction.methods.prior import Counted, Moving
+from logit_correction.methods.parts import Moving
 from logit_correction.methods.reweighting import Reweighting
 from logit_correction.networks.small import MLP
 from logit_correction.types import Batch, DataInfo, TrainingRows
@@ -52,16 +52,6 @@ def test_with_true_groups_the_mean_over_all_rows_is_the_group_balanced_risk(coun
     torch.testing.assert_close(mean, balanced_risk(algorithm, batch, counts))
 
 
-def test_smoothing_bounds_the_weights() -> None:
-    batch = counted(COUNTS)
-    algorithm = made(batch, attributes="TrueAttributes", prior=Counted(smoothing=4.0))
-    losses = cross_entropy(algorithm.network(batch.inputs), batch.label, reduction="none")
-    prior = torch.tensor(
-        [(COUNTS[y, a] + 4) / 80 for y, a in zip(batch.label.tolist(), batch.attribute.tolist(), strict=True)]
-    )
-    torch.testing.assert_close(algorithm(batch, 0.0).loss, (losses / (4 * prior)).mean())
-
-
 class Sure(nn.Module):
     """Says of each row which attribute it has."""
 
@@ -84,15 +74,3 @@ def test_with_a_biased_network_that_knows_the_attribute_the_estimate_is_as_good_
     found = algorithm.diagnose(batch)
     assert torch.equal(found["estimated_attribute"], batch.attribute)
     assert torch.equal(found["minority"], batch.label != batch.attribute)
-
-
-def test_the_floor_bounds_the_weights() -> None:
-    batch = counted(COUNTS)
-    algorithm = made(batch, attributes="Online", prior=Moving(floor=0.25))
-    algorithm.attributes.network = Sure(batch.attribute)
-    step = algorithm(Batch(batch.inputs, batch.label, batch.index), 9.0)
-    losses = cross_entropy(algorithm.network(batch.inputs), batch.label, reduction="none")
-    prior = torch.tensor(
-        [COUNTS[y, a] / 64 for y, a in zip(batch.label.tolist(), batch.attribute.tolist(), strict=True)]
-    )
-    torch.testing.assert_close(step.logs["loss_robust"], (losses / (4 * (prior + 0.25))).mean().detach())

@@ -18,7 +18,7 @@ from logit_correction.errors import InputError
 from logit_correction.functional import mix
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
-from logit_correction.methods.mixing import GroupMixUp
+from logit_correction.methods.parts import GroupMixUp
 from logit_correction.networks import NETWORKS
 from logit_correction.networks.base import frozen_statistics, mixing_place, without_pretrained_weights
 from logit_correction.networks.pretrained import ResNet18, Standardize, TextClassifier, Timm

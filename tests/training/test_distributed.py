@@ -33,7 +33,6 @@ from logit_correction.methods.group_dro import GroupDRO
 from logit_correction.methods.jtt import JTT
 from logit_correction.methods.lc import LC
 from logit_correction.methods.lff import LfF
-from logit_correction.methods.staged_lc import StagedLC
 
 
 class Source(DataSource):
@@ -108,10 +107,6 @@ class WatchedLC(Watched, LC):
     pass
 
 
-class WatchedStagedLC(Watched, StagedLC):
-    pass
-
-
 def normalised(info):
     return torch.nn.Sequential(torch.nn.BatchNorm1d(6), torch.nn.Linear(6, info.num_labels))
 """
@@ -128,14 +123,18 @@ COMPARED: dict[str, tuple[str, ...]] = {
     "LfF": ("ExactLfF",),
     "JTT": ("ExactJTT", "--method.up_weight", "3"),
 }
-#: From the head start over side by side to the frozen biased network, so that parts have no gradient at times.
-FROZEN = ("--method.attributes.head_start_epochs", "1", "--method.attributes.epochs", "2", "--gradient_clip", "1")
 HEADS = ("--method.attributes", "CrossFitted", "--method.attributes.view", "inputs")
 CASES = COMPARED | {
-    "priors": ("WatchedLC", *ONLINE, "--method.mixing", "NoMixing"),
-    "frozen": ("WatchedLC", *ONLINE, *FROZEN),
     "heads": ("WatchedLC", *HEADS, "--method.attributes.splits", "1"),
-    "stages": ("WatchedStagedLC", "--network", "own_module.normalised", "--method.attributes.splits", "1"),
+    "stages": (
+        "WatchedLC",
+        "--method.attributes",
+        "CrossFitted",
+        "--network",
+        "own_module.normalised",
+        "--method.attributes.splits",
+        "1",
+    ),
     "stopped": ("StoppedLC", *COMPARED["LC"][1:]),
 }
 
@@ -239,28 +238,6 @@ def test_in_single_precision_they_differ_by_rounding_and_the_command_starts_both
     for key, value in alone(folder, "single precision", "WatchedERM")[0].items():
         if isinstance(value, Tensor):
             torch.testing.assert_close(left[key], value, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_in_single_precision_they_have_equal_priors_and_counts(both: Path) -> None:
-    left, right = states_of(both / "priors", 2)
-    assert_same(left, right)
-    one, run = alone(both, "priors", *CASES["priors"])
-    priors = [name for name, value in one.items() if "prior" in name and isinstance(value, Tensor)]
-    assert any(float(one[name].double().sum()) == pytest.approx(1, abs=1e-5) for name in priors)
-    for name in priors:
-        torch.testing.assert_close(left[name], one[name], rtol=0, atol=1e-6, msg=name)
-    reports = [json.loads((place / "report.json").read_text()) for place in (run, both / "priors" / "run")]
-    counts = [[group["count"] for group in report["test"]["groups"]] for report in reports]
-    assert counts[0] == counts[1]
-
-
-@pytest.mark.slow
-def test_both_processes_end_with_the_same_networks_and_prior(both: Path) -> None:
-    left, right = states_of(both / "frozen", 2)
-    assert {name.split(".")[0] for name in left} >= {"network", "attributes", "group_prior"}
-    assert bool(left["group_prior.visited"].any())
-    assert_same(left, right)
 
 
 @pytest.mark.slow

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +18,7 @@ from logit_correction.methods.erm import ERM
 from logit_correction.networks.small import MLP
 from logit_correction.seeds import derive_seed
 from logit_correction.training import checkpoint
-from logit_correction.types import Batch, Stage, Step
+from logit_correction.types import Batch, Step
 
 
 class TwoNetworks(Algorithm):
@@ -84,17 +82,6 @@ def test_it_equals_a_plain_loop_with_schedules_and_clipping_for_each_network(cli
     assert [row["loss"] for row in fit.record.rows if "loss" in row] == pytest.approx(losses, rel=1e-4)
 
 
-def test_clipping_one_network_does_not_slow_the_other(make_table, trainer) -> None:
-    table = make_table()
-    options = {"optimizer": "sgd", "learning_rate": 0.05, "sgd_momentum": 0.0, "epochs": 1}
-    free, clipped = (trainer.fit(table, TwoNetworks, **options, gradient_clip=clip) for clip in (0.0, 2.0))
-    for fit in (free, clipped):
-        fit.run()
-    # The other network's loss counts ten times, and its gradient alone is longer than 2.
-    torch.testing.assert_close(free.algorithm.network.head.weight, clipped.algorithm.network.head.weight)
-    assert not torch.allclose(free.algorithm.other.head.weight, clipped.algorithm.other.head.weight)
-
-
 def test_rows_of_figures(make_table, trainer) -> None:
     fit = trainer.fit(make_table(), TwoNetworks, log_every=2, epochs=2)
     fit.run()
@@ -107,27 +94,6 @@ def test_rows_of_figures(make_table, trainer) -> None:
     for row in (rows[2], rows[5]):
         assert row.keys() == {"step", "stage", "epoch", "valid_average", "valid_worst_class"}
     assert fit.progress.total_steps == 6 and fit.progress.epoch == 2
-
-
-class LooksForLong(ERM):
-    """Takes a while before its second stage, as a search for a shortcut does."""
-
-    num_stages = 2
-
-    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        time.sleep(0.3 * stage)
-        return Stage(epochs=1)
-
-
-def test_seconds_count_the_work_between_stages_and_what_went_before_a_resume(make_table, trainer) -> None:
-    table = make_table()
-    fit = trainer.fit(table, LooksForLong)
-    started = time.monotonic()
-    trainer.run_until(fit, 4)  # in the second stage
-    assert 0.3 <= fit.progress.seconds <= time.monotonic() - started
-    again = trainer.fit(table, LooksForLong)
-    again.run(resume=True)
-    assert fit.progress.seconds < again.progress.seconds <= time.monotonic() - started
 
 
 def test_loggers_and_display_are_told_every_row(make_table, trainer) -> None:
@@ -190,17 +156,6 @@ def test_validation_figures_and_the_weights_that_they_choose(make_table, trainer
     assert min(best.epoch for best in fit.progress.best.values()) < 10
 
 
-def test_group_figures_are_not_computed_unless_a_rule_asks(make_table, trainer) -> None:
-    table = make_table()
-    attribute = table.attribute.clone()
-    attribute[table.split["valid"]] = -1
-    fit = trainer.fit(replace(table, attribute=attribute), also_select=["valid_average"])
-    fit.run()
-    assert not any("group" in name for row in fit.record.rows for name in row)
-    with pytest.raises(InputError, match="attribute of every valid row"):
-        trainer.fit(replace(table, attribute=attribute), also_select=["valid_group_balanced"])
-
-
 class NeedsAttributes(ERM):
     """Learns the attribute's name instead of the label's, where it is allowed to."""
 
@@ -244,19 +199,6 @@ def test_predictions_are_made_in_evaluation_mode_in_the_order_of_the_rows(split:
     assert fit.algorithm.training and not logits.requires_grad
 
 
-def test_attributes_that_a_rule_reads_do_not_reach_the_method(make_table, trainer) -> None:
-    fit = trainer.fit(make_table(), also_select=["valid_worst_group"])
-    seen: list[Tensor | None] = []
-
-    def watch(batch: Batch) -> dict[str, Tensor]:
-        seen.append(batch.attribute)
-        return {"label": batch.label}
-
-    for split in ("train", "valid", "test"):
-        assert torch.equal(fit.collect(split, watch)["label"], fit.table.label[fit.table.split[split]])
-    assert seen == [None, None, None]
-
-
 class FailsAt(ERM):
     """The loss of one step is not finite; its first steps are counted."""
 
@@ -284,16 +226,6 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(at: int, val
     progress, parts = checkpoint.load(fit.checkpoint_path)
     assert 0 < progress.total_steps < at
     assert all(bool(torch.isfinite(v).all()) for k, v in parts["algorithm"].items() if isinstance(v, Tensor))
-
-
-def test_a_stop_after_a_bad_loss_does_not_overwrite_the_good_checkpoint(make_table, trainer) -> None:
-    table, options = make_table(), {"at": 4}
-    trainer.run_until(trainer.fit(table, FailsAt, options=options, log_every=50), 3)
-    fit = trainer.fit(table, FailsAt, options={"at": 1}, log_every=50)
-    before = fit.checkpoint_path.read_bytes()
-    with pytest.raises(TrainingError, match="at step 4"):
-        trainer.run_until(fit, 4, resume=True)
-    assert fit.checkpoint_path.read_bytes() == before
 
 
 class BadGradientAt(ERM):

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 
 from logit_correction.data.augment import CropFlip
 from logit_correction.methods import METHODS
@@ -17,7 +16,7 @@ from logit_correction.methods.erm import ERM
 from logit_correction.types import Batch, Step
 
 from ..conftest import benchmark_script
-from ..waiting import Read, Sent
+from ..waiting import Read
 
 inside_steps = benchmark_script("gpu_steps").inside_steps
 
@@ -92,20 +91,3 @@ def test_a_step_that_reads_would_be_noticed(
     monkeypatch.setattr(Reading, "what", what)
     read, looked = reads(trainer, table, Reading, {})
     assert sum(operation in name for name in read) >= looked
-
-
-@pytest.mark.parametrize(
-    "send",
-    [
-        lambda: torch.ones(2).to("meta"),
-        lambda: torch.tensor([1, 2], device="meta"),
-        lambda: torch.empty(2, device="meta").copy_(torch.ones(2)),
-        lambda: torch.empty(2, device="meta")[torch.tensor([0])],
-    ],
-)
-def test_a_copy_to_the_device_would_be_noticed(send: Any) -> None:
-    with Sent("meta") as sent:
-        send()
-        torch.ones(2).to("meta", non_blocking=True) + 1
-        torch.empty(2, device="meta").to(torch.float64)
-    assert len(sent.operations) == 1

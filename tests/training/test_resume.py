@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 from dataclasses import replace
 from typing import Any
 
@@ -116,25 +115,6 @@ def test_a_run_does_not_go_on_with_other_data(make_table, trainer) -> None:
         with pytest.raises(InputError, match=r"the data are not those that the run in .*run was started with"):
             fit.run(resume=True)
         assert fit.progress.total_steps == 0
-
-
-def test_a_run_can_be_interrupted_again_and_again(make_table, trainer, assert_ended_alike) -> None:
-    table = make_table()
-    whole = trainer.fit(table, "LC", place="whole")
-    whole.run()
-    for resume, steps in enumerate((1, 3, 4, 8)):
-        trainer.run_until(trainer.fit(table, "LC"), steps, resume=resume > 0)
-    last = trainer.fit(table, "LC")
-    last.run(resume=True)
-    assert_ended_alike(whole, last)
-
-
-def test_resuming_a_finished_training_trains_no_more(make_table, trainer, assert_ended_alike) -> None:
-    table = make_table()
-    whole, again = trainer.fit(table, "LC"), trainer.fit(table, "LC")
-    whole.run()
-    again.run(resume=True)
-    assert_ended_alike(whole, again)
 
 
 class PowerCut(BaseException):
@@ -258,19 +238,6 @@ def test_a_signal_asks_a_second_one_waits_for_a_checkpoint_and_a_third_ends(kind
     with pytest.raises(KeyboardInterrupt), stop_requests():
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(kind)
-
-
-def test_another_thread_trains_without_signals() -> None:
-    asked: list[bool] = []
-
-    def work() -> None:
-        with stop_requests() as request:
-            asked.append(request.asked)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert asked == [False]
 
 
 class SignalAt:

@@ -76,12 +76,6 @@ def test_empty_groups_and_missing_labels_do_not_count() -> None:
     assert score("valid_class_difference", rows) == pytest.approx(-(5 / 6 - 2 / 4))
 
 
-def test_the_class_difference_is_the_mean_over_all_pairs() -> None:
-    label, prediction = torch.tensor([0, 0, 1, 1, 2, 2]), torch.tensor([0, 0, 1, 0, 0, 1])  # 1, 0.5 and 0
-    assert score("valid_class_difference", ValidationRows(prediction, label, 3)) == pytest.approx(-(0.5 + 1 + 0.5) / 3)
-    assert score("valid_class_difference", ValidationRows(prediction[:2], label[:2], 3)) == 0
-
-
 def test_a_third_label_is_no_flip_to_the_view() -> None:
     label, attribute = torch.tensor([0, 0, 0, 1]), torch.tensor([1, 1, 1, 1])
     rows = ValidationRows(torch.tensor([1, 2, 0, 1]), label, 3, estimate=estimate(attribute, 3))
@@ -95,13 +89,6 @@ def test_without_estimates_or_groups_there_is_no_score_of_them() -> None:
         assert (score(name, rows) is None) is needs, name
     known = replace(rows, estimate=estimate(LABEL))
     assert score("valid_view_agreement", known) is None and score("valid_estimated_worst_group", known) == 0.5
-
-
-def test_unknown_estimates_belong_to_no_group() -> None:
-    attribute = torch.full_like(LABEL, -1)
-    attribute[[0, 9]] = 1
-    rows = ValidationRows(PREDICTION, LABEL, 2, estimate=estimate(attribute))
-    assert score("valid_estimated_group_balanced", rows) == 0.5  # row 0 is right, row 9 is wrong
 
 
 def test_rules_that_read_attributes_are_those_of_named_groups() -> None:

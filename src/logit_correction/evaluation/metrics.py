@@ -88,7 +88,7 @@ def calibration_errors(
     Args:
         probability: (N, L).
         label: (N,) whole numbers, 0..L-1.
-        row: (M,) the rows of the groups, see ``functional.groups.group_members``.
+        row: (M,) the rows of the groups, see ``functional.metrics.group_members``.
         group: (M,) which group each of them is in.
         num_groups: G.
         bins: Number of bins.

@@ -19,7 +19,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import probabilities
 from logit_correction.files import check_seal, plain, replacing
-from logit_correction.functional.groups import group_membership
+from logit_correction.functional.metrics import group_membership
 from logit_correction.types import Batch, as_array
 
 Array: TypeAlias = NDArray[Any]

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from logit_correction.functional.groups import (
+from logit_correction.functional.losses import (
+    GceForm,
+    generalize,
+    generalized_cross_entropy,
+    logit_corrected_cross_entropy,
+    margin,
+)
+from logit_correction.functional.metrics import (
     group_accuracy,
     group_balanced_accuracy,
     group_count,
@@ -12,14 +19,6 @@ from logit_correction.functional.groups import (
     wilson_interval,
     worst_group_accuracy,
 )
-from logit_correction.functional.losses import (
-    GceForm,
-    generalize,
-    generalized_cross_entropy,
-    logit_corrected_cross_entropy,
-    margin,
-)
-from logit_correction.functional.mixed_prior import partner_prior, partner_prior_of
 from logit_correction.functional.mixup import (
     MixupForm,
     choose_partner,
@@ -30,7 +29,7 @@ from logit_correction.functional.mixup import (
     mixup_partner,
     ramp_up,
 )
-from logit_correction.functional.prior import cell_sums, count_prior, joint_prior
+from logit_correction.functional.prior import cell_sums, count_prior, joint_prior, partner_prior, partner_prior_of
 
 __all__ = [
     "GceForm",

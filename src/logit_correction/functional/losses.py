@@ -41,18 +41,7 @@ def generalized_cross_entropy(logits: Tensor, label: Tensor, q: float = 0.7, for
 
 
 def generalize(loss: Tensor, q: float = 0.7, form: GceForm = "paper") -> Tensor:
-    """Generalised cross-entropy of rows whose cross-entropy is known; see ``generalized_cross_entropy``.
-
-    Args:
-        loss: (B,) cross-entropy, -log p.
-        q: 0 <= q <= 1.
-        form: "paper" or "weighted".
-
-    Returns:
-        (B,) losses.
-
-    Raises:
-        ValueError: q lies outside 0..1, or the form is unknown.
+    """Generalised cross-entropy (B,) of rows whose cross-entropy (B,) is known; see ``generalized_cross_entropy``.
 
     >>> generalize(torch.tensor([0.5, 3.0]), q=1.0)  # 1 - p
     tensor([0.3935, 0.9502])
@@ -110,22 +99,18 @@ def logit_corrected_cross_entropy(
         )
     if not 0.0 <= label_smoothing <= 1.0:
         raise ValueError(f"label_smoothing must lie between 0 and 1, but it is {label_smoothing}.")
+    if reduction not in get_args(Reduction):
+        raise ValueError(f"reduction must be none, mean or sum, but it is {reduction!r}.")
     corrected = logits + log_prior
     if not label_smoothing:
         return cross_entropy(corrected, label, weight, reduction=reduction)
     prior = log_prior.softmax(dim=1).to(corrected.dtype)
     hard, soft = (cross_entropy(corrected, target, weight, reduction="none") for target in (label, prior))
-    total = weight[label].sum() if weight is not None else len(label)
-    return _reduced((1 - label_smoothing) * hard + label_smoothing * soft, total, reduction)
-
-
-def _reduced(losses: Tensor, total: Tensor | float, reduction: Reduction) -> Tensor:
-    """Return losses (B,), their sum, or their sum over ``total``."""
-    if reduction not in get_args(Reduction):
-        raise ValueError(f"reduction must be none, mean or sum, but it is {reduction!r}.")
+    losses = (1 - label_smoothing) * hard + label_smoothing * soft
     if reduction == "none":
         return losses
-    return losses.sum() if reduction == "sum" else losses.sum() / total
+    total = 1.0 if reduction == "sum" else len(label) if weight is None else weight[label].sum()
+    return losses.sum() / total
 
 
 def margin(logits: Tensor, label: Tensor) -> Tensor:

@@ -31,16 +31,7 @@ def ramp_up(epoch: float, length: float) -> float:
 
 
 def draw_weight(low: float, high: float, generator: torch.Generator, device: torch.device | str = "cpu") -> Tensor:
-    """One mixing weight, drawn from U(low, high).
-
-    Args:
-        low: Lower end.
-        high: Upper end.
-        generator: Source of the randomness; may live on the CPU whatever the device.
-        device: Where the weight shall lie.
-
-    Returns:
-        0-d float tensor.
+    """One mixing weight, 0-d, drawn from U(low, high); the generator may live on the CPU whatever the device.
 
     >>> bool(0.5 <= draw_weight(0.5, 1.0, torch.Generator().manual_seed(0)) <= 1)
     True
@@ -88,10 +79,7 @@ def mix(inputs: Tensor, partner: Tensor, weight: Tensor | float) -> Tensor:
         weight: A number, a 0-d tensor, or (B,) with one weight for each row.
 
     Returns:
-        (B, ...).
-
-    Raises:
-        ValueError: The inputs are not floating-point numbers.
+        (B, ...); ``ValueError`` if the inputs are not floating-point numbers.
 
     >>> mix(torch.tensor([[0.0], [1.0]]), torch.tensor([1, 0]), 0.75)
     tensor([[0.2500],
@@ -128,9 +116,6 @@ def mixup_partner(
     Returns:
         (B,) long, rows of this batch.
 
-    Raises:
-        ValueError: The form is unknown.
-
     >>> label, minority = torch.tensor([0, 0, 0, 1]), torch.tensor([False, True, False, False])
     >>> mixup_partner(label, minority, 2, torch.Generator().manual_seed(0))  # row 1 is the only minority row of label 0
     tensor([1, 1, 1, 3])
@@ -151,11 +136,8 @@ def independent_partner(
     Args:
         size: B.
         limit: The greatest weight of the partner, in [0, 1]; it is drawn from U(0, limit) for each row.
-        generator: Source of the randomness; may live on the CPU whatever the device.
-        device: Where the results shall lie.
-
-    Returns:
-        Partners (B,) long, and the rows' own weights (B,), for ``mix``.
+        generator: As of ``choose_partner``.
+        device: Where the results shall lie: partners (B,) long, and the rows' own weights (B,), for ``mix``.
 
     >>> partner, own = independent_partner(4, 0.5, torch.Generator().manual_seed(0))
     >>> mix(torch.ones(4, 2), partner, own).shape, bool((own >= 0.5).all())
@@ -189,9 +171,6 @@ def group_mixup(
 
     Returns:
         Mixed inputs (B, ...) and mixed priors (B, L).
-
-    Raises:
-        ValueError: The form is unknown, or the inputs are not floating-point numbers.
 
     >>> inputs, prior = torch.tensor([[0.0], [1.0]]), torch.tensor([[0.9, 0.1], [0.2, 0.8]])
     >>> label, minority, generator = torch.tensor([0, 0]), torch.tensor([False, True]), torch.Generator()

@@ -21,7 +21,7 @@ METHODS: dict[str, tuple[str, str]] = {
         "cross-entropy weighted by 1 / P(y, a), the prior estimated or true",
     ),
     "StagedLC": (
-        "logit_correction.methods.staged_lc.StagedLC",
-        "logit correction after cross-fitted biased networks; our own",
+        "logit_correction.methods.lc.LC",
+        "logit correction after cross-fitted biased networks; our own, the preset staged",
     ),
 }

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator, Estimate
-from logit_correction.methods.prior import lost_labels
+from logit_correction.methods.parts import lost_labels
 from logit_correction.prior import GroupPrior
 from logit_correction.registry import component
 from logit_correction.seeds import StepRandomness, derive_seed
@@ -78,9 +78,6 @@ class Algorithm(nn.Module, ABC):
 
         The global random state is left as it was, and the weights of one role do not depend on what else a
         method builds: ERM and LC of one seed start with the same predicting network.
-
-        Raises:
-            TypeError: If ``network`` is a network rather than something that builds one.
         """
         if isinstance(network, nn.Module):
             raise TypeError(
@@ -109,14 +106,9 @@ class Algorithm(nn.Module, ABC):
         return logits
 
     def use_attributes(self, attributes: AttributeEstimator | str, network: NetworkFactory) -> AttributeEstimator:
-        """Take an attribute estimator, whose stages come before the method's own.
+        """Take an attribute estimator, or the one of a name, whose stages come before the method's own.
 
-        Args:
-            attributes: The estimator, or its name.
-            network: Builds networks of the kind that it may train.
-
-        Raises:
-            InputError: If there is no such estimator, or it does not fit the data.
+        ``network`` builds networks of the kind that it may train. Raises ``InputError`` if it does not fit the data.
         """
         estimator = component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
         estimator.attach(self.build, network, self.info, self.seed)

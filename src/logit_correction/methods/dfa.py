@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from logit_correction.errors import InputError, check_range
 from logit_correction.functional import generalize
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.difficulty import RelativeDifficulty
+from logit_correction.methods.parts import RelativeDifficulty
 from logit_correction.networks.base import Network
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Step, TrainingRows
 
@@ -19,12 +19,7 @@ from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Step
 class Disentangled(nn.Module):
     """Two encoders and two linear heads, each head on the features of both encoders side by side.
 
-    Args:
-        intrinsic: A network of the kind of ``logit_correction.networks.Network``; its features become E_i.
-        biased: Another one; its features become E_b.
-
-    Raises:
-        InputError: If a network has no ``features``, or its ``head`` is no linear layer.
+    They are made of two networks with ``features`` and a linear ``head``, whose features become E_i and E_b.
     """
 
     def __init__(self, intrinsic: nn.Module, biased: nn.Module) -> None:
@@ -97,17 +92,12 @@ class DFA(Algorithm):
             swap_from_epoch: Epoch from which features are swapped. None takes a fifth of the training, as the paper
                 does with 10,000 of 50,000 steps; in a loop that does not tell the epochs in ``setup``, 3 epochs.
             seed: Seed of the initial weights and of the permutations.
-
-        Raises:
-            InputError: If an option is out of range, or the network has no linear head.
         """
         check_range("q", q, 0, 1)
         check_range("momentum", momentum, 0, 1, open_end=True)
-        check_range("lambda_dis", lambda_dis, 0)
-        check_range("lambda_swap_b", lambda_swap_b, 0)
-        check_range("lambda_swap", lambda_swap, 0)
-        if swap_from_epoch is not None:
-            check_range("swap_from_epoch", swap_from_epoch, 0)
+        weights = {"lambda_dis": lambda_dis, "lambda_swap_b": lambda_swap_b, "lambda_swap": lambda_swap}
+        for name, value in {**weights, "swap_from_epoch": swap_from_epoch or 0}.items():
+            check_range(name, value, 0)
         super().__init__(network, info, seed=seed)
         intrinsic, biased = self.network, self.build(network, "biased network")
         # Built as a whole under a role of its own, since the heads draw weights too.
@@ -118,11 +108,7 @@ class DFA(Algorithm):
         self.difficulty = RelativeDifficulty(info.num_rows, info.num_labels, momentum)
 
     def setup(self, rows: TrainingRows) -> None:
-        """Swap from a fifth of the epochs on, unless told otherwise.
-
-        Raises:
-            InputError: If features would never be swapped.
-        """
+        """Swap from a fifth of the epochs on, unless told otherwise; raise ``InputError`` if that is never."""
         super().setup(rows)
         if self.given_swap_from_epoch is None:
             self.swap_from_epoch = rows.epochs / 5 if rows.epochs else 3.0

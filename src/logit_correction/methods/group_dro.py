@@ -69,9 +69,6 @@ class GroupDRO(Algorithm):
                 row is seen once an epoch.
             biased_network: Builds the networks that the estimator trains; by default the same kind as ``network``.
             seed: Seed of the initial weights, and of the splits.
-
-        Raises:
-            InputError: If an option is out of range or does not fit the data.
         """
         check_range("step_size", step_size, 0)
         check_range("adjustment", adjustment, 0)

@@ -59,9 +59,6 @@ class JTT(Algorithm):
             identification_learning_rate: Learning rate of stage 1; None takes the run's, as the paper does.
             identification_schedule: ``none`` keeps it constant, ``same`` follows the run's schedule.
             seed: Seed of the initial weights.
-
-        Raises:
-            InputError: If an option is out of range.
         """
         check_range("identification_epochs", identification_epochs, 1)
         check_range("up_weight", up_weight, 1)

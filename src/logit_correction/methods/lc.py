@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,8 +14,7 @@ from logit_correction.errors import InputError, check_range
 from logit_correction.functional import logit_corrected_cross_entropy
 from logit_correction.losses import scaled
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.mixing import MIXING, Mixable, Mixing
-from logit_correction.methods.prior import PRIORS, PriorRule, fitting_rule
+from logit_correction.methods.parts import MIXING, PRIORS, Counted, Mixable, Mixing, Moving, PriorRule
 from logit_correction.prior import GroupPrior
 from logit_correction.registry import component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
@@ -75,16 +75,13 @@ class LC(Algorithm):
                 Estimates must be settled.
             biased_network: Builds the networks that the estimator trains; by default the same kind as ``network``.
             seed: Seed of the initial weights and of everything random in a step.
-
-        Raises:
-            InputError: If an option is out of range or does not fit the data.
         """
         check_range("strength", strength, 0)
         check_range("oversampling", oversampling or 0, 0, 1)
         super().__init__(network, info, seed=seed)
         self.use_attributes(attributes, biased_network or network)
-        chosen = fitting_rule(self.attributes) if prior is None else prior
-        self.prior_rule = component("prior", chosen, PRIORS, PriorRule)
+        fitting = Counted() if self.attributes.settled else Moving()
+        self.prior_rule = component("prior", fitting if prior is None else prior, PRIORS, PriorRule)
         self.group_prior = self.prior_rule.make(self.attributes)
         self.mixing = component("mixing", mixing, MIXING, Mixing)
         self.mixing.check(self.network, info, self.group_prior)
@@ -128,23 +125,32 @@ class LC(Algorithm):
         return self.step_beside(loss, estimate)
 
     def mixed(self, batch: Batch, attribute: Tensor, epoch: float) -> tuple[Tensor, Tensor]:
-        """Return the robust network's logits (B, L) on mixed samples and the log prior (B, L) that goes with them."""
+        """Return the robust network's logits (B, L) on mixed samples and the log prior (B, L) of what they show."""
         generator = self.randomness.next(batch.label.device)
         drawn = self._rates() if self.oversampling else None
         given = Mixable(batch, attribute, self.group_prior, self.attributes.correlation, epoch, generator, drawn)
         return self.mixing(self.network, given)
 
     def _rates(self) -> Tensor:
-        """Return in proportion to what rows of each group are drawn, (L, K); counted once, also where one goes on."""
+        """Return in proportion to what rows of each group (L, K) are drawn: count^-power, empty groups as of one row.
+
+        Counted once, also where a training goes on.
+        """
         if self._drawn is None:
-            self._drawn = oversampled(self.attributes.group_counts(), self.oversampling)
+            self._drawn = self.attributes.group_counts().double().clamp_min(1.0).pow(-self.oversampling)
         return self._drawn
 
 
-def oversampled(counts: Tensor, power: float) -> Tensor:
-    """Return in proportion to what rows of each group (L, K) are drawn: count^-power, empty groups as groups of one.
+def StagedLC(network: NetworkFactory, info: DataInfo, **options: Any) -> LC:  # noqa: N802  (users know it as a method)
+    """Return ``LC`` as the preset ``staged`` has it: cross-fitted biased networks estimate the attributes first.
 
-    >>> oversampled(torch.tensor([[16.0, 1.0]]), 0.25)
-    tensor([[0.5000, 1.0000]], dtype=torch.float64)
+    No shortcut is looked for: whatever the biased networks take for the attribute is corrected. The options are those
+    of ``LC``.
+
+    >>> import torch
+    >>> from logit_correction import StagedLC, DataInfo
+    >>> method = StagedLC(lambda: torch.nn.Linear(3, 2), DataInfo(num_labels=2, num_rows=4, input_shape=(3,)))
+    >>> type(method.attributes).__name__, method.num_stages
+    ('CrossFitted', 2)
     """
-    return counts.double().clamp_min(1.0).pow(-power)
+    return LC(network, info, **{"attributes": "CrossFitted", **options})

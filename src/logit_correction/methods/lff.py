@@ -10,7 +10,7 @@ from logit_correction.attributes.biased import hide
 from logit_correction.errors import check_range
 from logit_correction.functional import generalize
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.difficulty import RelativeDifficulty
+from logit_correction.methods.parts import RelativeDifficulty
 from logit_correction.networks.base import frozen_statistics
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 
@@ -61,9 +61,6 @@ class LfF(Algorithm):
             biased_input_dropout: Probability with which each pixel (each feature) is hidden from the biased network
                 while it learns, in [0, 1). The difficulty is still judged from all that there is to see.
             seed: Seed of the initial weights.
-
-        Raises:
-            InputError: If an option is out of range.
         """
         check_range("q", q, 0, 1)
         check_range("momentum", momentum, 0, 1, open_end=True)

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.prior import PRIORS, Counted, Moving, PriorRule
+from logit_correction.methods.parts import PRIORS, Counted, Moving, PriorRule
 from logit_correction.prior import GroupPrior
 from logit_correction.registry import component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
@@ -53,9 +53,6 @@ class Reweighting(Algorithm):
                 else averages it. Its floor or smoothing bounds the weights.
             biased_network: Builds the networks that the estimator trains; by default the same kind as ``network``.
             seed: Seed of the initial weights and of everything random in a step.
-
-        Raises:
-            InputError: If an option does not fit the data.
         """
         super().__init__(network, info, seed=seed)
         self.use_attributes(attributes, biased_network or network)

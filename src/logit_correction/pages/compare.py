@@ -19,7 +19,7 @@ from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.record import to_plain
 from logit_correction.evaluation.report import FIX, EstimatedReport, GroupReport, Report, estimated_report, headings
 from logit_correction.files import check_seal, plain
-from logit_correction.functional.groups import wilson_interval
+from logit_correction.functional.metrics import wilson_interval
 from logit_correction.pages.plots import method_color
 from logit_correction.sentences import BASELINE, conclude, format_name, format_value
 

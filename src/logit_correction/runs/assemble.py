@@ -23,8 +23,7 @@ from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.mixing import MIXING, Mixing
-from logit_correction.methods.prior import PRIORS, PriorRule
+from logit_correction.methods.parts import MIXING, PRIORS, Mixing, PriorRule
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve, resolve_any
 from logit_correction.runs.options import checked

@@ -24,7 +24,7 @@ from logit_correction.errors import InputError
 from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.prior import Counted
+from logit_correction.methods.parts import Counted
 from logit_correction.runs.api import Part, config_of
 from logit_correction.runs.assemble import build_source, keeping_threads
 from logit_correction.runs.new_rows import Names, NewInputs, labelled

@@ -20,7 +20,7 @@ from logit_correction.functional import (
     group_membership,
     worst_group_accuracy,
 )
-from logit_correction.functional.groups import label_membership
+from logit_correction.functional.metrics import label_membership
 from logit_correction.registry import resolve
 from logit_correction.training import RULES
 

@@ -57,11 +57,7 @@ def label_membership(label: Tensor, num_labels: int) -> Tensor:
 
 
 def check_groups(label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> None:
-    """Return if labels (N,) and attributes (N,) lie in their ranges, as ``group_membership`` has them.
-
-    Raises:
-        ValueError: Otherwise.
-    """
+    """Raise ``ValueError`` unless labels (N,) and attributes (N,) lie in the ranges of ``group_membership``."""
     if bool(((label < 0) | (label >= num_labels)).any()):
         raise ValueError(f"Every label must lie between 0 and {num_labels - 1}.")
     if bool(((attribute < -1) | (attribute >= num_attributes)).any()):
@@ -88,14 +84,7 @@ def group_count(membership: Tensor) -> Tensor:
 
 
 def group_mean(value: Tensor, membership: Tensor) -> Tensor:
-    """Mean of a value over each group.
-
-    Args:
-        value: (N,) numbers or bools.
-        membership: (N, G) bool.
-
-    Returns:
-        (G,) float64, NaN where the group is empty.
+    """Mean of a value (N,), numbers or bools, over each group: (G,) float64, NaN where the group is empty.
 
     >>> group_mean(torch.tensor([0.2, 0.4]), torch.tensor([[True, False], [True, True]]))
     tensor([0.3000, 0.4000], dtype=torch.float64)
@@ -106,15 +95,12 @@ def group_mean(value: Tensor, membership: Tensor) -> Tensor:
 
 
 def group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Tensor:
-    """Share of right predictions in each group.
+    """Share of right predictions in each group: (G,) float64, NaN where the group is empty.
 
     Args:
         prediction: (N,) long.
         label: (N,) long.
         membership: (N, G) bool.
-
-    Returns:
-        (G,) float64, NaN where the group is empty.
 
     >>> membership = torch.tensor([[True, False, False], [True, True, False]])
     >>> group_accuracy(torch.tensor([0, 1]), torch.tensor([0, 0]), membership)
@@ -124,15 +110,7 @@ def group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Ten
 
 
 def group_balanced_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Tensor:
-    """Mean of the group accuracies (eq. 2), over the groups that have rows.
-
-    Args:
-        prediction: (N,) long.
-        label: (N,) long.
-        membership: (N, G) bool.
-
-    Returns:
-        0-d float64, NaN where every group is empty.
+    """Mean of the group accuracies (eq. 2), over the groups that have rows: 0-d float64, NaN where all are empty.
 
     >>> membership = torch.tensor([[True, False, False], [True, True, False]])
     >>> group_balanced_accuracy(torch.tensor([0, 1]), torch.tensor([0, 0]), membership)
@@ -142,15 +120,7 @@ def group_balanced_accuracy(prediction: Tensor, label: Tensor, membership: Tenso
 
 
 def worst_group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Tensor:
-    """Least of the group accuracies, over the groups that have rows.
-
-    Args:
-        prediction: (N,) long.
-        label: (N,) long.
-        membership: (N, G) bool.
-
-    Returns:
-        0-d float64, NaN where every group is empty.
+    """Least of the group accuracies, over the groups that have rows: 0-d float64, NaN where all are empty.
 
     >>> membership = torch.tensor([[True, False, False], [True, True, False]])
     >>> worst_group_accuracy(torch.tensor([0, 1]), torch.tensor([0, 0]), membership)
@@ -162,14 +132,7 @@ def worst_group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) 
 
 
 def group_margin(margin: Tensor, membership: Tensor) -> Tensor:
-    """Least margin in each group (Appendix C).
-
-    Args:
-        margin: (N,) float, for example of ``functional.margin``.
-        membership: (N, G) bool.
-
-    Returns:
-        (G,) of the margin's dtype, NaN where the group is empty.
+    """Least margin (N,) in each group (Appendix C): (G,) of the margin's dtype, NaN where the group is empty.
 
     >>> group_margin(torch.tensor([2.0, -1.0]), torch.tensor([[True, False], [True, False]]))
     tensor([-1., nan])
@@ -189,9 +152,6 @@ def wilson_interval(correct: Tensor | float, count: Tensor | float, confidence: 
 
     Returns:
         Lower and upper ends, float64.
-
-    Raises:
-        ValueError: The confidence lies outside its range.
 
     >>> low, high = wilson_interval(9, 10)
     >>> round(low.item(), 3), round(high.item(), 3)

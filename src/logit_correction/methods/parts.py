@@ -1,0 +1,332 @@
+"""Parts of methods: how the group prior comes about, how samples are mixed, and how hard rows are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from logit_correction.attributes.base import AttributeEstimator, Estimate
+from logit_correction.correlation import Correlation
+from logit_correction.distributed import join_over_processes
+from logit_correction.errors import InputError, check_range
+from logit_correction.functional import (
+    MixupForm,
+    count_prior,
+    draw_weight,
+    group_mixup,
+    independent_partner,
+    mix,
+    mixup_partner,
+    partner_prior_of,
+    ramp_up,
+)
+from logit_correction.functional.prior import LEAST_LOG, shifted
+from logit_correction.networks.base import check_mixing_place, mixing_place
+from logit_correction.prior import Averaging, Estimator, GroupPrior
+from logit_correction.types import Batch, DataInfo
+
+#: Name -> dotted path and one line.
+PRIORS: dict[str, tuple[str, str]] = {
+    "Counted": ("logit_correction.methods.parts.Counted", "counted once, from estimates that are settled"),
+    "Moving": ("logit_correction.methods.parts.Moving", "estimated batch by batch, as in the paper"),
+}
+MIXING: dict[str, tuple[str, str]] = {
+    "NoMixing": ("logit_correction.methods.parts.NoMixing", "samples as they are"),
+    "GroupMixUp": ("logit_correction.methods.parts.GroupMixUp", "the paper's: partners of the same label (eq. 13)"),
+    "IndependentMixUp": (
+        "logit_correction.methods.parts.IndependentMixUp",
+        "partners drawn whatever they are, which keeps the prior right",
+    ),
+}
+
+
+class PriorRule(ABC):
+    """Makes a group prior and feeds it."""
+
+    @abstractmethod
+    def make(self, attributes: AttributeEstimator) -> GroupPrior:
+        """Return an empty prior of the estimator's size; raise ``InputError`` if the estimator cannot serve."""
+
+    def begin(self, prior: GroupPrior, attributes: AttributeEstimator) -> None:  # noqa: B027  (by default nothing)
+        """Take in what is known of all rows before the method's own stage."""
+
+    def update(self, prior: GroupPrior, label: Tensor, estimate: Estimate) -> None:  # noqa: B027
+        """Take in a batch (eq. 9, 10)."""
+
+
+class Counted(PriorRule):
+    """P(y, a) proportional to the number of rows of the group plus ``smoothing``; exact where the estimates are."""
+
+    def __init__(self, smoothing: float = 0.3) -> None:
+        """Choose the smoothing.
+
+        Args:
+            smoothing: Added to the count of each group, 0 or more; bounds the correction of empty groups.
+        """
+        check_range("smoothing", smoothing, 0)
+        self.smoothing = smoothing
+
+    def make(self, attributes: AttributeEstimator) -> GroupPrior:
+        """Return an empty prior."""
+        if not attributes.settled:
+            name = type(attributes).__name__
+            raise InputError(f"prior=Counted needs estimates that are settled, and {name}'s are not: give prior=Moving")
+        return GroupPrior(attributes.info.num_labels, attributes.num_attributes, averaging="fixed", floor=0.0)
+
+    def begin(self, prior: GroupPrior, attributes: AttributeEstimator) -> None:
+        """Count the groups; where no row's attribute is known the prior stays uniform."""
+        prior.resize(attributes.num_attributes)
+        attribute, sizes = attributes.row_attribute.cpu(), (prior.num_labels, prior.num_attributes)
+        if bool((attribute >= 0).any()):
+            prior.set_table(count_prior(attributes.rows.label.cpu(), attribute, *sizes, self.smoothing))
+
+
+class Moving(PriorRule):
+    """Estimated from each batch and averaged over time (eq. 9 - 11); see ``GroupPrior``."""
+
+    def __init__(
+        self,
+        estimator: Estimator = "joint",
+        averaging: Averaging = "moving",
+        momentum: float | None = None,
+        floor: float = 5e-5,
+    ) -> None:
+        """Choose how batches are averaged.
+
+        Args:
+            estimator: ``joint``: eq. 9-11 of the paper; ``cell``: mean of p_y(x) in each cell (y, a_x), as the
+                published runs have it; ``algorithm-1``: the paper's pseudo-code, which corrects next to nothing.
+            averaging: ``moving`` (the paper's choice), ``batch`` or ``dataset``.
+            momentum: Of the moving average, in [0, 1); the paper has 0.5, None takes 0.99, which measured better.
+            floor: Added to the prior inside the logarithm; ours.
+        """
+        if momentum is not None and averaging != "moving":
+            raise InputError(f"momentum concerns averaging=moving, not {averaging}: leave it out")
+        if averaging == "fixed":
+            raise InputError("averaging is fixed, but must be moving, batch or dataset: prior=Counted is fixed")
+        self.momentum = 0.99 if momentum is None else momentum
+        check_range("momentum", self.momentum, 0, 1, open_end=True)
+        check_range("floor", floor, 0)
+        self.estimator: Estimator = estimator
+        self.averaging: Averaging = averaging
+        self.floor = floor
+
+    def make(self, attributes: AttributeEstimator) -> GroupPrior:
+        """Return an empty prior."""
+        if attributes.settled:
+            name = type(attributes).__name__
+            raise InputError(f"prior=Moving follows estimates that change, and {name}'s do not: give prior=Counted")
+        return GroupPrior(attributes.info.num_labels, attributes.num_attributes, **vars(self))
+
+    def update(self, prior: GroupPrior, label: Tensor, estimate: Estimate) -> None:
+        """Take in a batch."""
+        assert estimate.posterior is not None
+        own = estimate.label_probability if self.estimator == "cell" else None
+        prior.update(label, estimate.posterior, own, estimate.attribute, check=False)
+
+
+def lost_labels(prior: GroupPrior, correlation: Correlation, names: tuple[str, ...]) -> list[str]:
+    """Warn of labels that a biased network has lost, as a moving joint prior tells.
+
+    A label is lost if more than half of its rows are taken for bias-conflicting: the network then predicts it hardly
+    ever, which generalized cross-entropy can bring about for good.
+    """
+    if prior.estimator != "joint" or prior.averaging == "fixed" or not bool(prior.visited.any()):
+        return []
+    table = prior.table.cpu().double()
+    aligned = (table * (correlation.weights > 0)).sum(1) / table.sum(1)
+    lost = ", ".join(names[i] for i in (aligned < 0.5).nonzero().flatten().tolist())
+    told = (
+        f"the biased network takes most rows of label {lost} for bias-conflicting and may have lost the label: "
+        "compare another --seed, or raise q_ramp_up_epochs and head_start_epochs of its estimator"
+    )
+    return [told] if lost else []
+
+
+@dataclass(frozen=True)
+class Mixable:
+    """What a batch can be mixed by.
+
+    Attributes:
+        batch: The rows.
+        attribute: (B,) long, the estimated attribute of each row, -1 where unknown.
+        prior: P(y, a).
+        correlation: Which groups are minority.
+        epoch: Epochs done.
+        generator: Source of the randomness.
+        drawn: (L, K), how often rows of each group are drawn, up to a factor; None where all are as often.
+    """
+
+    batch: Batch
+    attribute: Tensor
+    prior: GroupPrior
+    correlation: Correlation
+    epoch: float
+    generator: torch.Generator
+    drawn: Tensor | None = None
+
+    def own_log_prior(self) -> Tensor:
+        """Return each row's own log prior (B, L), finite, as of a sample that is not mixed."""
+        return self.prior.log_for_attribute(self.attribute)
+
+
+class Mixing(ABC):
+    """Makes the robust network's logits on mixed samples, and the log prior of what they show."""
+
+    def check(self, network: nn.Module, info: DataInfo, prior: GroupPrior) -> None:  # noqa: B027  (by default nothing)
+        """Raise ``InputError`` unless the inputs or the network's features can be mixed, and the prior with them."""
+
+    @abstractmethod
+    def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
+        """Return the robust network's logits (B, L) and log priors (B, L), finite, up to a constant for each row."""
+
+
+class NoMixing(Mixing):
+    """Mixes nothing."""
+
+    def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
+        """Return the logits of the samples as they are."""
+        return network(given.batch.inputs), given.own_log_prior()
+
+
+class IndependentMixUp(Mixing):
+    """x' = (1 - lambda) x_j + lambda x_i with lambda ~ U(0, limit), the label y_j and the prior P(., a_j).
+
+    The partner i is drawn from the batch independently of j, whatever its label: so it says nothing of y_j, P(y | a_j)
+    stays what it was, and a counted prior stays right. A partner of the same label would tell the label, and change it.
+    """
+
+    def __init__(self, limit: float = 0.3, place: Literal["inputs", "features"] = "inputs") -> None:
+        """Choose how much is mixed.
+
+        Args:
+            limit: The greatest weight lambda of the partner, in [0, 1].
+            place: Mix ``inputs``, or ``features`` where inputs cannot be mixed.
+        """
+        check_range("limit", limit, 0, 1)
+        self.limit, self.place = limit, place
+
+    def check(self, network: nn.Module, info: DataInfo, prior: GroupPrior) -> None:
+        """Raise ``InputError`` unless there is something to mix."""
+        check_mixing_place(network, self.place, tokens=info.tokens)
+
+    def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
+        """Return the logits of mixed samples and each row's own log prior."""
+        label = given.batch.label
+        values, rest = mixing_place(network, given.batch.inputs, self.place)
+        partner, own = independent_partner(len(label), self.limit, given.generator, label.device)
+        return rest(mix(values, partner, own)), given.own_log_prior()
+
+
+class GroupMixUp(Mixing):
+    """Partners of the same label, so that minority samples become more varied (eq. 13, Algorithm 1)."""
+
+    def __init__(
+        self,
+        rows: MixupForm = "every-row",
+        prior: Literal["convex", "product"] = "convex",
+        limit: float = 0.5,
+        ramp_up_epochs: float = 2.0,
+        place: Literal["inputs", "features"] = "inputs",
+    ) -> None:
+        """Choose which rows are mixed, and how; the defaults are the paper's.
+
+        Args:
+            rows: ``every-row`` is Algorithm 1: each row gets a minority partner of its label; ``minority-rows`` the
+                paper's text (eq. 13): each minority row gets a majority partner.
+            prior: Prior of a mixed row: ``convex`` is eq. 13, ``product`` that of all that the mixed row shows,
+                P(y, a_j) P(a_i | y, a_j); see ``functional.partner_prior``.
+            limit: t of Algorithm 1 after the ramp-up, in [0, 0.5]: a row's own weight is drawn from U(1 - 2t, 1 - t);
+                with ``minority-rows`` it is drawn from U(0.5, 1) whatever the limit.
+            ramp_up_epochs: T of Algorithm 1; the paper has 2, and 50 on Waterbirds and CelebA.
+            place: Mix ``inputs``, or ``features`` where inputs cannot be mixed.
+        """
+        check_range("limit", limit, 0, 0.5)
+        check_range("ramp_up_epochs", ramp_up_epochs, 0)
+        if rows == "minority-rows" and (limit, ramp_up_epochs) != (0.5, 2.0):
+            raise InputError("limit and ramp_up_epochs concern rows=every-row: leave them out beside minority-rows")
+        self.rows: MixupForm = rows
+        self.prior, self.limit, self.ramp_up_epochs, self.place = prior, limit, ramp_up_epochs, place
+
+    def check(self, network: nn.Module, info: DataInfo, prior: GroupPrior) -> None:
+        """Raise ``InputError`` unless there is something to mix, and a prior that can be multiplied."""
+        check_mixing_place(network, self.place, tokens=info.tokens)
+        if self.prior == "product" and prior.estimator != "joint":
+            raise InputError(
+                f"mixing with prior=product needs a joint probability, but the group prior's estimator is "
+                f"{prior.estimator}: give estimator=joint"
+            )
+
+    def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
+        """Return the logits of mixed samples and the log prior of what they show."""
+        label, attribute, prior, generator = given.batch.label, given.attribute, given.prior, given.generator
+        values, rest = mixing_place(network, given.batch.inputs, self.place)
+        t = 2 * self.limit * ramp_up(given.epoch, self.ramp_up_epochs)
+        low, high = (1 - 2 * t, 1 - t) if self.rows == "every-row" else (0.5, 1.0)
+        weight = draw_weight(low, high, generator, label.device)
+        minority, own = given.correlation.is_minority(label, attribute), prior.for_attribute(attribute)
+        if self.prior == "convex":
+            options = {"weight": weight, "form": self.rows, "generator": generator}
+            mixed, prior_of_mixed = group_mixup(values, own, label, minority, **options)  # type: ignore[arg-type]
+            return rest(mixed), shifted(prior.log(prior_of_mixed))
+        partner = mixup_partner(label, minority, prior.num_labels, generator, self.rows)
+        minority_groups = given.correlation.minority_groups(attribute.device)
+        other = attribute[partner]
+        pair = attribute.clamp_min(0), other.clamp_min(0)
+        # Partners are among the rows of the batch, of which small groups may have been drawn oftener.
+        table = prior.table if given.drawn is None else prior.table * given.drawn.to(prior.table)
+        drawn = partner_prior_of(table, minority_groups, len(label), *pair, self.rows).t()
+        drawn = drawn.where(((attribute >= 0) & (other >= 0)).unsqueeze(1), 1.0)  # what is unknown corrects nothing
+        log_prior = shifted(prior.log(own) + torch.log(drawn + prior.floor).clamp_min(LEAST_LOG))
+        return rest(mix(values, partner, weight)), log_prior
+
+
+class RelativeDifficulty(nn.Module):
+    """How hard a row is for a biased network relative to a debiased one, from losses averaged row by row.
+
+    Each training row has a moving average of its cross-entropy under either network, l_B and l_D; the first visit sets
+    it. An average is divided by the greatest one of all rows with the same label, so that a label that is hard
+    throughout does not get the weight of minorities, and W = l_B / (l_B + l_D). Used by LfF (Nam et al. 2020) and DFA
+    (Lee et al. 2021). ``momentum`` is the weight of the past.
+    """
+
+    average: Tensor
+    visited: Tensor
+    row_label: Tensor
+
+    def __init__(self, num_rows: int, num_labels: int, momentum: float) -> None:
+        super().__init__()
+        self.num_labels, self.momentum = num_labels, momentum
+        self.register_buffer("average", torch.zeros(2, num_rows))
+        self.register_buffer("visited", torch.zeros(num_rows, dtype=torch.bool))
+        self.register_buffer("row_label", torch.zeros(num_rows, dtype=torch.long))
+
+    @torch.no_grad()
+    def forward(self, index: Tensor, label: Tensor, biased: Tensor, debiased: Tensor) -> Tensor:
+        """Take in one batch's losses, of all processes together, and return the weights of its rows.
+
+        Args:
+            index: (B,) long, the training rows, each once.
+            label: (B,) long.
+            biased: (B,) cross-entropy under the biased network.
+            debiased: (B,) cross-entropy under the debiased network.
+
+        Returns:
+            (B,) weights in [0, 1].
+        """
+        losses = torch.stack((biased, debiased), dim=1).to(self.average.dtype)
+        rows, current = join_over_processes(index), join_over_processes(losses).t()
+        past = self.average.index_select(1, rows)
+        moved = torch.where(self.visited.index_select(0, rows), torch.lerp(current, past, self.momentum), current)
+        self.average.index_copy_(1, rows, moved)
+        self.visited.index_fill_(0, rows, True)
+        self.row_label.index_copy_(0, rows, join_over_processes(label))
+        # A row not yet visited has the average 0 and so is never the greatest, whatever its label.
+        greatest = self.average.new_zeros(2, self.num_labels)
+        greatest.scatter_reduce_(1, self.row_label.expand(2, -1), self.average, "amax")
+        relative = self.average.index_select(1, index) / greatest.index_select(1, label).clamp_min(1e-12)
+        return relative[0] / relative.sum(dim=0).clamp_min(1e-12)
