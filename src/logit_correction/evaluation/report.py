@@ -26,7 +26,7 @@ from logit_correction.evaluation import metrics
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.record import Count, Rows, Share, from_plain, to_plain
 from logit_correction.files import check_seal, read_json
-from logit_correction.functional import groups as by_group
+from logit_correction.functional import metrics as by_group
 from logit_correction.functional.losses import margin
 
 #: Name of the file, and what to do about a damaged one.
