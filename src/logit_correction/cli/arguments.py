@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
 from docstring_parser import parse as parse_docstring
-from jsonargparse import ArgumentParser, Namespace
+from jsonargparse import ArgumentParser
 
-from logit_correction.config import PARTS, VIEWS, TrainingConfig, as_part, merge, spelled_out
+from logit_correction.config import PARTS, VIEWS, TrainingConfig, as_part, listed, merge, spelled_out
 from logit_correction.errors import InputError
 from logit_correction.files import read_yaml
 from logit_correction.runs import options
-from logit_correction.runs.options import Choice
 
 #: What the help says where no class says it.
 HELP = {
@@ -29,8 +28,8 @@ HELP = {
     "legitimate": "A view that is known to be none; may be repeated.",
 }
 
-#: Short names of options; one that ends in + may be given several times.
-SHORT = {view: f"method.attributes.{view}+" for view in VIEWS} | {"logger": "logger+", "data_root": "data.root"}
+#: A second name of an option, and options that may be given several times.
+SHORT, REPEATED = {"data_root": "data.root"}, (*VIEWS, "logger")
 
 
 def arguments_of(
@@ -51,102 +50,97 @@ def arguments_of(
         InputError: An option is unknown, missing, or has a wrong value.
     """
     parameters, fixed = signature(function).parameters, fixed or {}
-    whole = "config" in parameters
-    parts = [part for part in PARTS if (whole or part in parameters) and part not in fixed]
-    words = list(_spelled(words, parameters, bool(parts)))
-    seen = _seen(words)
-    for option in seen:
-        if option.partition(".")[0] in fixed and option not in parameters:
-            raise InputError(f"{command} takes no --{option}: leave it out")
-    choices: dict[str, Choice] = {}
-    given: dict[str, Any] = {}
-    if parts:
-        given = merge(_file(seen, parameters), _of_words(seen))
-        given = spelled_out({name: value for name, value in given.items() if name not in fixed})
-        given |= {part: options.choose(part, part, given.get(part), seen, choices) for part in parts if part in given}
-    parser = ArgumentParser(
-        prog=f"logit-correction {command}", exit_on_error=False, allow_abbrev=False, print_config=None
-    )
+    whole, where = "config" in parameters, f"; `logit-correction {command} --help` shows what there is"
+    parts = [part for part in PARTS if whole or part in parameters]
+    own, values, given = _split(words, parameters, bool(parts))
+    ways: dict[str, Any] = {"exit_on_error": False, "allow_abbrev": False, "print_config": None}
+    parser = ArgumentParser(prog=f"logit-correction {command}", **ways)
     _add_own(parser, function, parameters)
-    if parts:
-        _add_run(parser, choices, parts, whole)
-    base = options.parsed(options.parser_of(tuple(choices.items()), whole), given) if given else Namespace()
-    known = options.known_options(parser)
-    where = f"; `logit-correction {command} --help` shows what there is"
-    for option in seen:
-        options.check_known(option, [*known, *choices], where)
-    words = [_named(word, known) for word in words]
-    if "help" in seen or "-h" in words:
-        parser.set_defaults(vars(base.as_flat()))
-        words = ["--help"]
-    with options.explained(parser, seen, where):
-        found = parser.parse_args(words, namespace=base).as_dict()
-    arguments = {name: found[name] for name in parameters if name not in ("config", *PARTS)}
-    chosen = {name: found[name] for name in (*PARTS, *TrainingConfig.__dataclass_fields__) if name in found}
-    chosen = {name: value for name, value in chosen.items() if name in choices or name not in PARTS}
+    known = [*parts, *((*TrainingConfig.__dataclass_fields__, "config", "preset", *VIEWS) if whole else ())]
+    for option in given:
+        if option in fixed:
+            raise InputError(f"{command} takes no --{option}: leave it out")
+        options.check_known(option.removesuffix("+"), [*known, *options.known_options(parser)], where)
+    if "help" in values or "-h" in own:
+        _add_run(parser, _file(given) | given, [one for one in known if one not in fixed], whole)
+        parser.parse_args(["--help"])
+    with options.explained(parser, values, where):
+        found = parser.parse_args(own).as_dict()
+    if not parts:
+        return found
+    names = [part for part in PARTS if isinstance(one := given.get(part, {}), str) or "name" in one]
+    goes_on = found.get("resume") and not (names or {"config", "preset"} & set(given))
+    before = _resumed(found) if goes_on else _file(given)
+    chosen = merge(before, {name: value for name, value in given.items() if name != "config"})
     if not whole:
-        return {part: options.checked(part, as_part(part, chosen.get(part))) for part in parts} | arguments
-    nothing = parameters["config"].default is None and not set(seen) - set(parameters)
-    return {"config": None if nothing else options.complete({**chosen, **fixed}), **arguments}
+        return found | {part: options.checked(part, as_part(part, spelled_out(chosen).get(part))) for part in parts}
+    if not chosen and parameters["config"].default is None:
+        return found
+    return found | {"config": options.complete({**{k: v for k, v in chosen.items() if k not in fixed}, **fixed})}
 
 
-def _spelled(words: Sequence[str], parameters: Mapping[str, Parameter], of_run: bool) -> Iterator[str]:
-    """Yield words as the parser takes them: underscores for hyphens, short names in full, a value for each flag."""
-    for word, after in zip(words, [*words[1:], ""], strict=False):
-        if not word.startswith("--"):
-            yield word
-            continue
-        head, equals, value = word.partition("=")
-        name = head[2:].replace("-", "_")
-        parameter = parameters.get(name)
-        if parameter is not None and str(parameter.annotation).startswith("list"):
-            name += "+"
-        elif parameter is None and of_run:
-            name = SHORT.get(name, name)
-        yield f"--{name}{equals}{value}"
-        if parameter is not None and parameter.default is False and not equals and after not in ("true", "false"):
-            yield "true"
+def _split(
+    words: Sequence[str], parameters: Mapping[str, Parameter], of_run: bool
+) -> tuple[list[str], dict[str, str], dict[str, Any]]:
+    """Return the words of the command's own options, these with their values, and options of a run as a file has them.
 
-
-def _seen(words: Sequence[str]) -> dict[str, str]:
-    """Return each option with what follows it, since names of parts are needed before the parser can be made.
-
-    >>> _seen(["--method", "LC", "--epochs=3"])
-    {'method': 'LC', 'epochs': '3'}
+    >>> _split(["--method.q=1", "--method", "LC"], {}, True)
+    ([], {}, {'method': {'q': '1', 'name': 'LC'}})
     """
-    seen = {}
-    for word, after in zip(words, [*words[1:], ""], strict=False):
-        if word.startswith("--"):
-            head, equals, value = word[2:].partition("=")
-            seen[head] = value if equals else after
-    return seen
+    own: list[str] = []
+    values: dict[str, str] = {}
+    given: dict[str, Any] = {}
+    left = list(words)
+    while left:
+        head, equals, value = left.pop(0).partition("=")
+        if not head.startswith("--"):
+            own.append(head + equals + value)
+            continue
+        name = head[2:].replace("-", "_")
+        parameter = None if name in ("config", *PARTS) else parameters.get(name)
+        if name == "help" or (parameter is not None and parameter.default is False):
+            value = value or (left.pop(0) if left[:1] in (["true"], ["false"]) else "true")
+        elif not equals and left and not left[0].startswith("--"):
+            value = left.pop(0)
+        if parameter is not None or not of_run or name == "help":
+            several = parameter is not None and str(parameter.annotation).startswith("list")
+            own += [f"--{name}{'+' * several}", *([value] if value else [])]
+            values[name] = value
+        elif not value:
+            raise InputError(f"--{name} needs a value")
+        elif name in REPEATED:
+            given[name] = [*given.get(name, []), *listed(value)]
+        else:
+            _put(given, SHORT.get(name, name).split("."), None if value == "null" else value)
+    return own, values, given
 
 
-def _file(seen: Mapping[str, str], parameters: Mapping[str, Parameter]) -> dict[str, Any]:
-    """Return the options of the file that a command line names, or of the run that is to go on."""
-    if "config" in seen:
-        return read_yaml(Path(seen["config"]))
-    names = {"config", "preset", "help", *PARTS}
-    if "resume" not in seen or any(option.removesuffix(".name") in names for option in seen):
-        return {}
-    if "out" not in seen:
+def _put(given: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set an option inside options; one that has a value and options of its own has the value as its name."""
+    *outer, last = path
+    for name in outer:
+        inner = given.get(name, {})
+        given[name] = given = inner if isinstance(inner, dict) else {"name": inner}
+    if last.endswith("+"):
+        given[last] = [*given.get(last, []), value]
+    elif isinstance(given.get(last), dict) and value is not None:
+        given[last]["name"] = value
+    else:
+        given[last] = value
+
+
+def _file(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the file that a command line names."""
+    return read_yaml(Path(given["config"])) if "config" in given else {}
+
+
+def _resumed(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the unfinished run that is to go on."""
+    if found["out"] is None:
         raise InputError("--out is missing: give the folder of the unfinished run that is to go on")
-    path = Path(seen["out"]) / "config.yaml"
-    if not path.is_file():
-        raise InputError(f"--resume: {seen['out']} holds no run: give the folder of an unfinished run")
-    return read_yaml(path)
-
-
-def _of_words(seen: Mapping[str, str]) -> dict[str, Any]:
-    """Return the preset and the names of parts that a command line gives."""
-    names = {part: {"name": name} for part in PARTS if (name := seen.get(part, seen.get(f"{part}.name"))) is not None}
-    return names | {name: seen[name] for name in ("preset",) if name in seen}
-
-
-def _named(word: str, known: Collection[str]) -> str:
-    """Return a word with ``--method`` in full: ``--method.name``."""
-    head, equals, value = word.partition("=")
-    return f"{head}.name{equals}{value}" if f"{head[2:]}.name" in known and head.startswith("--") else word
+    if not (found["out"] / "config.yaml").is_file():
+        raise InputError(f"--resume: {found['out']} holds no run: give the folder of an unfinished run")
+    return read_yaml(found["out"] / "config.yaml")
 
 
 def _add_own(parser: ArgumentParser, function: Callable[..., int], parameters: Mapping[str, Parameter]) -> None:
@@ -167,12 +161,14 @@ def _add_own(parser: ArgumentParser, function: Callable[..., int], parameters: M
     parser.add_function_arguments(function, None, as_group=False, skip=skip)
 
 
-def _add_run(parser: ArgumentParser, choices: Mapping[str, Choice], parts: Sequence[str], whole: bool) -> None:
-    """Give the parser the options of the chosen parts, and the names of those that are not chosen."""
-    for part in parts:
-        if part not in choices:
-            parser.add_argument(f"--{part}", metavar="NAME", help=HELP[part])
-    if whole:
-        for name in ("config", *(("preset", *VIEWS) if "method" in parts else ())):
+def _add_run(parser: ArgumentParser, given: Mapping[str, Any], known: Sequence[str], whole: bool) -> None:
+    """Give the parser whose help is wanted the options of a run: those of parts that are named, of others the name."""
+    given = spelled_out({name: value for name, value in given.items() if name in known and name != "config"})
+    choices: dict[str, options.Choice] = {}
+    full = given | {part: options.choose(part, part, given[part], choices) for part in PARTS if part in given}
+    for name in known:
+        if name in HELP and name not in choices:
             parser.add_argument(f"--{name}", metavar="VIEW" if name in VIEWS else "NAME", help=HELP[name])
     options.add_options(parser, choices, whole)
+    base = options.parsed(options.parser_of(tuple(choices.items()), whole), full)
+    parser.set_defaults(vars(base.as_flat()))

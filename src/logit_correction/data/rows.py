@@ -113,8 +113,11 @@ class Problems:
         raise BadRows(f"{self.place}: {what}: {'; '.join([str(self), *advice])}")
 
     def __str__(self) -> str:
-        """Spell the first ones out, and count the others."""
-        return format_faults([f"{self.rows[row]}: {one}" for row, one in sorted(self.of_row.items())])
+        """Spell the first ones out, equal ones once with their rows, and count the others."""
+        rows_of: dict[str, list[str]] = {}
+        for row, one in sorted(self.of_row.items()):
+            rows_of.setdefault(str(one), []).append(self.rows[row])
+        return format_faults([f"{format_first(rows, 3)}: {why}" for why, rows in rows_of.items()])
 
 
 def format_faults(faults: list[str]) -> str:

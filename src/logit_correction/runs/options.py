@@ -87,22 +87,15 @@ def checked(kind: str, part: ComponentConfig) -> ComponentConfig:
     if part.cls is not None:
         return part
     choices: dict[str, Choice] = {}
-    given = choose(kind, kind, part, {}, choices)
+    given = choose(kind, kind, part, choices)
     return _part_of(kind, parsed(parser_of(tuple(choices.items()), False), {kind: given}).as_dict()[kind], choices)
 
 
-def choose(
-    kind: str, path: str, given: Any, words: Mapping[str, str], choices: dict[str, Choice], default: Any = None
-) -> Any:
-    """Return the options of a part with the names of all components inside, and put their classes into ``choices``.
-
-    The names that ``words`` of a command line give to ``path`` or below win; ``default`` is taken where there is none.
-    """
-    word = words.get(path, words.get(f"{path}.name"))
-    if word == "null" or (word is None and given in (None, {"name": None})):
+def choose(kind: str, path: str, given: Any, choices: dict[str, Choice], default: Any = None) -> Any:
+    """Return the options of a part with the names of all components inside, and put their classes into ``choices``."""
+    if given is None:
         return None
-    full: dict[str, Any] = {} if given is None else as_mapping(path, given)
-    full = merge({path: full}, {path: {"name": word}})[path] if word is not None else full
+    full: dict[str, Any] = as_mapping(path, given)
     if full.get("name", default) is None:
         raise InputError(no_effect(path, full))
     full = source_of_place({"name": default} | full) if kind == "data" else {"name": default} | full
@@ -116,7 +109,7 @@ def choose(
     choices[path] = Choice(kind, name, find_class(kind, name))
     for argument, its_kind in components_of(choices[path].cls).items():
         usual = signature(choices[path].cls).parameters[argument].default
-        inner = choose(its_kind, f"{path}.{argument}", full.get(argument, usual), words, choices, usual)
+        inner = choose(its_kind, f"{path}.{argument}", full.get(argument, usual), choices, usual)
         full[argument] = {"name": None} if inner is None else inner
     return full
 
