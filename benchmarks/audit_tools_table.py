@@ -18,7 +18,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from logit_correction.bench.planted_sets.reviews import SIGNATURES, TOPICS
+from logit_correction.bench.reviews import SIGNATURES, TOPICS
 from logit_correction.files import replacing
 
 COLOUR = {"Mean Red Relative Intensity", "Mean Green Relative Intensity", "Mean Blue Relative Intensity", "grayscale"}

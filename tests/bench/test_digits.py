@@ -1,16 +1,41 @@
-"""The embedded data set."""
+"""Coloured digits: the embedded ones, and Colored MNIST on the real files, without them or with damaged ones."""
 
 from __future__ import annotations
 
 import math
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from logit_correction.bench.digits import Digits
+from logit_correction.bench.bias import named_correlation
+from logit_correction.bench.digits import COLORS, ColoredMNIST, Digits, jittered_colors
+from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
+
+ROOT = os.environ.get("LOGIT_CORRECTION_DATA")
+FILES = {
+    "train-images-idx3-ubyte": (60_000, 28, 28),
+    "train-labels-idx1-ubyte": (60_000,),
+    "t10k-images-idx3-ubyte": (10_000, 28, 28),
+    "t10k-labels-idx1-ubyte": (10_000,),
+}
+
+
+@pytest.mark.parametrize("severity", [1, 2, 3, 4, 5])
+def test_jitter_has_the_named_mean_and_spread(severity: int) -> None:
+    gray = list(COLORS).index("gray")  # far from 0 and 1, so that nothing is clamped
+    drawn = jittered_colors(torch.full((20_000,), gray), severity, torch.Generator().manual_seed(0))
+    spread = (0.05, 0.02, 0.01, 0.005, 0.002)[severity - 1]
+    mean = torch.tensor(COLORS["gray"]) / 255
+    assert drawn.shape == (20_000, 3) and drawn.dtype == torch.float32
+    assert bool(((drawn.mean(0) - mean).abs() < 5 * spread / 20_000**0.5).all())
+    torch.testing.assert_close(drawn.std(0), torch.full((3,), spread), rtol=0.03, atol=0)
 
 
 def test_sizes_and_names() -> None:
@@ -63,43 +88,120 @@ def test_training_is_as_biased_as_the_ratio_says(ratio: float) -> None:
     assert abs(conflicting - rows * share) <= 4 * math.sqrt(rows * share * (1 - share))
 
 
-def test_validation_is_biased_as_training_or_balanced() -> None:
-    biased = Digits(minority_ratio=0.05).build().group_counts("valid")
-    balanced = Digits(minority_ratio=0.05, valid="balanced").build().group_counts("valid")
-    assert int(biased.sum()) == int(balanced.sum()) == 200
-    assert int(biased.diagonal().sum()) > 175  # 191 expected
-    assert int(balanced.diagonal().sum()) < 45  # 20 expected
+def found() -> bool:
+    return ROOT is not None and all((Path(ROOT) / "MNIST" / "raw" / name).is_file() for name in FILES)
 
 
-def test_the_seed_decides_everything() -> None:
-    def everything(seed: int) -> tuple[torch.Tensor, ...]:
-        torch.manual_seed(seed + 17)
-        table = Digits(seed=seed).build()
-        return (table.label, table.attribute, table.inputs.color, table.inputs.glyph_of_row)
+needs_mnist = [
+    pytest.mark.mnist,
+    pytest.mark.skipif(not found(), reason="LOGIT_CORRECTION_DATA names no folder with MNIST/raw"),
+]
 
-    first, again, other = everything(1), everything(1), everything(2)
-    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
-    assert not any(torch.equal(a, b) for a, b in zip(first, other, strict=True))
+
+def build(**options: Any) -> DataTable:
+    return ColoredMNIST(root=ROOT, download=False, **options).build()
+
+
+@pytest.fixture(scope="module")
+def table() -> Iterator[DataTable]:
+    yield build()
+
+
+class TestRealFiles:
+    pytestmark = needs_mnist
+
+    def test_sizes(self, table: DataTable) -> None:
+        sizes = {name: len(rows) for name, rows in table.split.items()}
+        assert sizes == {"train": 55_000, "valid": 5_000, "test": 10_000}
+        assert table.check() is table and table.inputs.input_shape == (3, 28, 28)
+        assert len(torch.cat(list(table.split.values())).unique()) == 70_000
+        assert table.inputs.glyphs.dtype == torch.uint8
+
+    def test_about_249_training_rows_conflict(self, table: DataTable) -> None:
+        conflicting = {}
+        for name in ("train", "valid"):
+            counts = table.group_counts(name)
+            conflicting[name] = int(counts.sum() - counts.diagonal().sum())
+        assert abs(conflicting["train"] - 247.5) <= 4 * 15.7  # standard deviation of the binomial count
+        assert abs(conflicting["valid"] - 22.5) <= 4 * 4.8
+
+    def test_colours_of_the_test_are_uniform(self, table: DataTable) -> None:
+        counts = table.group_counts("test").double()
+        expected = counts.sum(1, keepdim=True) / 10
+        chi_square = float(((counts - expected) ** 2 / expected).sum())
+        assert 45 < chi_square < 150  # 90 degrees of freedom
+
+    @pytest.mark.parametrize("kind", ["many-to-one", "one-to-many", "many-to-many"])
+    def test_every_kind_of_correlation(self, kind: str) -> None:
+        table, correlation = build(correlation=kind, minority_ratio=0.05), named_correlation(kind, 10)
+        assert table.correlation == correlation and len(table.attribute_names) == correlation.num_attributes
+        per_label = table.group_counts("train").sum(1, keepdim=True)
+        share = 0.95 * correlation.weights + 0.05 / correlation.num_attributes
+        spread = (share * (1 - share) * per_label).sqrt()
+        assert bool(((table.group_counts("train") - share * per_label).abs() <= 5 * spread).all())
+
+    def test_double_scaling_divides_by_255_once_more(self, table: DataTable) -> None:
+        rows = table.split["train"][:50]
+        once, twice = table.inputs.fetch(rows), build(scaling="double").inputs.fetch(rows)
+        assert 0.5 < float(once.max()) <= 1 and float(once.min()) == 0
+        torch.testing.assert_close(twice, once / 255)
+
+    def test_balanced_validation_leaves_training_as_biased(self) -> None:
+        table = build(valid="balanced")
+        valid, train = table.group_counts("valid"), table.group_counts("train")
+        assert abs(int(valid.diagonal().sum()) - 500) <= 4 * 21.3
+        assert int(train.diagonal().sum()) > 54_600
+        assert table.metadata["validation"] == "balanced"
+
+
+def write_idx(path: Path, shape: tuple[int, ...], kind: int = 8, fill: int = 0) -> None:
+    """Write a file in MNIST's format whose bytes are all the same."""
+    size = torch.Size(shape).numel()
+    path.write_bytes(struct.pack(f">{len(shape) + 1}I", kind * 256 + len(shape), *shape) + bytes([fill]) * size)
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    """A folder with files of MNIST's format and size, all zeros."""
+    folder = tmp_path / "MNIST" / "raw"
+    folder.mkdir(parents=True)
+    for name, shape in FILES.items():
+        write_idx(folder / name, shape)
+    return folder
+
+
+def refused(raw: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        ColoredMNIST(root=str(raw.parents[1])).build().check()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("missing", list(FILES)[:2])
+def test_a_missing_file_is_refused_without_a_download(raw: Path, missing: str) -> None:
+    (raw / missing).unlink()
+    assert str(raw) in refused(raw)
+
+
+@pytest.mark.parametrize(("name", "kind"), list(zip(FILES, [7, 9, 10, 14], strict=True)))
+def test_a_file_of_another_type_is_refused_with_its_place(raw: Path, name: str, kind: int) -> None:
+    write_idx(raw / name, FILES[name], kind)
+    assert str(raw) in refused(raw)
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"minority_ratio": 0.0}, "minority_ratio"),
+        ({"minority_ratio": 0.0}, "minority_ratio is 0"),
         ({"minority_ratio": 1.5}, "minority_ratio"),
-        ({"severity": 9}, "severity"),
-        ({"valid": "fair"}, "valid"),
+        ({"severity": 9}, "severity is 9"),
+        ({"valid": "fair"}, "valid 'fair'"),
         ({"correlation": [[0], [1]]}, "2 rows.*10 labels"),
-        ({"correlation": "none"}, "correlation"),
-        ({"correlation": [[i + 2] for i in range(10)]}, "12 colours"),
+        ({"correlation": "none"}, "correlation 'none'"),
+        ({"correlation": [[i + 2] for i in range(10)]}, "12 colours, but there are only 11"),
+        ({"scaling": "triple"}, "scaling 'triple'.*unit, double"),
+        ({"shift": 28}, "shift is 28"),
     ],
 )
-def test_impossible_options_are_refused(options: dict[str, Any], words: str) -> None:
+def test_impossible_options_are_refused_before_anything_is_read(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        Digits(**options)
-
-
-def test_facts_say_what_was_made() -> None:
-    facts = Digits(minority_ratio=0.1, seed=4, correlation="many-to-one", valid="balanced").build().metadata
-    assert facts["minority ratio"] == 0.1 and facts["data seed"] == 4
-    assert facts["correlation"] == "many-to-one" and facts["validation"] == "balanced"
+        ColoredMNIST(root="/nowhere", **options)

@@ -13,11 +13,9 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.bench.bffhq import BiasedFFHQ
-from logit_correction.bench.celeba import CelebA
 from logit_correction.bench.civilcomments import CivilComments
 from logit_correction.bench.digits import Digits
-from logit_correction.bench.waterbirds import Waterbirds
+from logit_correction.bench.photos import BiasedFFHQ, CelebA, Waterbirds
 from logit_correction.data.arrays import Arrays, from_arrays
 from logit_correction.data.image_folder import ImageFolder
 from logit_correction.data.stores import ArrayStore

@@ -34,14 +34,11 @@ def named_correlation(kind: str | Sequence[Sequence[int]], num_labels: int) -> C
         "many-to-many": [[0, 1], [0, 1], *([j] for j in rest)],
     }
     if isinstance(kind, str) and kind not in tables:
-        raise InputError(
-            f"correlation {kind!r} is unknown: give one of {', '.join(tables)}, or a table such as [[0],[1]]"
-        )
+        raise InputError(f"correlation {kind!r} is unknown: give one of {', '.join(tables)}, or a table: [[0],[1]]")
     table = tables[kind] if isinstance(kind, str) else kind
     if len(table) != num_labels:
         raise InputError(
-            f"the correlation table has {len(table)} rows, but there are {num_labels} labels: give one list of "
-            "attribute values per label"
+            f"the correlation has {len(table)} rows, but there are {num_labels} labels: give a row for each"
         )
     try:
         return Correlation.from_table(table)
@@ -50,20 +47,23 @@ def named_correlation(kind: str | Sequence[Sequence[int]], num_labels: int) -> C
 
 
 def check_ratio(name: str, ratio: float) -> float:
-    """Return ``ratio`` if it lies in (0, 1].
-
-    Raises:
-        InputError: Otherwise.
-    """
+    """Raise ``InputError`` unless ``ratio`` lies in (0, 1]; return it."""
     if not 0 < ratio <= 1:
         raise InputError(f"{name} is {ratio}, but must lie in (0, 1]: a fraction, 0.005 for half a per cent")
     return float(ratio)
 
 
+def valid_ratio(valid: str, minority_ratio: float) -> float:
+    """Return the minority ratio of a validation split that is ``biased`` as training or ``balanced``."""
+    if valid not in ("biased", "balanced"):
+        raise InputError(f"valid {valid!r} is unknown: give biased or balanced")
+    return 1.0 if valid == "balanced" else minority_ratio
+
+
 def draw_attributes(
     label: Tensor, correlation: Correlation, minority_ratio: float, generator: torch.Generator
 ) -> Tensor:
-    """Draw an attribute for every row, as Colored MNIST and Corrupted CIFAR-10 do.
+    """Draw an attribute for every row, as Colored MNIST does.
 
     A row follows the correlation with probability ``1 - minority_ratio``; otherwise its attribute is drawn
     uniformly from all K values. So (K - 1) / K of the ratio ends up bias-conflicting under a one-to-one
@@ -90,16 +90,7 @@ def draw_conflicts(label: Tensor, correlation: Correlation, fraction: float, gen
 
     Of the n rows of a label, ``fraction * n`` (rounded) are picked, and their attribute is drawn uniformly from the
     values that the label does not go with. As many conflict as if attributes were uniform where ``fraction`` asks for
-    more, so a ratio of 1 removes a one-to-one correlation.
-
-    Args:
-        label: (N,) long.
-        correlation: Which attribute values each label goes with.
-        fraction: In (0, 1].
-        generator: CPU generator.
-
-    Returns:
-        (N,) long attribute values.
+    more, so a ratio of 1 removes a one-to-one correlation. Arguments and result as of ``draw_attributes``.
     """
     outside = (correlation.weights == 0).float()
     share = [min(fraction, part) for part in outside.double().mean(1).tolist()]
@@ -113,14 +104,3 @@ def draw_conflicts(label: Tensor, correlation: Correlation, fraction: float, gen
         picked = torch.randperm(len(rows), generator=generator)[: round(share[value] * len(rows))]
         conflicts[rows[picked]] = True
     return torch.where(conflicts, other, aligned)
-
-
-def valid_ratio(valid: str, minority_ratio: float) -> float:
-    """Return the minority ratio of a validation split that is ``biased`` as training or ``balanced``.
-
-    Raises:
-        InputError: If ``valid`` is neither.
-    """
-    if valid not in ("biased", "balanced"):
-        raise InputError(f"valid {valid!r} is unknown: give biased or balanced")
-    return 1.0 if valid == "balanced" else minority_ratio

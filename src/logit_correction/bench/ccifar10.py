@@ -11,8 +11,7 @@ from torch import Tensor
 
 from logit_correction.bench import bias, published
 from logit_correction.bench.cifar10_images import CLASSES, SIZE, Cifar10, ensure_cifar10, read_cifar10
-from logit_correction.bench.conflict_folders import read_conflict_folders
-from logit_correction.bench.corruptions import FAMILIES, RECIPE, check_name, check_severity, corrupt_all
+from logit_correction.bench.corruptions import FAMILIES, RECIPE, check, corrupt_all
 from logit_correction.correlation import Correlation
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, verified_array
@@ -60,8 +59,12 @@ class CorruptedCIFAR10(DataSource):
                 as they are, and of the options only ``minority_ratio`` and ``augment`` count.
         """
         self.minority_ratio = bias.check_ratio("minority_ratio", minority_ratio)
-        self.severity = check_severity(severity)
-        self.names = _checked_names(corruptions)
+        self.severity = severity
+        self.names = list(FAMILIES.get(corruptions, [corruptions])) if isinstance(corruptions, str) else corruptions
+        for name in self.names:
+            check(name, severity)
+        if len(set(self.names)) < len(self.names):
+            raise InputError(f"corruptions names some twice: {', '.join(self.names)}: give each once")
         self.correlation = bias.named_correlation(correlation, len(CLASSES))
         if self.correlation.num_attributes > len(self.names):
             raise InputError(
@@ -170,7 +173,7 @@ class CorruptedCIFAR10(DataSource):
     def _read_published(self, folder: Path) -> DataTable:
         base, parts = self._published_parts(folder)
         source = f"published Corrupted CIFAR-10, {parts[0].removesuffix('/align')}"
-        read = read_conflict_folders(base, parts, len(CLASSES))
+        read = published.read_conflict_folders(base, parts, len(CLASSES))
         return DataTable(
             inputs=image_store(read.paths, (SIZE, SIZE)),
             label=read.label,
@@ -185,16 +188,3 @@ class CorruptedCIFAR10(DataSource):
             row_names=read.names,
             ordered=False,  # aligned images come first, and names tell the attribute: files are for no view
         )
-
-
-def _checked_names(corruptions: str | list[str]) -> list[str]:
-    if isinstance(corruptions, str):
-        if corruptions not in FAMILIES:
-            raise InputError(
-                f"corruptions {corruptions!r} is unknown: give {', '.join(FAMILIES)}, or a list such as [Snow, Fog]"
-            )
-        return list(FAMILIES[corruptions])
-    names = [check_name(name) for name in corruptions]
-    if len(set(names)) < len(names):
-        raise InputError(f"corruptions names some twice: {', '.join(names)}: give each once")
-    return names

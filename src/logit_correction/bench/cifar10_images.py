@@ -20,7 +20,7 @@ from PIL import Image
 from logit_correction.data.cache import cache_folder, checksum_of, digest, verified_array
 from logit_correction.data.images import SUFFIXES, faults_of
 from logit_correction.data.rows import format_faults
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, reason_of
 from logit_correction.files import plain
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -36,13 +36,11 @@ BATCHES, ARCHIVE = "cifar-10-batches-py", "cifar10-images.tar.gz"
 #: Folders under the root that may hold train/<class> and test/<class>.
 FOLDERS = ("", "cifar10", "cifar10-images")
 
-
 #: Bytes of all images in the archive, which may be packed to a thousandth of that.
 MOST_BYTES = 2**30
 
 _PUT = (
-    f"put {BATCHES}, {ARCHIVE} or folders train/<class> and test/<class> there, or name another folder by --data.root "
-    "or LOGIT_CORRECTION_DATA"
+    f"put {BATCHES}, {ARCHIVE} or folders train/<class> and test/<class> there, or name another folder by --data.root"
 )
 
 
@@ -78,22 +76,21 @@ def read_cifar10(root: Path, download: bool) -> Cifar10:
     ensure_cifar10(root, download)
     if (root / BATCHES).exists():
         return _from_batches(root / BATCHES)
-    if (root / ARCHIVE).exists():
-        return _from_archive(root / ARCHIVE)
-    return _from_folder(_folders(root)[0])
+    return _from_archive(root / ARCHIVE) if (root / ARCHIVE).exists() else _from_folder(_folders(root)[0])
 
 
 def ensure_cifar10(root: Path, download: bool) -> None:
-    """Return if CIFAR-10 lies under ``root`` in one of the forms of ``read_cifar10``, downloaded if need be.
+    """Raise ``InputError`` unless CIFAR-10 lies under ``root`` in one of these forms, downloaded if need be."""
+    from torchvision.datasets import CIFAR10
 
-    Raises:
-        InputError: If it does not.
-    """
     if (root / BATCHES).exists() or (root / ARCHIVE).exists() or _folders(root):
         return
     if not download:
         raise InputError(f"CIFAR-10 is not in {root}: {_PUT}, or allow --data.download true")
-    _download(root)
+    try:
+        CIFAR10(str(root), download=True)
+    except (RuntimeError, OSError, ValueError, EOFError) as error:
+        raise InputError(f"CIFAR-10 cannot be downloaded to {root} ({reason_of(error)}): {_PUT}") from error
 
 
 def _folders(root: Path) -> list[Path]:
@@ -101,30 +98,14 @@ def _folders(root: Path) -> list[Path]:
     return [root / name for name in FOLDERS if any((root / name / "train" / label).is_dir() for label in CLASSES)]
 
 
-def _download(root: Path) -> None:
-    from torchvision.datasets import CIFAR10
-
-    try:
-        CIFAR10(str(root), download=True)
-    except (RuntimeError, OSError, ValueError, EOFError) as error:
-        lines = str(error).splitlines() or [type(error).__name__]
-        raise InputError(f"CIFAR-10 cannot be downloaded to {root} ({lines[0]}): {_PUT}") from error
-
-
 def _from_batches(folder: Path) -> Cifar10:
     """Read the original files; torchvision opens none, they are pickles, before it has compared its checksum."""
     from torchvision.datasets import CIFAR10
-    from torchvision.datasets.utils import check_integrity
 
     try:
         train, test = (CIFAR10(str(folder.parent), train=part) for part in (True, False))
     except (RuntimeError, OSError) as error:
-        known = [*CIFAR10.train_list, *CIFAR10.test_list, (CIFAR10.meta["filename"], CIFAR10.meta["md5"])]
-        if isinstance(error, OSError):
-            fault = f"cannot be read ({error})"
-        else:
-            bad = [name for name, checksum in known if not check_integrity(str(folder / name), checksum)]
-            fault = f"lacks the original {', '.join(bad)}"
+        fault = f"cannot be read ({error})" if isinstance(error, OSError) else "lacks the original files"
         raise InputError(
             f"{folder} {fault}: delete the folder to download CIFAR-10 again, or put its files there"
         ) from error

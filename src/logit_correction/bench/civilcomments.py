@@ -30,9 +30,6 @@ _FILE = "all_data_with_identities.csv"
 _FOLDERS = ("civilcomments_v1.0", "civilcomments")
 _ARCHIVE = "https://worksheets.codalab.org/rest/bundles/0x8cd3de0634154aeaad2ee6eb96723c6e/contents/blob/"
 
-#: What counts as present: half of those who were asked.
-_HALF = 0.5
-
 
 class CivilComments(DataSource):
     """CivilComments of WILDS: 269,038 train, 45,180 valid, 133,782 test comments, judged on 16 overlapping groups."""
@@ -79,8 +76,9 @@ class CivilComments(DataSource):
         label = _present(frame["toxicity"], problems, required=True).long()
         mentioned = torch.stack([_present(frame[name], problems) for name in IDENTITIES], dim=1)
         anybody = _present(frame["identity_any"], problems).long()
-        problems.raise_if_any("error", published.get_again(_FILE))
+        problems.raise_if_any("error", f"get {_FILE} again, or fix it")
         texts = frame[_TEXT].tolist()
+        empty = sum(not line.strip() for line in texts)
         table = DataTable(
             inputs=self._texts.store(texts, keep=True),
             label=label,
@@ -94,7 +92,7 @@ class CivilComments(DataSource):
                 "figures": "16 overlapping groups: label and mentioned group of people",
             },
             scoring=_scoring(label, mentioned),
-            notes=_empty_note(texts),
+            notes=(f"{empty:,} comments are empty, and told by nothing but that",) if empty else (),
             row_names=[line[:80] for line in texts],
             texts=texts,
         )
@@ -119,7 +117,7 @@ def _present(values: pd.Series[str], problems: Problems, required: bool = False)
         good |= (values.str.strip() == "").to_numpy()
     for row in np.flatnonzero(~good).tolist():
         problems.add(row, f"{values.name} is {values.iloc[row]!r}, but must be a number in [0, 1]")
-    return torch.from_numpy(share >= _HALF)
+    return torch.from_numpy(share >= 0.5)
 
 
 def _scoring(label: Tensor, mentioned: Tensor) -> Scoring:
@@ -127,9 +125,3 @@ def _scoring(label: Tensor, mentioned: Tensor) -> Scoring:
     membership = torch.cat([mentioned & (label == y)[:, None] for y in range(len(LABELS))], dim=1)
     labels = [name for name in LABELS for _ in IDENTITIES]
     return Scoring(membership, labels, [name.replace("_", " ") for name in IDENTITIES] * len(LABELS))
-
-
-def _empty_note(texts: list[str]) -> tuple[str, ...]:
-    """Say how many comments hold no text, if any."""
-    count = sum(not line.strip() for line in texts)
-    return (f"{count:,} comments are empty, and told by nothing but that",) if count else ()

@@ -1,21 +1,149 @@
-"""Digits: scikit-learn's bundled handwritten digits, coloured like Colored MNIST. Real images, no download."""
+"""Handwritten digits in ten colours: Colored MNIST, and without a download scikit-learn's bundled digits."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
+from torch import Tensor
 
 from logit_correction.bench import bias
-from logit_correction.bench.colors import ColoredDigits, jittered_colors
-from logit_correction.bench.glyphs import small_digits
+from logit_correction.bench.published import data_folder
+from logit_correction.data.augment import CropFlip
+from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import consecutive_splits
 from logit_correction.data.stores import ColoredStore
 from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
+from logit_correction.files import plain
 from logit_correction.seeds import make_generator
 
-NUM_VALID, NUM_TEST = 200, 400
+#: Mean colours of the attribute values: those of the published Colored MNIST benchmark, so that figures compare,
+#: and an eleventh for one-to-many correlations.
+COLORS: dict[str, tuple[int, int, int]] = {
+    "crimson": (220, 20, 60),
+    "teal": (0, 128, 128),
+    "lemon": (253, 233, 16),
+    "blue": (0, 149, 182),
+    "orange": (237, 145, 33),
+    "violet": (145, 30, 188),
+    "cyan": (70, 240, 240),
+    "pink": (250, 197, 187),
+    "lime": (210, 245, 60),
+    "maroon": (128, 0, 0),
+    "gray": (112, 128, 144),
+}
+
+#: Standard deviation of the colour jitter at severity 1..5.
+JITTER = (0.05, 0.02, 0.01, 0.005, 0.002)
+
+#: Rows of Digits' validation and test, of MNIST's training part, and of those that ``ColoredMNIST`` trains on.
+NUM_VALID, NUM_TEST, NUM_MNIST_TRAIN, NUM_TRAIN = 200, 400, 60_000, 55_000
+
+#: What pixels in [0, 1] are multiplied by.
+SCALINGS = {"unit": 1.0, "double": 1 / 255}
+
+#: A file of MNIST is not larger: the largest has 47 million bytes.
+MOST_BYTES = 2**26
 
 
-class Digits(ColoredDigits):
+def color_names(num_attributes: int) -> list[str]:
+    """Return the names of the first ``num_attributes`` colours; raise ``InputError`` if there are not so many."""
+    if num_attributes > len(COLORS):
+        raise InputError(f"the correlation names {num_attributes} colours, but there are only {len(COLORS)}")
+    return list(COLORS)[:num_attributes]
+
+
+def jittered_colors(attribute: Tensor, severity: int, generator: torch.Generator) -> Tensor:
+    """Return one colour per row: the mean colour of its attribute plus Gaussian jitter, clamped to [0, 1].
+
+    Args:
+        attribute: (N,) long, 0..10.
+        severity: 1..5; the jitter has standard deviation 0.05, 0.02, 0.01, 0.005, 0.002.
+        generator: CPU generator.
+
+    Returns:
+        (N, 3) float32.
+    """
+    mean = torch.tensor(list(COLORS.values()), dtype=torch.float32)[attribute] / 255
+    return (mean + torch.randn(mean.shape, generator=generator) * JITTER[severity - 1]).clamp_(0, 1)
+
+
+def small_digits() -> tuple[Tensor, Tensor]:
+    """Return scikit-learn's 1,797 digits (P, 8, 8) as unsigned bytes, and what they are (P,)."""
+    from sklearn.datasets import load_digits
+
+    raw = load_digits()
+    return torch.tensor(raw.images * (255 / 16)).round().to(torch.uint8), torch.tensor(raw.target).long()
+
+
+def mnist_present(root: Path) -> bool:
+    """Return whether any of MNIST's raw files lie under ``root``; what is there is never downloaded over."""
+    return any((root / "MNIST" / "raw").glob("*-ubyte"))
+
+
+def read_mnist(root: Path, download: bool) -> tuple[Tensor, Tensor]:
+    """Return MNIST's 70,000 digits (P, 28, 28) as unsigned bytes, and what they are (P,); its test part comes last.
+
+    Raises:
+        InputError: If a file is missing or damaged.
+    """
+    from torchvision.datasets import MNIST
+    from torchvision.datasets.mnist import read_image_file, read_label_file
+
+    where, glyphs, digits = root / "MNIST" / "raw", [], []
+    try:
+        if download and not mnist_present(root):
+            MNIST(str(root), download=True)
+        for part, size in (("train", NUM_MNIST_TRAIN), ("t10k", 10_000)):
+            # MNIST() itself would rather read pickles, where there are such beside.
+            files = where / f"{part}-images-idx3-ubyte", where / f"{part}-labels-idx1-ubyte"
+            if any(plain(file).stat().st_size > MOST_BYTES for file in files):
+                raise ValueError("a file is too large")  # before it is read whole
+            glyphs.append(read_image_file(str(files[0])))
+            digits.append(read_label_file(str(files[1])).long())
+            if glyphs[-1].shape != (size, 28, 28) or digits[-1].shape != (size,) or not bool((digits[-1] < 10).all()):
+                raise ValueError(f"the images or labels of {part} are not those of MNIST")
+    except (RuntimeError, OSError, ValueError, AssertionError, TypeError, LookupError) as error:
+        # torchvision asserts the file's format without a word, and looks its type up in a dict.
+        reason = "" if isinstance(error, LookupError) else str(error).partition("\n")[0]
+        raise InputError(
+            f"MNIST cannot be read from {where} ({reason or 'a file is not in its format'}): put the four idx files "
+            "there, name their folder by --data.root or LOGIT_CORRECTION_DATA, or delete damaged files to download them"
+        ) from error
+    return torch.cat(glyphs), torch.cat(digits)
+
+
+class _Coloring:
+    """How digits are coloured: checked options, and what a reader of a result must know of them."""
+
+    def __init__(
+        self, minority_ratio: float, severity: int, correlation: list[list[int]] | str, valid: str, seed: int
+    ) -> None:
+        if severity not in range(1, len(JITTER) + 1):
+            raise InputError(f"severity is {severity}, but must be 1..{len(JITTER)} (5 has the least colour jitter)")
+        self.severity, self.seed = severity, seed
+        self.correlation = bias.named_correlation(correlation, 10)
+        self.ratios = {
+            "train": bias.check_ratio("minority_ratio", minority_ratio),
+            "valid": bias.valid_ratio(valid, minority_ratio),
+            "test": 1.0,
+        }
+        self.names = color_names(self.correlation.num_attributes)
+        self.metadata: dict[str, object] = {
+            "minority ratio": self.ratios["train"],
+            "colour jitter (standard deviation)": JITTER[severity - 1],
+            "correlation": self.correlation.kind,
+            "validation": valid,
+            "data seed": seed,
+        }
+
+    def draw(self, label: Tensor, split: str, generator: torch.Generator) -> Tensor:
+        """Draw the colours of a split's rows."""
+        return bias.draw_attributes(label, self.correlation, self.ratios[split], generator)
+
+
+class Digits(DataSource):
     """1,797 real 8x8 handwritten digits in ten colours; 1,197 train, 200 valid, 400 test.
 
     In training the colour goes with the digit in all but ``minority_ratio`` of the rows. Every test digit is
@@ -41,37 +169,112 @@ class Digits(ColoredDigits):
             valid: ``biased`` validates on data as biased as training, ``balanced`` on uniform colours.
             seed: Seed of the split, the colours and the jitter.
         """
-        super().__init__(minority_ratio, severity, correlation, valid, seed)
+        self.coloring = _Coloring(minority_ratio, severity, correlation, valid, seed)
+        self.correlation = self.coloring.correlation
 
     def build(self) -> DataTable:
         """Colour the digits."""
         glyphs, digit = small_digits()
-        generator = make_generator(self.seed, "digits")
-        order = torch.randperm(len(digit), generator=generator)
-        held_out = NUM_VALID + NUM_TEST
-        train, valid, test = order[held_out:], order[:NUM_VALID], order[NUM_VALID:held_out]
-        num_colors = self.correlation.num_attributes
-        glyph_of_row = torch.cat([train, valid, test.repeat_interleave(num_colors)])
-        label = digit[glyph_of_row]
-        attribute = torch.cat(
-            [
-                bias.draw_attributes(digit[train], self.correlation, self.minority_ratio, generator),
-                bias.draw_attributes(digit[valid], self.correlation, self.valid_ratio, generator),
-                torch.arange(num_colors).repeat(len(test)),
-            ]
+        coloring, generator = self.coloring, make_generator(self.coloring.seed, "digits")
+        valid, test, train = torch.randperm(len(digit), generator=generator).split(
+            [NUM_VALID, NUM_TEST, len(digit) - NUM_VALID - NUM_TEST]
         )
-        color = jittered_colors(attribute, self.severity, generator)
+        num_colors = len(coloring.names)
+        glyph_of_row = torch.cat([train, valid, test.repeat_interleave(num_colors)])
+        drawn = [coloring.draw(digit[rows], name, generator) for name, rows in (("train", train), ("valid", valid))]
+        attribute = torch.cat([*drawn, torch.arange(num_colors).repeat(len(test))])
         return DataTable(
-            inputs=ColoredStore(glyphs, glyph_of_row, color),
-            label=label,
+            inputs=ColoredStore(glyphs, glyph_of_row, jittered_colors(attribute, coloring.severity, generator)),
+            label=digit[glyph_of_row],
             attribute=attribute,
             split=consecutive_splits(len(train), len(valid), num_colors * len(test)),
             label_names=[str(i) for i in range(10)],
-            attribute_names=self.color_names,
-            correlation=self.correlation,
-            metadata=self.metadata(
-                "scikit-learn's bundled handwritten digits (8x8), coloured here",
-                test="every test digit in each colour once",
-                **{"input range": "[0, 1]"},
-            ),
+            attribute_names=coloring.names,
+            correlation=coloring.correlation,
+            metadata={
+                "source": "scikit-learn's bundled handwritten digits (8x8), coloured here",
+                **coloring.metadata,
+                "test": "every test digit in each colour once",
+                "input range": "[0, 1]",
+            },
+        )
+
+
+class ColoredMNIST(DataSource):
+    """MNIST in ten colours: 55,000 train, 5,000 valid, 10,000 test; colours uniform in the test."""
+
+    image_size = (28, 28)
+
+    def __init__(
+        self,
+        minority_ratio: float = 0.005,
+        severity: int = 4,
+        correlation: list[list[int]] | str = "one-to-one",
+        valid: str = "biased",
+        scaling: str = "unit",
+        shift: int = 0,
+        seed: int = 0,
+        root: str | None = None,
+        download: bool = True,
+    ) -> None:
+        """Choose the shortcut and the place of the files.
+
+        Args:
+            minority_ratio: Fraction of the training rows, in (0, 1], whose colour is drawn uniformly from all.
+            severity: Colour jitter 1..5 (standard deviation 0.05, 0.02, 0.01, 0.005, 0.002); 4 is usual.
+            correlation: one-to-one, many-to-one, one-to-many, many-to-many, or a table such as [[0], [1], ...].
+            valid: ``biased`` validates on data as biased as training, ``balanced`` on uniform colours.
+            scaling: ``unit`` gives pixels in [0, 1]; ``double`` divides by 255 once more, as the published
+                codes of this benchmark do, where the paper's learning rate and figures belong.
+            shift: Training images are shifted by up to so many pixels each way, anew in every epoch; 0 shows them as
+                they are, as the published runs do.
+            seed: Seed of the split, the colours and the jitter.
+            root: Folder that holds ``MNIST/raw``; by default LOGIT_CORRECTION_DATA, else
+                ``~/.cache/logit_correction``.
+            download: Let torchvision download MNIST where it is not found.
+        """
+        self.coloring = _Coloring(minority_ratio, severity, correlation, valid, seed)
+        self.correlation = self.coloring.correlation
+        if scaling not in SCALINGS:
+            raise InputError(f"scaling {scaling!r} is unknown: give one of {', '.join(SCALINGS)}")
+        if not 0 <= shift < 28:
+            raise InputError(f"shift is {shift}, but must be a number of pixels, 0..27")
+        self.scale, self.shift, self.download, self.root = SCALINGS[scaling], shift, download, data_folder(root)
+
+    def ensure_files(self) -> None:
+        """Look for MNIST, and let torchvision download it where it is not there."""
+        if not mnist_present(self.root):
+            read_mnist(self.root, self.download)
+
+    def build(self) -> DataTable:
+        """Read MNIST and colour it."""
+        glyphs, digit = read_mnist(self.root, self.download)
+        coloring, generator = self.coloring, make_generator(self.coloring.seed, "colored-mnist")
+        order = torch.randperm(NUM_MNIST_TRAIN, generator=generator)
+        split = {
+            "train": order[:NUM_TRAIN].sort().values,
+            "valid": order[NUM_TRAIN:].sort().values,
+            "test": torch.arange(NUM_MNIST_TRAIN, len(digit)),
+        }
+        attribute = torch.empty_like(digit)
+        for name, rows in split.items():
+            attribute[rows] = coloring.draw(digit[rows], name, generator)
+        color = jittered_colors(attribute, coloring.severity, generator)
+        shifts = {"shifts in training": f"up to {self.shift} pixels"} if self.shift else {}
+        return DataTable(
+            inputs=ColoredStore(glyphs, torch.arange(len(digit)), color, scale=self.scale),
+            label=digit,
+            attribute=attribute,
+            split=split,
+            label_names=[str(i) for i in range(10)],
+            attribute_names=coloring.names,
+            correlation=coloring.correlation,
+            metadata={
+                "source": "MNIST, coloured here",
+                **coloring.metadata,
+                "test": "colours uniform",
+                **shifts,
+                "input range": "[0, 1]" if self.scale == 1 else "[0, 1/255]",
+            },
+            augment=CropFlip(self.shift, mirror=False) if self.shift else None,
         )

@@ -1,12 +1,12 @@
-"""What the sources of published data sets share: where their files lie, how tables are read, and known counts."""
+"""What the published data sets share: where their files lie, codes of columns, known counts, folders of conflicts."""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,11 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.images import image_store
-from logit_correction.data.reader import DataSource
+from logit_correction.data.images import SUFFIXES, visible_files
 from logit_correction.data.rows import Problems
-from logit_correction.data.stores import InputStore
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError
 
@@ -28,17 +25,13 @@ if TYPE_CHECKING:
 #: Known rows of a split: per label and attribute where these are published, else all together.
 Counts: TypeAlias = "int | list[list[int]]"
 
+_NAME = re.compile(r"_(\d+)_(\d+)\.[A-Za-z]+$")
+
 
 def data_folder(root: str | None) -> Path:
     """Return the folder to look for data in: ``root``, else $LOGIT_CORRECTION_DATA, else ~/.cache/logit_correction."""
     named = root or os.environ.get("LOGIT_CORRECTION_DATA")
     return Path(named).expanduser() if named else Path.home() / ".cache" / "logit_correction"
-
-
-def places_of(root: str | None, folders: Sequence[str]) -> list[Path]:
-    """Return the folders to look into: the data folder and ``folders`` in it."""
-    base = data_folder(root)
-    return [base, *(base / folder for folder in folders)]
 
 
 def find_folder(name: str, root: str | None, folders: Sequence[str], files: Sequence[str], source: str) -> Path:
@@ -54,13 +47,13 @@ def find_folder(name: str, root: str | None, folders: Sequence[str], files: Sequ
     Raises:
         InputError: If there is none; says what is missing, where to get it and where to put it.
     """
-    places = places_of(root, folders)
+    base = data_folder(root)
+    places = [base, *(base / folder for folder in folders)]
     lacking = {place: [file for file in files if not (place / file).exists()] for place in places}
     for place, missing in lacking.items():
         if not missing:
             return place
-    begun = [place for place in places if len(lacking[place]) < len(files)]
-    place = (begun or places[1:])[0]
+    place = next((place for place in places if len(lacking[place]) < len(files)), places[1])  # one that is begun
     raise InputError(
         f"{name} is not complete: {place} has no {' and no '.join(lacking[place])}: {source}; it belongs into "
         f"{place}, and another place is named by --data.root or LOGIT_CORRECTION_DATA"
@@ -68,10 +61,7 @@ def find_folder(name: str, root: str | None, folders: Sequence[str], files: Sequ
 
 
 def fetch_command(archive: str, place: Path) -> str:
-    """Return a command that unpacks an archive from the network into ``place``.
-
-    There is no published checksum of these archives, so that is left to the user; what was read is checked by its
-    counts.
+    """Return a command that unpacks an archive from the network; of no archive here a checksum is published.
 
     >>> fetch_command("https://example.org/birds.tar.gz", Path("my data"))
     "mkdir -p 'my data' && curl -L https://example.org/birds.tar.gz | tar xz -C 'my data'"
@@ -81,11 +71,7 @@ def fetch_command(archive: str, place: Path) -> str:
 
 
 def codes(values: pd.Series[str], meaning: Mapping[str, int], problems: Problems) -> Tensor:
-    """Turn the texts of a column into numbers; a text without a meaning is a problem of its row, and becomes 0.
-
-    Returns:
-        (M,) long.
-    """
+    """Turn the texts of a column into numbers (M,) long; one without a meaning is a problem of its row."""
     found = values.str.strip().map(dict(meaning))
     for row in np.flatnonzero(found.isna().to_numpy()).tolist():
         problems.add(row, f"{values.name} is {values.iloc[row]!r}, but must be {' or '.join(meaning)}")
@@ -98,22 +84,19 @@ def rows_of_splits(split: Tensor) -> dict[str, Tensor]:
 
 
 def with_count_note(table: DataTable, name: str, published: Mapping[str, Counts]) -> DataTable:
-    """Return the table, with a note if its counts differ from the published ones.
+    """Return the table, with a note if its counts differ from the published ones, split -> rows per group or all."""
 
-    Args:
-        table: What was read.
-        name: The data set.
-        published: Split -> rows per label and attribute, or all rows.
-    """
-    differing = []
+    def told(counts: Counts) -> str:
+        groups = counts if isinstance(counts, list) else [[counts]]
+        return " | ".join(", ".join(f"{count:,}" for count in row) for row in groups)
+
+    differing, per_group = [], any(isinstance(counts, list) for counts in published.values())
     for split, expected in published.items():
-        found: Counts
-        found = len(table.split[split]) if isinstance(expected, int) else table.group_counts(split).tolist()
+        found = table.group_counts(split).tolist() if isinstance(expected, list) else len(table.split[split])
         if found != expected:
-            differing.append(f"{split} has {_format_counts(found)}, published are {_format_counts(expected)}")
+            differing.append(f"{split} has {told(found)}, published are {told(expected)}")
     if not differing:
         return table
-    per_group = any(not isinstance(expected, int) for expected in published.values())
     kind = "rows per group (label by label)" if per_group else "rows"
     note = f"these are not the published files of {name}, {kind}: {'; '.join(differing)}"
     if per_group:
@@ -121,42 +104,56 @@ def with_count_note(table: DataTable, name: str, published: Mapping[str, Counts]
     return replace(table, notes=(*table.notes, note))
 
 
-def _format_counts(counts: Counts) -> str:
-    if isinstance(counts, int):
-        return f"{counts:,}"
-    return " | ".join(", ".join(f"{count:,}" for count in row) for row in counts)
+@dataclass(frozen=True)
+class ConflictFolders:
+    """What four folders hold, of files that end in ``_<label>_<attribute>``.
+
+    Attributes:
+        paths: The M images.
+        names: M names of files, within the folder of all.
+        label: (M,) long.
+        attribute: (M,) long.
+        split: train (align and conflict), valid and test.
+        counts: Images of each of the four folders.
+    """
+
+    paths: list[Path]
+    names: list[str]
+    label: Tensor
+    attribute: Tensor
+    split: dict[str, Tensor]
+    counts: list[int]
 
 
-def get_again(what: str) -> str:
-    """Return how to fix files of a published data set."""
-    return f"get {what} again, or fix it"
+def read_conflict_folders(base: Path, parts: Sequence[str], num_values: int) -> ConflictFolders:
+    """Find the images and read their names.
 
+    Args:
+        base: The folder of all.
+        parts: Four folders in it: where the attribute goes with the label, where it conflicts, valid and test.
+        num_values: Labels and attributes are 0..num_values - 1.
 
-class PublishedImages(DataSource):
-    """A published data set of image files."""
-
-    def __init__(self, root: str | None, size: int, augment: AugmentationName) -> None:
-        """Check the options; those who inherit say what they mean."""
-        if not 8 <= size <= 1024:
-            raise InputError(f"size is {size}, but must lie in 8..1024: pixels of a side")
-        self.root, self.size, self.image_size = root, size, (size, size)
-        self.augment = named_augmentation(augment, size)
-
-    @abstractmethod
-    def _folder(self) -> Path:
-        """Return the folder that holds the files."""
-
-    def ensure_files(self) -> None:
-        """Look for the files."""
-        self._folder()
-
-    def _store(self, place: Path, paths: Sequence[Path], names: Sequence[str]) -> InputStore:
-        """Read the images, (3, size, size) each.
-
-        Raises:
-            InputError: Names the first ten files that are missing or damaged.
-        """
-        problems = Problems(str(place), list(names))
-        store = image_store(paths, (self.size, self.size), problems, fit=self.fit)
-        problems.raise_if_any("error", get_again(f"the images of {type(self).__name__}"))
-        return store
+    Raises:
+        InputError: If a folder holds no images or a name does not fit.
+    """
+    found: list[list[Path]] = []
+    for part in parts:
+        files = visible_files(base / part) if (base / part).is_dir() else ()
+        found.append(sorted(path for path in files if path.suffix.lower() in SUFFIXES))
+        if not found[-1]:
+            raise InputError(f"{base / part} holds no images: get it again")
+    counts, paths = [len(files) for files in found], [path for files in found for path in files]
+    names = [path.relative_to(base).as_posix() for path in paths]
+    problems, values = Problems(str(base), names), torch.zeros((len(names), 2), dtype=torch.long)
+    for row, name in enumerate(names):
+        match = _NAME.search(name)
+        label, attribute = (int(match[1]), int(match[2])) if match else (num_values, num_values)
+        if max(label, attribute) >= num_values:
+            problems.add(row, f"its name does not end in _<label>_<attribute>, each 0 to {num_values - 1}")
+        elif row < counts[0] + counts[1] and (label == attribute) != (row < counts[0]):
+            problems.add(row, "lies in the folder of the other kind: align holds equal numbers, conflict others")
+        else:
+            values[row, 0], values[row, 1] = label, attribute
+    problems.raise_if_any("error", "fix the names, or leave these images out")
+    split = rows_of_splits(torch.tensor([0, 0, 1, 2]).repeat_interleave(torch.tensor(counts)))
+    return ConflictFolders(paths, names, values[:, 0], values[:, 1], split, counts)

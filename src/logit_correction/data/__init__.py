@@ -12,17 +12,17 @@ from logit_correction.errors import InputError, did_you_mean
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
 SOURCES: dict[str, tuple[str, str]] = {
     "Digits": ("logit_correction.bench.digits.Digits", "1,797 real 8x8 digits, coloured; embedded, no download"),
-    "ColoredMNIST": ("logit_correction.bench.cmnist.ColoredMNIST", "MNIST whose digits go with colours in training"),
+    "ColoredMNIST": ("logit_correction.bench.digits.ColoredMNIST", "MNIST whose digits go with colours in training"),
     "CorruptedCIFAR10": (
         "logit_correction.bench.ccifar10.CorruptedCIFAR10",
         "CIFAR-10 whose classes go with corruptions in training",
     ),
     "Waterbirds": (
-        "logit_correction.bench.waterbirds.Waterbirds",
+        "logit_correction.bench.photos.Waterbirds",
         "birds of land and water before land or water; your copy of the files",
     ),
-    "CelebA": ("logit_correction.bench.celeba.CelebA", "faces, blond hair goes with women; your copy of the files"),
-    "BiasedFFHQ": ("logit_correction.bench.bffhq.BiasedFFHQ", "faces, age goes with gender; your copy of the files"),
+    "CelebA": ("logit_correction.bench.photos.CelebA", "faces, blond hair goes with women; your copy of the files"),
+    "BiasedFFHQ": ("logit_correction.bench.photos.BiasedFFHQ", "faces, age goes with gender; your copy of the files"),
     "CivilComments": (
         "logit_correction.bench.civilcomments.CivilComments",
         "comments, toxic or not, judged on 16 overlapping groups; your copy of the file",

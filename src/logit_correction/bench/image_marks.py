@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,26 +19,11 @@ Values = NDArray[np.int64]
 Paint = Callable[[Images, Values, int, np.random.Generator], Images]
 
 
-@dataclass(frozen=True)
-class ImageMark:
-    """A mark that images can bear.
-
-    Attributes:
-        paint: (images, values (N,) 0..K-1, K, random numbers) -> images that bear the values; may change its input.
-        names: K -> the names of the values.
-        most: Largest K.
-    """
-
-    paint: Paint
-    names: Callable[[int], list[str]]
-    most: int = 10
-
-
 def mark_images(
     name: str, images: NDArray[np.uint8], values: Values, num_values: int, draw: np.random.Generator
 ) -> NDArray[np.uint8]:
     """Return images (N, 3, H, W) that bear the mark ``name`` in the given values (N,)."""
-    painted = MARKS[name].paint(images.astype(np.float32), values, num_values, draw)
+    painted = MARKS[name][0](images.astype(np.float32), values, num_values, draw)
     return np.rint(painted).clip(0, 255).astype(np.uint8)
 
 
@@ -57,10 +41,11 @@ def value_names(name: str, num_values: int) -> list[str]:
     Raises:
         InputError: If the mark has not so many values.
     """
-    mark = MARKS[name]
-    if num_values > mark.most:
-        raise InputError(f"{name} has {mark.most} values, but there are {num_values} labels: give fewer --data.labels")
-    return mark.names(num_values)
+    if name == "corner" and num_values > len(PLACES):
+        raise InputError(
+            f"corner has {len(PLACES)} values, but there are {num_values} labels: give fewer --data.labels"
+        )
+    return MARKS[name][1](num_values)
 
 
 #: What K values of a mark mean: grey, width in pixels, standard deviation, quality.
@@ -169,13 +154,15 @@ def _light(images: Images, values: Values, num_values: int, draw: np.random.Gene
     return images * (1 + strength[:, None, None] * ramp).astype(np.float32)[:, None]
 
 
-MARKS: dict[str, ImageMark] = {
-    "cast": ImageMark(_cast, _angles("hue", 360)),
-    "corner": ImageMark(_corner, lambda num_values: list(PLACES[:num_values]), len(PLACES)),
-    "frame": ImageMark(_frame, _levels("brightness", LEVELS["frame"], 0)),
-    "blur": ImageMark(_blur, _levels("blur", LEVELS["blur"], 2)),
-    "noise": ImageMark(_noise, _levels("noise", LEVELS["noise"], 1)),
-    "jpeg": ImageMark(_jpeg, _levels("quality", LEVELS["jpeg"], 0)),
-    "texture": ImageMark(_texture, _angles("stripes", 180)),
-    "light": ImageMark(_light, _angles("light", 360)),
+#: Name -> what paints it (images, values (N,) 0..K-1, K, random numbers; it may change its input), and K -> the names
+#: of the values.
+MARKS: dict[str, tuple[Paint, Callable[[int], list[str]]]] = {
+    "cast": (_cast, _angles("hue", 360)),
+    "corner": (_corner, lambda num_values: list(PLACES[:num_values])),
+    "frame": (_frame, _levels("brightness", LEVELS["frame"], 0)),
+    "blur": (_blur, _levels("blur", LEVELS["blur"], 2)),
+    "noise": (_noise, _levels("noise", LEVELS["noise"], 1)),
+    "jpeg": (_jpeg, _levels("quality", LEVELS["jpeg"], 0)),
+    "texture": (_texture, _angles("stripes", 180)),
+    "light": (_light, _angles("light", 360)),
 }

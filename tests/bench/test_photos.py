@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -14,12 +13,9 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.bench import bffhq, celeba, civilcomments, published, waterbirds
-from logit_correction.bench.bffhq import BiasedFFHQ
-from logit_correction.bench.celeba import CelebA
+from logit_correction.bench import photos, published
 from logit_correction.bench.civilcomments import IDENTITIES, CivilComments
-from logit_correction.bench.waterbirds import Waterbirds
-from logit_correction.correlation import Correlation
+from logit_correction.bench.photos import BiasedFFHQ, CelebA, Waterbirds
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 
@@ -52,23 +48,6 @@ def test_groups_splits_and_images_belong_together(name: str, layouts: ModuleType
     assert [len(rows) for rows in table.split.values()] == [sum(counts) for counts in layouts.COUNTS.values()]
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_the_folder_itself_may_be_named(name: str, layouts: ModuleType, tmp_path: Path) -> None:
-    folder = getattr(layouts, name)(tmp_path)
-    shutil.move(folder, tmp_path / "elsewhere")
-    assert counts_of(SOURCES[name](root=str(tmp_path / "elsewhere"), size=8).build()) == layouts.COUNTS
-    with pytest.raises(InputError, match="is not complete"):
-        SOURCES[name](root=str(tmp_path), size=8).build()
-
-
-def test_the_folder_comes_from_the_environment(
-    layouts: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    layouts.waterbirds(tmp_path)
-    monkeypatch.setenv("LOGIT_CORRECTION_DATA", str(tmp_path))
-    assert counts_of(Waterbirds(size=8).build()) == layouts.COUNTS
-
-
 @pytest.mark.parametrize("name", [*SOURCES, "civilcomments"])
 def test_what_is_missing_is_told_with_its_source_and_place(name: str, tmp_path: Path) -> None:
     source: Any = {**SOURCES, "civilcomments": CivilComments}[name]
@@ -80,27 +59,11 @@ def test_what_is_missing_is_told_with_its_source_and_place(name: str, tmp_path: 
     assert "\n" not in message and not list(tmp_path.iterdir())
 
 
-def test_image_io_come_in_the_form_of_the_data(layouts: ModuleType, tmp_path: Path) -> None:
-    folder = layouts.celeba(tmp_path)
-    source = CelebA(root=str(tmp_path), size=12)
-    table = source.build()
-    assert table.row_names is not None
-    paths = [folder / "img_align_celeba" / name for name in table.row_names[:5]]
-    (new,) = source.transform(paths, table.info)
-    torch.testing.assert_close(new.store.fetch(torch.arange(5)), table.inputs.fetch(torch.arange(5)))
-
-
 @pytest.mark.parametrize("option", [{"size": 4}, {"size": 5000}, {"augment": "flip"}])
 @pytest.mark.parametrize("name", SOURCES)
 def test_impossible_options_are_refused_before_anything_is_read(name: str, option: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=str(next(iter(option.values())))):
         SOURCES[name](root="/nowhere", **option)
-
-
-def test_augmentation_is_handed_to_the_table(layouts: ModuleType, tmp_path: Path) -> None:
-    layouts.bffhq(tmp_path)
-    assert BiasedFFHQ(root=str(tmp_path), size=16).build().augment is None
-    assert BiasedFFHQ(root=str(tmp_path), size=16, augment="crop-flip").build().augment is not None
 
 
 class TestCounts:
@@ -115,32 +78,15 @@ class TestCounts:
         counts: dict[str, Any] = {split: [list(four[:2]), list(four[2:])] for split, four in layouts.COUNTS.items()}
         for name in SOURCES:
             getattr(layouts, name)(tmp_path)
-        monkeypatch.setattr(waterbirds, "COUNTS", counts)
-        monkeypatch.setattr(celeba, "COUNTS", counts | {"valid": 10})
-        monkeypatch.setattr(bffhq, "TRAIN_COUNTS", {"0.5pct": (28, 4)})
+        monkeypatch.setattr(photos, "WATERBIRDS", counts)
+        monkeypatch.setattr(photos, "CELEBA_USUAL", counts | {"valid": 10})
+        monkeypatch.setattr(photos, "BFFHQ", {"0.5pct": (28, 4)})
         for source in SOURCES.values():
             table = source(root=str(tmp_path), size=8).build()
             assert table.notes == table.attribute_notes == ()
         counts["test"][1][1] += 1
         (note,) = Waterbirds(root=str(tmp_path), size=8).build().attribute_notes
         assert note.endswith("label by label): test has 5, 4 | 4, 5, published are 5, 4 | 4, 6")
-
-    def test_published_counts_add_up(self) -> None:
-        def total(counts: Any) -> int:
-            return counts if isinstance(counts, int) else sum(map(sum, counts))
-
-        assert [total(one) for one in waterbirds.COUNTS.values()] == [4795, 1199, 5794]
-        assert {split: total(one) for split, one in celeba.COUNTS.items()} == celeba.SIZES
-        assert sum(map(total, celeba.SIZES.values())) == 202_599
-        assert sum(map(total, civilcomments.SIZES.values())) == 448_000
-
-
-class TestWaterbirds:
-    def test_the_minority_is_the_bird_off_its_place(self, layouts: ModuleType, tmp_path: Path) -> None:
-        layouts.waterbirds(tmp_path)
-        table = Waterbirds(root=str(tmp_path), size=8).build()
-        assert table.correlation == Correlation.one_to_one(2)
-        assert table.label_names == ["landbird", "waterbird"] and table.attribute_names == ["land", "water"]
 
 
 class TestCelebA:
@@ -164,14 +110,6 @@ class TestCelebA:
         assert table.attribute.tolist() == (frame["No_Beard"] > 0).astype(int).tolist()
         assert table.label_names == ["not smiling", "smiling"] and table.correlation is None
 
-    def test_only_blond_men_are_a_minority(self, layouts: ModuleType, tmp_path: Path) -> None:
-        layouts.celeba(tmp_path)
-        correlation = CelebA(root=str(tmp_path), size=8).build().correlation
-        assert correlation is not None
-        pairs = [(label, male) for label in (0, 1) for male in (0, 1)]
-        label, male = (torch.tensor(one) for one in zip(*pairs, strict=True))
-        assert correlation.is_minority(label, male).tolist() == [False, False, False, True]
-
     def test_the_lists_may_be_in_different_orders(self, layouts: ModuleType, tmp_path: Path) -> None:
         folder = layouts.celeba(tmp_path)
         before = CelebA(root=str(tmp_path), size=8).build()
@@ -179,13 +117,6 @@ class TestCelebA:
         pd.read_csv(path).iloc[::-1].to_csv(path, index=False)
         after = CelebA(root=str(tmp_path), size=8).build()
         assert all(torch.equal(before.split[name], after.split[name]) for name in before.split)
-
-    def test_images_in_a_folder_of_the_same_name_are_found(self, layouts: ModuleType, tmp_path: Path) -> None:
-        images = layouts.celeba(tmp_path) / "img_align_celeba"
-        shutil.move(images, tmp_path / "inner")
-        images.mkdir()
-        shutil.move(tmp_path / "inner", images / "img_align_celeba")
-        assert counts_of(CelebA(root=str(tmp_path), size=8).build()) == layouts.COUNTS
 
     def test_the_middle_square_is_kept(self, layouts: ModuleType, tmp_path: Path) -> None:
         folder = layouts.celeba(tmp_path)
@@ -197,22 +128,8 @@ class TestCelebA:
         shown = CelebA(root=str(tmp_path), size=18).build().inputs.images(torch.arange(2))
         assert shown is not None and int(shown.min()) > 150
 
-    def test_an_unknown_attribute_is_refused_with_a_hint(self, layouts: ModuleType, tmp_path: Path) -> None:
-        for text in (False, True):
-            layouts.celeba(tmp_path / str(text), text=text)
-            with pytest.raises(InputError, match=r"label 'Blond' .*did you mean Blond_Hair.*Young"):
-                CelebA(root=str(tmp_path / str(text)), label="Blond").build()
-        with pytest.raises(InputError, match="both Male"):
-            CelebA(label="Male", attribute="Male")
-
 
 class TestBiasedFFHQ:
-    def test_the_usual_score_is_named(self, layouts: ModuleType, tmp_path: Path) -> None:
-        layouts.bffhq(tmp_path)
-        table = BiasedFFHQ(root=str(tmp_path), size=8).build()
-        assert "minority figure" in str(table.metadata["usual figure"])
-        assert table.correlation == Correlation.one_to_one(2)
-
     def test_other_ratios_are_other_folders(self, layouts: ModuleType, tmp_path: Path) -> None:
         layouts.bffhq(tmp_path, pct="2pct")
         assert counts_of(BiasedFFHQ(root=str(tmp_path), pct="2pct", size=8).build()) == layouts.COUNTS
@@ -221,12 +138,6 @@ class TestBiasedFFHQ:
         for pct in ("../2pct", "", "/tmp", ".."):
             with pytest.raises(InputError, match="pct"):
                 BiasedFFHQ(root=str(tmp_path), pct=pct)
-
-    def test_files_that_are_no_images_are_passed_over(self, layouts: ModuleType, tmp_path: Path) -> None:
-        folder = layouts.bffhq(tmp_path)
-        (folder / "test" / ".DS_Store").write_text("x")
-        (folder / "0.5pct" / "align" / "0" / "index.html").write_text("x")
-        assert counts_of(BiasedFFHQ(root=str(tmp_path), size=8).build()) == layouts.COUNTS
 
 
 class TestCivilComments:
@@ -276,17 +187,6 @@ class TestCivilComments:
         assert isinstance(inputs, torch.Tensor)
         assert inputs.abs().sum(1).gt(0).tolist() == [True, True, False, True]
         assert any("1 comments are empty" in note for note in table.notes)
-
-    def test_tokens_of_a_language_model(self, frame: pd.DataFrame, tmp_path: Path, tiny_bert: Path) -> None:
-        table = CivilComments(root=str(tmp_path), tokenizer=str(tiny_bert), max_tokens=9).build().check()
-        tokens = table.inputs.fetch(torch.arange(len(frame)))
-        assert isinstance(tokens, dict) and tokens["input_ids"].shape == (len(frame), 9)
-        assert table.metadata["texts"] == "tokens of tiny-bert, at most 9"
-
-    @pytest.mark.parametrize("option", ["max_tokens", "num_words"])
-    def test_impossible_options_are_refused(self, option: str) -> None:
-        with pytest.raises(InputError, match=f"{option} is 0"):
-            CivilComments(**{option: 0})  # type: ignore[arg-type]
 
 
 def test_codes_name_the_column_the_value_and_what_it_may_be() -> None:
