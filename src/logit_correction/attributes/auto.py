@@ -78,26 +78,23 @@ class Auto(AttributeEstimator):
             InputError: If an option is out of range, or a view is both.
         """
         super().__init__()
-        for name, value, least in (("rows", rows, 100), ("epochs", epochs, 1)):
-            if value is not None:
-                check_range(name, value, least)
+        check_range("rows", rows or 100, 100)
+        check_range("epochs", 1 if epochs is None else epochs, 1)
         self.shortcut, self.legitimate = list(shortcut or []), list(legitimate or [])
         both = set(self.shortcut) & set(self.legitimate)
         if both:
             raise InputError(f"view {sorted(both)[0]} is given both as shortcut and as legitimate: leave one out")
         search = {"views": views, "rows": rows, "epochs": epochs, "run": run, "predictions": predictions}
-        for name, option in search.items():
-            if self.shortcut and option is not None:
-                raise InputError(f"with shortcut nothing is looked for: leave {name} out")
-        if run is not None and predictions is not None:
-            raise InputError("run and predictions both say what an ordinary classifier answers: leave one of them out")
-        given = "run" if run is not None else "predictions" if predictions is not None else None
-        if given is not None and epochs is not None:
-            raise InputError(f"with {given} no network is trained to look for a shortcut: leave epochs out")
+        asked = [name for name, option in search.items() if option is not None]
+        if self.shortcut and asked:
+            raise InputError(f"with shortcut nothing is looked for: leave {asked[0]} out")
+        answered = len({"run", "predictions", "epochs"} & set(asked))
+        if answered > 1:
+            raise InputError("run, predictions and epochs each say who answers as an ordinary classifier: give one")
         self.own_views = [*self.shortcut, *(views or [])]
         self.family_names, self.most_rows, self.epochs = views, rows or MOST_ROWS, epochs
         self.run, self.predictions = run, predictions
-        self.num_stages = 0 if self.shortcut or given is not None else 1
+        self.num_stages = 0 if self.shortcut or run is not None or predictions is not None else 1
         self.networks = None
         self.thresholds = Thresholds()
         self.search: Search | None = None  # what it saw, row by row, for those who ask

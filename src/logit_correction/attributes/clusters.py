@@ -161,38 +161,22 @@ class AttributeClusters(nn.Module):
     """Splits labels that go with several attribute values into clusters, one for each value (section 3.2.3).
 
     The paper divides a label's probability p_y among its attribute values, P(a_j | x) = w_j / (w_1 + w_2) p_y(x), with
-    the weights of the clusters of Seo, Lee and Han (CVPR 2022). Weights of a cluster alone would choose the same value
-    for every row, so here the share of value j is weighed by how well the row's features z fit its cluster,
+    the weights of the clusters of Seo, Lee and Han (CVPR 2022). These alone would choose the same value for every row,
+    so here the share of value j is also weighed by how well the row's features z, scaled to length 1, fit its cluster,
 
         share_j(x, y) proportional to w_yj exp(-|z - c_j|^2 / (2 s^2)),
 
-    z being the features scaled to length 1, c_j the centre of the cluster and s^2 the variance within the clusters, in
-    the directions in which their centres differ. The weights w_yj are one of
+    c_j being its centre and s^2 the variance within clusters in the directions in which centres differ. Weights w_yj:
 
     - "seo": the mean loss of the label's rows in the cluster over their number N_yj, averaged over the steps (eq. 6
       of Seo et al.). Small and hard clusters weigh more: importance weights, not probabilities;
     - "size": N_yj itself, which makes the share the posterior given that the clusters are right;
     - "none": 1, so that a row belongs to the nearest centre.
 
-    It matters where clusters overlap. Where they are well apart, as colours are, all three choose the same value.
-
-    Labels that go with the very same values are clustered together, so that a cluster means the same value for all of
-    them. The directions in which these labels differ are taken out first: the clusters would tell the labels apart
-    rather than the attribute otherwise. Which cluster stands for which value of a label no clustering can know. The
-    largest one gets the value with the greatest weight in the correlation (the lowest one among equals), so values may
-    be exchanged with one another within such a set. A loss is none the worse for it; a comparison with true attributes
-    must allow for it.
-
-    All state lies in buffers.
-
-    Args:
-        correlation: Which labels go with which attribute values.
-        momentum: m, the weight of the present batch in the moving average, in (0, 1]; not that of the past.
-        weights: See above.
-        seed: Seed of the clustering.
-
-    Raises:
-        InputError: If labels share some of their several values but not all.
+    Labels that go with the very same values are clustered together, less the directions in which these labels differ,
+    so that a cluster means the same value for all of them. No clustering knows which value a cluster stands for: the
+    largest gets the value with the greatest weight in the correlation, so values of a set may be exchanged. A loss is
+    none the worse for it; a comparison with true attributes must allow for it.
 
     >>> red_or_green_zeros = Correlation.from_table([[0, 1], [2]])
     >>> clusters = AttributeClusters(red_or_green_zeros)

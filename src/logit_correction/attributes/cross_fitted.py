@@ -27,9 +27,6 @@ from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stag
 from logit_correction.views.base import ViewInputs
 from logit_correction.views.choose import find_views
 
-#: Epochs of biased networks, where nobody says.
-NETWORK_EPOCHS = 3
-
 
 class CrossFitted(AttributeEstimator):
     """Learners trained on one half of the rows, with generalized cross-entropy, estimate the other half.
@@ -163,16 +160,13 @@ class CrossFitted(AttributeEstimator):
             for number, network in enumerate(self.networks):
                 fresh = self._fresh(f"biased network {number}, round {stage}")
                 network.load_state_dict(fresh.state_dict())
-        return Stage(epochs=self._epochs, learning_rate=self.options.get("learning_rate"))
-
-    @property
-    def _epochs(self) -> int:
-        return int(self.options.get("epochs", NETWORK_EPOCHS))
+        return Stage(epochs=self.options.get("epochs", 3), learning_rate=self.options.get("learning_rate"))
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         """Return the sum of the networks' mean losses, each over the batch's rows of its own half."""
         dropout, target = self.options.get("input_dropout", 0.0), self.target.index_select(0, batch.index)
-        q = ramped_q(self.options.get("q", 0.7), epoch, self.options.get("q_ramp_up", 2 / 3) * self._epochs)
+        length = self.options.get("q_ramp_up", 2 / 3) * self.options.get("epochs", 3)
+        q = ramped_q(self.options.get("q", 0.7), epoch, length)
         generator = randomness.next(batch.label.device) if dropout else None
         total = self.networks.loss(batch, target, q, self.gce_form, dropout, generator)
         return Step(total, {"loss_biased": total.detach() / len(self.networks)})
@@ -230,11 +224,7 @@ class CrossFitted(AttributeEstimator):
         return self._likely(answers(self.predict, rows, self.row_attribute.device), label)
 
     def keep_features(self) -> None:
-        """Keep the views' features.
-
-        Raises:
-            InputError: If networks were to be trained, whose features are not comparable.
-        """
+        """Keep the views' features; those of networks are not comparable."""
         if not self.views:
             raise InputError(
                 "features of cross-fitted networks are not comparable, so they cannot be clustered: give a view, or "

@@ -127,13 +127,10 @@ def take_rows(inputs: Inputs, rows: Tensor) -> Inputs:
 
 
 def gather_members(member: Tensor, share: float = 0.5) -> tuple[Tensor, Tensor]:
-    """Gather the members of a batch (B,) into a fixed number of places, so that nothing waits for the device.
+    """Return the members of a batch (B,) in a fixed number of places (C,), so that nothing waits for the device.
 
-    About ``share`` of the rows are members. The places are that many and four standard deviations more, so hardly ever
-    (about once in 30,000 steps) does a member find no place and sit out. Places left over repeat members with weight 0.
-
-    Returns:
-        Rows (C,) and their weights (C,), which sum to 1 unless there are no members.
+    There is room for ``share`` of the rows and four standard deviations more: a member is left out once in 30,000
+    steps. Places left over repeat members with weight 0; the weights (C,) sum to 1.
 
     >>> rows, weight = gather_members(torch.tensor([False, True, False, True]))
     >>> rows[weight > 0], weight.sum()

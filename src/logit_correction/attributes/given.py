@@ -25,20 +25,12 @@ POSTERIOR = "p_"
 class RowFile:
     """A CSV or Parquet file with one row for each row of the data that it tells of, in any order.
 
-    Attributes:
-        path: Where it lies.
-        frame: Its table.
-        key: The column that says which row it is: ``row``, the row's number in the whole data set from 0; ``line``, its
-            number as a spreadsheet has it, the header being line 1; or ``path``, its name or a path that ends with it.
-        names: What that column holds.
+    The column ``key`` says which row it is: ``row`` is its number in the whole data set from 0, ``line`` its number as
+    a spreadsheet has it, the header being line 1, ``path`` its name or a path that ends with it.
     """
 
     def __init__(self, path: Path | str) -> None:
-        """Read the file.
-
-        Raises:
-            InputError: If it cannot be read, or a row in it is not named, or not by a number, or twice.
-        """
+        """Read the file; each row must be named, and once."""
         self.path = Path(path).expanduser()
         self.frame = read_cells(read_frame(self.path))
         self.key = next((name for name in ("row", "line", "path") if name in self.frame), "")
@@ -60,11 +52,7 @@ class RowFile:
         return torch.tensor([place.get(name, -1) for name in self.names_of(rows)], dtype=torch.long)
 
     def names_of(self, rows: TrainingRows) -> list[str]:
-        """Return what the file would call each of these rows.
-
-        Raises:
-            InputError: If it names rows by path, and these have no names, or several paths end with one of them.
-        """
+        """Return what the file would call each of these rows."""
         if self.key != "path":
             numbers = torch.arange(len(rows.label)) if rows.numbers is None else rows.numbers
             if self.key == "line":  # blank lines between the rows count too
@@ -167,11 +155,7 @@ class Given(AttributeEstimator):
         return self.names
 
     def setup(self, rows: TrainingRows) -> None:
-        """Find each training row's attribute.
-
-        Raises:
-            InputError: If the file tells of no training row, or the data have no such column.
-        """
+        """Find each training row's attribute."""
         super().setup(rows)
         if self.file is None:
             columns = {} if rows.view_inputs is None else rows.view_inputs.columns
@@ -233,11 +217,7 @@ class TrueAttributes(AttributeEstimator):
         return list(self.info.attribute_names)
 
     def setup(self, rows: TrainingRows) -> None:
-        """Take in the labels and the attributes.
-
-        Raises:
-            InputError: If the attributes are not there.
-        """
+        """Take in the labels and the attributes, which must be there."""
         super().setup(rows)
         if rows.attribute is None or bool((rows.attribute == UNKNOWN).any()):
             raise InputError("TrueAttributes needs the attribute of every training row: give TrainingRows.attribute")

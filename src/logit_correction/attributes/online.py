@@ -204,11 +204,7 @@ class Online(AttributeEstimator):
         return interpolate(adaptive_avg_pool2d(inputs, self.pooling), size=inputs.shape[-2:])
 
     def keep_features(self) -> None:
-        """Keep the biased network's features.
-
-        Raises:
-            InputError: If there is no head start, after which they are clustered.
-        """
+        """Keep the biased network's features, which are clustered after its head start."""
         if not self.num_stages:
             raise InputError(
                 "head_start_epochs is 0, but several attribute values of one label are told apart after the biased "
