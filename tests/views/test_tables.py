@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn import datasets
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import PredefinedSplit, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from logit_correction.attributes.evidence import information_of
+from logit_correction.attributes.folds import draw_folds, held_out
+from logit_correction.attributes.heads import logistic, scale_of, scaled
 from logit_correction.views.base import ViewInputs
 from logit_correction.views.tables import BINS, FURTHEST, MOST_OF_A_ROW, VALUES, Columns, Inputs, Missing
 
@@ -57,16 +65,30 @@ def test_many_numbers_are_cut_into_bins_of_equally_many_rows() -> None:
     torch.testing.assert_close(value, torch.from_numpy((values - 799) / 1440).float(), atol=2e-3, rtol=0)
 
 
-def test_few_numbers_are_told_apart_each_and_so_is_one_that_many_rows_share() -> None:
-    values = np.arange(90) % VALUES * 0.1
+def test_numbers_that_many_rows_share_are_told_apart_each() -> None:
+    values = np.arange(1200) % VALUES * 0.1
     found = features(values)
-    assert found.shape == (90, 3 + VALUES) and torch.equal(found[:, 3:].argmax(1), torch.arange(90) % VALUES)
+    assert found.shape == (1200, 3 + VALUES) and torch.equal(found[:, 3:].argmax(1), torch.arange(1200) % VALUES)
     unseen = features(values, [0.05, 99.0])
     assert not unseen[:, 3:].any() and unseen[1, 2] == 1
     many = np.concatenate([np.zeros(900), np.arange(1, 1101)])
     rest = features(many)[:, 3:] > 0  # one flag tells the zeros from all other rows, beside the bins
     assert any(torch.equal(rest[:, i], torch.from_numpy(many == 0)) for i in range(rest.shape[1]))
-    assert torch.equal(features([True, False, True])[:, 3:], torch.tensor([[0.0, 1], [1, 0], [0, 1]]))
+    assert features(np.arange(90) % VALUES).shape == (90, 3)  # of three rows a head would learn by heart
+
+
+@pytest.mark.parametrize("name", ["breast_cancer", "wine", "iris"])
+def test_a_head_on_one_column_of_a_real_table_knows_what_scikit_learns_does(name: str) -> None:
+    data = getattr(datasets, f"load_{name}")()
+    label = torch.from_numpy(data.target).long()
+    fold, labels = draw_folds(len(label), 3, torch.Generator().manual_seed(0)), int(label.max()) + 1
+    usual = make_pipeline(StandardScaler(), LogisticRegression())
+    for column in data.data.T:
+        split = PredefinedSplit(fold.numpy())
+        wanted = cross_val_predict(usual, column[:, None], data.target, cv=split, method="predict_proba")
+        found = features(column)
+        found = held_out(logistic(scaled(found, *scale_of(found)), label, labels), fold, labels)
+        assert information_of(found, label) > information_of(torch.from_numpy(wanted), label) - 0.02
 
 
 def test_missing_numbers_have_the_median_and_a_flag() -> None:

@@ -12,12 +12,13 @@ from torch import Tensor
 
 from logit_correction.views.base import EVERYTHING, View, ViewInputs
 
-#: Bins of equally many rows that numbers are cut into.
-BINS = 16
+#: Most bins of equally many rows that numbers are cut into, and fewest rows of one: with fewer a head learns rows by
+#: heart, and says less of real columns than a logistic regression on the number alone.
+BINS, LEAST_OF_A_BIN = 16, 100
 
-#: Most single numbers with a feature of their own, and the share of the rows that a number must make up for it where a
-#: column holds more.
-VALUES, SHARE = 32, 0.01
+#: Most single numbers with a feature of their own, and the fewest rows that have such a number; of a column that holds
+#: more numbers also the share of the rows.
+VALUES, LEAST_OF_A_VALUE, SHARE = 32, 30, 0.01
 
 #: Most and fewest names with a feature of their own, and how many numbers these may be of all rows: half a GiB.
 MOST_NAMES, FEWEST_NAMES, MOST_NUMBERS = 1000, 100, 2**27
@@ -87,8 +88,9 @@ class Columns(View):
         found, count = np.unique(present, return_counts=True)
         few = len(found) <= VALUES
         often = np.argsort(-count, kind="stable")[:VALUES]
-        self._common = np.sort(found[often if few else often[count[often] >= SHARE * len(present)]])
-        inner = np.arange(1, BINS) / BINS
+        self._common = np.sort(found[often[count[often] >= max(LEAST_OF_A_VALUE, 0 if few else SHARE * len(present))]])
+        bins = min(BINS, max(1, len(present) // LEAST_OF_A_BIN))
+        inner = np.arange(1, bins) / bins
         self._edges = np.zeros(0) if few else np.unique(np.quantile(present, inner, method="higher"))
 
     def features(self, inputs: ViewInputs) -> Tensor:
