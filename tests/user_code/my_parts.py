@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from enum import Enum
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -16,102 +14,41 @@ from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.errors import InputError
-from logit_correction.methods.base import Algorithm
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
-from logit_correction.types import Batch, DataInfo, Step, TrainingRows
+from logit_correction.types import Batch, DataInfo, Step
 from logit_correction.views.base import View, ViewInputs
-
-#: Names that do harm wherever they are shown without care.
-HOSTILE_LABELS = ["<script>alert('label')</script>", "[/bold] [red]", "a | b & \"c\" 'd'"]
-HOSTILE_VALUES = ["<img src=x onerror=alert(1)>", "</style><svg onload=alert(2)>", "{{ 7 * 7 }} $x$ \\"]
 
 
 class Points(DataSource):
-    """Three labels, three attribute values, small images or twelve numbers a row."""
+    """Three labels, three attribute values, twelve numbers a row."""
 
-    def __init__(
-        self, fault: str = "", images: bool = False, hostile: bool = False, known: bool = True, seed: int = 0
-    ) -> None:
-        """Choose what is wrong with the data.
+    def __init__(self, known: bool = True, seed: int = 0) -> None:
+        """Choose the rows.
 
         Args:
-            fault: Empty, or what to break: nan, one-label, bad-label, no-valid, missing-label.
-            images: Images instead of numbers.
-            hostile: Names that must not be taken for markup.
             known: Whether the attributes are known.
             seed: Seed of the rows.
         """
-        self.fault, self.images, self.hostile, self.known, self.seed = fault, images, hostile, known, seed
+        self.known, self.seed = known, seed
 
     def build(self) -> DataTable:
         """Draw the rows."""
-        generator = torch.Generator().manual_seed(self.seed)
-        label = torch.arange(150) % 3
-        attribute = torch.where(torch.arange(150) % 10 == 0, (label + 1) % 3, label)
+        rows, generator = torch.arange(150), torch.Generator().manual_seed(self.seed)
+        label = rows % 3
+        attribute = torch.where(rows % 10 == 0, (label + 1) % 3, label)
         values = 0.3 * torch.randn(150, 12, generator=generator)
-        values[torch.arange(150), label] += 1
-        values[torch.arange(150), 3 + attribute] += 2
-        if self.fault == "nan":
-            values[7, 2] = float("nan")
-        if self.fault == "bad-label":
-            label[7] = 3
-        if self.fault == "one-label":
-            label[:90] = 1
-        if self.fault == "missing-label":
-            label[:90] = torch.arange(90) % 2
-        if self.images:
-            values = (values.sigmoid() * 255).to(torch.uint8).reshape(150, 3, 2, 2)
-        if not self.known:
-            attribute = torch.full_like(attribute, UNKNOWN)
-        ends = {"train": (0, 90), "valid": (90, 90 if self.fault == "no-valid" else 110), "test": (110, 150)}
+        values[rows, label] += 1
+        values[rows, 3 + attribute] += 2
         return DataTable(
             inputs=ArrayStore(values),
             label=label,
-            attribute=attribute,
-            split={name: torch.arange(*end) for name, end in ends.items()},
-            label_names=HOSTILE_LABELS if self.hostile else ["circle", "square", "star"],
-            attribute_names=HOSTILE_VALUES if self.hostile else ["red", "green", "blue"],
+            attribute=attribute if self.known else torch.full_like(attribute, UNKNOWN),
+            split={"train": rows[:90], "valid": rows[90:110], "test": rows[110:]},
+            label_names=["circle", "square", "star"],
+            attribute_names=["red", "green", "blue"],
             correlation=Correlation.one_to_one(3),
         )
-
-
-class Kind(Enum):
-    """A choice of the user's own."""
-
-    LEFT = 1
-    RIGHT = 2
-
-
-class Typed(Points):
-    """Points whose options have types of their own."""
-
-    def __init__(self, root: Path = Path("."), kind: Kind = Kind.LEFT, shape: tuple[int, int] = (1, 2)) -> None:
-        """Take options that no YAML knows.
-
-        Args:
-            root: A folder.
-            kind: A choice.
-            shape: Two numbers.
-        """
-        super().__init__()
-        if not (isinstance(root, Path) and isinstance(kind, Kind)):
-            raise TypeError((root, kind))
-        self.root, self.kind, self.shape = root, kind, shape
-
-
-class Branching(nn.Module):
-    """A network whose way depends on the values, so that it cannot be traced."""
-
-    def __init__(self, info: DataInfo) -> None:
-        """Build one layer."""
-        super().__init__()
-        self.layer = nn.Linear(info.input_shape[0], info.num_labels)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Return logits, of large values the negative ones."""
-        logits: Tensor = self.layer(inputs)
-        return -logits if bool((inputs > 100).any()) else logits
 
 
 class Narrow(nn.Module):
@@ -134,16 +71,18 @@ class Narrow(nn.Module):
         return logits
 
 
-def narrow_network(info: DataInfo, width: int = 4, scale: float | None = None) -> nn.Module:
-    """Make a network without a class.
+class Branching(nn.Module):
+    """A network whose way depends on the values, so that it cannot be traced."""
 
-    Args:
-        info: Input shape and number of labels.
-        width: Width of the hidden layer.
-        scale: Nothing.
-    """
-    size = int(torch.Size(info.input_shape).numel())
-    return nn.Sequential(nn.Flatten(), nn.Linear(size, width), nn.ReLU(), nn.Linear(width, info.num_labels))
+    def __init__(self, info: DataInfo) -> None:
+        """Build one layer."""
+        super().__init__()
+        self.layer = nn.Linear(info.input_shape[0], info.num_labels)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return logits, of large values the negative ones."""
+        logits: Tensor = self.layer(inputs)
+        return -logits if bool((inputs > 100).any()) else logits
 
 
 def no_network(info: DataInfo) -> str:
@@ -161,14 +100,7 @@ def wrong_inputs(info: DataInfo) -> nn.Module:
     return nn.Linear(7, info.num_labels)
 
 
-def stemmed(info: DataInfo) -> nn.Module:
-    """Make a network that says what it is."""
-    network = narrow_network(info)
-    network.metadata = {"stem": "cifar"}  # type: ignore[assignment]
-    return network
-
-
-class BrokenFeatures(nn.Module):
+class NotFinite(nn.Module):
     """Features that are no numbers."""
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -179,7 +111,7 @@ class BrokenFeatures(nn.Module):
 def broken_features(info: DataInfo) -> nn.Module:
     """Make a network whose features cannot be used."""
     network = nn.Sequential(nn.Linear(2, info.num_labels))
-    network.features = BrokenFeatures()
+    network.features = NotFinite()
     return network
 
 
@@ -198,16 +130,6 @@ class Stopped(LC):
         if name and self.calls == int(call):
             os.kill(os.getpid(), signal.Signals[name])
         return super().forward(batch, epoch)
-
-
-class Telling(ERM):
-    """ERM that writes into the file at TELL which process trains it."""
-
-    def setup(self, rows: TrainingRows) -> None:
-        """Tell."""
-        super().setup(rows)
-        with Path(os.environ["TELL"]).open("a") as file:
-            print(os.getpid(), file=file)
 
 
 class Breaking(ERM):
@@ -230,12 +152,6 @@ class Breaking(ERM):
         self.calls += 1
         step = super().forward(batch, epoch)
         return Step(step.loss * float("nan") if self.calls == self.at_step else step.loss, step.logs)
-
-
-class Oracle(ERM):
-    """ERM that asks for the attributes."""
-
-    needs_attributes = True
 
 
 class Tail(View):
@@ -290,7 +206,3 @@ class Greatest(AttributeEstimator):
 
 class NotAMethod:
     """Derives from nothing."""
-
-
-class Abstract(Algorithm):
-    """Has no forward."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -454,8 +455,10 @@ def kind_of(X: Any, text: str | None) -> str:
         InputError: If there is no such column.
     """
     try:
-        rows = next(rows_of(X, texts=True))
+        rows = None if issparse(X) else next(rows_of(X, texts=True))
     except (InputError, StopIteration):
+        rows = None
+    if rows is None:
         return "numbers"  # which scikit-learn's own checks refuse
     if text is not None and (rows.frame is None or text not in rows.frame.columns):
         hint = did_you_mean(text, map(str, [] if rows.frame is None else rows.frame.columns))
