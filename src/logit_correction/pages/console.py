@@ -264,11 +264,11 @@ def show_evaluation(figures: Mapping[str, Any], title: str, estimated: Mapping[s
     """Print the groups of an evaluation, the estimated ones first if there are any, and the figures over them."""
     from rich.console import Console
 
-    console, numbers = Console(), ("rows", "accuracy %", "95 % interval")
+    console, of_group = Console(), ("rows", "accuracy %", "95 % interval")
 
     def show(title: str, names: Sequence[str], groups: Sequence[Mapping[str, Any]]) -> None:
         shown = [group for group in groups if group["count"] or len(groups) <= MOST_EMPTY]
-        table = table_of(title, names, numbers)
+        table = table_of(title, names, of_group)
         for group in shown:
             accuracy, low, high = (format_percent(group[name], 1, "") for name in ("accuracy", "low", "high"))
             attribute = "unknown" if group["attribute"] is None else str(group["attribute"])
