@@ -258,7 +258,7 @@ def test_few_rows_take_more_epochs_and_never_twenty_steps(rows: int, processes: 
 def test_what_was_chosen_stays_and_what_was_not_is_told() -> None:
     info = DataInfo(num_labels=2, num_rows=300, input_shape=(4,))
     flat = {"data": "Digits", "method": "ERM"}
-    chosen = complete({**flat, "network": "Linear", "epochs": 2, "batch_size": 7, "weight_decay": 0.0})
+    chosen = complete({**flat, "network": "Linear", "epochs": 2, "batch_size": 7, "weight_decay": 0.0, "threads": 2})
     assert fitted(chosen, info) == (chosen, [])
     config, told = fitted(complete(flat), info)
     assert (config.network.name, config.training.batch_size, config.training.epochs) == ("MLP", 32, 100)
@@ -279,3 +279,17 @@ def test_a_run_writes_what_was_chosen_and_goes_on_with_it(tmp_path: Path) -> Non
 
 def test_the_network_of_counted_words() -> None:
     assert usual_network(Planted("topic", rows=200).build().info) == ("Linear", "texts as 4,096 counted words")
+
+
+@pytest.mark.parametrize(
+    ("network", "shape", "threads"),
+    [("MLP", (12,), 1), ("ConvNet", (3, 28, 28), 1), ("ConvNet", (3, 64, 64), 0), ("ResNet18", (3, 32, 32), 0)],
+)
+def test_small_networks_compute_on_one_thread_where_nobody_says(
+    network: str, shape: tuple[int, ...], threads: int
+) -> None:
+    info = DataInfo(num_labels=2, num_rows=100, input_shape=shape)
+    config, told = fitted(complete({"data": "Digits", "method": "ERM", "network": network}), info)
+    assert config.training.threads == threads and ("one processor thread" in told) is (threads == 1)
+    asked = complete({"data": "Digits", "method": "ERM", "network": network, "threads": 3})
+    assert fitted(asked, info)[0].training.threads == 3

@@ -128,6 +128,9 @@ BATCHES = ((500_000, 1024), (20_000, 256), (8_000, 128), (4_000, 64), (0, 32))
 #: then no correction is left to be learned from. ``docs/results.md`` has what was measured.
 DECAY_OF_NUMBERS = 1e-3
 
+#: Networks that wait for each other's threads longer than they compute, on vectors and on small images.
+SMALL_NETWORKS = ("MLP", "Linear", "ConvNet")
+
 #: Images of a shorter side are vectors to a network, and of one as long as the second they want a deep one.
 SMALL_SIDE, LARGE_SIDE = 16, 64
 
@@ -158,6 +161,11 @@ def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
         epochs = min(MOST_EPOCHS, max(LEAST_EPOCHS, math.ceil(LEAST_STEPS / steps)))
         training = replace(training, epochs=epochs)
         told.append(f"{epochs} epochs, {epochs * steps:,} steps, for {rows:,} rows")
+    if training.threads is None:
+        images = len(info.input_shape) == 3
+        small = config.network.name in SMALL_NETWORKS and not (images and max(info.input_shape[1:]) >= LARGE_SIDE)
+        training = replace(training, threads=int(small))
+        told += ["one processor thread"] if small else []
     return replace(config, training=training), told
 
 
