@@ -53,37 +53,40 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
 
     The weights of the rule to report are the method's afterwards.
     """
-    started = time.monotonic()
+    started, both = time.monotonic(), ["label", "attribute"]
     algorithm, table, training = fit.algorithm, fit.table, config.training
     first, *others = fit.rules
     if fit.config.selection is None and first not in fit.progress.best:  # the default rule had nothing to go by
         fit.rules = list(dict.fromkeys(["last", *others]))
-    minority = _estimated_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
-    estimator = algorithm.attributes
-    abstained, source = (
-        estimator is not None and estimator.abstained,
-        None if estimator is None else estimator.describe(),
+    minority, estimator = (
+        _estimated_minority(fit.collect("train", algorithm.diagnose), table, algorithm),
+        algorithm.attributes,
     )
-    unanswered = [rule for rule in fit.rules if rule_of(rule).needs_estimate and rule not in fit.progress.best]
-    warnings = [
-        *table.notes,
-        *table.attribute_notes,
-        *fit.progress.warnings,
-        *([] if minority is None or abstained else of_minority(minority.count, table.info.num_rows, source)),
-        *(
-            f"rule {rule} had no estimated groups of validation rows to go by: took the last epoch"
-            for rule in unanswered
-        ),
+    source = None if estimator is None else estimator.describe()
+    warnings = [*table.notes, *table.attribute_notes, *fit.progress.warnings]
+    if minority is not None and not (estimator is not None and estimator.abstained):
+        warnings += of_minority(minority.count, table.info.num_rows, source)
+    warnings += [
+        f"rule {rule} had no estimated groups of validation rows to go by: took the last epoch"
+        for rule in fit.rules
+        if rule_of(rule).needs_estimate and rule not in fit.progress.best
     ]
     prior = _group_prior(algorithm, table)
     ((selected, test), *other_selections), test_rows = _evaluate_selections(fit)
-    validation = validation_predictions(fit)
+    seen = table  # with attributes only if a rule has read them
+    if fit.valid_groups is None:
+        seen = replace(table, attribute=torch.full_like(table.attribute, UNKNOWN), scoring=None)
+    validation = predictions_of(seen, "valid", fit.predict("valid"), fit.estimate_valid())
+    read_by = {
+        "train": algorithm.needs_attributes,
+        "valid": reads_attributes(fit.rules),
+        "test": table.scoring is not None or bool((table.attribute[table.split["test"]] != UNKNOWN).any()),
+    }
     files.write_text(out / files.CONFIG, config.to_yaml())
     fit.record.write(out / files.METRICS)
     test_rows.save(out / files.PREDICTIONS)
     validation.save(out / files.VALIDATION)
     checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": algorithm.state_dict()})
-    known = {split: ["label", "attribute"] if table.has_attributes(split) else ["label"] for split in table.split}
     encoder = getattr(table.inputs, "description", None)
     report = Report(
         method=config.method.name,
@@ -101,9 +104,9 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         epochs_per_stage=fit.record.epochs_per_stage(),
         steps=fit.progress.total_steps,
         training={name: value for name, value in vars(training).items() if name not in ("seed", "epochs")},
-        labels_read=_labels_read(algorithm, table, fit.rules),
+        labels_read={split: both if attribute else both[:1] for split, attribute in read_by.items()},
         watched_labels_read=labels_watched(training.watch, table),
-        diagnostics_labels_read={"train": known["train"]},
+        diagnostics_labels_read={"train": both if table.has_attributes("train") else both[:1]},
         attributes=source,
         evidence=cast(Evidence | None, None if estimator is None else estimator.evidence),
         environment=environment(fit.fabric.device),
@@ -171,14 +174,6 @@ def _evaluate_selections(fit: Fit) -> tuple[list[tuple[Selection, GroupReport]],
     return found[::-1], rows
 
 
-def validation_predictions(fit: Fit) -> Predictions:
-    """Return what the reported weights predict of the validation rows; attributes only if a rule has read them."""
-    table = fit.table
-    if fit.valid_groups is None:
-        table = replace(table, attribute=torch.full_like(table.attribute, UNKNOWN), scoring=None)
-    return predictions_of(table, "valid", fit.predict("valid"), fit.estimate_valid())
-
-
 def _data(config: RunConfig, table: DataTable) -> DataSummary:
     scoring = table.scoring
     if scoring is not None:
@@ -199,13 +194,6 @@ def _data(config: RunConfig, table: DataTable) -> DataSummary:
         tokens=table.info.tokens,
         fingerprint=fingerprint(table),
     )
-
-
-def _labels_read(algorithm: Algorithm, table: DataTable, rules: Sequence[str]) -> dict[str, list[str]]:
-    """Return which labels of which split training, selection and the test read."""
-    test_known = table.scoring is not None or bool((table.attribute[table.split["test"]] != UNKNOWN).any())
-    read = {"train": algorithm.needs_attributes, "valid": reads_attributes(rules), "test": test_known}
-    return {split: ["label", "attribute"] if both else ["label"] for split, both in read.items()}
 
 
 def _group_prior(algorithm: Algorithm, table: DataTable) -> PriorSummary | None:
