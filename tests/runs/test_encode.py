@@ -184,7 +184,7 @@ def test_the_network_of_a_run_can_encode(cache: Path, digits_run: Path, tmp_path
     ("encoder", "expected"),
     [
         (ComponentConfig("my_parts.Narrow"), "--encoder my_parts.Narrow has no `features`"),
-        (ComponentConfig("TextClassifier"), "takes tokens of texts"),
+        (ComponentConfig("TextClassifier"), "takes tokens"),
         (ComponentConfig("my_parts.broken_features"), "features that are not finite vectors"),
     ],
 )
@@ -195,7 +195,7 @@ def test_what_cannot_encode_is_refused(encoder: ComponentConfig, expected: str, 
 
 
 def test_options_of_the_encoder_are_checked() -> None:
-    with pytest.raises(InputError, match=r"--encoder\.norm is 'layer', but must be one of"):
+    with pytest.raises(InputError, match=r"--encoder\.norm is 'layer', but must be"):
         config(ComponentConfig("ConvNet", {"norm": "layer"}))
     with pytest.raises(InputError, match="network 'ConvNets' is unknown"):
         config(ComponentConfig("ConvNets"))
