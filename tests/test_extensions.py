@@ -105,5 +105,7 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
         assert section["dict"] == "MIXING" or re.search(rf"^  {name} +{re.escape(line)}$", listed, re.MULTILINE)
     written = json.loads((tmp_path / "lc" / "report.json").read_text())["test"]
     assert 0.5 <= written["confidence"] <= 1 and written["groups"][0]["half"] == 0.5
+    page = (tmp_path / "lc" / "report.html").read_text()
+    assert "Mean confidence" in page
     method = yaml.safe_load((tmp_path / "lc" / "config.yaml").read_text())["method"]
     assert method["attributes"] == {"name": "Early", "epochs": 1} and method["mixing"]["deviation"] == 0.1
