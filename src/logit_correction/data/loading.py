@@ -15,7 +15,7 @@ from logit_correction.data.augment import Augmentation, BatchedAugmentation, mix
 from logit_correction.data.cache import fits_device
 from logit_correction.data.stores import ArrayStore, InputStore, StreamedImages, holds_bytes, row_bytes
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError, TrainingError
+from logit_correction.errors import InputError
 from logit_correction.files import available_cores
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import Batch, Inputs
@@ -224,16 +224,11 @@ AHEAD = 2
 
 
 @dataclass
-class BatchReader(Dataset["Inputs | TrainingError"]):
-    """The inputs of each step, on the CPU: unsigned bytes where the store holds images, else what it gives.
+class BatchReader(Dataset["Inputs"]):
+    """The inputs of each step, on the CPU: with ``images`` unsigned bytes where the store holds such.
 
-    Attributes:
-        store: The inputs.
-        rows: (steps' rows) long, the row of the store at every place of the epoch.
-        places: For each step, its first place and the place after its last.
-        augment: Changes each image; its seed is that of the place in the epoch.
-        seed: Seed of the epoch.
-        images: Whether to read images rather than inputs.
+    ``rows`` are the rows of the store at every place of the epoch, ``places`` where each step begins and ends, and
+    ``seed`` is that of the epoch.
     """
 
     store: InputStore
@@ -246,14 +241,8 @@ class BatchReader(Dataset["Inputs | TrainingError"]):
     def __len__(self) -> int:
         return len(self.places)
 
-    def __getitem__(self, step: int) -> Inputs | TrainingError:
-        """Read the inputs of a step; an error is returned, since a process that raises it changes its message."""
-        try:
-            return self._inputs(step)
-        except TrainingError as error:
-            return error
-
-    def _inputs(self, step: int) -> Inputs:
+    def __getitem__(self, step: int) -> Inputs:
+        """Read the inputs of a step."""
         start, end = self.places[step]
         rows = self.rows[start:end]
         images = self.store.images(rows) if self.images else None
@@ -265,16 +254,7 @@ class BatchReader(Dataset["Inputs | TrainingError"]):
         return torch.stack([self.augment(one, seed) for one, seed in zip(images, seeds, strict=True)])
 
     def read(self, first_step: int, workers: int, pin: bool) -> Iterator[Inputs]:
-        """Yield the inputs of each step from ``first_step`` on.
-
-        Args:
-            first_step: Where to begin.
-            workers: Processes that read ahead; with 0 a batch is read when it is asked for.
-            pin: Put batches where a CUDA device can copy them from while it works.
-
-        Raises:
-            TrainingError: Something cannot be read.
-        """
+        """Yield the inputs of each step from ``first_step`` on, read ahead by so many processes."""
         loader = DataLoader(
             self,
             batch_size=None,
@@ -285,10 +265,7 @@ class BatchReader(Dataset["Inputs | TrainingError"]):
             worker_init_fn=_ignore_interrupts,
             generator=torch.Generator(),  # else it would draw from the one that others share
         )
-        for inputs in loader:
-            if isinstance(inputs, TrainingError):
-                raise inputs
-            yield inputs
+        yield from loader
 
 
 def place_seeds(seed: int, start: int, end: int, device: torch.device | str = "cpu") -> Tensor:
@@ -310,9 +287,6 @@ def choose_workers(workers: int, num_rows: int, processes: int) -> int:
 
 
 def _ignore_interrupts(_: int) -> None:
-    """Let requests to stop reach only the process that trains: it stops after the step, for which it needs its batch.
-
-    A terminal and a cluster's scheduler send them to all processes of a run. Who reads ends with who trains.
-    """
+    """Let requests to stop reach only the process that trains, which stops after the step and needs its batch."""
     for kind in (signal.SIGINT, signal.SIGTERM):
         signal.signal(kind, signal.SIG_IGN)

@@ -50,24 +50,13 @@ class EncodedStore(ArrayStore):
 
 
 class Encoder:
-    """A frozen network of which only the features are used.
-
-    Attributes:
-        name: Its name.
-        features: Inputs -> (B, F), in evaluation mode, without gradients.
-        weights: Digest of its weights.
-    """
+    """A frozen network of which only the features are used: ``features`` turns inputs into (B, F)."""
 
     def __init__(self, choice: ComponentConfig, info: DataInfo, expected: dict[str, Any] | None = None) -> None:
-        """Build the network; weights that are drawn are the same in every run, whatever its seed.
-
-        Args:
-            choice: The network and its options.
-            info: The inputs that it takes.
-            expected: What ``report.json`` says of the encoder that it must be again.
+        """Build the network of a choice; weights that are drawn are the same in every run, whatever its seed.
 
         Raises:
-            InputError: If it cannot be built, has no ``features``, or has other weights than expected.
+            InputError: If it cannot be built, has no ``features``, or has other weights than ``report.json`` expects.
         """
         self.choice, self.info, self.name = choice, info, choice.name
         with torch.random.fork_rng(devices=[]):
@@ -119,13 +108,8 @@ def encode_table(
 ) -> DataTable:
     """Return ``table`` with every row's inputs replaced by the features of the run's encoder.
 
-    They are kept in the cache folder under a digest of the encoder, its weights and the inputs, so that a second run on
-    the same inputs, with whatever labels, splits or method, starts at once. An augmentation is left out: each image
-    is encoded once, as it is.
-
-    Raises:
-        InputError: If the encoder cannot be built, does not take the inputs, or has other weights than ``expected``,
-            what ``report.json`` says of a run's encoder.
+    They are kept under a digest of the encoder, its weights and the inputs, so that a second run starts at once. An
+    augmentation is left out: each image is encoded once, as it is.
     """
     assert config.encoder is not None
     encoder = Encoder(config.encoder, table.info, expected)

@@ -1,0 +1,75 @@
+"""Tables of files: what is read as text, how rows are numbered, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from logit_correction.data.frames import as_text, is_table, iter_frames, read_frame, texts_of
+from logit_correction.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "values"),
+    [
+        ("a,b\n007,NA\n", [2], [["007", "NA"]]),
+        ("a;b\n1,5;2\n\n\n3;4\n\n", [2, 5], [["1,5", "2"], ["3", "4"]]),
+        ("\ufeffa\tb\n1\t2\n", [2], [["1", "2"]]),
+        ("a|b\n1|2\n3\n", [2, 3], [["1", "2"], ["3", ""]]),
+        ('a,b\n1,"x, y\nz"\n2,3\n', [2, 3], [["1", "x, y\nz"], ["2", "3"]]),
+        ("a\nx\n\ny\n", [2, 3, 4], [["x"], [""], ["y"]]),  # a text that is empty is a row
+    ],
+)
+def test_a_csv_is_text_and_its_rows_are_numbered_as_in_a_spreadsheet(
+    text: str, rows: list[int], values: list[list[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with gzip.open(tmp_path / "t.csv.gz", "wt") as packed:
+        packed.write(text)
+    for name in ("t.csv", "t.csv.gz"):
+        frame = read_frame(tmp_path / name)
+        assert is_table(tmp_path / name) and frame.index.tolist() == rows and frame.to_numpy().tolist() == values
+    parts = list(iter_frames(tmp_path / "t.csv", 1))
+    assert [row for part in parts for row in part.index] == rows
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2,3\n", "a,b\n1,2\n4,5,6\n", 'a,b\n1,"2\n', "", "a,b\n", b"a,b\n\xff,1\n"])
+def test_what_is_no_table_is_named(text: str | bytes, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(InputError, match=r"t\.csv (cannot be read as a table|has no rows)"):
+        read_frame(tmp_path / "t.csv")
+
+
+def test_other_files(tmp_path: Path) -> None:
+    for name, message in (("t.xlsx", "save the table as CSV"), ("t.json", "save the table as CSV")):
+        (tmp_path / name).write_text("{}")
+        with pytest.raises(InputError, match=message):
+            read_frame(tmp_path / name)
+    with pytest.raises(InputError, match="is a folder"):
+        read_frame(tmp_path)
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"t\.parquet cannot be read as a table"):
+        read_frame(tmp_path / "t.parquet")
+
+
+def test_some_columns_alone(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": [0.5, None]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for name in ("t.parquet", "t.csv"):
+        assert list(read_frame(tmp_path / name, ["c", "a"]).columns) == ["c", "a"]
+        with pytest.raises(InputError, match=r"no column 'cc' \(did you mean c\?\): it has a, b, c: get it again"):
+            read_frame(tmp_path / name, ["cc"], "get it again")
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [([3.0, None], ["3", None]), ([True, False], ["True", "False"]), ([" a ", ""], ["a", None]), ([1, 1e20], None)],
+)
+def test_columns_as_texts(values: list[Any], texts: list[str | None] | None) -> None:
+    frame = pd.DataFrame({"x": values, "y": pd.Series(values, dtype=object)})
+    assert texts_of(frame, "x") == texts_of(frame, "y") == (texts or [as_text(value) for value in values])

@@ -1,0 +1,194 @@
+"""What new rows are, decided in one place, and that they are read as those of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from logit_correction.data.image_folder import ImageFolder
+from logit_correction.data.reader import DataSource, NewRows, Numbers, rows_of
+from logit_correction.data.table_file import Table
+from logit_correction.errors import InputError
+
+LABEL = np.arange(40) % 2
+FRAME = pd.DataFrame(
+    {
+        "age": np.arange(40) / 7,
+        "day": [f"2024-05-{1 + i % 28:02}" for i in range(40)],
+        "place": ["lawn", "sofa", "roof", ""] * 10,
+        "text": [f"word{i} and some" for i in range(40)],
+        "y": np.array(["no", "yes"])[LABEL],
+    }
+)
+
+
+class Split:
+    """A split of a Hugging Face dataset, as far as it matters here."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.frame = frame
+
+    def to_pandas(self) -> pd.DataFrame:
+        return self.frame
+
+
+@pytest.mark.parametrize(
+    ("given", "form"),
+    [
+        (FRAME, "frame"),
+        (FRAME.to_dict("list"), "frame"),
+        (FRAME.to_dict("records"), "frame"),
+        (Split(FRAME), "frame"),
+        ({"train": Split(FRAME[:30]), "test": Split(FRAME[30:])}, "frame"),
+        (FRAME["text"].tolist(), "texts"),
+        (FRAME["text"].to_numpy(), "texts"),
+        (np.zeros((40, 2)), "values"),
+        (torch.zeros(40, 2), "values"),
+        ([[0, 1]] * 40, "values"),
+        ([np.zeros(2)] * 40, "values"),
+        ([Path(f"{i}.png") for i in range(40)], "files"),
+    ],
+)
+def test_what_rows_are(given: Any, form: str) -> None:
+    (rows,) = rows_of(given, texts=True)
+    held = [name for name in ("frame", "texts", "values", "files") if getattr(rows, name) is not None]
+    assert held == [form] and len(rows) == 40
+    assert sum(len(part) for part in rows.parts(7)) == 40
+
+
+@pytest.mark.parametrize("given", ["a text", 7, 7.5, {"a": 1}, [1, "a"], [[1], [1, 2]], [{"a": 1}, 2], [None]])
+def test_what_is_no_list_of_rows_is_told(given: Any) -> None:
+    with pytest.raises(InputError, match="input"):
+        list(rows_of(given))
+
+
+def table(file: Path, **options: Any) -> Table:
+    FRAME.to_csv(file, index=False)
+    return Table(str(file), "y", **options)
+
+
+def again(source: DataSource, given: Any) -> tuple[torch.Tensor, NewRows]:
+    """Read rows by a new source that is told what the first one learnt, as a run does."""
+    built = source.build()
+    source.prepare(built.preparation)
+    (new,) = source.transform(given, built.info)
+    fetched = new.store.fetch(torch.arange(len(new.store)))
+    assert isinstance(fetched, torch.Tensor)
+    torch.testing.assert_close(fetched, built.inputs.fetch(torch.arange(len(built.label))))
+    return fetched, new
+
+
+@pytest.mark.parametrize("options", [{"features": ["age", "day", "place"]}, {"features": "*"}, {"text": "text"}])
+@pytest.mark.parametrize("form", [pd.DataFrame, lambda frame: frame.to_dict("list"), lambda f: f.to_dict("records")])
+def test_rows_of_training_come_out_the_same_when_they_are_new(
+    options: dict[str, Any], form: Callable[[pd.DataFrame], Any], tmp_path: Path
+) -> None:
+    source = table(tmp_path / "t.csv", **options)
+    _, of_file = again(source, tmp_path / "t.csv")
+    assert of_file.answered == ("line", [str(row) for row in range(2, 42)])
+    _, new = again(source, form(FRAME.drop(columns="y")))
+    assert new.answered[0] == "row" and new.looks.keys() == ({"texts"} if "text" in options else {"columns"})
+
+
+def test_numbers_alone_may_come_without_names(tmp_path: Path) -> None:
+    source = table(tmp_path / "t.csv", features="age")
+    again(source, FRAME[["age"]].to_numpy())
+    built = source.build()
+    with pytest.raises(InputError, match="a number for each column"):
+        list(source.transform(np.zeros((3, 2)), built.info))
+    mixed = table(tmp_path / "t.csv", features=["age", "place"])
+    with pytest.raises(InputError, match="give the new rows as a data frame"):
+        list(mixed.transform(np.zeros((3, 2)), mixed.build().info))
+
+
+def test_bad_new_rows_are_noted_or_refused(tmp_path: Path) -> None:
+    source = table(tmp_path / "t.csv", features=["age", "day"])
+    built = source.build()
+    new = FRAME.astype(object)
+    new.loc[1, "age"], new.loc[2, "day"], new.loc[3, "age"] = "old", "soon", 1e300
+    (rows,) = source.new_rows(new)
+    (part,) = source.read(rows, built.info)
+    assert sorted(part.problems.of_row) == [1, 2, 3] and torch.isfinite(part.store.fetch(torch.arange(40))).all()
+    assert "column 'day' holds 'soon', which is no date" in str(part.problems)
+    with pytest.raises(InputError, match="3 rows are bad: row 1: column 'age' holds 'old'"):
+        list(source.transform(new, built.info))
+    with pytest.raises(InputError, match="no column 'day'"):
+        list(source.transform(FRAME[["age"]], built.info))
+
+
+def test_unknown_names_are_told_once(tmp_path: Path) -> None:
+    source = table(tmp_path / "t.csv", features="place")
+    built = source.build()
+    with pytest.warns(
+        UserWarning, match="'place' holds names that the model was not trained to tell apart, such as 'bed'"
+    ):
+        list(source.transform(FRAME.assign(place="bed"), built.info))
+    list(source.transform(FRAME.assign(place="bed"), built.info))  # a second warning would be an error
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    draw = np.random.default_rng(0)
+    for i in range(24):
+        file = tmp_path / "photos" / ("cat", "dog")[i % 2] / f"{i}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(draw.integers(0, 256, (9, 8, 3), dtype=np.uint8)).save(file)
+    return tmp_path / "photos"
+
+
+def test_images_of_files_folders_and_tables(photos: Path) -> None:
+    source = ImageFolder(str(photos), size=6)
+    built = source.build()
+    assert built.files is not None
+    expected = built.inputs.fetch(torch.arange(24))
+    frame = pd.DataFrame({"file": [str(path.relative_to(photos)) for path in built.files]})
+    frame.to_csv(photos / "list.csv", index=False)
+    for given in (list(built.files), photos / "list.csv", [photos / "cat", photos / "dog"]):
+        parts = list(source.transform(given, built.info))
+        torch.testing.assert_close(
+            torch.cat([part.store.fetch(torch.arange(len(part.store))) for part in parts]), expected
+        )
+        assert parts[0].answered == ("path", [str(path) for path in built.files])
+    images = built.inputs.images(torch.arange(24))
+    assert images is not None
+    for values in (images, images.permute(0, 2, 3, 1).numpy(), images.float() / 255):
+        (part,) = source.transform(values, built.info)
+        torch.testing.assert_close(part.store.fetch(torch.arange(24)), expected)
+    with pytest.raises(InputError, match="unsigned bytes or floats"):
+        list(source.transform(images.int(), built.info))
+    with pytest.raises(InputError, match="inputs have shape"):
+        list(source.transform(images[..., :4], built.info))
+    with pytest.raises(InputError, match="this model takes images"):
+        source.reader.transform(next(rows_of(["a", "b"], texts=True)), part.problems)
+    with pytest.raises(InputError, match="lies outside"):
+        frame.assign(file="../t.csv").to_csv(photos / "list.csv", index=False)
+        list(source.transform(photos / "list.csv", built.info))
+
+
+def test_a_labelled_folder_knows_its_labels_and_a_folder_of_splits_is_told(photos: Path) -> None:
+    source = ImageFolder(str(photos), size=6)
+    (rows,) = source.new_rows(photos, labelled=True)
+    assert rows.label == ["cat"] * 12 + ["dog"] * 12
+    photos.rename(photos.with_name("test"))
+    (photos.parent / "train" / "cat").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"holds folders of splits \(test, train\): give one of them, such as .*test"):
+        list(source.new_rows(photos.parent, labelled=True))
+
+
+def test_numbers_that_are_not_finite_are_noted() -> None:
+    from logit_correction.data.rows import Problems
+
+    values = np.zeros((4, 3))
+    values[2, 1] = np.inf
+    (rows,) = rows_of(values)
+    problems = Problems(rows.place, rows.names)
+    store, looks = Numbers(mean=1.0, std=2.0).transform(rows, problems)
+    assert list(problems.of_row) == [2] and looks["columns"].keys() == {"0", "1", "2"}
+    assert store.fetch(torch.tensor([0, 2])).tolist() == [[-0.5] * 3, [0.0] * 3]

@@ -1,0 +1,145 @@
+"""Faults of rows that users met: each is told, and what can be used is used."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+Run = Callable[[str], Path]
+Door = Callable[..., Any]
+TRAIN = "train --method ERM --threads 1 --epochs 1 --data.label y --data.features * --out x --data t.csv"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def table(**columns: Any) -> pd.DataFrame:
+    draw = np.random.default_rng(0)
+    label = np.arange(80) % 2
+    frame = pd.DataFrame({"a": draw.normal(size=80) + label, "y": np.array(["no", "yes"])[label]}).assign(**columns)
+    frame.to_csv("t.csv", index=False)
+    return frame
+
+
+def test_a_number_that_a_network_cannot_hold_is_refused_before_training(door: Door) -> None:
+    table(b=[1e308, -1e308] * 40)
+    answer = door(*TRAIN.split())
+    assert answer.status == 2 and not Path("x").exists()
+    assert "row 2: column 'b' holds '1e+308', which is more than 3.4e+38" in answer.err and "another unit" in answer.err
+
+
+def test_a_column_of_numbers_with_a_word_is_read_as_names(door: Door) -> None:
+    table(b=["4", "6", "8", "rotary", *["4"] * 76])
+    answer = door(*TRAIN.split())
+    assert answer.status == 0 and "read as names" in answer.err and "'rotary'" in answer.err
+    columns = json.loads(Path("x/report.json").read_text())["data"]["preparation"]["columns"]
+    assert columns[1]["categories"] == ["4", "6", "8", "rotary"]
+
+
+def test_equal_rows_are_kept_and_told(door: Door) -> None:
+    table(a=1.0)
+    answer = door(*TRAIN.split())
+    assert answer.status == 0 and "78 of 80 rows repeat earlier ones and are kept" in answer.err
+    assert door(*TRAIN.replace("x", "z").split(), "--data.keep_duplicates", "false").status == 2
+
+
+def test_the_parent_of_folders_of_labels_is_told(door: Door, here: Path) -> None:
+    answer = door("audit", "--data", here, "--out", "x")
+    assert answer.status == 2 and f"give one of them, such as {here / 'later'}" in answer.err
+
+
+def test_predict_answers_the_other_rows_and_lists_the_bad_ones(door: Door, run: Run, here: Path) -> None:
+    frame = pd.read_csv(here / "later.csv", dtype=str)
+    whole = pd.read_csv(io.StringIO(door("predict", run("patients-lc"), here / "later.csv").out), index_col="line")
+    frame.loc[3, "age"] = ""
+    frame.loc[9, "age"] = "old"
+    frame.to_csv("new.csv", index=False)
+    answer = door("predict", run("patients-lc"), "new.csv", "--out", "out.csv")
+    found = pd.read_csv("out.csv", index_col="line")
+    assert answer.status == 0 and found[found["label"].isna()].index.tolist() == [5, 11]
+    assert "2 rows have no answer" in answer.err and "row 5: column 'age' is empty" in answer.err
+    pd.testing.assert_frame_equal(found.dropna(), whole.drop([5, 11]))
+    frame.loc[[3, 9]].to_csv("new.csv", index=False)
+    answer = door("predict", run("patients-lc"), "new.csv", "--out", "none.csv")
+    assert answer.status == 2 and "2 rows are bad" in answer.err and not Path("none.csv").exists()
+
+
+def test_predict_reads_a_large_file_part_by_part(
+    door: Door, run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = door("predict", run("patients-lc"), here / "later.csv").out
+    monkeypatch.setattr("logit_correction.cli.commands.CHUNK", 7)
+    assert door("predict", run("patients-lc"), here / "later.csv").out == whole
+
+
+def test_images_whose_names_are_not_utf8(door: Door, run: Run, here: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.png")
+    Path("photos").mkdir()
+    try:
+        Image.new("RGB", (16, 16)).save(Path("photos") / name)
+    except OSError:
+        pytest.skip("the file system takes no such names")
+    (Path("photos") / "broken.png").write_bytes(b"no image")
+    answer = door("predict", run("photos-erm"), "photos", "--out", "out.csv")
+    found = pd.read_csv("out.csv")
+    assert answer.status == 0 and "broken.png: is no image" in answer.err
+    assert found["path"].tolist() == ["photos/broken.png", "photos/caf\\udce9.png"]
+    assert found["label"].isna().tolist() == [True, False]
+
+
+def test_evaluate_reads_attributes_as_train_does(door: Door, run: Run, here: Path) -> None:
+    files = sorted((here / "later").rglob("*.png"))[::7]
+    rows = {"path": [file.name for file in files], "label": [file.parent.name for file in files]}
+    for file in files:
+        Path(file.name).write_bytes(file.read_bytes())
+    pd.DataFrame(rows).assign(attribute=["dark", "light"] * (len(files) // 2) + ["dark"] * (len(files) % 2)).to_csv(
+        "metadata.csv", index=False
+    )
+    found = json.loads(door("evaluate", run("photos-erm"), "--on", ".", "--json").out)
+    assert {group["attribute"] for group in found["groups"]} == {"dark", "light"} and found["count"] == len(files)
+    answer = door("evaluate", run("patients-lc"), "--on", here / "later.csv", "--json")
+    assert {group["attribute"] for group in json.loads(answer.out)["groups"]} == {"old", "new"}
+
+
+def test_a_place_that_is_not_there_and_a_file_of_another_kind(door: Door) -> None:
+    answer = door("train", "--data", "fotos", "--method", "ERM", "--out", "x")
+    assert answer.status == 2 and "no such folder or file" in answer.err
+    Path("rows.json").write_text("{}")
+    answer = door(
+        "train", "--data", "rows.json", "--data.label", "y", "--data.features", "a", "--method", "ERM", "--out", "x"
+    )
+    assert answer.status == 2 and "rows.json is no CSV or Parquet file" in answer.err
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "semicolons"])
+def test_rows_from_standard_input(form: str, run: Run, here: Path) -> None:
+    from logit_correction import load
+    from logit_correction.runs.new_rows import answers, rows_of_stream
+
+    model, frame = load(run("patients-lc")), pd.read_csv(here / "later.csv", dtype=str, keep_default_na=False)
+    frame.loc[4, "age"] = "old"
+    text = frame.to_json(orient="records", lines=True) if form == "json" else frame.to_csv(
+        index=False, sep=";" if form == "semicolons" else ","
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match="1 row has no answer: the stream: row"):
+        header, *lines = [line for part in answers(model, rows_of_stream(io.BytesIO(text.encode()), model.source))
+                          for line in part]  # fmt: skip
+    first = 1 if form == "json" else 2
+    assert header[0] == "line" and [line[0] for line in lines] == [str(first + row) for row in range(len(frame))]
+    assert [row for row, line in enumerate(lines) if not line[1]] == [4]
+    expected = model.predict(frame.drop(4)).tolist()
+    assert [line[1] for line in lines if line[1]] == expected
+    stream = io.BytesIO(text.encode() + b"\n{broken" if form == "json" else text.encode() + b"1,2,3,4,5,6,7;;;;;;;\n")
+    with pytest.raises(ValueError, match="the rows before it were answered"):
+        list(rows_of_stream(stream, model.source))
