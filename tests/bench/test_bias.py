@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from logit_correction.bench.bias import (
-    check_ratio,
     draw_attributes,
     draw_conflicts,
     named_correlation,
@@ -46,12 +45,6 @@ def test_a_named_kind_is_of_that_kind_and_uses_every_colour(kind: str) -> None:
 def test_an_impossible_correlation_is_refused(kind: str | list[list[int]], words: str) -> None:
     with pytest.raises(InputError, match=words):
         named_correlation(kind, 3)
-
-
-@pytest.mark.parametrize("ratio", [0.0, -0.1, 1.0001, math.nan, math.inf])
-def test_a_ratio_outside_its_range_is_refused(ratio: float) -> None:
-    with pytest.raises(InputError, match=r"minority_ratio is .* must lie in"):
-        check_ratio("minority_ratio", ratio)
 
 
 def expected_share(correlation: Correlation, ratio: float) -> Tensor:
@@ -97,20 +90,3 @@ def test_conflicts_are_counted_and_not_drawn(kind: str, fraction: float) -> None
         rows = label == value
         share = min(fraction, float(outside[value]))
         assert int(conflicting[rows].sum()) == round(share * int(rows.sum()))
-
-
-def test_conflicting_attributes_are_uniform_over_the_values_that_conflict() -> None:
-    correlation = named_correlation("one-to-one", 10)
-    label = torch.zeros(30_000, dtype=torch.long)
-    attribute = draw_conflicts(label, correlation, 0.3, seeded(5))
-    counts = torch.bincount(attribute, minlength=10)
-    assert int(counts[0]) == 21_000
-    assert float(((counts[1:] - 1000) ** 2 / 1000).sum()) < 26  # chi-square, 8 degrees of freedom, 0.1 %
-
-
-def test_a_label_that_goes_with_everything_never_conflicts() -> None:
-    correlation = Correlation.from_table([[0, 1], [1]])
-    label = torch.arange(2000) % 2
-    attribute = draw_conflicts(label, correlation, 0.1, seeded(6))
-    assert abs(float((attribute[label == 0] == 0).double().mean()) - 0.5) < 0.06
-    assert int((attribute[label == 1] == 0).sum()) == 100

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import pickle
 import shutil
 import tarfile
@@ -21,7 +19,6 @@ from logit_correction.bench import cifar10_images
 from logit_correction.bench.ccifar10 import CorruptedCIFAR10
 from logit_correction.bench.cifar10_images import CLASSES, read_cifar10
 from logit_correction.bench.corruptions import FAMILIES, corrupt
-from logit_correction.cli import main
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 
@@ -138,13 +135,6 @@ class TestImages:
         assert np.bincount(cifar.label[:200]).tolist() == [20] * 10
         assert np.bincount(cifar.label[200:]).tolist() == [10] * 10
 
-    def test_pixels_of_the_batches_are_kept_as_they_are(self, tmp_path: Path) -> None:
-        write_batches(tmp_path)
-        cifar = read_cifar10(tmp_path, download=False)
-        assert np.array_equal(cifar.images[40:80].transpose(0, 2, 3, 1), drawn(40, seed=1))
-        assert np.array_equal(cifar.images[200:].transpose(0, 2, 3, 1), drawn(100, seed=10))
-        assert cifar.source == "CIFAR-10, the original pixels"
-
     def test_archive_and_folders_hold_the_same(self, tmp_path: Path) -> None:
         write_archive(tmp_path / "a", tmp_path / "f")
         archive, folder = (read_cifar10(tmp_path / name, download=False) for name in "af")
@@ -188,19 +178,6 @@ class TestTable:
                 shown = table.inputs.images(torch.tensor([row]))
                 assert shown is not None and np.array_equal(shown.numpy().transpose(0, 2, 3, 1), expected)
 
-    def test_the_test_is_uniform_and_valid_as_asked(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        from logit_correction.bench.ccifar10 import CorruptedCIFAR10 as Source
-
-        source = Source(minority_ratio=0.01, valid="balanced")
-        label = torch.arange(60_000) % 10
-        split, attribute = source._attributes(label, 50_000)
-        assert {name: len(rows) for name, rows in split.items()} == {"train": 45_000, "valid": 5_000, "test": 10_000}
-        conflicting = {name: int((attribute[rows] != label[rows]).sum()) for name, rows in split.items()}
-        assert abs(conflicting["train"] - 450) <= 5  # rounded within each class
-        assert abs(conflicting["valid"] - 4_500) < 100 and abs(conflicting["test"] - 9_000) < 150
-        counts = torch.bincount(label[split["test"]] * 10 + attribute[split["test"]], minlength=100)
-        assert 45 < float(((counts - 100) ** 2 / 100).sum()) < 150
-
     @pytest.mark.parametrize(
         ("options", "words"),
         [
@@ -220,122 +197,25 @@ class TestTable:
             CorruptedCIFAR10(root="/nowhere", **options)
 
 
-def renamed(folder: Path, old: str, new: str) -> None:
-    (folder / old).rename(folder / new)
+def test_the_published_folders_are_read(tmp_path: Path) -> None:
+    table = build(tmp_path, published=str(write_published(tmp_path / "cifar10c")))
+    assert {name: len(rows) for name, rows in table.split.items()} == {"train": 80, "valid": 20, "test": 100}
+    counts = table.group_counts("train")
+    assert int(counts.sum() - counts.diagonal().sum()) == 20 and bool((table.group_counts("test") == 1).all())
+    with pytest.raises(InputError, match="1pct/align does not exist"):
+        CorruptedCIFAR10(published=str(tmp_path / "cifar10c"), minority_ratio=0.01).ensure_files()
 
 
-PUBLISHED_DAMAGES: dict[str, tuple[Callable[[Path], Any], tuple[str, ...]]] = {
-    "no numbers": (lambda f: renamed(f, "test/3/37_3_7.png", "test/3/37.png"), ("37.png", "_<label>_<attribute>")),
-    "other kind": (
-        lambda f: renamed(f, "20pct/align/3/0_3_3.png", "20pct/align/3/0_3_4.png"),
-        ("0_3_4.png", "align holds equal numbers"),
-    ),
-    "out of range": (lambda f: renamed(f, "test/3/37_3_7.png", "test/3/37_3_10.png"), ("37_3_10.png", "0 to 9")),
-    "no image": (lambda f: (f / "test/3/37_3_7.png").write_bytes(b"no image"), ("37_3_7.png",)),
-    "no conflict": (lambda f: shutil.rmtree(f / "20pct/conflict"), ("conflict", "does not exist")),
-    "other ratio": (lambda f: renamed(f, "20pct", "30pct"), ("20pct", "--data.minority_ratio")),
-}
-
-
-class TestPublished:
-    @pytest.mark.parametrize("inner", ["", "20pct"])
-    def test_the_folders_are_read(self, tmp_path: Path, inner: str) -> None:
-        folder = write_published(tmp_path / "cifar10c") / inner
-        table = CorruptedCIFAR10(minority_ratio=0.2, published=str(folder)).build().check()
-        assert {name: len(rows) for name, rows in table.split.items()} == {"train": 80, "valid": 20, "test": 100}
-        train = table.group_counts("train")
-        assert train.diagonal().tolist() == [6] * 10 and int(train.sum()) == 80
-        assert (table.group_counts("test") == 1).all()
-        assert table.row_names is not None and table.correlation is not None
-        row = next(i for i, name in enumerate(table.row_names) if name.endswith("test/3/37_3_7.png"))
-        with Image.open(tmp_path / "cifar10c" / table.row_names[row]) as image:
-            shown = table.inputs.images(torch.tensor([row]))
-            assert shown is not None and np.array_equal(shown[0].permute(1, 2, 0).numpy(), np.asarray(image))
-        assert (int(table.label[row]), int(table.attribute[row])) == (3, 7)
-
-    @pytest.mark.parametrize("name", PUBLISHED_DAMAGES)
-    def test_damaged_folders_are_refused(self, tmp_path: Path, name: str) -> None:
-        folder = write_published(tmp_path / "cifar10c")
-        damage, words = PUBLISHED_DAMAGES[name]
-        damage(folder)
-        with pytest.raises(InputError) as caught:
-            CorruptedCIFAR10(minority_ratio=0.2, published=str(folder)).build()
-        assert all(word in str(caught.value) for word in words), caught.value
-
-
-def train(out: Path, method: str, *options: str) -> int:
-    words = ["--method", method, "--epochs", "1", "--batch_size", "32", "--threads", "1", "--out", str(out)]
-    own = ["--method.attributes", "Online"] if method == "LC" else []
-    return main(["train", "--data", "CorruptedCIFAR10", *options, *words, *own])
-
-
-@pytest.mark.parametrize("method", ["ERM"])
-def test_training_from_the_published_folders(tmp_path: Path, method: str) -> None:
-    folder = write_published(tmp_path / "cifar10c")
-    assert train(tmp_path / "run", method, "--data.published", str(folder), "--data.minority_ratio", "0.2") == 0
-    report = json.loads((tmp_path / "run" / "report.json").read_text())
-    assert [group["count"] for group in report["test"]["groups"]] == [1] * 100
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
-
-
-def rewrite_archive(archive: Path, change: Callable[[str, bytes], bytes | None]) -> None:
-    """Write the archive again with changed members; None leaves one out."""
-    with tarfile.open(archive) as old:
-        members = {m.name: old.extractfile(m).read() for m in old if m.isfile()}  # type: ignore[union-attr]
-    with tarfile.open(archive, "w:gz") as new:
-        for name, content in members.items():
-            changed = change(name, content)
-            if changed is not None:
-                entry = tarfile.TarInfo(name)
-                entry.size = len(changed)
-                new.addfile(entry, io.BytesIO(changed))
-
-
-def other_labels(folder: Path) -> None:
-    content = pickle.loads((folder / "test_batch").read_bytes())
-    content["labels"][0] = 3
-    (folder / "test_batch").write_bytes(pickle.dumps(content))
-
-
-DAMAGES: dict[str, tuple[str, Callable[[Path], Any], tuple[str, ...]]] = {
-    "truncated batch": ("batches", lambda f: cut(f / "data_batch_3"), ("cifar-10-batches-py", "download")),
-    "other labels": ("batches", other_labels, ("lacks the original files", "download")),
-    "missing class": ("folders", lambda f: shutil.rmtree(f / "train" / "cat"), ("cat has 0", "20 train")),
-    "unreadable image": (
-        "folders",
-        lambda f: (f / "train" / "dog" / "0003.jpg").write_bytes(b"\xff\xd8 no image"),
-        ("dog/0003.jpg", "1 images", "damaged"),
-    ),
-    "large image": (
-        "folders",
-        lambda f: Image.new("RGB", (64, 64)).save(f / "test" / "frog" / "0001.jpg"),
-        ("frog/0001.jpg", "64 x 64"),
-    ),
-    "damaged archive": (
-        "archive",
-        lambda f: f.write_bytes(f.read_bytes()[:5000] + bytes(5000) + f.read_bytes()[10_000:]),
-        ("cifar10-images.tar.gz", "get it again"),
-    ),
-    "archive without a class": (
-        "archive",
-        lambda f: rewrite_archive(f, lambda name, content: None if "/ship/" in name else content),
-        ("ship has 0", "get it again"),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGES)
-def test_damaged_files_end_with_a_message_and_status_2(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    layout, damage, words = DAMAGES[name]
-    damage(WRITERS[layout](tmp_path / "data"))
-    options = ["--data.root", str(tmp_path / "data"), "--data.download", "false"]
-    assert train(tmp_path / "run", "ERM", *options) == 2
-    shown = capsys.readouterr().err
-    assert shown.startswith("error: ") and shown.count("\n") == 1
-    assert all(word in shown for word in words), shown
-    assert not (tmp_path / "run" / "report.json").exists()
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
+    folder = write_folders(tmp_path / "folders")
+    shutil.rmtree(folder / "train" / "cat")
+    with pytest.raises(InputError, match=r"cat has 0.*put the missing images there"):
+        build(folder)
+    folder = write_folders(tmp_path / "damaged")
+    (folder / "train" / "dog" / "0003.jpg").write_bytes(b"no image")
+    with pytest.raises(InputError, match=r"1 images of CIFAR-10 are damaged: .*dog/0003.jpg"):
+        build(folder)
+    archive = write_archive(tmp_path / "archive", tmp_path / "scratch")
+    archive.write_bytes(archive.read_bytes()[:-100])
+    with pytest.raises(InputError, match=r"cifar10-images.tar.gz cannot be read .*get it again"):
+        build(archive.parent)

@@ -11,10 +11,9 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from logit_correction.bench.figures import figures, row_colors
+from logit_correction.bench.figures import figures
 from logit_correction.bench.grid import Benchmark, figures_of
 from logit_correction.pages import plots
-from logit_correction.pages.plots import METHOD_COLORS
 
 ROWS = {"ERM": "ERM", "ERM, mixed": "LC", "LC": "LC"}
 AT_END = {"kind": "margins", "over": "end"}
@@ -114,18 +113,3 @@ def test_figures_are_means_and_deviations_over_the_seeds(painted: Any) -> None:
     band = axes.collections[0].get_paths()[0].vertices[:, 1]
     deviation = 100 * np.std([0, 0.02], ddof=1)
     assert min(band) == pytest.approx(11 - deviation) and max(band) == pytest.approx(31 + deviation)
-
-
-def test_margins_begin_where_there_is_a_ratio(painted: Any) -> None:
-    axes = painted(benchmark("margins"))[0]
-    line = next(line for line in axes.lines if line.get_label() == "ERM, mixed")
-    np.testing.assert_allclose(line.get_xydata(), [[2, 1], [3, 1]])
-    assert axes.get_yscale() == "log"
-    (axes,) = painted(benchmark(AT_END))
-    assert sorted(bar.get_width() for bar in axes.patches) == [0, 0, 1, 1, 2, 2]
-
-
-def test_a_row_named_as_its_method_has_its_colour_and_no_two_rows_share_one() -> None:
-    colors = row_colors(benchmark(), frame())
-    assert colors["ERM"] == METHOD_COLORS["ERM"] and colors["LC"] == METHOD_COLORS["LC"]
-    assert len(set(colors.values())) == 3

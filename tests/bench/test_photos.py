@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from PIL import Image
 
-from logit_correction.bench import photos, published
+from logit_correction.bench import photos
 from logit_correction.bench.civilcomments import IDENTITIES, CivilComments
 from logit_correction.bench.photos import BiasedFFHQ, CelebA, Waterbirds
 from logit_correction.data.table import DataTable
@@ -46,17 +45,6 @@ def test_groups_splits_and_images_belong_together(name: str, layouts: ModuleType
     assert isinstance(fetched, torch.Tensor) and float(fetched.min()) >= 0 and float(fetched.max()) <= 1
     assert table.row_names is not None and len(set(table.row_names)) == len(table.label)
     assert [len(rows) for rows in table.split.values()] == [sum(counts) for counts in layouts.COUNTS.values()]
-
-
-@pytest.mark.parametrize("name", [*SOURCES, "civilcomments"])
-def test_what_is_missing_is_told_with_its_source_and_place(name: str, tmp_path: Path) -> None:
-    source: Any = {**SOURCES, "civilcomments": CivilComments}[name]
-    with pytest.raises(InputError) as caught:
-        source(root=str(tmp_path / "data")).build()
-    message = str(caught.value)
-    assert "https://" in message
-    assert str(tmp_path / "data") in message and "--data.root" in message and "LOGIT_CORRECTION_DATA" in message
-    assert "\n" not in message and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("option", [{"size": 4}, {"size": 5000}, {"augment": "flip"}])
@@ -98,47 +86,6 @@ class TestCelebA:
         assert torch.equal(one.label, two.label) and torch.equal(one.attribute, two.attribute)
         assert all(torch.equal(one.split[name], two.split[name]) for name in one.split)
 
-    @pytest.mark.parametrize("text", [False, True])
-    def test_any_attribute_may_be_the_label(self, text: bool, layouts: ModuleType, tmp_path: Path) -> None:
-        folder = layouts.celeba(tmp_path, text=text)
-        table = CelebA(root=str(tmp_path), label="Smiling", attribute="No_Beard", size=8).build()
-        if text:
-            frame = pd.read_csv(folder / "list_attr_celeba.txt", sep=r"\s+", skiprows=1)
-        else:
-            frame = pd.read_csv(folder / "list_attr_celeba.csv", index_col=0)
-        assert table.label.tolist() == (frame["Smiling"] > 0).astype(int).tolist()
-        assert table.attribute.tolist() == (frame["No_Beard"] > 0).astype(int).tolist()
-        assert table.label_names == ["not smiling", "smiling"] and table.correlation is None
-
-    def test_the_lists_may_be_in_different_orders(self, layouts: ModuleType, tmp_path: Path) -> None:
-        folder = layouts.celeba(tmp_path)
-        before = CelebA(root=str(tmp_path), size=8).build()
-        path = folder / "list_eval_partition.csv"
-        pd.read_csv(path).iloc[::-1].to_csv(path, index=False)
-        after = CelebA(root=str(tmp_path), size=8).build()
-        assert all(torch.equal(before.split[name], after.split[name]) for name in before.split)
-
-    def test_the_middle_square_is_kept(self, layouts: ModuleType, tmp_path: Path) -> None:
-        folder = layouts.celeba(tmp_path)
-        names = [path.name for path in (folder / "img_align_celeba").iterdir()]
-        image = np.zeros((24, 18, 3), np.uint8)
-        image[3:21] = 200  # the middle square
-        for name in names:
-            Image.fromarray(image).save(folder / "img_align_celeba" / name, quality=100)
-        shown = CelebA(root=str(tmp_path), size=18).build().inputs.images(torch.arange(2))
-        assert shown is not None and int(shown.min()) > 150
-
-
-class TestBiasedFFHQ:
-    def test_other_ratios_are_other_folders(self, layouts: ModuleType, tmp_path: Path) -> None:
-        layouts.bffhq(tmp_path, pct="2pct")
-        assert counts_of(BiasedFFHQ(root=str(tmp_path), pct="2pct", size=8).build()) == layouts.COUNTS
-        with pytest.raises(InputError, match=r"has no 0\.5pct/align and no 0\.5pct/conflict"):
-            BiasedFFHQ(root=str(tmp_path)).build()
-        for pct in ("../2pct", "", "/tmp", ".."):
-            with pytest.raises(InputError, match="pct"):
-                BiasedFFHQ(root=str(tmp_path), pct=pct)
-
 
 class TestCivilComments:
     @pytest.fixture
@@ -166,31 +113,3 @@ class TestCivilComments:
         assert {name.replace(" ", "_") for _, name in scoring.names} == set(IDENTITIES)
         per_row = scoring.membership.sum(1)
         assert int(per_row.max()) > 1 and int(per_row.min()) == 0
-
-    def test_a_half_is_present_and_nothing_written_is_not(self, frame: pd.DataFrame, tmp_path: Path) -> None:
-        frame = frame.astype(object)
-        frame.loc[frame.index[0], ["toxicity", "male", "female"]] = [0.5, 0.5, 0.4999]
-        frame.loc[frame.index[1], ["male", "identity_any"]] = ""
-        frame.to_csv(tmp_path / "civilcomments_v1.0" / "all_data_with_identities.csv")
-        table = CivilComments(root=str(tmp_path), num_words=64).build()
-        assert table.scoring is not None and int(table.label[0]) == 1 and int(table.attribute[1]) == 0
-        names = table.scoring.names
-        assert bool(table.scoring.membership[0, names.index(("toxic", "male"))])
-        assert not bool(table.scoring.membership[0, names.index(("toxic", "female"))])
-        assert not bool(table.scoring.membership[1, [i for i, name in enumerate(names) if name[1] == "male"]].any())
-
-    def test_comments_that_look_like_missing_values_are_texts(self, frame: pd.DataFrame, tmp_path: Path) -> None:
-        frame["comment_text"] = ["NA", "null", "", "nan"] + ["word"] * (len(frame) - 4)
-        frame.to_csv(tmp_path / "civilcomments_v1.0" / "all_data_with_identities.csv")
-        table = CivilComments(root=str(tmp_path), num_words=64).build()
-        inputs = table.inputs.fetch(torch.arange(4))
-        assert isinstance(inputs, torch.Tensor)
-        assert inputs.abs().sum(1).gt(0).tolist() == [True, True, False, True]
-        assert any("1 comments are empty" in note for note in table.notes)
-
-
-def test_codes_name_the_column_the_value_and_what_it_may_be() -> None:
-    problems = published.Problems("list.csv", ["line 2", "line 3", "line 4"])
-    values = pd.Series(["1", " 0", "2"], name="place", dtype=str)
-    assert published.codes(values, {"0": 0, "1": 1}, problems).tolist() == [1, 0, 0]
-    assert str(problems) == "line 4: place is '2', but must be 0 or 1"

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-import torch
 import yaml
 
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, train
@@ -142,28 +140,6 @@ def test_gpu_times_steps_once_and_tries_an_error_again(tmp_path: Path, monkeypat
         call("--parts", "--seeds", "1")
 
 
-def test_gpu_watches_every_method_and_tells_a_wait_by_its_line() -> None:
-    from logit_correction.methods import METHODS
-
-    options = gpu.argparse.Namespace(
-        small=True, jobs=1, steps=5, seeds=1, columns=["5"], device="cpu", training="{precision: bf16-mixed}"
-    )
-    grid = gpu.make_grid(options, epochs=2)
-    assert set(gpu.sync_cases(grid["common"], grid["rows"])) > set(METHODS)
-    table = gpu.load_table(grid, 300)
-    flat = gpu.sync_cases(grid["common"], grid["rows"])["GroupDRO"]
-    assert gpu.check_syncs(table, flat, "cpu")["skipped"]
-    states: list[bool] = []
-    with gpu_steps.waits(states.append) as places:
-        fit = gpu_steps.make_fit(table, flat, gpu_steps.Clock())
-        fit.algorithm.register_forward_hook(
-            lambda *_: warnings.warn("called a synchronizing CUDA operation", stacklevel=1) if states[-1] else None
-        )
-        fit.run()
-    assert sum(places.values()) == 6  # two epochs of five steps, the first and the last of each left out
-    assert all("module(batch" in place for place in places)
-
-
 @pytest.mark.slow
 def test_gpu_trains_its_grid_by_the_program(tmp_path: Path) -> None:
     words = [sys.executable, str(gpu.__file__), "--out", str(tmp_path), *SMALL, "--parts", "grid"]
@@ -172,13 +148,3 @@ def test_gpu_trains_its_grid_by_the_program(tmp_path: Path) -> None:
     assert whole.returncode == 0, whole.stderr
     assert lines_of(tmp_path)[-1]["finished"] == 4
     assert "| LC, given attributes | train |" in (tmp_path / "results.md").read_text()
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
-def test_no_step_waits_for_the_device(tmp_path: Path) -> None:
-    words = [sys.executable, str(gpu.__file__), "--out", str(tmp_path), "--small", "--parts", "syncs"]
-    assert subprocess.run(words, check=False).returncode == 0
-    checked = {line["name"]: line for line in lines_of(tmp_path) if line["part"] == "syncs"}
-    assert len(checked) == 10 and all(line["the check sees item()"] for line in checked.values())
-    assert {name: line["waits"] for name, line in checked.items() if line["waits"]} == {}

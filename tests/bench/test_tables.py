@@ -95,37 +95,6 @@ def test_every_rule_has_a_table_and_says_what_it_read() -> None:
     assert cells(second, "ERM")[0] == "none"
 
 
-def test_a_row_that_did_not_ask_for_a_rule_has_no_line_in_its_table() -> None:
-    both = frame(("last", "valid_average"))
-    found = both[(both["row"] == "LC") | (both["selection"] == "last")]
-    first, second = markdown(benchmark(), found).split("Selection rule: ")[1:]
-    rows = [
-        [line.split("|")[1].strip() for line in part.splitlines() if line.startswith("| ")] for part in (first, second)
-    ]
-    assert rows == [["", "ERM", "LC", "JTT", "DFA"], ["", "LC", "JTT", "DFA"]]  # JTT: nothing is finished
-
-
-def test_a_single_row_is_not_praised() -> None:
-    alone = frame()
-    assert "**" not in markdown(benchmark(("ERM",)), alone[alone["row"] == "ERM"])
-
-
-def test_machine_commit_version_and_notes_close_the_table() -> None:
-    text = markdown(benchmark(), frame(), ["a and b differ"])
-    assert "Machine: a machine; commit: abc, unknown; version 0.1.0.\n" in text
-    assert text.endswith("\n- a and b differ\n")
-
-
-def test_another_metric_and_the_columns_name_themselves() -> None:
-    text = markdown(benchmark(metric="average", column_title="ratio, %"), frame())
-    assert "Average test accuracy in %" in text and cells(text, "ERM")[1].strip("*") == "50.0 (0.0)"
-    assert " Columns: ratio, %." in text
-
-
-def test_no_finished_run() -> None:
-    assert markdown(benchmark(paper={}), pd.DataFrame()) == "# A grid\n\nNo run is finished.\n"
-
-
 def test_the_papers_figures_stand_beside_empty_cells_if_no_run_is_finished() -> None:
     text = markdown(benchmark(), pd.DataFrame())
     assert text.startswith("# A grid\n\nNo run is finished.\n\nGroup-balanced test accuracy in % in the paper.\n")

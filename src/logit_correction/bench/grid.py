@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -144,87 +144,68 @@ def read(name: str, seeds: int | None = None) -> Benchmark:
 
 def _parsed(path: Path, content: dict[str, Any], seeds: int | None) -> Benchmark:
     for key in content:
-        if key not in KEYS:
-            raise InputError(f"there is no {key!r}{did_you_mean(str(key), KEYS)}: it may hold {', '.join(KEYS)}")
+        _check_known("key", str(key), KEYS)
     for key in KEYS[:3]:
         if not content.get(key):
             raise InputError(f"{key} is missing")
-    rows, columns = (_variants(key, content[key]) for key in ("rows", "columns"))
+    two_deep = {key: _two_deep(key, content.get(key)) for key in ("rows", "columns", "cells", "paper")}
+    rows, columns, cells, paper = two_deep.values()
+    for key, names in (("rows", rows), ("columns", columns)):
+        folders = list(map(slug, names))
+        if "" in folders or len({*folders}) < len(folders):
+            raise InputError(
+                f"{key}: each name needs a folder of its own, but theirs are {', '.join(folders)}: rename one"
+            )
+    for key, table in (("cells", cells), ("paper", paper)):
+        for column in (column for of_row in table.values() for column in of_row):
+            _check_known(f"{key}: column", column, columns)
+    for row in cells:
+        _check_known("cells: row", row, rows)
+    for figure in (figure for of_row in paper.values() for figure in of_row.values()):
+        numbers = figure if isinstance(figure, list) and len(figure) == 2 else [figure]
+        if not all(type(number) in (int, float) for number in numbers):
+            raise InputError(f"paper: {figure!r} is not a figure in per cent such as 71.25 or [71.25, 3.17]")
+    metrics = {**_mapping("column_metrics", content.get("column_metrics")), "": content.get("metric", "group_balanced")}
+    for column, metric in metrics.items():
+        _check_known("column_metrics: column", column, ["", *columns])
+        _check_known("metric", metric, METRICS)
     number, data_seeds = content.get("seeds", 3), content.get("data_seeds", False)
-    if type(number) is not int or number < 1:
-        raise InputError(f"seeds is {number!r}, but must be a number of seeds, at least 1")
-    if not isinstance(data_seeds, bool):
-        raise InputError(f"data_seeds is {data_seeds!r}, but must be true or false")
-    common = _mapping("common", content.get("common"), "options, such as `epochs: 20`")
-    metric = content.get("metric", "group_balanced")
-    of_columns = _mapping("column_metrics", content.get("column_metrics"), "columns to metrics")
-    for key, one in {"": metric, **of_columns}.items():
-        if one not in METRICS:
-            raise InputError(f"metric is {one!r}, but must be one of {', '.join(METRICS)}")
-        _known("column_metrics: column", key, ["", *columns])
-    own, paper = _by_cell("cells", content.get("cells"), columns), _by_cell("paper", content.get("paper"), columns)
-    for row, cells in own.items():
-        _known("cells: row", row, rows)
-        for column, options in cells.items():
-            _mapping(f"cells: {row!r}, {column!r}", options, "options")
-    for row, cells in paper.items():
-        for column, figure in cells.items():
-            numbers = figure if isinstance(figure, list) and len(figure) == 2 else [figure]
-            if not all(type(n) in (int, float) for n in numbers):
-                raise InputError(
-                    f"paper: {row!r}, {column!r} is {figure!r}, but must be a number of per cent such as 71.25, or a "
-                    "mean and a standard deviation such as [71.25, 3.17]"
-                )
+    if type(number) is not int or number < 1 or not isinstance(data_seeds, bool):
+        raise InputError(f"seeds is {number!r} and data_seeds {data_seeds!r}: give a number from 1, and true or false")
     return Benchmark(
         name=path.stem,
         title=str(content["title"]),
         rows=rows,
         columns=columns,
-        common={"selection": "last", **common},  # a table holds runs that one rule has chosen
+        # A table holds runs that one rule has chosen.
+        common={"selection": "last", **_mapping("common", content.get("common"))},
         seeds=number if seeds is None else seeds,
         data_seeds=data_seeds,
-        metric=metric,
+        metric=metrics.pop(""),
         paper=paper,
         figures=figures_of(content.get("figure")),
         column_title=str(content.get("column_title", "")),
         text=path.read_text(encoding="utf-8"),
-        cell_options=own,
-        column_metrics=of_columns,
+        cell_options=cells,
+        column_metrics=metrics,
     )
 
 
-def _mapping(key: str, value: Any, what: str) -> dict[str, Any]:
+def _mapping(key: str, value: Any) -> dict[str, Any]:
     """Return a mapping with names of text, as YAML takes ``5`` for a number; nothing is an empty one."""
     if not isinstance(value, dict | None):
-        raise InputError(f"{key} must be a mapping of {what}")
+        raise InputError(f"{key} must be a mapping, such as `LC: {{...}}`, but is {value!r}")
     return {str(name): one for name, one in (value or {}).items()}
 
 
-def _known(what: str, name: str, known: Mapping[str, Any] | list[str]) -> None:
+def _two_deep(key: str, value: Any) -> dict[str, dict[str, Any]]:
+    return {name: _mapping(f"{key}: {name}", one) for name, one in _mapping(key, value).items()}
+
+
+def _check_known(what: str, name: str, known: Collection[str]) -> None:
+    """Raise ``InputError`` unless a name is among those that there are."""
     if name not in known:
         raise InputError(f"{what} {name!r} is unknown{did_you_mean(name, known)}: there are {', '.join(known)}")
-
-
-def _variants(key: str, value: Any) -> dict[str, dict[str, Any]]:
-    """Return the options of rows or columns, whose names must make folders of their own."""
-    what = "names to options, such as `LC: {method: {name: LC}}`"
-    variants = {name: _mapping(key, options, what) for name, options in _mapping(key, value, what).items()}
-    folders: dict[str, str] = {}
-    for name in variants:
-        other = folders.setdefault(slug(name), name)
-        if not slug(name):
-            raise InputError(f"{key}: {name!r} needs a letter or a digit, since its folder is named so")
-        if other != name:
-            raise InputError(f"{key}: {other!r} and {name!r} would share the folder {slug(name)}: rename one")
-    return variants
-
-
-def _by_cell(key: str, value: Any, columns: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    what = "rows to columns, such as `LC: {COLUMN: ...}`"
-    found = {row: _mapping(key, cells, what) for row, cells in _mapping(key, value, what).items()}
-    for column in (column for cells in found.values() for column in cells):
-        _known(f"{key}: column", column, columns)
-    return found
 
 
 def figures_of(given: Any) -> tuple[dict[str, str], ...] | None:
@@ -243,18 +224,14 @@ def figures_of(given: Any) -> tuple[dict[str, str], ...] | None:
         return None
     found: list[dict[str, str]] = []
     for one in [] if given == "none" else given if isinstance(given, list) else [given]:
-        options = {"kind": one} if isinstance(one, str) else one
-        if not isinstance(options, dict) or options.get("kind") not in FIGURES:
-            raise InputError(f"figure is {one!r}, but must be one of {', '.join(FIGURES)}, or `{{kind: curves, ...}}`")
-        kind, known = options["kind"], FIGURES[options["kind"]]
-        full = {name: choices[0] for name, choices in known.items() if choices[0]}
+        options = {"kind": one} if isinstance(one, str) else _mapping("figure", one)
+        kind = str(options.pop("kind", ""))
+        _check_known("figure: kind", kind, FIGURES)
         for name, value in options.items():
-            if name != "kind":
-                _known(f"figure {kind}: option", str(name), known)
-                if value not in known[name]:
-                    raise InputError(f"figure: {name} is {value!r}, but must be one of {', '.join(known[name])}")
-            full[name] = value
-        found.append({"kind": kind, **full})
+            _check_known(f"figure {kind}: option", name, FIGURES[kind])
+            _check_known(f"figure {kind}: {name}", str(value), FIGURES[kind][name])
+        usual = {name: choices[0] for name, choices in FIGURES[kind].items() if choices[0]}
+        found.append({"kind": kind, **usual, **options})
     if len({(one["kind"], one.get("margin")) for one in found}) < len(found):
         raise InputError("figure: two of one kind would share a file: keep one")
     return tuple(found)

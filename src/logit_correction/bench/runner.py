@@ -64,21 +64,21 @@ def run_on(backend: str, benchmark: Benchmark, out: Path, jobs: int | None, also
     """Train what is not finished on loky, ray or dask; see ``run``."""
     from joblib import parallel_config
 
+    if backend == "loky":  # one thread a run: as many runs as there are processors fit
+        with parallel_config(backend, n_jobs=jobs or 1, inner_max_num_threads=1):
+            return run(benchmark, out, also=also)
     try:
         if backend == "ray":
             from ray.util.joblib import register_ray
 
             register_ray()
-        elif backend == "dask":
+        else:
             from distributed import Client
 
             Client(set_as_default=True)
     except ImportError as error:
-        raise InputError(
-            f"--backend {backend} needs {error.name}: install it by pip, or leave --backend out"
-        ) from error
-    one_thread = {"inner_max_num_threads": 1} if backend == "loky" else {}  # as many runs as there are processors fit
-    with parallel_config(backend, n_jobs=jobs or (1 if backend == "loky" else -1), **one_thread):
+        raise InputError(f"--backend {backend} needs {error.name}: install it by pip, or leave it out") from error
+    with parallel_config(backend, n_jobs=jobs or -1):
         return run(benchmark, out, also=also)
 
 
