@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from logit_correction import CrossFitted
 from logit_correction.attributes.heads import relabeled
@@ -50,17 +49,6 @@ def test_q_rises_over_a_share_of_the_epochs(table) -> None:
         torch.testing.assert_close(rising.logs["loss_biased"], rising.loss.detach() / 6)
 
 
-def test_features_are_hidden_while_training_and_never_when_predicting(table) -> None:
-    estimator, shown, batch = begun(table, input_dropout=0.5), list[Tensor](), all_rows(table)
-    for network in estimator.networks:
-        network.register_forward_pre_hook(lambda module, args: shown.append(args[0]))
-    estimator.step(batch, 0.0, StepRandomness(0))
-    assert len(shown) == 6 and all(0.3 < float((one == 0).double().mean()) < 0.7 for one in shown)
-    shown.clear()
-    estimator.collect(batch)
-    assert len(shown) == 6 and not any(bool((one == 0).any()) for one in shown)
-
-
 def test_the_estimates_are_the_argmax_of_the_held_out_posteriors(make_table) -> None:
     for correlation in (Correlation.one_to_one(3), Correlation.from_table([[0], [0], [1]])):
         table = make_table(correlation)
@@ -72,14 +60,6 @@ def test_the_estimates_are_the_argmax_of_the_held_out_posteriors(make_table) -> 
         torch.testing.assert_close(estimator.row_posterior(), correlation.posterior(probability))
         seen = torch.stack([network(batch.inputs).softmax(1) for network in estimator.networks]).mean(0)
         torch.testing.assert_close(estimator.predict(batch.inputs).exp(), seen)  # of new rows all networks tell
-
-
-def test_the_halves_come_from_the_seed_so_that_a_state_goes_with_them(table) -> None:
-    estimator, batch = prepared(CrossFitted(), table, seed=5), all_rows(table)
-    other = begun(table, seed=5, splits=2)
-    other.load_state_dict(copy.deepcopy(estimator.state_dict()))
-    assert torch.equal(estimator.collect(batch), other.collect(batch))
-    assert not torch.equal(estimator.networks.fold, begun(table, seed=6, splits=2).networks.fold)
 
 
 def test_a_round_relabels_the_rows_and_draws_the_weights_anew(table) -> None:
@@ -114,15 +94,6 @@ def test_heads_on_a_view_tell_the_planted_attribute(make_table) -> None:
     own = estimator.held_out.gather(1, label[:, None]).squeeze(1)
     torch.testing.assert_close(estimator.row_label_probability, own)
     assert estimator.describe() == "heads on my_parts.Tail, cross-fitted"
-
-
-def test_several_views_stand_side_by_side_and_see_no_attribute(make_table) -> None:
-    table = make_table(images=True, train=60)
-    one, both = (prepared(CrossFitted(view=view, rounds=0), table) for view in ("colour", ["colour", "border"]))
-    (_, narrow, odds), (_, wide, _) = one.rows_to_cluster(None), both.rows_to_cluster(None)
-    assert torch.equal(wide[:, : narrow.shape[1]], narrow) and wide.shape[1] > narrow.shape[1] and odds == 4
-    other = prepared(CrossFitted(view="colour", rounds=0), replace(table, attribute=table.attribute.flip(0)))
-    assert torch.equal(one.held_out, other.held_out)
 
 
 def test_rounds_on_a_view_forget_what_is_known_of_the_label() -> None:

@@ -79,13 +79,6 @@ def test_a_column_of_the_data_or_of_the_file(small, tmp_path) -> None:
     assert found.tolist() == [-1, 0, 0, 2, 2, 1]
 
 
-def test_a_labels_majority_is_its_commonest_value(small, tmp_path) -> None:
-    # Labels of the rows 7, 3, 60, 11, 20, 4 are 1, 0, 0, 2, 2, 1.
-    estimator = prepared(Given(written(tmp_path / "a.csv", row=ROWS.tolist(), attribute=[*"xyyxx", None])), small)
-    assert estimator.correlation.to_table() == [[1], [0], [0]]
-    assert estimator.group_counts().tolist() == [[0, 2], [1, 0], [2, 0]]
-
-
 @pytest.mark.parametrize(
     ("columns", "words"),
     [

@@ -103,12 +103,6 @@ def test_a_row_is_predicted_by_heads_that_never_saw_it(training: HeadTraining | 
     assert float((pairs - plain).abs().amax(2).amin(0).max()) < 1e-5
 
 
-def test_heads_with_a_hidden_layer_know_the_attribute_where_it_conflicts_with_the_label() -> None:
-    features, label, attribute = planted()
-    found = cross_fit(features, label, 2, HeadTraining())[0].argmax(1)
-    assert float((found == attribute)[attribute != label].double().mean()) > 0.8
-
-
 def test_the_members_that_tell_each_label_are_found() -> None:
     generator, label = torch.Generator().manual_seed(0), torch.arange(300) % 3
     members = [torch.randn(300, 2, generator=generator) for _ in range(5)]

@@ -63,23 +63,6 @@ def test_the_estimate_is_that_of_the_class_probabilities(table: Any, expected: l
     assert attached(Online(), make_table(Correlation.from_table([[0, 1], [2], [3]]))).num_attributes == 3
 
 
-def test_the_weighted_form_has_q_times_the_gradient_of_the_papers(table) -> None:
-    gradients = []
-    for form in ("paper", "weighted"):
-        estimator = attached(Online(gce_form=form), table)
-        estimator(all_rows(table), 0.0, StepRandomness(0)).loss.backward()
-        gradients.append(estimator.network.head.weight.grad)
-    torch.testing.assert_close(0.7 * gradients[0], gradients[1])
-
-
-def test_a_temperature_sharpens_the_posterior_and_not_the_loss(table) -> None:
-    plain, sharp = attached(Online(), table), attached(Online(temperature=0.1), table)
-    one, other = (estimator(all_rows(table), 0.0, StepRandomness(0)) for estimator in (plain, sharp))
-    logits = plain.network(all_rows(table).inputs).detach()
-    assert torch.equal(one.loss, other.loss)
-    torch.testing.assert_close(other.posterior, (logits / 0.1).softmax(1))
-
-
 @pytest.mark.parametrize("ahead", [0, 1])
 def test_q_rises_and_the_network_stays_as_it_is_counted_from_the_head_start_on(ahead: int, table) -> None:
     estimator, batch = attached(Online(q=0.8, q_ramp_up_epochs=2.0, head_start_epochs=ahead, epochs=9.5), table), None
@@ -114,15 +97,6 @@ def test_what_is_hidden_from_the_biased_network_while_it_trains(images: bool, ma
     shown.clear()
     estimator(batch, 1.0, StepRandomness(0))  # nothing is hidden from one that has learned
     assert len(shown) == 1 and torch.equal(shown[0][0], batch.inputs)
-
-
-def test_pooling_hides_what_is_fine(make_table) -> None:
-    table = make_table(images=True)
-    estimator = attached(Online(pooling=1), table)
-    shown = watched(estimator)
-    estimator(all_rows(table), 0.0, StepRandomness(0))
-    means = all_rows(table).inputs.mean(dim=(2, 3), keepdim=True).expand(-1, -1, 4, 4)
-    torch.testing.assert_close(shown[0][0], means)
 
 
 def test_running_statistics_are_of_whole_inputs_and_stay_when_the_network_does(table) -> None:

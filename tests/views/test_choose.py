@@ -48,7 +48,7 @@ def test_a_family_is_all_its_members_a_member_is_one_and_each_comes_once() -> No
         ("places:5,1", IMAGES, r"'places' has no member '5,1'.*take one of places:1,1, .*, \.\.\."),
         ("colour:red", IMAGES, r"'colour' has no member 'red'.*: take colour"),
         ("file", IMAGES, r"they have images\): it needs the files that the rows were read from"),
-        ("my_parts.Narrow", IMAGES, "is no view: its class must derive from"),
+        ("my_parts.Narrow", IMAGES, "its class must derive from"),
     ],
 )
 def test_a_name_that_leads_nowhere_is_explained(name: str, inputs: ViewInputs, message: str) -> None:

@@ -47,16 +47,6 @@ def test_size_shape_and_format(tmp_path: Path) -> None:
     assert found[:, JPEG].tolist() == [1, 0] and found[:, PNG].tolist() == [0, 1]
 
 
-def test_coarser_quantisation_has_greater_sums_and_other_formats_none(tmp_path: Path) -> None:
-    files = [image(tmp_path / f"{q}.jpg", quality=q) for q in (95, 60, 20)] + [image(tmp_path / "a.png")]
-    sums = facts(files)[:, FIRST_TABLE : FIRST_TABLE + 2]
-    assert (sums[1:3] > sums[:2]).all()
-    assert (sums[3] == 0).all()
-    with Image.open(files[1]) as opened:
-        wanted = sum(opened.quantization[0])  # type: ignore[attr-defined]
-    torch.testing.assert_close(sums[1, 0].expm1(), torch.tensor(float(wanted)), rtol=1e-4, atol=0)
-
-
 def test_camera_and_hour(tmp_path: Path) -> None:
     files = [
         image(tmp_path / "a.jpg", exif=exif("Leica", "2024:01:02 06:30:00")),
@@ -108,7 +98,3 @@ def test_order_is_scaled_and_waves_have_period_one(tmp_path: Path) -> None:
     torch.testing.assert_close(found[:, 0], torch.tensor([0, 0.25, 1]))
     torch.testing.assert_close(found[1], torch.tensor([0.25, 1, 0, 0, 0, -1, 1]), atol=1e-6, rtol=0)
     assert (facts([file])[:, ORDER] == 0).all()
-
-
-def test_no_view_without_files() -> None:
-    assert FileFacts.views_of(ViewInputs(1, lambda rows: torch.zeros(len(rows), 1))) == []

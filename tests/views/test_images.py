@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from logit_correction.errors import InputError
 from logit_correction.views.base import EVERYTHING, ViewInputs, features_of
-from logit_correction.views.images import Border, Colour, ImageView, Light, Places, Thumbnail, area_average, image_parts
+from logit_correction.views.images import Border, Colour, ImageView, Light, Places, Thumbnail
 from logit_correction.views.textures import Spectrum, Stripes, Texture
 
 KINDS: list[type[ImageView]] = [Colour, Border, Thumbnail, Light, Places, Spectrum, Stripes, Texture]
@@ -47,13 +47,6 @@ def test_images_of_any_size_give_the_same_numbers_alone_and_among_others(kind: A
         view.features(plain)
 
 
-def test_parts_are_bounded_and_in_order() -> None:
-    x = images(700, 1, 10, 10)
-    parts = list(image_parts(inputs_of(x), values=5000))
-    assert max(len(part) for part in parts) == 50 and torch.equal(torch.cat(parts), x)
-    assert torch.equal(Colour().features(inputs_of(x)), Colour().look(x))
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 5), st.sampled_from([1, 3]), st.integers(1, 9), st.integers(1, 9), st.integers(1, 256))
 def test_colours_equal_those_of_sorted_pixels(rows: int, channels: int, h: int, w: int, top: int) -> None:
@@ -72,14 +65,6 @@ def test_frame_and_centre_are_told_apart() -> None:
     points = x.double() / 255
     frame, centre, outer = (moments(points[..., mask]) for mask in (~inside, inside, edge))
     assert_close(Border().look(x), torch.cat([frame, centre, frame - centre, outer], 1).float(), atol=1e-6, rtol=0)
-
-
-def test_each_point_of_a_thumbnail_is_the_mean_of_its_area() -> None:
-    x = images(3, 3, 8, 12)
-    found = Thumbnail().look(x).view(3, 3, 4, 4)
-    assert_close(found[1, 2, 3, 0], x[1, 2, 6:8, 0:3].float().mean() / 255)
-    small = torch.tensor([[10, 20], [30, 40]], dtype=torch.uint8).view(1, 1, 2, 2)
-    assert_close(area_average(small, 4, 4)[0, 0, 0], torch.tensor([10.0, 10.0, 20.0, 20.0]))
 
 
 # Places
@@ -153,8 +138,3 @@ def test_the_side_of_the_light_shows_however_many_edges_there_are(slope: float, 
     along, across = found[:, int(downwards)], found[:, int(not downwards)]
     assert_close(along.mean(), torch.tensor(slope), rtol=0.25, atol=0)
     assert (along.sign() == (1 if slope > 0 else -1)).all() and (across.abs() < abs(slope) / 3).all()
-
-
-def test_turning_an_image_round_turns_the_slopes() -> None:
-    x = lit(0.02, downwards=False)
-    assert_close(medians(x.flip(3)), medians(x) * torch.tensor([-1, 1]), atol=1e-3, rtol=0)

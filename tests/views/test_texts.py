@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from logit_correction.views import texts as module
 from logit_correction.views.base import ViewInputs
 from logit_correction.views.texts import KINDS, MARKS, Characters, Closing, Form, Opening, TermView, Words, shortened
 
@@ -58,12 +57,6 @@ def test_words_of_nearly_all_texts_and_of_few_are_left_out() -> None:
     assert sorted(fitted(Words, many).terms) == ["b", "enough"]
 
 
-def test_words_are_runs_of_letters_and_digits_in_lower_case() -> None:
-    view = fitted(Words, ["Ärger, I've_x9 名前!", "other"] * 5)
-    assert set(view.terms) == {"ärger", "i", "ve", "x9", "名前", "other"}
-    assert has(view, "ärger", ["ÄRGER", "", "arger"]) == [1, 0, 0]
-
-
 @pytest.mark.parametrize("kind", VIEWS)
 def test_views_of_texts(kind: type[TermView]) -> None:
     assert kind.views_of(ViewInputs(num_rows=2, inputs=lambda rows: rows)) == []
@@ -75,12 +68,6 @@ def test_views_of_texts(kind: type[TermView]) -> None:
     for bare in ([""], ["one text"], ["", " \n", "!?"], ["same text"] * 30):
         none = fitted(kind, bare).features(inputs_of(bare))
         assert none.shape == (len(bare), 1) and none.dtype == torch.float32 and not none.any()
-
-
-def test_a_vocabulary_is_learnt_of_rows_spread_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROWS", 50)
-    texts = [f"half{i // 100} third{i % 4}" for i in range(200)]
-    assert {"half0", "half1"} <= set(fitted(Words, texts).terms)
 
 
 def test_runs_of_characters_against_a_count_by_hand() -> None:
@@ -131,9 +118,3 @@ def test_the_form_against_a_count_by_hand() -> None:
     assert torch.equal(form(texts[-9:]), torch.cat([form([text]) for text in texts[-9:]]))
     assert len(set(MARKS)) == len(MARKS)
     assert Form.views_of(ViewInputs(num_rows=2, inputs=lambda rows: rows)) == []
-
-
-def test_what_the_numbers_of_the_form_mean() -> None:
-    found = form(["AB cd 12!!\n"])[0].tolist()
-    assert found[:3] == pytest.approx([math.log(12), math.log(4), 8 / 3])
-    assert found[3:8] == pytest.approx([2 / 11, 2 / 11, 2 / 11, 3 / 11, 0]) and found[-1] == pytest.approx(math.log(2))

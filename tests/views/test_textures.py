@@ -69,14 +69,6 @@ def test_blur_lowers_fine_detail_and_compression_shows_at_the_borders_of_blocks_
         assert strengths[2][PHASES.start + offset : PHASES.stop + offset].argmax() == 7
 
 
-def test_a_step_shows_at_its_phase_only_and_in_its_direction() -> None:
-    images = torch.zeros(1, 1, 24, 24, dtype=torch.uint8)
-    images[..., 11:] = 200  # between pixels 10 and 11: phase 10 % 8 = 2
-    found = Spectrum().look(images)[0]
-    assert found[15:23].argmax() == 2  # there are 12 bands
-    assert_close(found[-9:], torch.zeros(9))
-
-
 # Stripes
 
 
@@ -112,11 +104,6 @@ def test_an_edge_is_no_stripe_and_where_stripes_begin_does_not_matter() -> None:
     first, second = (Stripes().look(striped(plain, 45, 5, phase, strength=40)) for phase in (0, 2))
     assert first.max() > 3
     assert_close(first, second, atol=0.5, rtol=0)  # sampling leaves a little
-
-
-def test_large_images_are_looked_at_twice_so_coarse_stripes_show_too() -> None:
-    found = Stripes().look(striped(scenes(4, 128), 45, 16, phase=0.0)).view(4, 2, len(PERIODS), DIRECTIONS)
-    assert (found[:, 1, 1].argmax(1) == 2).all()  # 16 pixels are 4 of the image in a quarter of the size
 
 
 # Texture
@@ -180,24 +167,6 @@ def test_components_whiten_the_patches_and_filters_have_length_one() -> None:
     scale = spread.diagonal().sqrt()
     assert (scale <= 1.1).all() and scale.max() > 0.9
     assert (spread / scale.outer(scale) - torch.eye(36)).abs().max() < 0.1
-
-
-def test_where_a_mark_lies_does_not_matter() -> None:
-    view = fitted(grainy(60, 3, 30, 30))
-    mark = grainy(1, 3, 6, 6, seed=3)[0]
-    plain = torch.full((3, 3, 30, 30), 90, dtype=torch.uint8)
-    plain[0, :, 8:14, 8:14] = plain[1, :, 16:22, 12:18] = mark  # patches lie 2 apart, or 4
-    plain[2, :, 8:14, 8:14] = mark.flip(2)
-    first, moved, other = view.look(plain)
-    assert_close(first, moved, atol=1e-4, rtol=1e-4)
-    assert (first - other).abs().max() > 0.05
-
-
-def test_large_images_cost_no_more_than_those_of_64_pixels() -> None:
-    large = grainy(4, 1, 128, 128)
-    small = large.float().unflatten(2, (64, 2)).unflatten(4, (64, 2)).mean((3, 5))
-    view = fitted(large)
-    assert_close(view.look(large), view.look(small))
 
 
 def test_other_images_than_those_learned_from_are_refused() -> None:
