@@ -20,17 +20,12 @@ from logit_correction.errors import InputError
 from logit_correction.files import read_cells
 from logit_correction.sentences import of_person
 
-#: Where the estimated probability of a conflict is cut into strata.
-CUTS = (0.02, 0.1, 0.5, 0.9)
+#: Where the estimated probability of a conflict is cut into strata, and draws from the posterior of their shares.
+CUTS, DRAWS = (0.02, 0.1, 0.5, 0.9), 4000
 
-#: Draws from the posterior of the shares.
-DRAWS = 4000
-
-#: What the audit believes of a share counts as no closer to 0 and 1 than this: it may be wrong.
-LEAST_SHARE = 0.05
-
-#: Variance that a stratum's answers count as having at least: what the audit believes of it may be wrong.
-LEAST_VARIANCE = 0.02
+#: What the audit believes may be wrong: a share counts as no closer to 0 and 1 than this, and the answers of a stratum
+#: as having at least this variance.
+LEAST_SHARE, LEAST_VARIANCE = 0.05, 0.02
 
 #: Name of the column that says which stratum a row was drawn from.
 STRATUM = "stratum"
@@ -100,13 +95,7 @@ def allocation(population: Population, budget: int) -> NDArray[np.int64]:
 
 
 def sheet(frame: pd.DataFrame, label_names: Sequence[str], budget: int, seed: int) -> pd.DataFrame:
-    """Return the rows that a person should look at, with an empty column ``attribute`` to fill in.
-
-    Args:
-        frame: The rows of an audit.
-        label_names: L names.
-        budget: How many.
-        seed: Of the draw within strata.
+    """Return so many rows of an audit that a person should look at, with an empty column ``attribute`` to fill in.
 
     Raises:
         InputError: If the budget is less than two rows a stratum.
@@ -114,16 +103,13 @@ def sheet(frame: pd.DataFrame, label_names: Sequence[str], budget: int, seed: in
     population = Population.of(frame, label_names)
     least = int(np.minimum(population.sizes, 2).sum())
     if budget < least:
-        raise InputError(
-            f"--label-budget is {budget}, but these rows fall into {len(population.sizes)} strata of which each needs "
-            f"two rows: give at least {least}"
-        )
+        strata = f"these rows fall into {len(population.sizes)} strata of which each needs two rows"
+        raise InputError(f"--label-budget is {budget}, but {strata}: give at least {least}")
     places = drawn(population, allocation(population, budget), np.random.default_rng(seed))
     numbers = pd.DataFrame({"row": population.row[places], STRATUM: population.stratum[places]})
-    shown = [name for name in ("path", "name", CONTENT, "label") if name in frame]
-    found = numbers.merge(frame[["row", *shown, "attribute"]].rename(columns={"attribute": "looks_like"}), on="row")
-    found = found.assign(attribute="").sort_values("row", kind="stable")
-    return found[["row", *shown, "looks_like", "attribute", STRATUM]]
+    found = numbers.merge(frame.rename(columns={"attribute": "looks_like"}).assign(attribute=""), on="row")
+    shown = [name for name in ("row", "path", "name", CONTENT, "label", "looks_like", "attribute") if name in found]
+    return found.sort_values("row", kind="stable")[[*shown, STRATUM]]
 
 
 def drawn(population: Population, given: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
@@ -149,17 +135,19 @@ def group_accuracies(
         places: (m,) places of those that a person looked at.
         conflicts: (m,) whether these conflict.
         seed: Of the draws.
-
-    Returns:
-        ``groups``, those of all labels first (label None), and ``looked_at``, m.
     """
     right = population.right[np.unique(population.stratum, return_index=True)[1]]  # the same in all of a stratum
     generator, groups = np.random.default_rng(seed), []
+
+    def counts(places: NDArray[Any], weight: NDArray[Any] | None = None) -> NDArray[Any]:
+        chosen = None if weight is None else weight[places]
+        return np.bincount(population.stratum[places], weights=chosen, minlength=len(population.sizes))
+
     for label in (None, *range(population.num_labels)):
         own = np.ones(len(population.row), dtype=bool) if label is None else population.label == label
-        size, believed = _counts(population, own), _counts(population, own, population.score)
+        size, believed = counts(own), counts(own, population.score)
         mine = own[places]
-        asked, found = (_counts(population, places[chosen]) for chosen in (mine, mine & conflicts))
+        asked, found = (counts(places[chosen]) for chosen in (mine, mine & conflicts))
         share = believed / size.clip(1)
         rows = size * np.where(asked > 0, found / asked.clip(1), share)
         prior = share.clip(LEAST_SHARE, 1 - LEAST_SHARE)
@@ -170,16 +158,8 @@ def group_accuracies(
     return {"groups": groups, "looked_at": len(places)}
 
 
-def _counts(
-    population: Population, places: NDArray[np.int64] | NDArray[np.bool_], weight: NDArray[np.float64] | None = None
-) -> NDArray[Any]:
-    """Return how many of the rows at these places are in each stratum, or the sum of their weights (n,)."""
-    chosen = None if weight is None else weight[places]
-    return np.bincount(population.stratum[places], weights=chosen, minlength=len(population.sizes))
-
-
 def _accuracy(rows: NDArray[Any], drawn_rows: NDArray[Any], right: NDArray[np.bool_]) -> dict[str, Any]:
-    """Return the accuracy on a group of which each stratum holds so many rows (S,), its interval by draws (D, S)."""
+    """The accuracy on a group of which each stratum holds so many rows (S,), its interval by draws (D, S)."""
     total, size = drawn_rows.sum(1), float(rows.sum())
     some = total > 0
     accuracy = drawn_rows[some][:, right].sum(1) / total[some]
@@ -189,7 +169,7 @@ def _accuracy(rows: NDArray[Any], drawn_rows: NDArray[Any], right: NDArray[np.bo
 
 
 def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], seed: int, who: str) -> dict[str, Any]:
-    """Return what the answers of a person come to.
+    """Return what the answers of a person come to: accuracies of each classifier, whether they confirm a shortcut.
 
     Where all answers are names of labels, a row conflicts if it is told to look like another label than its own. Of
     names of the person's own, such as backgrounds, the commonest of each label is what goes with it, each row weighted
@@ -201,10 +181,6 @@ def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], see
         label_names: L names.
         seed: Of the intervals.
         who: What the classifier is called.
-
-    Returns:
-        For each classifier that judged some of the rows the accuracy on agreeing and on conflicting rows with
-        intervals, whether these confirm a shortcut, and a sentence.
 
     Raises:
         InputError: If the sheet tells of other rows, or too few rows are filled in.
@@ -221,18 +197,15 @@ def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], see
         raise InputError(f"{file}: row {unknown} is none that the audit asked about: give the sheet that it wrote")
     conflicts = _conflicts(population, places, told["attribute"].to_numpy(dtype=object), label_names)
     found: dict[str, Any] = {"file": str(file)}
-    for asked in WHO:
-        if f"{asked}_label" not in frame or not frame[f"{asked}_label"].notna().any():
-            continue
+    for asked in (one for one in WHO if f"{one}_label" in frame and frame[f"{one}_label"].notna().any()):
         population = Population.of(frame, label_names, asked)
         places = _places(population, told["row"])
         judged = places >= 0  # of many rows LC judges a part
-        if not judged.any():
-            continue
-        figures = group_accuracies(population, places[judged], conflicts[judged], seed)
-        for group in figures["groups"]:
-            group["label"] = None if group["label"] is None else str(label_names[group["label"]])
-        found[asked] = figures
+        if judged.any():
+            figures = group_accuracies(population, places[judged], conflicts[judged], seed)
+            for group in figures["groups"]:
+                group["label"] = None if group["label"] is None else str(label_names[group["label"]])
+            found[asked] = figures
     agreeing, conflicting = found["network"]["groups"][:2]
     confirmed = None  # whether the classifier fails where label and attribute disagree
     if conflicting["accuracy"] is not None and agreeing["accuracy"] is not None:

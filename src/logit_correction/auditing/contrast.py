@@ -26,13 +26,7 @@ BINS = 4
 
 
 def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> list[dict[str, Any]]:
-    """Return what there is to show of the views of a shortcut, one entry a kind, as plain values.
-
-    Args:
-        table: The data.
-        frame: The rows of the audit.
-        views: The views' names.
-    """
+    """Return what there is to show of the views of a shortcut, one entry a kind, as plain values."""
     inputs = table.view_inputs("train")
     found: list[dict[str, Any]] = []
     train = frame[frame["split"] == "train"].reset_index(drop=True)

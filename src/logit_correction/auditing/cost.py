@@ -20,15 +20,7 @@ WHO = ("network", "fixed")
 def by_label(
     frame: pd.DataFrame, views: Sequence[str], label_names: Sequence[str], verdict: str, who: str
 ) -> list[dict[str, Any]]:
-    """Return for each label whether the classifier leans on the view: a verdict, figures and one plain sentence.
-
-    Args:
-        frame: The rows.
-        views: The views of the shortcut; none where there is none.
-        label_names: L names.
-        verdict: That of the whole data set.
-        who: What the classifier is called.
-    """
+    """Return for each label whether the classifier relies on the views: a verdict, figures and one plain sentence."""
     found = []
     for name in label_names:
         own = frame[frame["label"] == name]
@@ -56,12 +48,7 @@ def by_label(
 
 
 def groups(frame: pd.DataFrame, label_names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return label by what a row looks like: rows, share of the label with an interval of 90 %, and accuracies.
-
-    Args:
-        frame: The rows.
-        label_names: L names.
-    """
+    """Return label by what a row looks like: rows, share of the label with an interval of 90 %, and accuracies."""
     train = frame[(frame["split"] == "train") & frame["attribute"].notna()]
     found: list[dict[str, Any]] = []
     if train.empty:

@@ -20,15 +20,7 @@ _FIGURES = ("worst_group", "group_balanced", "estimated_minority", "worst_class"
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of a study.
-
-    Attributes:
-        name: What it is called.
-        score: By the objective; None of one that failed.
-        options: What was drawn; empty of the options as given.
-        folder: Of its run.
-        failed: Why it failed, or None.
-    """
+    """One run of a study: its score by the objective, what was drawn, its folder, and why it failed, if it did."""
 
     name: str
     score: float | None
@@ -40,20 +32,7 @@ class Trial:
 def write_trials(
     out: Path, config: Path, trials: Sequence[Trial], best: Trial, rule: str, reports: Mapping[str, dict[str, Any]]
 ) -> None:
-    """Write the page.
-
-    Args:
-        out: The HTML file.
-        config: The best run's options, for the command that trains with them.
-        trials: The run with the options as given first.
-        best: The one with the greatest score.
-        rule: The objective.
-        reports: Name of a finished trial -> content of its ``report.json``.
-
-    Raises:
-        InputError: ``out`` cannot be written.
-        NoRoom: The disk is full.
-    """
+    """Write the page of a study: its runs, that with the options as given first, the best, and their reports."""
     given, report, by = trials[0], reports[best.name], format_name(rule)
     known, named = flat_figures(report["test"]), names_attributes(report["test"])
     figures = [one for one in _FIGURES if known.get(one) is not None and not (named and one.startswith("estimated"))]
