@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +14,7 @@ import torch
 import yaml
 
 from logit_correction.config import RunConfig, merge
+from logit_correction.distributed import end_with
 from logit_correction.errors import InputError, TrainingError, format_percent
 from logit_correction.evaluation import Predictions
 from logit_correction.files import write_text
@@ -102,27 +101,16 @@ def tune(
         given = Trial("as given", score_of(out / REFERENCE, rule, out), {}, out / REFERENCE)
         say(f"options as given: {format_percent(given.score, 1)} by {rule}")
         study = open_study(out)
-        for stale in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):  # we hold the lock
-            study.tell(stale.number, state=optuna.trial.TrialState.FAIL)
-        held = {
-            folder_of(out, one.system_attrs.get("fixed_params", one.params))
-            for one in study.trials
-            if ended(one) or not one.state.is_finished()
-        }
-        for stopped in study.trials:  # their runs go on: the folder is named by the options
-            folder = folder_of(out, stopped.params)
-            if stopped.params and folder not in held:
-                held.add(folder)
-                study.enqueue_trial(stopped.params)
+        for stopped in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):  # we hold the lock
+            study.tell(stopped.number, state=optuna.trial.TrialState.FAIL)
+            study.enqueue_trial(stopped.params)  # its run goes on, since the same options have the same folder
         left = trials - sum(map(ended, study.trials))
         parallel = Parallel(jobs, batch_size=1, pre_dispatch=jobs, return_as="generator_unordered")
         for line in parallel(delayed(try_one)(config, out, rule, os.getpid()) for _ in range(left)):
             say(line)
         tried = [
-            Trial(
-                f"trial {one.number}", one.value, one.params, folder_of(out, one.params), one.user_attrs.get("failed")
-            )
-            for one in filter(ended, study.trials)
+            Trial(f"trial {it.number}", it.value, it.params, folder_of(out, it.params), it.user_attrs.get("failed"))
+            for it in filter(ended, study.trials)
         ]
         finished = [one for one in (given, *tried) if one.score is not None]
         best = max(finished, key=lambda one: float(one.score or 0))
@@ -156,8 +144,7 @@ def try_one(config: RunConfig, out: Path, rule: str, parent: int) -> str:
     """Train and score the next trial of a study, and return what to say of it; ``parent`` is the process that asks."""
     import optuna
 
-    if os.getppid() == parent:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    end_with(parent)
     study = open_study(out)
     trial = study.ask()
     study.sampler = optuna.samplers.TPESampler(seed=config.training.seed + trial.number)
@@ -176,13 +163,6 @@ def try_one(config: RunConfig, out: Path, rule: str, parent: int) -> str:
     study.tell(trial, score)
     options = ", ".join(f"{name} {value:.3g}" for name, value in drawn.items())
     return f"trial {trial.number}: {format_percent(score, 1)}, {options}"
-
-
-def _end_with(parent: int) -> None:
-    """End this process, as if killed, when its parent has ended: the same command may go on right away."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
 
 
 def space_of(method: str) -> dict[str, tuple[float, float, bool]]:

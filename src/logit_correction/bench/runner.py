@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 import traceback
 import warnings
@@ -14,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -187,10 +185,10 @@ def perform(config: RunConfig, folder: Path, parent: int) -> Outcome:
         folder: Of the run.
         parent: Number of the process that runs the grid; a worker that it started ends with it.
     """
+    from logit_correction.distributed import end_with
     from logit_correction.runs.folder import FolderHeld, acquire, check_free, make
 
-    if os.getppid() == parent:
-        _end_with(parent)
+    end_with(parent)
     start, log = time.monotonic(), log_of(folder)
     several = config.training.devices * config.training.nodes > 1  # processes, which lock the folder themselves
     try:
@@ -208,18 +206,6 @@ def perform(config: RunConfig, folder: Path, parent: int) -> Outcome:
     if state == "done":
         log.unlink(missing_ok=True)
     return Outcome(folder, state, time.monotonic() - start)
-
-
-@cache
-def _end_with(parent: int) -> None:
-    """Let this process end, as if killed, when its parent has ended: the same command may go on right away."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(POLL_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _train(config: RunConfig, folder: Path) -> State:
