@@ -62,7 +62,8 @@ def arguments_of(
             raise InputError(f"{command} takes no --{option}: leave it out")
         options.check_known(option.removesuffix("+"), [*known, *options.known_options(parser)], where)
     if "help" in values or "-h" in own:
-        _add_run(parser, _file(given) | given, [one for one in known if one not in fixed], whole)
+        elsewhere = {*parameters} - {"config", *parts} | {*fixed}
+        _add_run(parser, _file(given) | given, [one for one in known if one not in elsewhere], whole)
         parser.parse_args(["--help"])
     with options.explained(parser, values, where):
         found = parser.parse_args(own).as_dict()
