@@ -262,7 +262,7 @@ def test_what_was_chosen_stays_and_what_was_not_is_told() -> None:
     assert fitted(chosen, info) == (chosen, [])
     config, told = fitted(complete(flat), info)
     assert (config.network.name, config.training.batch_size, config.training.epochs) == ("MLP", 32, 100)
-    assert len(told) == 4 and told[1] == "weight decay 0.001" and "1,000 steps" in told[3]
+    assert len(told) == 5 and told[1] == "weight decay 0.001" and "1,000 steps" in told[3]
 
 
 def test_a_run_writes_what_was_chosen_and_goes_on_with_it(tmp_path: Path) -> None:
