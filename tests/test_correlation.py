@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from typing import Any
 
 import pytest
@@ -76,17 +74,6 @@ def test_minority_rows_are_those_outside_the_table(kind: str) -> None:
     assert not correlation.is_minority(label, torch.full_like(attribute, -1)).any()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_copies_and_the_printed_form_are_equal(kind: str) -> None:
-    correlation = Correlation.from_table(KINDS[kind], num_attributes=5)
-    correlation.to("cpu")
-    copies = (pickle.loads(pickle.dumps(correlation)), copy.deepcopy(correlation), eval(repr(correlation)))
-    for other in copies:
-        assert other == correlation and hash(other) == hash(correlation)
-    assert correlation != Correlation.from_table(KINDS[kind], num_attributes=6)
-    assert correlation != "one-to-one"
-
-
 @settings(deadline=None, max_examples=20)
 @given(rows=st.lists(st.sets(st.integers(0, 5), min_size=1), min_size=1, max_size=5))
 def test_any_table_survives_the_round_trip(rows: list[set[int]]) -> None:
@@ -95,16 +82,6 @@ def test_any_table_survives_the_round_trip(rows: list[set[int]]) -> None:
     assert correlation.to_table() == table
     torch.testing.assert_close(correlation.weights.sum(dim=1), torch.ones(len(table), dtype=torch.float64))
     assert eval(repr(correlation)) == correlation
-
-
-def test_the_minority_groups_are_those_whose_rows_conflict() -> None:
-    correlation = Correlation.from_table([[0, 1], [2], [2]])
-    table = correlation.minority_groups()
-    assert table.tolist() == [[False, False, True], [True, True, False], [True, True, False]]
-    for label in range(3):
-        for attribute in range(3):
-            pair = torch.tensor([label]), torch.tensor([attribute])
-            assert bool(correlation.is_minority(*pair)) is bool(table[label, attribute])
 
 
 @pytest.mark.parametrize("weights", [[[0.5, 0.4]], [[1.5, -0.5]], [[float("nan"), 1.0]], [1.0], []], ids=str)

@@ -48,15 +48,6 @@ def test_data_set_averaging_shows_only_whole_epochs() -> None:
     torch.testing.assert_close(prior.table, torch.tensor([[0.9, 0.125], [0.125, 0.125]]))
 
 
-def test_algorithm_1_drives_rare_cells_up_where_the_cell_mean_keeps_them_low() -> None:
-    label, posterior = torch.tensor([0, 0, 1]), torch.tensor([[0.96, 0.04], [0.98, 0.02], [0.96, 0.04]])
-    literal, cell = GroupPrior(2, 2, estimator="algorithm-1"), GroupPrior(2, 2, estimator="cell")
-    literal.update(label, posterior)
-    cell.update(label, posterior)
-    torch.testing.assert_close(literal.table[:, 0], torch.tensor([0.97, 0.96]))
-    torch.testing.assert_close(cell.table[:, 0], torch.tensor([0.97, 0.04]))
-
-
 def test_a_fixed_prior_is_set_and_never_updated() -> None:
     prior = GroupPrior(2, 2, averaging="fixed")
     table = torch.tensor([[0.4, 0.1], [0.2, 0.3]])
@@ -92,20 +83,6 @@ def test_an_unknown_attribute_has_the_same_prior_for_every_label() -> None:
     torch.testing.assert_close((logits + prior.log(found[:1])).softmax(1), logits.softmax(1))
     assert "others" not in prior.state_dict()  # they are no state
     assert GroupPrior(2, 3).to("meta").for_attribute(torch.tensor([-1], device="meta")).shape == (1, 2)
-
-
-def test_it_takes_another_number_of_values_as_they_become_known(tmp_path: Path) -> None:
-    prior = GroupPrior(2, 1, estimator="joint", averaging="fixed", floor=0.0)
-    prior.resize(3)
-    prior.set_table(torch.full((2, 3), 1 / 6))
-    assert prior.for_attribute(torch.tensor([2, -1])).shape == (2, 2)
-    same = prior.table
-    prior.resize(3)  # as many as there are: nothing is forgotten
-    assert prior.table is same
-    fresh = GroupPrior(2, 1, averaging="fixed", floor=0.0)
-    fresh.load_state_dict(prior.state_dict())
-    assert torch.equal(fresh.table, prior.table) and fresh.num_attributes == 3
-    assert bool(fresh.visited.all()) and fresh.start.shape == (2, 3)
 
 
 @pytest.mark.parametrize("averaging", AVERAGINGS)

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from logit_correction.errors import InputError
 from logit_correction.functional import logit_corrected_cross_entropy
-from logit_correction.losses import LogitCorrectedLoss, check_criterion
+from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.prior import GroupPrior
 
 COUNTS = torch.tensor([[45.0, 5.0, 1.0], [5.0, 45.0, 3.0]])
@@ -74,26 +73,6 @@ def test_a_prior_that_is_updated_is_followed() -> None:
     assert float(loss(*rows())) == pytest.approx(expected, rel=1e-4)
 
 
-def test_it_goes_with_its_table_to_a_device_and_into_a_state_dict() -> None:
-    loss, other = LogitCorrectedLoss(COUNTS), LogitCorrectedLoss(torch.ones(2, 3))
-    other.load_state_dict(loss.state_dict())
-    assert torch.equal(loss(*rows()), other(*rows())) and not list(loss.parameters())
-    moved = loss.to("meta")
-    logits, label, attribute = (value.to("meta") for value in rows())
-    assert moved(logits, label, attribute).shape == ()  # no value is read on the host
-
-
-@pytest.mark.parametrize("wrong", [-3, -2, 3, 4, 5])
-def test_an_attribute_out_of_range_is_taken_for_no_other(wrong: int) -> None:
-    logits, label, attribute = rows()
-    attribute[7] = wrong
-    for prior in (COUNTS, GroupPrior(2, 3)):
-        loss = LogitCorrectedLoss(prior)
-        assert bool(loss(logits, label, attribute).isnan())
-        found = loss.prior.log_for_attribute(attribute)
-        assert found.isnan().all(1).nonzero().flatten().tolist() == [7]
-
-
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_its_options_are_those_of_torchs_cross_entropy(reduction: str, weighted: bool) -> None:
@@ -134,15 +113,6 @@ def test_one_logit_takes_the_difference_of_the_offsets() -> None:
     offset = loss.offset(attribute)
     found = binary_cross_entropy_with_logits(logit + offset[:, 1] - offset[:, 0], label.float())
     torch.testing.assert_close(found, loss(torch.stack([torch.zeros_like(logit), logit], dim=1), label, attribute))
-
-
-def test_what_smooths_labels_evenly_is_told_by_torchs_name_and_by_timms() -> None:
-    check_criterion(torch.nn.CrossEntropyLoss(weight=torch.ones(2)))
-    other = torch.nn.Identity()
-    other.smoothing = 0.1
-    for criterion, name in ((torch.nn.CrossEntropyLoss(label_smoothing=0.1), "label_smoothing"), (other, "smoothing")):
-        with pytest.raises(InputError, match=f"has {name}=0.1, which goes to all labels alike"):
-            check_criterion(criterion)
 
 
 @pytest.mark.parametrize("kind", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])

@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chisquare
 from torch import Tensor
 
 from logit_correction.functional import choose_partner, group_mixup, mix, mixup_partner, ramp_up
@@ -51,16 +50,6 @@ def test_a_partner_has_the_same_label_and_is_a_candidate_where_there_is_one(
         assert int(partner[row]) in allowed(label, candidate, row)
 
 
-def test_partners_are_drawn_uniformly_with_and_without_candidates() -> None:
-    generator = seeded()
-    draws = torch.stack([choose_partner(LABEL, MINORITY, 3, generator) for _ in range(3000)])
-    for row in range(len(LABEL)):
-        options = allowed(LABEL, MINORITY, row)
-        counts = [int((draws[:, row] == option).sum()) for option in options]
-        assert sum(counts) == 3000
-        assert len(options) == 1 or chisquare(counts).pvalue > 1e-4
-
-
 @pytest.mark.parametrize("shape", [(10,), (10, 3), (10, 2, 3, 4)])
 @pytest.mark.parametrize("kind", ["number", "scalar", "rows"])
 def test_mix_equals_a_loop_over_rows(shape: tuple[int, ...], kind: str) -> None:
@@ -75,12 +64,6 @@ def test_mix_equals_a_loop_over_rows(shape: tuple[int, ...], kind: str) -> None:
     before = inputs.clone()
     torch.testing.assert_close(mix(inputs, partner, weight), expected, rtol=1e-6, atol=1e-6)
     assert torch.equal(inputs, before)
-
-
-@pytest.mark.parametrize("inputs", [torch.zeros(2, 3, dtype=torch.uint8), {"token": torch.zeros(2, 3)}])
-def test_mix_refuses_what_cannot_be_mixed(inputs: Tensor) -> None:
-    with pytest.raises(ValueError, match="Only floating-point inputs can be mixed"):
-        mix(inputs, torch.tensor([1, 0]), 0.5)
 
 
 def example_batch() -> tuple[Tensor, Tensor]:

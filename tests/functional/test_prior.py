@@ -28,14 +28,6 @@ def test_joint_prior_equals_equations_9_to_11(seed: int, labels: int, attributes
     assert actual.sum().item() == pytest.approx(1.0)
 
 
-def test_joint_prior_of_known_attributes_is_the_counted_prior() -> None:
-    generator = torch.Generator().manual_seed(0)
-    label = torch.randint(0, 3, (100,), generator=generator)
-    attribute = torch.randint(0, 4, (100,), generator=generator)
-    posterior = torch.nn.functional.one_hot(attribute, 4).float()
-    torch.testing.assert_close(joint_prior(label, posterior, 3), count_prior(label, attribute, 3, 4))
-
-
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), **SIZES)
 def test_cell_sums_equal_a_loop_over_rows(seed: int, labels: int, attributes: int, rows: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import io
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -218,29 +217,6 @@ def test_every_trained_parameter_gets_a_gradient(
         assert any(bool(gradient.any()) for gradient in gradients)
 
 
-def test_prediction_gives_the_networks_plain_logits(
-    algorithm: Algorithm, options: dict[str, Any], table: DataTable
-) -> None:
-    inputs = all_inputs(table, "test")
-    logits = algorithm.eval().predict(inputs)
-    assert logits.shape == (20, len(table.label_names))
-    if options["stage"] + 1 == algorithm.num_stages:  # before, whatever is being trained may predict
-        assert torch.equal(logits, algorithm.network(inputs))
-
-
-def test_predicting_changes_nothing(algorithm: Algorithm, table: DataTable, batches) -> None:
-    before = algorithm.eval().state_dict()
-    copied = tensors(algorithm)
-    with torch.no_grad():
-        algorithm.predict(all_inputs(table))
-        batch = next(batches(algorithm, table))
-        rows = algorithm.collect(Batch(batch.inputs, batch.label, batch.index))
-        found = algorithm.diagnose(Batch(batch.inputs, batch.label, batch.index))
-    assert_same(copied, tensors(algorithm))
-    assert before.get("randomness._extra_state") == algorithm.state_dict().get("randomness._extra_state")
-    assert len(rows) == 16 and all(len(value) == 16 for value in found.values())
-
-
 def test_a_saved_state_gives_the_same_predictions_and_the_same_next_step(
     build, name: str, options: dict[str, Any], table: DataTable, batches, take_steps
 ) -> None:
@@ -276,24 +252,6 @@ def test_the_seed_decides_the_training(build, name: str, options: dict[str, Any]
         results.append(tensors(algorithm))
     assert_same(results[0], results[1])
     assert not any(torch.equal(results[0][key], results[2][key]) for key in results[0] if key.endswith(".weight"))
-
-
-def test_nothing_is_drawn_from_the_global_generators(
-    build, name: str, options: dict[str, Any], table: DataTable, take_steps
-) -> None:
-    torch.manual_seed(7)
-    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
-    take_steps(build(name, table, **options), table, epochs=3)
-    assert torch.equal(before[0], torch.get_rng_state())
-    assert before[1:] == (random.getstate(), np.random.get_state()[1].tolist())
-
-
-def test_a_step_leaves_its_batch_as_it_was(algorithm: Algorithm, table: DataTable, batches) -> None:
-    batch = next(batches(algorithm, table))
-    inputs, label = batch.inputs.clone(), batch.label.clone()
-    for epoch in (0.0, LATE):
-        algorithm(batch, epoch).loss.backward()
-    assert torch.equal(batch.inputs, inputs) and torch.equal(batch.label, label)
 
 
 def test_a_step_reads_no_value_on_the_host_and_sends_none(

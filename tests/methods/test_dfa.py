@@ -83,8 +83,3 @@ def test_features_are_swapped_after_a_fifth_of_the_training_unless_told_otherwis
     assert setup(told, 0) == setup(told, 100) == 2
     with pytest.raises(InputError, match=r"never.*swap_from_epoch"):
         setup(told, 2)
-
-
-def test_a_network_without_halves_is_refused(table) -> None:
-    with pytest.raises(InputError, match="linear `head`"):
-        DFA(lambda: nn.Linear(12, 3), table.info)

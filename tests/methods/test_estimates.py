@@ -13,11 +13,8 @@ from torch.nn.functional import cross_entropy
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
 from logit_correction.methods import METHODS as KNOWN
-from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
-from logit_correction.types import TrainingRows
 
 SEVERAL = Correlation.from_table([[0, 1], [2], [3, 4]])
 
@@ -105,13 +102,6 @@ def test_the_loss_of_an_unknown_row_is_plain_cross_entropy(name: str, table, bui
     torch.testing.assert_close(algorithm.group_prior.table, expected)
 
 
-@pytest.mark.parametrize("name", ATTRIBUTED)
-def test_attributes_that_were_not_given_are_asked_for(name: str, table) -> None:
-    algorithm = resolve("method", name, KNOWN)(lambda: MLP(table.info), table.info, attributes="TrueAttributes")
-    with pytest.raises(InputError, match="TrueAttributes needs the attribute of every training row"):
-        algorithm.setup(TrainingRows(train_rows(table)[0]))
-
-
 # Parts of the user's own
 
 
@@ -126,10 +116,3 @@ def test_an_estimator_of_the_users_own_is_one_class(table, build, take_steps) ->
         build(name, table, attributes="my_parts.Greatest")
     unsure = build("LC", table, attributes={"name": "my_parts.Greatest", "unsure": 2.0})
     assert 0 < int((unsure.attributes.row_attribute == -1).sum()) < 48
-
-
-def test_a_view_of_the_users_own_is_one_class(make_table, build) -> None:
-    table = make_table(train=300)
-    algorithm = build("LC", table, attributes={"name": "CrossFitted", "view": ["my_parts.Tail"], "splits": 1})
-    right = algorithm.attributes.row_attribute == train_rows(table)[1]
-    assert float(right.double().mean()) > 0.95

@@ -169,28 +169,6 @@ def test_the_correction_is_the_log_prior_of_the_estimated_attribute(table, build
     torch.testing.assert_close(step.loss, step.logs["loss_robust"] + step.logs["loss_biased"])
 
 
-@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_a_frozen_biased_network_stays_as_it_is(weight_decay: float, table, build, take_steps) -> None:
-    algorithm = build("LC", table, **but(attributes={"epochs": 1.0}))
-    optimizer = torch.optim.AdamW(algorithm.parameter_groups(), lr=1e-2, weight_decay=weight_decay)
-    start = weights(algorithm.attributes.network)
-    snapshots: list[dict[str, Tensor]] = []
-    end_epoch = algorithm.end_epoch
-
-    def watched() -> list[str]:
-        snapshots.append(weights(algorithm.attributes.network) | {"robust": algorithm.network.head.weight.clone()})
-        return end_epoch()
-
-    algorithm.end_epoch = watched
-    take_steps(algorithm, table, epochs=3, optimizer=optimizer)
-    first, second, third = snapshots
-    assert not torch.equal(first["head.weight"], start["head.weight"])
-    assert not torch.equal(first.pop("robust"), second.pop("robust"))
-    third.pop("robust")
-    assert_same(first, second)
-    assert_same(first, third)
-
-
 # Rows of small groups drawn oftener
 
 
@@ -213,12 +191,3 @@ def test_rows_of_small_groups_are_drawn_oftener_and_weighted_back(table, build) 
 
 
 LOST = torch.tensor([[0.30, 0.02, 0.01], [0.20, 0.10, 0.04], [0.10, 0.05, 0.18]])
-
-
-def test_it_warns_of_a_label_whose_rows_mostly_pass_for_bias_conflicting(table, build) -> None:
-    algorithm = build("LC", table, **but(prior={"estimator": "joint"}))
-    algorithm.group_prior.set_table(LOST)
-    (warning,) = algorithm.end_epoch()
-    assert "label 1" in warning and "label 0" not in warning and "label 2" not in warning
-    algorithm.group_prior.set_table(torch.eye(3) / 3)
-    assert algorithm.end_epoch() == []

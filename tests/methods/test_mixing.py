@@ -14,8 +14,6 @@ from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.functional import (
     draw_weight,
-    group_mixup,
-    independent_partner,
     mix,
     mixup_partner,
     partner_prior,
@@ -80,15 +78,6 @@ def test_partners_are_drawn_whatever_their_label() -> None:
     assert float(((visits / visits.mean() - 1) ** 2).sum() * visits.mean()) < 110  # chi-square, 59 degrees, 0.01 %
 
 
-def test_with_an_independent_partner_the_label_and_the_prior_are_the_rows_own(table, build, batches) -> None:
-    algorithm = build("LC", table, attributes="TrueAttributes", mixing={"name": "IndependentMixUp", "limit": 0.4})
-    batch = next(batches(algorithm, table))
-    partner, own = independent_partner(16, 0.4, StepRandomness(0).next(CPU))
-    logits = algorithm.network(mix(batch.inputs, partner, own))
-    correction = algorithm.group_prior.table.log()[:, batch.attribute].T
-    torch.testing.assert_close(algorithm(batch, 9.0).loss, cross_entropy(logits + correction, batch.label))
-
-
 def test_the_product_prior_is_that_of_the_row_times_that_of_its_partner(table, build, batches) -> None:
     for form in ("every-row", "minority-rows"):
         limit = {"limit": 0.1} if form == "every-row" else {}
@@ -110,34 +99,6 @@ def test_the_product_prior_is_that_of_the_row_times_that_of_its_partner(table, b
             correction = (correction - correction.max()).clamp_min(-30)
             losses.append(cross_entropy(logits[i] + correction, batch.label[i]))
         torch.testing.assert_close(algorithm(batch, 9.0).loss, torch.stack(losses).mean())
-
-
-def test_mixing_features_mixes_what_the_head_is_given(table, build, batches) -> None:
-    mixing = {"name": "GroupMixUp", "limit": 0.4}
-    options = {"attributes": "Online", "prior": {"name": "Moving", "estimator": "cell", "floor": 1e-3}}
-    algorithm, twin = (build("LC", table, **options, mixing={**mixing, "place": "features"}) for _ in range(2))
-    batch = next(batches(algorithm, table))
-    step = algorithm(batch, 3.0)
-
-    probability = twin.attributes.network(batch.inputs).softmax(1)
-    attribute = probability.argmax(1)
-    twin.group_prior.update(batch.label, probability)
-    generator = StepRandomness(0).next(CPU)
-    ramp = 2 * 0.4 * 0.5  # after the ramp-up
-    weight = draw_weight(1 - 2 * ramp, 1 - ramp, generator, "cpu")
-    features, prior = group_mixup(
-        twin.network.features(batch.inputs),
-        twin.group_prior.for_attribute(attribute),
-        batch.label,
-        batch.label != attribute,
-        weight=weight,
-        form="every-row",
-        generator=generator,
-    )
-    expected = cross_entropy(twin.network.head(features) + (prior + 1e-3).log(), batch.label)
-    torch.testing.assert_close(step.logs["loss_robust"], expected.detach())
-    on_inputs = build("LC", table, **options, mixing=mixing)(batch, 3.0)
-    assert not torch.allclose(on_inputs.logs["loss_robust"], expected)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, one_hot
+from torch import Tensor
+from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.online import Online
-from logit_correction.methods.parts import Moving
 from logit_correction.methods.reweighting import Reweighting
 from logit_correction.networks.small import MLP
 from logit_correction.types import Batch, DataInfo, TrainingRows
@@ -50,27 +48,3 @@ def test_with_true_groups_the_mean_over_all_rows_is_the_group_balanced_risk(coun
     ]
     mean = torch.stack([algorithm(one, 0.0).loss for one in single]).mean()
     torch.testing.assert_close(mean, balanced_risk(algorithm, batch, counts))
-
-
-class Sure(nn.Module):
-    """Says of each row which attribute it has."""
-
-    def __init__(self, attribute: Tensor) -> None:
-        super().__init__()
-        self.logits = nn.Parameter(1000.0 * one_hot(attribute))
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return self.logits
-
-
-def test_with_a_biased_network_that_knows_the_attribute_the_estimate_is_as_good_as_the_truth() -> None:
-    batch = counted(COUNTS)
-    algorithm = made(batch, attributes=Online(), prior=Moving(floor=0.0))
-    assert not algorithm.needs_attributes
-    algorithm.attributes.network = Sure(batch.attribute)
-    step = algorithm(Batch(batch.inputs, batch.label, batch.index), 9.0)
-    torch.testing.assert_close(step.logs["loss_robust"], balanced_risk(algorithm, batch, COUNTS).detach())
-    torch.testing.assert_close(step.loss, step.logs["loss_robust"] + step.logs["loss_biased"])
-    found = algorithm.diagnose(batch)
-    assert torch.equal(found["estimated_attribute"], batch.attribute)
-    assert torch.equal(found["minority"], batch.label != batch.attribute)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -223,28 +221,6 @@ def test_two_processes_train_the_weights_of_one(name: str, both: Path) -> None:
     reports = [json.loads((place / "report.json").read_text()) for place in (run, both / name / "run")]
     counts = [[(group["count"], group["correct"]) for group in report["test"]["groups"]] for report in reports]
     assert counts[0] == counts[1]
-
-
-@pytest.mark.slow
-def test_in_single_precision_they_differ_by_rounding_and_the_command_starts_both(folder: Path) -> None:
-    out = folder / "single precision"
-    out.mkdir()
-    command = [sys.executable, "-m", "logit_correction", *words(out, 2, "WatchedERM")]
-    environment = surroundings(folder, WATCH=str(out))
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == 0, done.stderr
-    left, right = states_of(out, 2)
-    assert_same(left, right)
-    for key, value in alone(folder, "single precision", "WatchedERM")[0].items():
-        if isinstance(value, Tensor):
-            torch.testing.assert_close(left[key], value, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_both_processes_have_the_same_settled_estimates(both: Path) -> None:
-    left, right = states_of(both / "heads", 2)
-    assert len(left["attributes.row_attribute"].unique()) == 2
-    assert_same(left, right)
 
 
 @pytest.mark.slow

@@ -82,20 +82,6 @@ def test_it_equals_a_plain_loop_with_schedules_and_clipping_for_each_network(cli
     assert [row["loss"] for row in fit.record.rows if "loss" in row] == pytest.approx(losses, rel=1e-4)
 
 
-def test_rows_of_figures(make_table, trainer) -> None:
-    fit = trainer.fit(make_table(), TwoNetworks, log_every=2, epochs=2)
-    fit.run()
-    rows = fit.record.rows
-    # Three steps an epoch: a row after every second step of the run and at the end of an epoch.
-    assert [row["step"] for row in rows] == [2, 3, 3, 4, 6, 6]
-    assert [row["epoch"] for row in rows] == [0, 0, 1, 1, 1, 2]
-    for row in (rows[0], rows[1], rows[3], rows[4]):
-        assert row.keys() == {"step", "stage", "epoch", "learning_rate", "loss", "loss_other"}
-    for row in (rows[2], rows[5]):
-        assert row.keys() == {"step", "stage", "epoch", "valid_average", "valid_worst_class"}
-    assert fit.progress.total_steps == 6 and fit.progress.epoch == 2
-
-
 def test_loggers_and_display_are_told_every_row(make_table, trainer) -> None:
     told: list[tuple[int, dict[str, float]]] = []
     shown: list[Any] = []
@@ -254,25 +240,3 @@ def test_weights_that_are_not_finite_are_never_kept(at: int, make_table, trainer
         assert all(bool(torch.isfinite(v).all()) for v in parts["algorithm"].values() if isinstance(v, Tensor))
         for best in progress.best.values():
             assert all(bool(torch.isfinite(v).all()) for v in best.state.values() if isinstance(v, Tensor))
-
-
-def test_half_precision_trains_and_keeps_full_weights(make_table, trainer) -> None:
-    table = make_table()
-    fit = trainer.fit(table, "LC", precision="bf16-mixed", epochs=8, schedule="none")
-    fit.run()
-    assert all(p.dtype == torch.float32 for p in fit.algorithm.parameters())
-    assert fit.algorithm.group_prior.table.dtype == torch.float32
-    losses = [row["loss_robust"] for row in fit.record.rows if "loss_robust" in row]
-    assert losses[-1] < losses[0] and all(math.isfinite(loss) for loss in losses)
-    assert fit.predict("test").dtype == torch.float32
-
-
-def test_the_same_seed_trains_the_same_weights_and_another_does_not(make_table, trainer, assert_ended_alike) -> None:
-    table = make_table()
-    fits = []
-    for seed in (5, 5, 6):
-        torch.manual_seed(len(fits))
-        fits.append(trainer.fit(table, "LC", seed=seed, place=str(len(fits))))
-        fits[-1].run()
-    assert_ended_alike(fits[0], fits[1])
-    assert not torch.equal(fits[0].predict("test"), fits[2].predict("test"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from logit_correction import InputError, InputWarning, RunConfig, TrainedRun, TrainingConfig, train
+from logit_correction import InputError, InputWarning, TrainedRun, train
 
 
 def trained(out: Path, logger: Any, **options: Any) -> TrainedRun:
@@ -56,14 +56,6 @@ def test_a_logger_that_fails_ends_no_training(tmp_path: Path) -> None:
     assert run.report["epochs"] == 2 and [name for name, _ in kept.given] == ["options", "metrics"]
 
 
-def test_a_class_is_made_with_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module, made = type(sys)("kept_logger"), []
-    module.Kept = type("Own", (Kept,), {"finalize": lambda self, status: made.append(self)})  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "kept_logger", module)
-    run = trained(tmp_path / "run", "kept_logger.Kept")
-    assert made[0].root_dir == run.path and made[0].given
-
-
 def test_names_are_checked_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, message in (
         ("wandbb", r"'wandbb' is unknown \(did you mean wandb\?\)"),
@@ -76,14 +68,6 @@ def test_names_are_checked_before_any_work(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(InputError, match=rf"`pip install 'logit-correction\[{name}\]'`"):
             trained(tmp_path / "run", name)
     assert not (tmp_path / "run").exists()
-
-
-def test_one_name_and_several_in_a_text_are_lists() -> None:
-    for given, names in (("csv", ["csv"]), ("[csv, wandb]", ["csv", "wandb"]), (["csv"], ["csv"])):
-        assert TrainingConfig(logger=given).logger == names  # type: ignore[arg-type]
-    config = RunConfig.from_dict({"data": "Digits", "method": "ERM", "logger": ["csv", "[mlflow]"]})
-    assert config.training.logger == ["csv", "mlflow"]
-    assert RunConfig.from_dict(config.to_dict()).training == config.training
 
 
 def test_tensorboard_has_the_figures(tmp_path: Path) -> None:

@@ -12,8 +12,6 @@ import pytest
 
 from logit_correction.data.augment import CropFlip
 from logit_correction.methods import METHODS
-from logit_correction.methods.erm import ERM
-from logit_correction.types import Batch, Step
 
 from ..conftest import benchmark_script
 from ..waiting import Read
@@ -64,30 +62,3 @@ def test_the_loop_reads_no_value_inside_an_epoch(trainer: Any, table: Any, case:
     method, options = CASES[case]
     read, looked = reads(trainer, table, method, options)
     assert read == [] and looked >= 12  # all of an epoch's six steps but the first and the last
-
-
-class Reading(ERM):
-    """Reads in a step."""
-
-    what = "item"
-
-    def forward(self, batch: Batch, epoch: float) -> Step:
-        step = super().forward(batch, epoch)
-        if self.what == "item":
-            step.loss.item()
-        elif self.what == "mask":
-            batch.inputs[batch.label == 0]
-        else:
-            batch.label.repeat_interleave(batch.label)
-        return step
-
-
-@pytest.mark.parametrize(
-    ("what", "operation"), [("item", "_local_scalar_dense"), ("mask", "index"), ("repeat", "repeat_interleave")]
-)
-def test_a_step_that_reads_would_be_noticed(
-    trainer: Any, table: Any, what: str, operation: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Reading, "what", what)
-    read, looked = reads(trainer, table, Reading, {})
-    assert sum(operation in name for name in read) >= looked

@@ -96,16 +96,6 @@ def test_gradients_are_clipped_by_network_however_its_groups_are_split() -> None
     assert float(norm) == pytest.approx(0.5, rel=1e-4)
 
 
-def test_channels_last_changes_the_memory_and_not_the_result() -> None:
-    plain, moved = (ERM(lambda: ConvNet(INFO), INFO) for _ in range(2))
-    prepare(plain, TrainingConfig(channels_last=False), CPU)
-    prepare(moved, TrainingConfig(), CPU)
-    weights = [p for p in moved.parameters() if p.dim() == 4 and p.shape[2] > 1]
-    assert weights and all(p.is_contiguous(memory_format=torch.channels_last) for p in weights)
-    inputs = torch.rand(5, 3, 8, 8)
-    torch.testing.assert_close(moved.predict(inputs), plain.predict(inputs), rtol=1e-4, atol=1e-5)
-
-
 def test_features_are_compiled_in_place_and_with_cuda_graphs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     in_place, modes = nn.Module.compile, {}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from logit_correction import InputError, train
+from logit_correction import train
 from logit_correction.errors import TrainingError
-from logit_correction.training.display import Bar, Display, Lines, choose_display
+from logit_correction.training.display import Display, Lines
 from logit_correction.training.record import Record
-from logit_correction.training.watch import check_watch, labels_watched, watched
+from logit_correction.training.watch import watched
 
 
 def add(record: Record, loss: float, **logs: float) -> None:
@@ -95,18 +94,6 @@ def test_margins_of_appendix_c(make_table: Any) -> None:
     assert "train_margin_ratio" not in watched(["train_margins"], table, lambda split: -logits)
 
 
-def test_accuracies_on_the_test_split(make_table: Any) -> None:
-    table = make_table()
-    label = table.label[table.split["test"]]
-    right = watched(["test"], table, lambda split: torch.eye(3)[label])
-    assert right == {"test_average": 1.0, "test_group_balanced": 1.0, "test_worst_group": 1.0}
-    table.attribute[:] = -1
-    assert set(watched(["test"], table, lambda split: torch.eye(3)[label])) == {"test_average"}
-    assert labels_watched(["test"], table) == {"test": ["label"]}
-    with pytest.raises(InputError, match="--watch train_margins needs the attribute"):
-        check_watch(["train_margins"], table)
-
-
 def test_what_is_watched_changes_nothing_and_the_report_says_what_was_read() -> None:
     parts = {"method": {"name": "LC", "attributes": "Online"}, "network": "MLP"}
     options = {**parts, "epochs": 2, "threads": 1, "page": False}
@@ -132,20 +119,4 @@ def test_lines_come_now_and_then_and_at_the_end(capsys: pytest.CaptureFixture[st
     out, err = capsys.readouterr()
     first, last = err.splitlines()
     assert out == "" and "stage 1 of 2: step 1 of 100, 0:0" in first and " left" in first
-    assert last == "stage 1 of 2: step 100 of 100  loss robust 1.250  loss biased 0.500  valid average 0.750"
-
-
-def test_a_bar_goes_on_from_where_the_run_stood(capsys: pytest.CaptureFixture[str]) -> None:
-    with Bar() as display:
-        display.start("training", 40, 10)
-        display.update(30, {"loss": 0.25})
-        (task,) = display._bar.tasks
-        assert (task.total, task.completed) == (40, 30) and "loss 0.250" in task.fields["figures"]
-    assert capsys.readouterr().out == ""
-
-
-def test_the_display_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert type(choose_display(quiet=True)) is Display
-    for terminal, kind in ((False, Lines), (True, Bar)):
-        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal, raising=False)
-        assert type(choose_display()) is kind
+    assert last == "stage 1 of 2: step 100 of 100  loss robust 1.250  loss biased 0.500  valid average 75.0 %"

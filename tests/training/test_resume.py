@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.errors import InputError, Interrupted
+from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.small import MLP
 from logit_correction.seeds import LayerRandomness
@@ -192,23 +192,6 @@ def test_between_the_stages_the_training_rows_are_predicted_in_evaluation_mode(m
     assert fit.algorithm.training
 
 
-def test_the_second_stage_sees_the_rows_as_often_as_it_asked(make_table, trainer) -> None:
-    table = make_table()
-    drawn: list[Tensor] = []
-
-    class Watched(TwoStages):
-        def forward(self, batch: Batch, epoch: float) -> Step:
-            drawn.append(batch.index)
-            return super().forward(batch, epoch)
-
-    fit = trainer.fit(table, Watched)
-    fit.run()
-    weight = fit.algorithm.weight
-    assert len(weight.unique()) > 1
-    assert torch.equal(torch.bincount(torch.cat(drawn[:6]), minlength=48), torch.full((48,), 2))
-    assert torch.equal(torch.bincount(torch.cat(drawn[6:]), minlength=48), 3 * weight)
-
-
 def test_a_stage_may_have_its_own_length_and_learning_rate(make_table, trainer) -> None:
     fit = trainer.fit(make_table(), TwoStages, schedule="none", log_every=1)
     fit.run()
@@ -238,31 +221,6 @@ def test_a_signal_asks_a_second_one_waits_for_a_checkpoint_and_a_third_ends(kind
     with pytest.raises(KeyboardInterrupt), stop_requests():
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(kind)
-
-
-class SignalAt:
-    """A logger that sends a signal when it is told the figures of a step."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def log_metrics(self, figures: dict[str, float], step: int) -> None:
-        if step == self.step and "loss" in figures:
-            signal.raise_signal(signal.SIGTERM)
-
-
-@pytest.mark.parametrize("step", [4, 6])
-def test_training_stops_after_the_signal_and_goes_on_later(step: int, make_table, trainer, assert_ended_alike) -> None:
-    table = make_table()
-    whole = trainer.fit(table, "LC", place="whole")
-    whole.run()
-    fit = trainer.fit(table, "LC", loggers=[SignalAt(step)])
-    with pytest.raises(Interrupted):
-        fit.run()
-    assert checkpoint.load(fit.checkpoint_path)[0].total_steps == step
-    resumed = trainer.fit(table, "LC")
-    resumed.run(resume=True)
-    assert_ended_alike(whole, resumed)
 
 
 def test_dropout_comes_from_the_seed_and_the_step(make_table, trainer, assert_ended_alike) -> None:

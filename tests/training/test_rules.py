@@ -102,7 +102,7 @@ def test_rules_that_read_attributes_are_those_of_named_groups() -> None:
 def test_what_is_no_rule_is_refused() -> None:
     with pytest.raises(InputError, match=r"'valid_avg' is unknown.*take one of last"):
         rule_of("valid_avg")
-    with pytest.raises(InputError, match="no selection rule"):
+    with pytest.raises(InputError, match="is not a selection rule"):
         rule_of("collections.OrderedDict")
 
 
