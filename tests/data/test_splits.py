@@ -92,7 +92,7 @@ def test_what_cannot_be_split_is_refused() -> None:
     with pytest.raises(InputError, match=r"too few rows to split \(rows per label: rare 2\).*at least 3"):
         make_splits(label, None, ["common", "rare"], USUAL)
     numbers = torch.arange(100_000)  # a measurement in place of a label
-    with pytest.raises(InputError, match=r"9 1 and 99,990 more\): .* among 100,000 rows, is it the column of"):
+    with pytest.raises(InputError, match=r"9 1 and 99,990 more\): .* another column of labels"):
         make_splits(numbers, None, [str(number) for number in numbers.tolist()], USUAL)
     make_splits(label, ["train"] * 9 + ["test", "train", "train"], ["common", "rare"], USUAL)
     with pytest.raises(InputError, match="no row is for training"):
