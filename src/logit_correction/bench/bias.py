@@ -60,6 +60,12 @@ def valid_ratio(valid: str, minority_ratio: float) -> float:
     return 1.0 if valid == "balanced" else minority_ratio
 
 
+def split_off(num_valid: int, num_train: int, total: int, generator: torch.Generator) -> dict[str, Tensor]:
+    """Draw ``num_valid`` of the ``num_train`` first rows for validation; the test is what comes after those."""
+    train, valid = torch.randperm(num_train, generator=generator).split([num_train - num_valid, num_valid])
+    return {"train": train.sort().values, "valid": valid.sort().values, "test": torch.arange(num_train, total)}
+
+
 def draw_attributes(
     label: Tensor, correlation: Correlation, minority_ratio: float, generator: torch.Generator
 ) -> Tensor:

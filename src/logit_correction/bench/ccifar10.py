@@ -107,13 +107,7 @@ class CorruptedCIFAR10(DataSource):
     def _attributes(self, label: Tensor, num_train: int) -> tuple[dict[str, Tensor], Tensor]:
         """Split off a tenth of the training part and draw the corruption of every image."""
         generator = make_generator(self.seed, "corrupted-cifar10")
-        order = torch.randperm(num_train, generator=generator)
-        kept = num_train - num_train // 10
-        split = {
-            "train": order[:kept].sort().values,
-            "valid": order[kept:].sort().values,
-            "test": torch.arange(num_train, len(label)),
-        }
+        split = bias.split_off(num_train // 10, num_train, len(label), generator)
         attribute = torch.empty_like(label)
         for name, rows in split.items():
             conflicting = {"train": self.minority_ratio, "valid": self.valid_ratio, "test": 1.0}[name]
@@ -154,11 +148,7 @@ class CorruptedCIFAR10(DataSource):
         return metadata
 
     def _published_parts(self, folder: Path) -> tuple[Path, list[str]]:
-        """Return the folder that holds everything, and the four folders in it, if they are there.
-
-        Raises:
-            InputError: If one is not.
-        """
+        """Return the folder of everything, and the four in it; raise ``InputError`` unless they are there."""
         pct = f"{100 * self.minority_ratio:g}pct"
         base = folder.parent if folder.name == pct and (folder / "align").is_dir() else folder
         parts = [f"{pct}/align", f"{pct}/conflict", f"{pct}/valid", "test"]

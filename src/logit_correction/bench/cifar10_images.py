@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import tarfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +19,7 @@ from logit_correction.data.cache import cache_folder, checksum_of, digest, verif
 from logit_correction.data.images import SUFFIXES, faults_of
 from logit_correction.data.rows import format_faults
 from logit_correction.errors import InputError, reason_of
-from logit_correction.files import plain
+from logit_correction.files import checksum_of_file, plain
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -115,21 +113,16 @@ def _from_batches(folder: Path) -> Cifar10:
 
 
 def _from_archive(archive: Path) -> Cifar10:
-    try:
-        with plain(archive).open("rb") as stream:
-            name = digest(iter(partial(stream.read, 2**20), b""))
-    except OSError as error:
-        raise InputError(f"{archive} cannot be read ({error.strerror}): get it again") from error
-
     def make() -> NDArray[np.uint8]:
         """Read all images of the archive in memory; nothing is written outside the cache."""
         found: dict[tuple[str, ...], bytes] = {}
+        left = MOST_BYTES
         try:
-            with (
-                gzip.open(archive) as packed,
-                tarfile.open(fileobj=cast(IO[bytes], _Bounded(packed)), mode="r|") as members,
-            ):
+            with tarfile.open(archive, "r|gz") as members:
                 for member in members:
+                    left -= member.size
+                    if left < 0:
+                        raise ValueError(f"it holds more than {MOST_BYTES:,} bytes")
                     parts = PurePosixPath(member.name).parts[-3:]
                     if member.isfile() and len(parts) == 3:
                         stream = members.extractfile(member)
@@ -139,22 +132,11 @@ def _from_archive(archive: Path) -> Cifar10:
         keys = _in_order(found, archive, "get it again")
         return _decoded([io.BytesIO(found[key]) for key in keys], [f"{archive}: {'/'.join(key)}" for key in keys])
 
+    try:
+        name = checksum_of_file(plain(archive))[:32]
+    except OSError as error:
+        raise InputError(f"{archive} cannot be read ({error.strerror}): get it again") from error
     return _kept(name, make, archive.name, ".jpg")
-
-
-class _Bounded(io.RawIOBase):
-    """A stream that ends with an error where it becomes larger than the images of CIFAR-10 can be."""
-
-    def __init__(self, stream: io.BufferedIOBase) -> None:
-        self._stream, self._left = stream, MOST_BYTES
-
-    def read(self, size: int = -1) -> bytes:
-        """Return the next bytes."""
-        part = self._stream.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
-        self._left -= len(part)
-        if self._left < 0:
-            raise ValueError(f"it holds more than {MOST_BYTES:,} bytes")
-        return part
 
 
 def _from_folder(folder: Path) -> Cifar10:
@@ -167,11 +149,7 @@ def _from_folder(folder: Path) -> Cifar10:
 
 
 def _in_order(found: Iterable[tuple[str, ...]], place: Path, advice: str) -> list[tuple[str, ...]]:
-    """Return the images (part, class, name) of the training part and then of the test, each by class and name.
-
-    Raises:
-        InputError: If a class has not as many as CIFAR-10.
-    """
+    """Return the images (part, class, name) of training and then of the test, as many of each class as CIFAR-10 has."""
     keys = []
     for part, expected in PER_CLASS.items():
         own = sorted(key for key in found if key[0] == part and key[1] in CLASSES and key[2].lower().endswith(SUFFIXES))

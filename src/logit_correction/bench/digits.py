@@ -250,12 +250,7 @@ class ColoredMNIST(DataSource):
         """Read MNIST and colour it."""
         glyphs, digit = read_mnist(self.root, self.download)
         coloring, generator = self.coloring, make_generator(self.coloring.seed, "colored-mnist")
-        order = torch.randperm(NUM_MNIST_TRAIN, generator=generator)
-        split = {
-            "train": order[:NUM_TRAIN].sort().values,
-            "valid": order[NUM_TRAIN:].sort().values,
-            "test": torch.arange(NUM_MNIST_TRAIN, len(digit)),
-        }
+        split = bias.split_off(NUM_MNIST_TRAIN - NUM_TRAIN, NUM_MNIST_TRAIN, len(digit), generator)
         attribute = torch.empty_like(digit)
         for name, rows in split.items():
             attribute[rows] = coloring.draw(digit[rows], name, generator)

@@ -47,18 +47,58 @@ def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) ->
     if frame.empty:
         return
     frame = frame[frame["selection"] == frame["selection"].iloc[0]]
-    numeric = _numbers(benchmark) is not None and len(benchmark.columns) > 1
-    usual = ({"kind": "accuracy" if numeric else "bars"},)
+    numbers, columns, colors = _numbers(benchmark), list(benchmark.columns), row_colors(benchmark, frame)
+    bars_height = max(0.6, len(columns) * (0.2 * len(benchmark.rows) + 0.24))
+
+    def drawn(name: str, title: str, height: float, paint: Callable[[Axes], None], column: str = "") -> Drawing:
+        def titled(axes: Axes) -> None:
+            paint(axes)
+            axes.set_axisbelow(True)
+            axes.spines["left"].set_visible(False)
+            axes.set_title(title)
+
+        description = f"{title}: {benchmark.title}" + (f", {column}" if column else "")
+        given = (_WIDTH, height, description, titled)
+        return Drawing(name + (f"-{slug(column)}" if column else ""), plots.draw(*given), plots.draw_png(*given))
+
+    usual = ({"kind": "accuracy" if numbers is not None and len(columns) > 1 else "bars"},)
     for options in usual if benchmark.figures is None else benchmark.figures:
         kind = options["kind"]
         if kind in ("accuracy", "bars"):
-            yield from _of_columns(benchmark, frame, kind, options.get("metric", benchmark.metric))
-        elif kind == "curves":
-            yield from _over_training(benchmark, frame, history, kind, f"test_{options['metric']}")
-        else:
-            name = kind if options["margin"] == "least" else "margins-mean"
-            draw = _over_training if options["over"] == "training" else _at_the_end
-            yield from draw(benchmark, frame, history, name, _RATIOS[options["margin"]])
+            value = options.get("metric", benchmark.metric)
+            if frame[value].isna().all():
+                continue
+            title, summary = _title(value), 100 * _summary(frame, value, ["row", "column"])
+            if kind == "accuracy" and numbers is not None:
+                yield drawn(kind, title, _HEIGHT, partial(_lines, benchmark, summary, colors, numbers))
+                continue
+            own = colors
+            if len(columns) == 1:  # each bar has its name beside it
+                methods = dict(zip(frame["row"], frame["method"], strict=True))
+                own = {row: METHOD_COLORS.get(methods.get(row, ""), plots.MUTED) for row in benchmark.rows}
+            yield drawn(kind, title, bars_height, partial(_bars, benchmark, summary, own, 100.0))
+            continue
+        is_ratio = kind == "margins"
+        value = _RATIOS[options["margin"]] if is_ratio else f"test_{options['metric']}"
+        name = "margins-mean" if options.get("margin") == "mean" else kind
+        if value not in history or history[value].isna().all():
+            continue
+        known = history.dropna(subset=[value])
+        if options.get("over") == "end":  # the ratio in the last epoch in which there is one
+            ends = known.sort_values("epoch").groupby(["row", "column", "seed"], as_index=False).last()
+            paint = partial(_bars, benchmark, _summary(ends, value, ["row", "column"]), colors, None)
+            yield drawn(name, f"{_TITLES[value]}, last epoch", bars_height, paint)
+            continue
+        values = np.log(known[value].where(known[value] > 0)) if is_ratio else 100 * known[value]
+        summary = _summary(known.assign(**{value: values}), value, ["column", "row", "epoch"])
+        title = _TITLES.get(value) or _title(value.removeprefix("test_"))
+        for column in [one for one in columns if one in summary.index.get_level_values("column")]:
+            paint = partial(_curves, summary.loc[(column,), :], colors, is_ratio)
+            yield drawn(name, title, _HEIGHT, paint, column if len(columns) > 1 else "")
+
+
+def _title(metric: str) -> str:
+    return f"{metric.replace('_', '-').capitalize()} test accuracy, %"
 
 
 def row_colors(benchmark: Benchmark, frame: pd.DataFrame) -> dict[str, str]:
@@ -93,65 +133,6 @@ def _numbers(benchmark: Benchmark) -> list[float] | None:
 def _summary(frame: pd.DataFrame, value: str, by: list[str]) -> pd.DataFrame:
     """Return mean and standard deviation over the seeds; the latter is 0 for a single one."""
     return frame.groupby(by)[value].agg(["mean", "std"]).fillna({"std": 0.0}).dropna(subset=["mean"])
-
-
-def _of_columns(benchmark: Benchmark, frame: pd.DataFrame, kind: str, metric: str) -> Iterator[Drawing]:
-    """Draw the ends of the runs."""
-    if frame[metric].isna().all():
-        return
-    summary, colors = 100 * _summary(frame, metric, ["row", "column"]), row_colors(benchmark, frame)
-    title, numbers = f"{metric.replace('_', '-').capitalize()} test accuracy, %", _numbers(benchmark)
-    if kind == "accuracy" and numbers is not None:
-        yield _draw(benchmark, kind, title, _HEIGHT, partial(_lines, benchmark, summary, colors, numbers))
-        return
-    if len(benchmark.columns) == 1:  # each bar has its name beside it
-        methods = dict(zip(frame["row"], frame["method"], strict=True))
-        colors = {row: METHOD_COLORS.get(methods.get(row, ""), plots.MUTED) for row in benchmark.rows}
-    yield _draw(benchmark, kind, title, _bars_height(benchmark), partial(_bars, benchmark, summary, colors, 100.0))
-
-
-def _over_training(
-    benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame, name: str, value: str
-) -> Iterator[Drawing]:
-    """Draw a figure for each column: a line a row over the epochs, a band of one standard deviation around it."""
-    if value not in history:
-        return
-    is_ratio, known = value in _TITLES, history.dropna(subset=[value])
-    title = _TITLES.get(value) or f"{value[5:].replace('_', '-').capitalize()} test accuracy, %"
-    drawn = np.log(known[value].where(known[value] > 0)) if is_ratio else 100 * known[value]
-    summary, colors = (
-        _summary(known.assign(**{value: drawn}), value, ["column", "row", "epoch"]),
-        row_colors(benchmark, frame),
-    )
-    for column in [one for one in benchmark.columns if one in summary.index.get_level_values("column")]:
-        paint = partial(_curves, summary.loc[(column,), :], colors, is_ratio)
-        yield _draw(benchmark, name, title, _HEIGHT, paint, column if len(benchmark.columns) > 1 else None)
-
-
-def _at_the_end(
-    benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame, name: str, value: str
-) -> Iterator[Drawing]:
-    """Draw a bar a row and column: the ratio in the last epoch in which there is one."""
-    if value not in history or history[value].isna().all():
-        return
-    known = history.dropna(subset=[value]).sort_values("epoch")
-    ends = known.groupby(["row", "column", "seed"], as_index=False).last()
-    paint = partial(_bars, benchmark, _summary(ends, value, ["row", "column"]), row_colors(benchmark, frame), None)
-    yield _draw(benchmark, name, f"{_TITLES[value]}, last epoch", _bars_height(benchmark), paint)
-
-
-def _draw(
-    benchmark: Benchmark, name: str, title: str, height: float, paint: Callable[[Axes], None], column: str | None = None
-) -> Drawing:
-    def titled(axes: Axes) -> None:
-        paint(axes)
-        axes.set_axisbelow(True)
-        axes.spines["left"].set_visible(False)
-        axes.set_title(title)
-
-    description = f"{title}: {benchmark.title}" + (f", {column}" if column else "")
-    given = (_WIDTH, height, description, titled)
-    return Drawing(name + (f"-{slug(column)}" if column else ""), plots.draw(*given), plots.draw_png(*given))
 
 
 def _lines(
@@ -204,10 +185,6 @@ def _curves(summary: pd.DataFrame, colors: dict[str, str], is_ratio: bool, axes:
     axes.set_xlabel("epoch")
     axes.grid(axis="y")
     axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), handlelength=2.2)
-
-
-def _bars_height(benchmark: Benchmark) -> float:
-    return max(0.6, len(benchmark.columns) * (0.2 * len(benchmark.rows) + 0.24))
 
 
 def _bars(benchmark: Benchmark, summary: pd.DataFrame, colors: dict[str, str], top: float | None, axes: Axes) -> None:

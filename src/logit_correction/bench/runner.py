@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -236,22 +235,14 @@ def _train_by_command(config: RunConfig, folder: Path) -> State:
 
 
 def missing_data(cells: Sequence[Cell], configs: Mapping[Path, RunConfig]) -> dict[str, list[Cell]]:
-    """Look for the data of runs, once for each way to build them; what a source may download is downloaded now.
-
-    Returns:
-        What is missing and where to put it -> the runs that need it.
-
-    Raises:
-        InputError: If an option of a source is wrong.
-    """
+    """Return what data are missing and where to put them -> the runs that need them; what may be is downloaded."""
     from logit_correction.runs.assemble import build_source
 
     looked: dict[str, str | None] = {}
     missing: dict[str, list[Cell]] = {}
     for cell in cells:
         data = configs[cell.folder].data
-        options = {name: value for name, value in data.options.items() if name != "seed"}
-        key = json.dumps([data.name, options], sort_keys=True, default=str)
+        key = repr((data.name, {**data.options, "seed": None}))
         if key not in looked:
             source, looked[key] = build_source(configs[cell.folder]), None
             try:
