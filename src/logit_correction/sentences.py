@@ -9,6 +9,7 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from statistics import stdev
 from typing import Any, Protocol
 
 from logit_correction.errors import NBSP, format_list, format_percent
@@ -433,10 +434,8 @@ def conclude(series: Sequence[_Judged], named: bool, estimated: Mapping[str, Any
         rows = sum(group["count"] for group in estimated["groups"] if group["minority"])
         run = f" in the run of {estimated['by']['method']}" if len(series) > 1 and "by" in estimated else ""
         found = f"these {rows:,} rows were found by {estimated['source']}{run}"
-        details.insert(
-            0,
-            f"The test data names no attributes: {found}. Nobody has checked them, so no run is marked as the best.",
-        )
+        unchecked = "Nobody has checked them, so no run is marked as the best."
+        details.insert(0, f"The test data names no attributes: {found}. {unchecked}")
     if key is None:
         return "The test data has no rows to judge by.", details
     if len(series) == 1:
@@ -528,7 +527,6 @@ def _trust(series: Sequence[_Judged], key: str | None) -> list[str]:
         values = one.values(key or "")
         if len(values) > 1:
             low, high = (format_percent(end, 1, unit="") for end in (min(values), max(values)))
-            mean = sum(values) / len(values)
-            deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
-            told.append(f"from {low} to {high}{NBSP}% with {one.name} (standard deviation {format_points(deviation)})")
+            spread = f"standard deviation {format_points(stdev(values))}"
+            told.append(f"from {low} to {high}{NBSP}% with {one.name} ({spread})")
     return found + ([f"From seed to seed the figure above goes {format_list(told)}."] if told else [])

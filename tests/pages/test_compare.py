@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from logit_correction.errors import NBSP
+from logit_correction.errors import NBSP, InputError
 from logit_correction.evaluation import Predictions
 from logit_correction.pages.compare import RunFolder, compare, sides, with_estimates
 
@@ -187,3 +187,12 @@ def test_the_two_sides_of_a_label_are_the_sums_of_its_groups() -> None:
     found = {(side["label"], side["attribute"]): (side["count"], side["accuracy"]) for side in sides(groups)}
     assert found[("a", "agrees")] == (4, 0.75) and found[("a", "conflicts")] == (4, 0.25)
     assert found[("b", "agrees")] == (0, None)
+
+
+def test_damaged_metrics_are_named_and_missing_ones_are_empty(birds: Make, tmp_path: Path) -> None:
+    folder = birds(tmp_path / "run", "LC")
+    (folder / "metrics.csv").write_text("a,b\n1,2,3\n4,5,6,7\n")
+    with pytest.raises(InputError, match=r"metrics\.csv cannot be read"):
+        RunFolder.read(folder)
+    (folder / "metrics.csv").unlink()
+    assert RunFolder.read(folder).metrics.empty
