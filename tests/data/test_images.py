@@ -1,0 +1,93 @@
+"""Image files: read as RGB on white, kept once, and told of where they cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from logit_correction.data import images
+from logit_correction.data.images import image_store, images_of, printable, read_image
+from logit_correction.data.rows import Problems
+from logit_correction.data.stores import StreamedStore
+from logit_correction.errors import InputError
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[Path]:
+    draw = np.random.default_rng(0)
+    for i in range(6):
+        Image.fromarray(draw.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(tmp_path / f"{i}.png")
+    return [tmp_path / f"{i}.png" for i in range(6)]
+
+
+def test_any_mode_comes_as_rgb_on_white_and_in_eight_bits(tmp_path: Path) -> None:
+    made = {
+        "grey": (Image.new("L", (4, 4), 200), 200),
+        "clear": (Image.new("RGBA", (4, 4), (0, 0, 0, 0)), 255),
+        "deep": (Image.fromarray(np.full((4, 4), 200 << 8, np.uint16)), 200),
+        "palette": (Image.new("P", (4, 4)), 0),
+    }
+    for name, (image, expected) in made.items():
+        image.save(tmp_path / f"{name}.png")
+        assert (read_image(tmp_path / f"{name}.png", (4, 4)) == expected).all(), name
+    wide = Image.fromarray(np.repeat(np.arange(12, dtype=np.uint8)[None], 4, axis=0) * 20)
+    wide.save(tmp_path / "wide.png")
+    assert read_image(tmp_path / "wide.png", (4, 4), "crop")[0, 0].tolist() == [80, 100, 120, 140]
+    assert read_image(tmp_path / "wide.png", (2, 6), "stretch").shape == (3, 2, 6)
+
+
+def test_images_are_read_once_and_again_when_a_file_changes(
+    paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+    monkeypatch.setattr(images, "read_image", lambda path, *rest: read.append(path) or read_image(path, *rest))
+    first = image_store(paths, (4, 4), cache=tmp_path / "cache")
+    again = image_store(paths, (4, 4), cache=tmp_path / "cache")
+    assert len(read) == 6
+    torch.testing.assert_close(first.fetch(torch.arange(6)), again.fetch(torch.arange(6)))
+    Image.new("RGB", (8, 8)).save(paths[0])
+    assert image_store(paths, (4, 4), cache=tmp_path / "cache").fetch(torch.tensor([0])).sum() == 0
+    for file in (tmp_path / "cache").glob("*.npy"):  # damage is noticed
+        file.write_bytes(file.read_bytes()[:-1] + b"x")
+    torch.testing.assert_close(
+        image_store(paths, (4, 4), cache=tmp_path / "cache").fetch(torch.tensor([1])), first.fetch(torch.tensor([1]))
+    )
+
+
+def test_what_does_not_fit_into_memory_is_streamed(paths: list[Path], tmp_path: Path) -> None:
+    resident = image_store(paths, (4, 4), cache=tmp_path / "cache")
+    streamed = image_store(paths, (4, 4), cache=tmp_path / "cache", memory_limit=0)
+    assert isinstance(streamed, StreamedStore)
+    rows = torch.tensor([5, 0, 3])
+    torch.testing.assert_close(streamed.fetch(rows), resident.fetch(rows))
+
+
+def test_unreadable_files_are_noted_and_bad_rows_never_opened(paths: list[Path], tmp_path: Path) -> None:
+    paths[1].write_bytes(paths[1].read_bytes()[:60])
+    paths[2].write_text("no image")
+    with pytest.raises(InputError, match=r"2 rows are bad: .*1\.png: .*; .*2\.png: is no image that Pillow can read"):
+        image_store(paths, (4, 4), cache=tmp_path / "cache")
+    problems = Problems("here", [f"row {i}" for i in range(6)])
+    problems.add(0, "leaves the folder")
+    store = image_store(paths, (4, 4), problems, cache=tmp_path / "cache")
+    assert sorted(problems.of_row) == [0, 1, 2] and store.fetch(torch.tensor([0, 2])).sum() == 0
+
+
+@pytest.mark.parametrize(
+    "values", [np.zeros((2, 8, 8)), np.zeros((2, 8, 8, 4)), np.full((2, 3, 8, 8), 2.0), np.ones((2, 3, 4, 4), int)]
+)
+def test_arrays_that_are_no_images(values: np.ndarray) -> None:
+    with pytest.raises(InputError, match="images"):
+        images_of(values)
+
+
+def test_channels_are_told_or_asked_for() -> None:
+    values = np.random.default_rng(0).random((2, 3, 5, 3)).astype(np.float32)
+    with pytest.raises(InputError, match='give channels="first" or "last"'):
+        images_of(values)
+    assert images_of(values, "last").shape == (2, 3, 3, 5) and images_of(values, "first").shape == (2, 3, 5, 3)
+    assert printable("plain.png") == "plain.png"
