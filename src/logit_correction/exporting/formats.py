@@ -172,11 +172,11 @@ def export(
     if say is not None:
         say(str(folder))
         if advice:
-            say(advice.format(folder=shlex.quote(str(folder))))
+            say(advice.replace("FOLDER", shlex.quote(str(folder))))
     return folder
 
 
-# -- the formats: each writes its files into a folder that holds config.json, and returns what to tell of {folder}
+# -- the formats: each writes its files into a folder that holds config.json, and returns what to tell of FOLDER
 
 
 def write_onnx(exported: Exported, folder: Path) -> str:
@@ -211,7 +211,7 @@ def write_onnx(exported: Exported, folder: Path) -> str:
         return session.run(["logits"], {name: one.numpy() for name, one in zip(names, inputs, strict=True)})[0]
 
     exported.check(answer, "ONNX Runtime")
-    return "run it by: onnxruntime.InferenceSession('{folder}/model.onnx')"
+    return "run it by: onnxruntime.InferenceSession('model.onnx') in FOLDER"
 
 
 def write_program(exported: Exported, folder: Path) -> str:
@@ -220,7 +220,7 @@ def write_program(exported: Exported, folder: Path) -> str:
     exported.check(program.module(), "the traced network")
     extra = {"label_names.json": json.dumps(exported.settings["label_names"])}
     torch.export.save(program, folder / "model.pt2", extra_files=extra)
-    return "run it by: torch.export.load('{folder}/model.pt2').module()"
+    return "run it by: torch.export.load('model.pt2').module() in FOLDER"
 
 
 def write_weights(exported: Exported, folder: Path) -> str:
@@ -251,7 +251,7 @@ def write_weights(exported: Exported, folder: Path) -> str:
     encoder = None if network.encoder is None else again.encoder.features
     loaded = type(network)(exported.form.prepare, encoder, again.algorithm.network).eval()
     exported.check(loaded, "the network that is built again", tolerance=1e-5)
-    return "load it by: logit_correction.load('{folder}')"
+    return "load it by: logit_correction.load(folder)"
 
 
 def write_hub(exported: Exported, folder: Path) -> str:
@@ -259,7 +259,7 @@ def write_hub(exported: Exported, folder: Path) -> str:
     write_weights(exported, folder)
     repository = exported.repository or PLACE
     (folder / "README.md").write_text(model_card(exported.settings, repository), encoding="utf-8")
-    return f"nothing was uploaded; put a licence into README.md, then: hf upload {repository} {{folder}}"
+    return f"nothing was uploaded; put a licence into README.md, then: hf upload {repository} FOLDER"
 
 
 def _traced(exported: Exported, name: str) -> torch.export.ExportedProgram:
