@@ -73,7 +73,7 @@ def test_rows_that_are_bad() -> None:
     y[5] = None
     choice = from_arrays(X, y)
     with pytest.raises(
-        InputError, match="3 rows are bad: row 3: its input holds NaN or infinity; row 5: has no label; row 7"
+        InputError, match="3 rows are bad: row 3, row 7: its input holds NaN or infinity; row 5: has no label"
     ):
         Arrays(**choice.options).build()
     assert sum(map(len, Arrays(**choice.options, on_bad_rows="skip").build().check().split.values())) == 17
