@@ -8,7 +8,10 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.pages.images import SIDE, checked_uri, contact_sheet, image_width, png_uris
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
+from logit_correction.pages.images import SIDE, checked_uri, image_width, png_uris, sheet_of
 
 
 def decoded(uri: str) -> np.ndarray:
@@ -53,38 +56,18 @@ def test_nothing_but_png_data_is_let_through(text: object) -> None:
     assert checked_uri(text) is None
 
 
-# Contact sheets: which image lies where
-
-
-def colored(*colors: tuple[int, int, int], size: int = 8) -> torch.Tensor:
-    """One flat image for each colour."""
-    return torch.tensor(colors, dtype=torch.uint8)[:, :, None, None].expand(-1, -1, size, size)
-
-
-def found(sheet: np.ndarray, color: tuple[int, int, int]) -> tuple[int, int, int, int]:
-    """Rows and columns of the sheet that a colour fills."""
-    rows, columns = (sheet == color).all(2).nonzero()
-    assert len(rows) == (rows.max() - rows.min() + 1) * (columns.max() - columns.min() + 1)
-    return rows.min(), rows.max() + 1, columns.min(), columns.max() + 1
-
-
-RED, GREEN, BLUE, PINK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (250, 150, 200)
-
-
-def test_images_lie_in_their_cells() -> None:
-    cells = [[colored(RED, PINK), colored(GREEN)], [colored(BLUE), colored(RED)[:0]]]
-    sheet = np.asarray(contact_sheet(cells, ["one", "two"], ["left", "right"], per_cell=2))
-    red, pink, green, blue = (found(sheet, color) for color in (RED, PINK, GREEN, BLUE))
-    assert {(box[1] - box[0], box[3] - box[2]) for box in (red, pink, green, blue)} == {(SIDE, SIDE)}
-    assert red[2:] == pink[2:] == blue[2:] and red[1] < pink[0] < pink[1] < blue[0]
-    assert green[:2] == red[:2] and green[2] > red[3]
-    # Four places are empty: below green, below blue, and the whole last cell.
-    empty = (sheet == (233, 235, 238)).all(2).sum()
-    assert empty == 4 * SIDE * SIDE
-
-
-@pytest.mark.parametrize(("size", "shown"), [(8, 64), (28, 56), (32, 64), (64, 64), (224, 64)])
-def test_images_are_enlarged_by_whole_factors_or_shrunk(size: int, shown: int) -> None:
-    sheet = np.asarray(contact_sheet([[colored(RED, size=size)]], ["a"], ["b"], per_cell=1))
-    top, bottom, left, right = found(sheet, RED)
-    assert (bottom - top, right - left) == (shown, shown)
+@pytest.mark.parametrize("known", [True, False])
+def test_images_lie_in_the_cell_of_their_group(known: bool) -> None:
+    colors = torch.tensor([[255, 0, 0], [0, 255, 0], [0, 0, 255]], dtype=torch.uint8)
+    images = colors[:, :, None, None].expand(-1, -1, 8, 8).float() / 255
+    label, attribute = torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1])
+    split = {"train": torch.arange(3), "valid": torch.arange(0), "test": torch.arange(0)}
+    marks = attribute if known else torch.full_like(attribute, -1)
+    table = DataTable(ArrayStore(images), label, marks, split, ["one", "two"], ["left", "right"] if known else [])
+    sheet = np.asarray(sheet_of(table, "train", per_cell=1))
+    places = [np.argwhere((sheet == color.numpy()).all(2)) for color in colors]
+    assert all(len(place) == SIDE * SIDE for place in places)
+    red, green, blue = (place.min(0).tolist() for place in places)
+    assert red[0] == green[0] < blue[0] and red[1] < green[1] and blue[1] == (green if known else red)[1]
+    with pytest.raises(InputError, match="valid split has no rows"):
+        sheet_of(table, "valid", 1)

@@ -31,18 +31,16 @@ SHOWN, MOST_COLUMNS, MOST_CHARACTERS = 60, 8, 2000
 def rows_frame(table: DataTable, estimator: Auto, view: str | None) -> pd.DataFrame:
     """Return one row for each training row, and for each validation row where those were judged.
 
+    Cells are empty where unknown. Columns: ``row`` (in the whole data set), ``path`` or ``name``, ``split``, ``label``,
+    ``attribute`` (the label that the row looks like), ``conflicting``, ``score`` (how likely it conflicts),
+    ``view_label``, ``view_p`` and ``sure`` (what a head on the view says, how likely the row conflicts by it alone, and
+    whether it is sure of another label), ``p_LABEL`` (posterior of the attribute), ``network_label`` and ``network_p``
+    (what an ordinary network says that was not trained on the row, and its probability of the row's label).
+
     Args:
         table: The data.
         estimator: After its search, and its estimate where there is a shortcut.
         view: The view of the shortcut, as ``search.seen`` names it.
-
-    Returns:
-        Cells are empty where unknown. Columns: ``row`` (in the whole data set), ``path`` or ``name``, ``split``,
-        ``label``, ``attribute`` (the label that the row looks like), ``conflicting``, ``score`` (how likely it
-        conflicts), ``view_label``, ``view_p`` and ``sure`` (what a head on the view says, how likely the row conflicts
-        by it alone, and whether it is sure of another label), ``p_LABEL`` (posterior of the attribute),
-        ``network_label`` and ``network_p`` (what an ordinary network says that was not trained on the row, and its
-        probability of the row's label).
     """
     search, likely = estimator.search, estimator.held_out
     assert search is not None
@@ -104,16 +102,7 @@ def _of_split(
 def with_answers(
     frame: pd.DataFrame, who: str, rows: NDArray, probability: Tensor, names: NDArray, label: NDArray
 ) -> pd.DataFrame:
-    """Add what a classifier says: ``WHO_label`` and ``WHO_p``, its probability of the row's own label.
-
-    Args:
-        frame: n rows.
-        who: ``network`` or ``fixed``.
-        rows: (m,) places of the rows that it was asked about.
-        probability: (m, L).
-        names: (L,) names of the labels.
-        label: (n,) each row's label.
-    """
+    """Add what a classifier says of rows at (m,) places: ``WHO_label``, and ``WHO_p`` of the row's own label."""
     says, own = np.full(len(frame), None, dtype=object), np.full(len(frame), np.nan)
     found = probability.numpy()
     says[rows] = names[found.argmax(1)] if len(rows) else says[rows]

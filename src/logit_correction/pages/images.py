@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from PIL import Image, ImageDraw, ImageFont
@@ -66,60 +65,38 @@ def sheet_of(table: DataTable, split: str, per_cell: int) -> Image.Image:
     Raises:
         InputError: If the inputs are no images, or the split is empty.
     """
-    rows = table.split[split]
-    if len(rows) == 0 or table.inputs.images(rows[:1]) is None:
-        what = "has no rows" if len(rows) == 0 else "holds no images, so there is nothing to draw"
+    rows, known = table.split[split], table.has_attributes(split)
+    first = table.inputs.images(rows[:1]) if len(rows) else None
+    if first is None:
+        what = "holds no images, so there is nothing to draw" if len(rows) else "has no rows"
         raise InputError(f"The {split} split {what}: take another split or source, or leave --out out")
-    labels, columns = list(table.label_names)[:MOST_CELLS], list(table.attribute_names)[:MOST_CELLS]
-    of_label = [rows[table.label[rows] == y] for y in range(len(labels))]
-    if table.has_attributes(split):
-        groups = [[mine[table.attribute[mine] == a][:per_cell] for a in range(len(columns))] for mine in of_label]
-    else:
-        columns = [""] * 8
-        groups = [[mine[i * per_cell : (i + 1) * per_cell] for i in range(len(columns))] for mine in of_label]
-    cells = [[cast(Tensor, table.inputs.images(one)) for one in of_one] for of_one in groups]
-    return contact_sheet(cells, labels, columns, per_cell)
-
-
-def contact_sheet(
-    cells: Sequence[Sequence[Tensor]], row_names: Sequence[str], column_names: Sequence[str], per_cell: int
-) -> Image.Image:
-    """Draw images in named rows and columns; a cell with too few images is filled up with grey.
-
-    Args:
-        cells: For each row and column (n, C, H, W) uint8, n at most ``per_cell``; one or three channels.
-        row_names: One name per row.
-        column_names: One name per column.
-        per_cell: Images of a cell, one below the other.
-
-    Raises:
-        ValueError: If the images are no grey or colour images of unsigned bytes.
-    """
-    drawn = [[_drawn(cell) for cell in row] for row in cells]
-    size = next(cell for row in drawn for cell in row if cell)[0].size
-    longest = max(size)
-    width, height = (max(1, side * (SIDE // longest) if longest <= SIDE else side * SIDE // longest) for side in size)
+    labels = [str(name) for name in table.label_names[:MOST_CELLS]]
+    columns = [str(name) for name in table.attribute_names[:MOST_CELLS]] if known else [""] * 8
+    size = _drawn(first)[0].size
+    small = max(size) <= SIDE
+    width, height = (side * (SIDE // max(size)) if small else max(1, side * SIDE // max(size)) for side in size)
     font = ImageFont.load_default(_FONT)
-    cell_width = max(width + _GAP, *(int(font.getlength(name)) + 1 + 2 * _GAP for name in column_names))
-    left = max(int(font.getlength(name)) + 1 for name in row_names) + 3 * _GAP
-    top = _FONT + 3 * _GAP if any(column_names) else _GAP
-    cell_height = per_cell * (height + 1) + _GAP
-    sheet = Image.new("RGB", (left + len(column_names) * cell_width, top + len(row_names) * cell_height), _PAPER)
+    cell_width = max(width + _GAP, *(int(font.getlength(name)) + 1 + 2 * _GAP for name in columns))
+    left = max(int(font.getlength(name)) + 1 for name in labels) + 3 * _GAP
+    top, cell_height = _FONT + 3 * _GAP if known else _GAP, per_cell * (height + 1) + _GAP
+    sheet = Image.new("RGB", (left + len(columns) * cell_width, top + len(labels) * cell_height), _PAPER)
     draw = ImageDraw.Draw(sheet)
-    for column, name in enumerate(column_names):
+    for column, name in enumerate(columns):
         draw.text((left + column * cell_width, _GAP), name, _INK, font)
-    for row, name in enumerate(row_names):
-        down = top + row * cell_height
-        draw.text((_GAP, down + (cell_height - _GAP - _FONT) // 2), name, _INK, font)
-        for column, images in enumerate(drawn[row]):
+    for y, name in enumerate(labels):
+        draw.text((_GAP, top + y * cell_height + (cell_height - _GAP - _FONT) // 2), name, _INK, font)
+        mine = rows[table.label[rows] == y]
+        for column in range(len(columns)):
+            own = mine[table.attribute[mine] == column] if known else mine[column * per_cell :]
+            images = _drawn(cast(Tensor, table.inputs.images(own[:per_cell])))
             for i in range(per_cell):
-                x, y = left + column * cell_width, down + i * (height + 1)
+                place = left + column * cell_width, top + y * cell_height + i * (height + 1)
                 if i < len(images):
                     # Enlarged pixels stay squares, so that one sees what the network sees.
-                    way = Image.Resampling.NEAREST if longest <= SIDE else Image.Resampling.BOX
-                    sheet.paste(images[i].convert("RGB").resize((width, height), way), (x, y))
+                    way = Image.Resampling.NEAREST if small else Image.Resampling.BOX
+                    sheet.paste(images[i].convert("RGB").resize((width, height), way), place)
                 else:
-                    draw.rectangle((x, y, x + width - 1, y + height - 1), _EMPTY)
+                    draw.rectangle((*place, place[0] + width - 1, place[1] + height - 1), _EMPTY)
     return sheet
 
 
