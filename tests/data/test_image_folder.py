@@ -140,7 +140,7 @@ def test_images_that_cannot_be_read(root: Path) -> None:
         source(root).build()
     table = source(root, on_bad_rows="skip").build().check()
     assert sum(len(rows) for rows in table.split.values()) == 18
-    assert len(table.notes) == 1 and "2 rows are bad and left out: cat/0.png: " in table.notes[0]
+    assert len(table.notes) == 1 and "2 rows are bad and left out: cat/0.png, dog/9.png: " in table.notes[0]
     assert 0 not in torch.cat(list(table.split.values())).tolist()
 
 
