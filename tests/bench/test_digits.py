@@ -13,7 +13,6 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from logit_correction.bench.bias import named_correlation
 from logit_correction.bench.digits import COLORS, ColoredMNIST, Digits, jittered_colors
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
@@ -36,18 +35,6 @@ def test_jitter_has_the_named_mean_and_spread(severity: int) -> None:
     assert drawn.shape == (20_000, 3) and drawn.dtype == torch.float32
     assert bool(((drawn.mean(0) - mean).abs() < 5 * spread / 20_000**0.5).all())
     torch.testing.assert_close(drawn.std(0), torch.full((3,), spread), rtol=0.03, atol=0)
-
-
-def test_sizes_and_names() -> None:
-    table = Digits().build().check()
-    assert {name: len(rows) for name, rows in table.split.items()} == {
-        "train": 1197,
-        "valid": 200,
-        "test": 4000,
-    }
-    assert table.inputs.input_shape == (3, 8, 8)
-    assert list(table.label_names) == [str(i) for i in range(10)] and len(table.attribute_names) == 10
-    assert len(torch.cat(list(table.split.values())).unique()) == len(table.label) == 5397
 
 
 def test_images_are_the_bundled_ones_in_the_attributes_colour() -> None:
@@ -117,15 +104,6 @@ class TestRealFiles:
             conflicting[name] = int(counts.sum() - counts.diagonal().sum())
         assert abs(conflicting["train"] - 247.5) <= 4 * 15.7  # standard deviation of the binomial count
         assert abs(conflicting["valid"] - 22.5) <= 4 * 4.8
-
-    @pytest.mark.parametrize("kind", ["many-to-one", "one-to-many", "many-to-many"])
-    def test_every_kind_of_correlation(self, kind: str) -> None:
-        table, correlation = build(correlation=kind, minority_ratio=0.05), named_correlation(kind, 10)
-        assert table.correlation == correlation and len(table.attribute_names) == correlation.num_attributes
-        per_label = table.group_counts("train").sum(1, keepdim=True)
-        share = 0.95 * correlation.weights + 0.05 / correlation.num_attributes
-        spread = (share * (1 - share) * per_label).sqrt()
-        assert bool(((table.group_counts("train") - share * per_label).abs() <= 5 * spread).all())
 
 
 def write_idx(path: Path, shape: tuple[int, ...], kind: int = 8, fill: int = 0) -> None:

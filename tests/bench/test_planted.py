@@ -13,10 +13,9 @@ import torch
 from scipy.stats import chi2_contingency
 
 from logit_correction.bench import cifar10_images
-from logit_correction.bench.cifar10_images import CLASSES
 from logit_correction.bench.digits import mnist_present
 from logit_correction.bench.planted import SETS, Planted
-from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 
 DATA = os.environ.get("LOGIT_CORRECTION_DATA")
@@ -121,32 +120,7 @@ def test_in_a_control_the_mark_tells_nothing_of_the_label(name: str, build: Call
     assert torch.equal(table.label, biased.label)  # the same rows, otherwise marked
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name not in planted(ALL)])
-def test_in_plain_sets_nothing_is_planted(name: str, build: Callable[..., DataTable]) -> None:
-    table = build(name)
-    assert (table.attribute == UNKNOWN).all() and len(table.attribute_names) == 0 and table.correlation is None
-    assert table.metadata["planted"] == "nothing" and "minority ratio" not in table.metadata
-    with pytest.raises(InputError, match="nothing is planted"):
-        Planted(set=name, control=True)
-
-
 class TestPhotos:
-    @pytest.mark.parametrize("name", PHOTOS)
-    def test_test_images_are_of_the_test_part(
-        self, name: str, build: Callable[..., DataTable], small_cifar: cifar10_images.Cifar10
-    ) -> None:
-        plain = build("photos", labels="bird,cat,ship,truck")
-        known = {image.tobytes(): row for row, image in enumerate(small_cifar.images)}
-        shown = [known[image.numpy().tobytes()] for image in plain.inputs.images(torch.arange(len(plain.label)))]  # type: ignore[union-attr]
-        assert len(set(shown)) == len(shown)
-        part = {split: {shown[row] < 1200 for row in rows.tolist()} for split, rows in plain.split.items()}
-        assert part == {"train": {True}, "valid": {True}, "test": {False}}
-        names = [CLASSES[small_cifar.label[row]] for row in shown]
-        assert names == [plain.label_names[y] for y in plain.label.tolist()]
-        # Marked photos are the same photos, so what was found holds for them.
-        marked = build(name)
-        assert torch.equal(marked.label, plain.label) and marked.inputs.input_shape == (3, 32, 32)
-
     def changes(self, name: str, build: Callable[..., DataTable]) -> tuple[torch.Tensor, DataTable]:
         """What a mark adds to each image (M, 3, 32, 32), in 0..255."""
         marked, plain = build(name), build("photos")
@@ -167,12 +141,6 @@ class TestPhotos:
         border = table.inputs.images(torch.arange(len(table.label)))[:, :, 0, 0].double().mean(1)  # type: ignore[union-attr,index]
         means = torch.stack([border[table.attribute == value].mean() for value in range(4)])
         torch.testing.assert_close(means, torch.tensor([40, 98.3, 156.7, 215], dtype=torch.double), atol=4, rtol=0)
-
-    def test_light_falls_from_the_side_of_the_attribute(self, build: Callable[..., DataTable]) -> None:
-        change, table = self.changes("light", build)
-        right, up = change[..., 16:].mean((1, 2, 3)), change[..., :16, :].mean((1, 2, 3))
-        for value, brighter in enumerate((right > 3, up > 3, right < -3, up < -3)):
-            assert brighter[table.attribute == value].double().mean() > 0.95
 
 
 class TestTexts:

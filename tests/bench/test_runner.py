@@ -19,7 +19,7 @@ import yaml
 from logit_correction import InputError, train
 from logit_correction.bench.grid import Benchmark, read
 from logit_correction.bench.results import OF_THE_MACHINE, find, history, results
-from logit_correction.bench.runner import DataMissing, missing_data, run
+from logit_correction.bench.runner import DataMissing, run
 from logit_correction.files import SEAL
 from logit_correction.runs.folder import acquire, owner_of
 
@@ -240,13 +240,6 @@ def test_columns_whose_data_are_there_are_trained(
     wrong = read(str(write_grid(columns={"birds": {"data": {"name": "Waterbirds", "size": 1}}}, common={}, paper={})))
     with pytest.raises(InputError, match="size is 1"):
         run(wrong, tmp_path / "wrong", say=said.append)
-
-
-def test_data_are_looked_for_once_whatever_the_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[Any] = []
-    monkeypatch.setattr("logit_correction.bench.ccifar10.CorruptedCIFAR10.ensure_files", lambda _: looked.append(1))
-    cells = list(read("table1-ccifar10").cells(tmp_path))
-    assert missing_data(cells, {cell.folder: cell.config() for cell in cells}) == {} and len(looked) == 4
 
 
 # Results of several folders.

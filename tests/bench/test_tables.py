@@ -102,12 +102,6 @@ def test_the_papers_figures_stand_beside_empty_cells_if_no_run_is_finished() -> 
     assert cells(text, "ERM") == [""] * 6 and cells(text, "DFA")[5] == "89.66"
 
 
-def test_a_column_may_have_a_metric_of_its_own() -> None:
-    text = markdown(benchmark(column_metrics={"1": "average"}), frame())
-    assert "Group-balanced test accuracy (1: average) in %" in text
-    assert cells(text, "LC")[1] == "**50.0 (0.0)**" and cells(text, "LC")[3] == "**85.0**"
-
-
 def test_a_column_without_attributes_has_nothing_in_bold_and_the_estimated_groups() -> None:
     runs = frame().assign(worst_group=0.2, estimated_group_balanced=None, estimated_by=None)
     unnamed = runs["column"] == "2"
