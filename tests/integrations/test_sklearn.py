@@ -148,7 +148,7 @@ def test_texts_alone_and_beside_other_columns() -> None:
 
 def test_frames(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
     frame, y = planted
-    with pytest.warns(InputWarning, match="column 'site' holds names .*, such as 'east', in 1 of 3 new rows"):
+    with pytest.warns(InputWarning, match="column 'site' holds names .*, such as 'east', in 1 row"):
         fitted.predict(frame.head(3).assign(site=["north", "east", "south"]))
     with pytest.raises(InputError, match="fit was given a data frame, and these rows have no columns"):
         fitted.predict(frame.to_numpy())

@@ -240,7 +240,8 @@ class Columns:
                 what = (
                     f"column {name!r} holds names that the model was not trained to tell apart, such as {unknown[0]!r}"
                 )
-                warnings.warn(f"{what}, in {len(unknown):,} rows: they count as none of the names", InputWarning, 3)
+                rows = "1 row" if len(unknown) == 1 else f"{len(unknown):,} rows"
+                warnings.warn(f"{what}, in {rows}: they count as none of the names", InputWarning, 3)
 
 
 def _learn(name: str, column: Typed, train: NDArray[np.int64]) -> Column:
