@@ -317,6 +317,6 @@ def test_an_estimator_that_cannot_be_corrected_is_named() -> None:
 def test_in_the_example_the_worst_group_gains_ten_points(capsys: pytest.CaptureFixture[str]) -> None:
     example = Path(__file__).parents[2] / "examples" / "scikit_learn_pipeline.py"
     worst = runpy.run_path(str(example))["main"]([0], epochs=5)["worst group"]
-    assert "seed 0: shortcut: the column `form_version`" in capsys.readouterr().out
+    assert "seed 0: shortcut: The column `form_version" in capsys.readouterr().out
     ours = worst.pop("LogitCorrectionClassifier")
     assert len(worst) == 2 and ours > worst.max() + 10
