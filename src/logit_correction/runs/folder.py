@@ -106,7 +106,7 @@ def difference(folder: Path, config: RunConfig, ignore: Collection[str] = ()) ->
     except InputError as error:
         raise InputError(f"{folder} holds a run that cannot go on here ({error}): give another folder") from error
     there = flat_options(stored)
-    to_the_data = [name for name in ("epochs", "batch_size", "weight_decay") if here.get(name) is None]
+    to_the_data = [name for name in ("epochs", "batch_size", "weight_decay", "threads") if here.get(name) is None]
     for name in {**here, **there}:
         left = name in (*ignore, *to_the_data) or (not config.network.name and name.startswith("network"))
         if not left and there.get(name) != here.get(name):
