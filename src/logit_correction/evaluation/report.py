@@ -54,10 +54,6 @@ def _figures(kind: type, rows: Judged) -> dict[str, Any]:
     return {one.name: to_plain(one.metadata["of"](rows)) for one in fields(kind) if "of" in one.metadata}
 
 
-def _least(values: Tensor) -> float:
-    return float(pd.Series(values.numpy()).min())  # NaN is left out
-
-
 @dataclass(frozen=True)
 class Judged:
     """N rows, what a model said of them, and the G groups that it is judged on.
