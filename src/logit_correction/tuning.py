@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import torch
 import yaml
 
@@ -17,11 +18,10 @@ from logit_correction.config import RunConfig, merge
 from logit_correction.distributed import end_with
 from logit_correction.errors import InputError, TrainingError, format_percent
 from logit_correction.evaluation import Predictions
-from logit_correction.files import write_text
-from logit_correction.pages.trials import Trial, write_trials
+from logit_correction.files import replacing, write_text
 from logit_correction.registry import needed
 from logit_correction.runs.assemble import components_of, find_class
-from logit_correction.runs.folder import VALIDATION, acquire, make, read_report
+from logit_correction.runs.folder import VALIDATION, acquire, make
 from logit_correction.runs.options import complete
 from logit_correction.runs.train import train
 from logit_correction.training.rules import ValidationRows, rule_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import optuna
 
 #: Files of a study, and the run with the options as given, which the others are measured against.
-JOURNAL, SETTINGS, BEST, PAGE, REFERENCE = "journal.log", "tune.yaml", "best.yaml", "trials.html", "reference"
+JOURNAL, SETTINGS, BEST, TABLE, REFERENCE = "journal.log", "tune.yaml", "best.yaml", "trials.csv", "reference"
 
 #: Option -> least and greatest value, and whether its logarithm is drawn evenly; whole numbers where both ends are.
 SPACE: dict[str, tuple[float, float, bool]] = {
@@ -58,7 +58,7 @@ def tune(
     jobs: int = 1,
     say: Callable[[str], object] = lambda text: None,
 ) -> Path:
-    """Try options of a run and write a page of the trials; the same call goes on where it was stopped.
+    """Try options of a run and write a table of the trials; the same call goes on where it was stopped.
 
     Args:
         config: The run whose options are tried; those that are not tuned stay as they are.
@@ -93,31 +93,28 @@ def tune(
         settings = yaml.safe_dump({"objective": rule, "run": config.to_dict()}, sort_keys=False, allow_unicode=True)
         there = out / SETTINGS
         if there.is_file() and there.read_text(encoding="utf-8") != settings:
-            raise InputError(
-                f"--out {out} holds a study with other options ({there}): give them again, or another --out"
-            )
+            raise InputError(f"--out {out} holds a study with other options: give those of {there}, or another --out")
         write_text(there, settings)
         train(config, out / REFERENCE, resume=True)
-        given = Trial("as given", score_of(out / REFERENCE, rule, out), {}, out / REFERENCE)
-        say(f"options as given: {format_percent(given.score, 1)} by {rule}")
+        rows: list[dict[str, Any]] = [{"run": REFERENCE, "score": score_of(out / REFERENCE, rule, out), "failed": None}]
+        say(f"options as given: {format_percent(rows[0]['score'], 1)} by {rule}")
         study = open_study(out)
         for stopped in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):  # we hold the lock
             study.tell(stopped.number, state=optuna.trial.TrialState.FAIL)
             study.enqueue_trial(stopped.params)  # its run goes on, since the same options have the same folder
-        left = trials - sum(map(ended, study.trials))
+        left = trials - len(ended(study))
         parallel = Parallel(jobs, batch_size=1, pre_dispatch=jobs, return_as="generator_unordered")
         for line in parallel(delayed(try_one)(config, out, rule, os.getpid()) for _ in range(left)):
             say(line)
-        tried = [
-            Trial(f"trial {it.number}", it.value, it.params, folder_of(out, it.params), it.user_attrs.get("failed"))
-            for it in filter(ended, study.trials)
-        ]
-        finished = [one for one in (given, *tried) if one.score is not None]
-        best = max(finished, key=lambda one: float(one.score or 0))
-        write_text(out / BEST, (best.folder / "config.yaml").read_text(encoding="utf-8"))
-        reports = {one.name: read_report(one.folder) for one in finished}
-        write_trials(out / PAGE, out / BEST, [given, *tried], best, rule, reports)
-        return best.folder
+        for trial in ended(study):
+            row = {"run": folder_of(out, trial.params).name, "score": trial.value}
+            rows.append(row | {"failed": trial.user_attrs.get("failed"), **trial.params})
+        table = pd.DataFrame(rows).sort_values("score", ascending=False, kind="stable")
+        with replacing(out / TABLE) as temporary:
+            table.to_csv(temporary, index=False)
+        best = out / str(table["run"].iloc[0])
+        write_text(out / BEST, (best / "config.yaml").read_text(encoding="utf-8"))
+        return best
 
 
 def open_study(out: Path) -> optuna.Study:
@@ -130,9 +127,9 @@ def open_study(out: Path) -> optuna.Study:
     return optuna.create_study(study_name="tune", storage=storage, direction="maximize", load_if_exists=True)
 
 
-def ended(trial: optuna.trial.FrozenTrial) -> bool:
-    """Return whether a trial counts: it was finished, or its run failed; one that was stopped does not."""
-    return trial.value is not None or "failed" in trial.user_attrs
+def ended(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    """Return the trials that count: those that were finished and those whose run failed, none that was stopped."""
+    return [trial for trial in study.trials if trial.value is not None or "failed" in trial.user_attrs]
 
 
 def folder_of(out: Path, drawn: Mapping[str, Any]) -> Path:
@@ -149,12 +146,15 @@ def try_one(config: RunConfig, out: Path, rule: str, parent: int) -> str:
     trial = study.ask()
     study.sampler = optuna.samplers.TPESampler(seed=config.training.seed + trial.number)
     drawn: dict[str, Any] = {}
-    for name, (low, high, log) in space_of(config.method.name).items():
+    flat = config.to_dict()
+    for name, (low, high, log) in (SPACE | OWN.get(config.method.name, {})).items():
         suggest: Any = trial.suggest_int if isinstance(low, int) and isinstance(high, int) else trial.suggest_float
         drawn[name] = suggest(name, low, high, log=log)
+        part, _, option = name.partition(".")
+        flat = merge(flat, {part: {option: drawn[name]}} if option else {name: drawn[name]})
     folder = folder_of(out, drawn)
     try:
-        train(complete(RunConfig.from_dict(with_options(config.to_dict(), drawn))), folder, resume=True)
+        train(complete(RunConfig.from_dict(flat)), folder, resume=True)
     except TrainingError as error:  # as with a learning rate that is too high
         trial.set_user_attr("failed", str(error))
         study.tell(trial, state=optuna.trial.TrialState.FAIL)
@@ -165,42 +165,19 @@ def try_one(config: RunConfig, out: Path, rule: str, parent: int) -> str:
     return f"trial {trial.number}: {format_percent(score, 1)}, {options}"
 
 
-def space_of(method: str) -> dict[str, tuple[float, float, bool]]:
-    """Return the options that are tuned of a method; of one of a user's own those that all have."""
-    return {**SPACE, **OWN.get(method, {})}
-
-
-def with_options(flat: dict[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of a run, in the form of ``config.yaml``, with those that were drawn over them.
-
-    >>> with_options({"method": {"name": "LC"}}, {"learning_rate": 0.1, "method.strength": 0.5})
-    {'method': {'name': 'LC', 'strength': 0.5}, 'learning_rate': 0.1}
-    """
-    for name, value in drawn.items():
-        part, _, option = name.partition(".")
-        flat = merge(flat, {part: {option: value}} if option else {name: value})
-    return flat
-
-
 def score_of(folder: Path, rule: str, out: Path) -> float:
     """Return the score of a finished run by a rule, higher is better; no rule reads the test split.
 
-    Runs that each estimate the groups for themselves would be judged on different ones: all go by those of the
-    reference run.
-
-    Raises:
-        InputError: If the rule has none for it.
+    All go by the groups that the reference run estimates: each would have groups of its own otherwise.
     """
     chosen, rows = rule_of(rule), Predictions.load(folder / VALIDATION)
     estimate = Predictions.load(out / REFERENCE / VALIDATION).estimate
-    if chosen.needs_estimate and estimate is None:
-        raise InputError(
-            f"--objective {rule} goes by estimated groups, and the run with the options as given ({out / REFERENCE}) "
-            "has found none: name a shortcut by --shortcut VIEW, or take --objective valid_worst_class"
-        )
     prediction, label = torch.from_numpy(rows.prediction), torch.from_numpy(rows.label)
     groups = rows.judged_groups() if "attribute" in chosen.reads else None
     score = chosen.score(ValidationRows(prediction, label, len(rows.label_names), groups, estimate))
     if score is None:
-        raise InputError(f"--objective {rule} has no score of {folder}: take another --objective")
+        raise InputError(
+            f"--objective {rule} has no score of {folder}: name a shortcut by --shortcut VIEW, or take --objective "
+            "valid_worst_class"
+        )
     return score

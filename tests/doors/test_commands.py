@@ -288,7 +288,7 @@ def test_tune(door: Door, tmp_path: Path) -> None:
     pytest.importorskip("optuna")
     words = ("tune", *TINY, "--method", "ERM", "--out", tmp_path / "tuned")
     assert door(*words, "--trials", "1").status == 0
-    assert {path.name for path in (tmp_path / "tuned").iterdir()} >= {"trials.html", "best.yaml", "reference"}
+    assert {path.name for path in (tmp_path / "tuned").iterdir()} >= {"trials.csv", "best.yaml", "reference"}
     assert len(list((tmp_path / "tuned").glob("trial-*/report.json"))) == 1
     assert yaml.safe_load((tmp_path / "tuned" / "best.yaml").read_text())["data"]["name"] == "Digits"
 

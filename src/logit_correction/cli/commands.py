@@ -312,7 +312,7 @@ def report_command(runs: list[Path], *, out: Path | None = None) -> int:
 def tune_command(config: RunConfig, *, out: Path, trials: int, objective: str | None = None, jobs: int = 1) -> int:
     """Choose options of a run by its validation rows, on Optuna.
 
-    Tries learning rate, weight decay and the method's own options, and writes trials.html, best.yaml and a run folder
+    Tries learning rate, weight decay and the method's own options, and writes trials.csv, best.yaml and a run folder
     for each trial. The same command goes on where it stopped; with a greater --trials it goes further.
 
     Args:
@@ -323,13 +323,13 @@ def tune_command(config: RunConfig, *, out: Path, trials: int, objective: str | 
             valid_estimated_group_balanced, of methods without estimates valid_worst_class: neither reads an attribute
         jobs: runs at a time
     """
-    from logit_correction.tuning import BEST, PAGE, tune
+    from logit_correction.tuning import BEST, TABLE, tune
 
     for name, value in (("trials", trials), ("jobs", jobs)):
         check_range(f"--{name}", value, 1)
     told = {"say": lambda text: print(text, file=sys.stderr, flush=True)}
     best = tune(config, out, trials, objective=objective, jobs=jobs, **told)
-    print(f"best: {best}\noptions: {out / BEST}\npage: {out / PAGE}")
+    print(f"best: {best}\noptions: {out / BEST}\ntrials: {out / TABLE}")
     return 0
 
 
