@@ -30,7 +30,15 @@ def _name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text()], ids=_name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[] if page.name == "README.md" else pytest.mark.slow)
+        for page in PAGES
+        if "```python" in page.read_text()
+    ],
+    ids=_name,
+)
 def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "page"}
@@ -97,7 +105,7 @@ def test_a_card_has_the_options_of_its_class(kind: str, name: str) -> None:
 
 @pytest.mark.parametrize(("kind", "name"), [part for part in PARTS if part[0] != "view"], ids=" ".join)
 def test_figures_of_a_card_stand_in_the_results(kind: str, name: str) -> None:
-    results = (DOCS / "results.md").read_text() + (DOCS / "speed.md").read_text()
+    results = "".join(page.read_text() for page in (ROOT / "results").glob("*/README.md"))
     rows = PARTS[kind, name]["Figures"] + " " + PARTS[kind, name]["Costs"]
     figures = re.findall(r"(?<![\w.-])\d*\.\d+(?![\w.])", re.sub(r"\]\([^)]*\)", "]", rows))
     assert [figure for figure in figures if figure not in results] == []
@@ -141,6 +149,7 @@ def test_tutorials_install_first_and_end_with_what_to_conclude(tutorials: Module
         assert f"tutorials/{script.name}\n" in (ROOT / "mkdocs.yml").read_text()
 
 
+@pytest.mark.slow
 def test_a_tutorial_is_run_once_and_one_that_fails_stops_the_build(tmp_path: Path, tutorials: ModuleType) -> None:
     from mkdocs.exceptions import PluginError
 

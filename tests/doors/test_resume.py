@@ -41,7 +41,7 @@ def stopped(words: list[str], out: Path, sent: signal.Signals) -> int:
         pytest.param("ERM", signal.SIGTERM, marks=pytest.mark.slow),
         pytest.param("ERM", signal.SIGKILL, marks=pytest.mark.slow),
         pytest.param("LC", signal.SIGTERM, marks=pytest.mark.slow),
-        ("LC", signal.SIGKILL),
+        pytest.param("LC", signal.SIGKILL, marks=pytest.mark.slow),
     ],
 )
 def test_a_stopped_training_goes_on_to_the_same_figures(
