@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +51,6 @@ class AskedAfter:
     @property
     def asked(self) -> bool:
         return self.fit.progress.total_steps >= self.steps
-
-    def waiting(self) -> AbstractContextManager[None]:
-        return nullcontext()
 
 
 class Trainer:

@@ -198,20 +198,18 @@ class FailsAt(ERM):
         return Step(step.loss * (self.value if self.count == self.at else 1.0), step.logs)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-@pytest.mark.parametrize("at", [1, 3, 6])
+@pytest.mark.parametrize(("at", "value"), [(1, math.inf), (3, math.nan), (6, math.inf)])
 def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(at: int, value: float, make_table, trainer) -> None:
     table = make_table()
     fit = trainer.fit(table, FailsAt, options={"at": at, "value": value}, checkpoint_seconds=0)
-    there = "the last checkpoint before it was kept" if at > 2 else "there is no checkpoint before it"
-    with pytest.raises(TrainingError, match=f"loss became (nan|inf) at step {at}: .*{there}"):
+    with pytest.raises(TrainingError, match=f"loss became (nan|inf) at step {at}: lower --learning_rate"):
         fit.run()
     if at <= 2:  # rows are written, and checkpoints with them, every second step
         assert not fit.checkpoint_path.exists()
         return
-    progress, parts = checkpoint.load(fit.checkpoint_path)
-    assert 0 < progress.total_steps < at
-    assert all(bool(torch.isfinite(v).all()) for k, v in parts["algorithm"].items() if isinstance(v, Tensor))
+    kept = checkpoint.read(fit.checkpoint_path)
+    assert 0 < kept["progress"]["total_steps"] < at
+    assert all(bool(torch.isfinite(v).all()) for v in kept["algorithm"].values() if isinstance(v, Tensor))
 
 
 class BadGradientAt(ERM):
@@ -235,8 +233,7 @@ def test_weights_that_are_not_finite_are_never_kept(at: int, make_table, trainer
     with pytest.raises(TrainingError, match=rf"(step {at}|step {at + 1})\b"):
         fit.run()
     if at > 2:
-        progress, parts = checkpoint.load(fit.checkpoint_path)
-        assert 0 < progress.total_steps < at
-        assert all(bool(torch.isfinite(v).all()) for v in parts["algorithm"].values() if isinstance(v, Tensor))
-        for best in progress.best.values():
-            assert all(bool(torch.isfinite(v).all()) for v in best.state.values() if isinstance(v, Tensor))
+        kept = checkpoint.read(fit.checkpoint_path)
+        assert 0 < kept["progress"]["total_steps"] < at
+        for state in (kept["algorithm"], *(best["state"] for best in kept["progress"]["best"].values())):
+            assert all(bool(torch.isfinite(v).all()) for v in state.values() if isinstance(v, Tensor))

@@ -57,12 +57,8 @@ def test_a_logger_that_fails_ends_no_training(tmp_path: Path) -> None:
 
 
 def test_names_are_checked_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, message in (
-        ("wandbb", r"'wandbb' is unknown \(did you mean wandb\?\)"),
-        ("pandas.Index", "is no logger"),
-    ):
-        with pytest.raises(InputError, match=message):
-            trained(tmp_path / "run", name)
+    with pytest.raises(InputError, match=r"'wandbb' is unknown \(did you mean wandb\?\)"):
+        trained(tmp_path / "run", "wandbb")
     for name in ("wandb", "mlflow", "tensorboard"):
         monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(InputError, match=rf"`pip install 'logit-correction\[{name}\]'`"):

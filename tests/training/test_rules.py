@@ -18,11 +18,11 @@ from logit_correction.training import RULES
 from logit_correction.training.rules import (
     Selected,
     ValidationRows,
+    judged_groups,
     reads_attributes,
     rule_of,
     scored,
     update_best,
-    validation_groups,
 )
 
 LABEL = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1, 1])
@@ -164,18 +164,16 @@ def test_weights_that_are_held_do_not_change_with_training_and_a_rule_without_a_
     assert list(best) == ["valid_average"] and best["valid_average"].state["weight"].tolist() == [0, 0]
 
 
-def test_groups_are_handed_out_to_rules_that_read_attributes_alone(make_table: Any) -> None:
+def test_the_datas_own_groups_take_the_place_of_label_by_attribute(make_table: Any) -> None:
     table = make_table()
     valid = table.split["valid"]
-    assert validation_groups(table, ["last", "valid_average", "valid_estimated_worst_group"]) is None
-    groups = validation_groups(table, ["last", "valid_worst_group"])
+    groups = judged_groups(table, "valid")
     info = table.info
     expected = group_membership(table.label[valid], table.attribute[valid], info.num_labels, info.num_attributes)
     assert groups is not None and torch.equal(groups.to_dense(), expected)
     membership = torch.rand(len(table.label), 3) < 0.5
     table = replace(table, scoring=Scoring(membership, ["a"] * 3, ["b"] * 3))
-    assert validation_groups(table, ["last", "valid_average"]) is None
-    own = validation_groups(table, ["valid_group_balanced"])
+    own = judged_groups(table, "valid")
     assert own is not None and torch.equal(own, membership[valid])
 
 

@@ -86,7 +86,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     fit.record.write(out / files.METRICS)
     test_rows.save(out / files.PREDICTIONS)
     validation.save(out / files.VALIDATION)
-    checkpoint.write(out / files.CHECKPOINT, {"format": checkpoint.FORMAT, "algorithm": algorithm.state_dict()})
+    checkpoint.write(out / files.CHECKPOINT, algorithm=algorithm.state_dict())
     encoder = getattr(table.inputs, "description", None)
     report = Report(
         method=config.method.name,

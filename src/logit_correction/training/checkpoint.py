@@ -1,4 +1,4 @@
-"""Checkpoints to resume from: tensors and plain values only, loaded without pickle."""
+"""Checkpoints: tensors and plain values only, loaded without pickle."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from logit_correction.errors import InputError
 from logit_correction.files import plain, replacing
@@ -18,7 +17,7 @@ from logit_correction.types import Stage
 
 FORMAT = 1
 
-_OTHER_VERSION = "was written by another version of logit-correction: train again into a new folder"
+OTHER_VERSION = "was written by another version of logit-correction: train again into a new folder"
 
 
 @dataclass
@@ -58,16 +57,11 @@ class Progress:
         return cls(**{**values, "plan": plan, "best": best})
 
 
-def save(path: Path, progress: Progress, data: str, **parts: Any) -> None:
-    """Write a checkpoint to resume from; ``data`` says which data the run is of."""
-    write(path, {"format": FORMAT, "progress": progress.to_plain(), "data": data, **parts})
-
-
-def write(path: Path, content: dict[str, Any]) -> None:
+def write(path: Path, **content: Any) -> None:
     """Write tensors and plain values; an older file stays until the new one is complete."""
     with replacing(path) as temporary, temporary.open("wb") as file:  # of a path torch does not tell why it failed
         try:
-            torch.save(content, file)
+            torch.save({"format": FORMAT, **content}, file)
         except RuntimeError as error:
             if isinstance(error.__context__, OSError):  # torch cannot end an archive of which a part was not written
                 raise error.__context__ from error
@@ -75,7 +69,7 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Read tensors and plain values onto the CPU; never runs code from the file.
+    """Read what ``write`` wrote onto the CPU; never runs code from the file.
 
     Raises:
         InputError: The file is missing or damaged, or of another version.
@@ -96,42 +90,5 @@ def read(path: Path) -> dict[str, Any]:
             f"{path} is damaged ({reason}): put a copy of it back, or train again into a new folder"
         ) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"{path} {_OTHER_VERSION}")
+        raise InputError(f"{path} {OTHER_VERSION}")
     return content
-
-
-def load(path: Path, data: str | None = None) -> tuple[Progress, dict[str, Any]]:
-    """Read a checkpoint to resume from.
-
-    Args:
-        path: The file.
-        data: Which data the run is to go on with; None takes any. Files of former versions do not say which they had.
-
-    Returns:
-        Where the run stood, and the other parts, tensors on the CPU.
-
-    Raises:
-        InputError: The file is missing or damaged, of another version, or of other data.
-    """
-    content = read(path)
-    if data is not None and content.get("data", data) != data:
-        raise InputError(
-            f"the data are not those that the run in {path.parent} was started with: there are other rows, labels or "
-            "splits; put the former data back, or train into a new folder"
-        )
-    try:
-        return Progress.from_plain(content.pop("progress")), content
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} {_OTHER_VERSION}") from error
-
-
-def load_state(path: Path, module: nn.Module, state: dict[str, Any]) -> None:
-    """Let a module go on from the state that ``path`` holds.
-
-    Raises:
-        InputError: The state has other parts than the module: another version wrote it.
-    """
-    try:
-        module.load_state_dict(state)
-    except (RuntimeError, KeyError, TypeError) as error:
-        raise InputError(f"{path} {_OTHER_VERSION}") from error

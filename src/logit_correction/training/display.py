@@ -27,29 +27,22 @@ class Display:
 
 
 class Lines(Display):
-    """A line of text now and then, with an estimate of the time left; for log files."""
-
-    #: Seconds between two lines; the first one comes as soon as the speed is known.
-    every = 10.0
+    """A line of text every ten seconds, with an estimate of the time left; for log files."""
 
     def say(self, what: str) -> None:
-        """Print a line."""
         print(what, file=sys.stderr, flush=True)
 
     def start(self, title: str, total_steps: int, done: int) -> None:
-        """Remember the stage."""
         self._title, self._total, self._before = title, total_steps, done
-        self._started = time.monotonic()
-        self._next = 0.0
+        self._started, self._next = time.monotonic(), 0.0
 
     def update(self, done: int, figures: dict[str, float]) -> None:
-        """Print a line if the last one is old enough, or the stage is done."""
         now = time.monotonic()
         if now < self._next and done != self._total:
             return
-        self._next = now + self.every
-        left = (now - self._started) / max(1, done - self._before) * (self._total - done)
-        told = f", {_minutes(left)} left" if done < self._total else ""
+        self._next = now + 10
+        left = int((now - self._started) / max(1, done - self._before) * (self._total - done))
+        told = f", {left // 60}:{left % 60:02} left" if done < self._total else ""
         self.say(f"{self._title}: step {done} of {self._total}{told}{_format_figures(figures)}")
 
 
@@ -60,15 +53,9 @@ class Bar(Display):
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[figures]}"),
-            console=Console(stderr=True),
-            refresh_per_second=4,
-        )
+        text = TextColumn("{task.description}"), TextColumn("{task.fields[figures]}")
+        columns = text[0], BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(compact=True), text[1]
+        self._bar = Progress(*columns, console=Console(stderr=True), refresh_per_second=4)
         self._task: Any = None
 
     def __enter__(self) -> Bar:
@@ -79,21 +66,13 @@ class Bar(Display):
         self._bar.stop()
 
     def say(self, what: str) -> None:
-        """Print a line above the bars."""
         self._bar.console.print(what, highlight=False, markup=False)
 
     def start(self, title: str, total_steps: int, done: int) -> None:
-        """Begin a bar of its own for the stage."""
         self._task = self._bar.add_task(title, total=total_steps, completed=done, figures="")
 
     def update(self, done: int, figures: dict[str, float]) -> None:
-        """Move the bar."""
         self._bar.update(self._task, completed=done, figures=_format_figures(figures))
-
-
-def _minutes(seconds: float) -> str:
-    """Return a time in minutes and seconds."""
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 def _format_figures(figures: dict[str, float]) -> str:

@@ -28,10 +28,17 @@ from logit_correction.training.checkpoint import Progress
 from logit_correction.training.display import Display
 from logit_correction.training.estimates import estimate_split
 from logit_correction.training.optim import clear_gradients, clip_gradients, make_optimizer, prepare, set_learning_rates
-from logit_correction.training.record import NotFinite, Record
-from logit_correction.training.rules import ValidationRows, rules_of, scored, update_best, validation_groups
+from logit_correction.training.record import FIX, Record
+from logit_correction.training.rules import (
+    ValidationRows,
+    judged_groups,
+    reads_attributes,
+    rules_of,
+    scored,
+    update_best,
+)
 from logit_correction.training.watch import watched
-from logit_correction.types import Batch, Stage
+from logit_correction.types import Batch
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -66,11 +73,10 @@ class Fit:
 
     def __post_init__(self) -> None:
         """Prepare what does not depend on the stage."""
-        if self.config.epochs is None or self.config.batch_size is None:
-            raise InputError("the loop needs a number of epochs and a batch size: give --epochs and --batch_size")
         self.progress, self.record = Progress(), Record(self.loggers)
         self.rules = rules_of(self.config, self.algorithm)
-        self.scored, self.valid_groups = scored(self.rules), validation_groups(self.table, self.rules)
+        self.scored = scored(self.rules)
+        self.valid_groups = judged_groups(self.table, "valid") if reads_attributes(self.rules) else None
         self._valid = self._loader("valid")
         self._valid_estimate: tuple[EstimatedAttributes | None] | None = None  # None: nobody has asked yet
         device = self.fabric.device
@@ -80,8 +86,7 @@ class Fit:
         self._saved_at = self._started = self._shown_at = time.monotonic()
 
     @cached_property
-    def fingerprint(self) -> str:
-        """Which data these are; see ``data.table.fingerprint``."""
+    def _fingerprint(self) -> str:
         return fingerprint(self.table)
 
     def run(self, resume: bool = False, estimator_only: bool = False) -> None:
@@ -96,15 +101,10 @@ class Fit:
             Interrupted: Somebody asked to stop; a checkpoint was written.
             TrainingError: The loss or a weight was not finite; the last checkpoint stays.
         """
-        progress, optimizer_state = self.progress, None
-        if resume and self.checkpoint_path is not None:
-            self.progress, parts = checkpoint.load(self.checkpoint_path, self.fingerprint)
-            checkpoint.load_state(self.checkpoint_path, self.algorithm, parts["algorithm"])
-            self.record.load(parts["record"])
-            progress, optimizer_state = self.progress, parts["optimizer"]
-            self.algorithm.stage = progress.stage
+        optimizer_state = self._read_checkpoint(self.checkpoint_path) if resume and self.checkpoint_path else None
+        progress = self.progress
         self._started = time.monotonic() - progress.seconds
-        with torch.random.fork_rng(devices=self._cuda), stop_requests() as request, self._naming_the_checkpoint():
+        with torch.random.fork_rng(devices=self._cuda), stop_requests() as request:
             if progress.plan is None:
                 self._begin_stage(0, None)
             while not (last := progress.stage + 1 == self.algorithm.num_stages) or not estimator_only:
@@ -117,15 +117,22 @@ class Fit:
                 self._begin_stage(progress.stage + 1, outputs)
         progress.seconds = time.monotonic() - self._started
 
-    @contextmanager
-    def _naming_the_checkpoint(self) -> Iterator[None]:
-        """Say what can be done about figures that are not finite, and what there is to go on from."""
+    def _read_checkpoint(self, path: Path) -> dict[str, Any]:
+        """Take up where a run stood, and return the state of its optimizer."""
+        content = checkpoint.read(path)
+        if content.get("data") != self._fingerprint:
+            raise InputError(
+                f"the data are not those that the run in {path.parent} was started with: there are other rows, labels "
+                "or splits; put the former data back, or train into a new folder"
+            )
         try:
-            yield
-        except NotFinite as error:
-            there = self.checkpoint_path is not None and self.checkpoint_path.is_file()
-            kept = "the last checkpoint before it was kept" if there else "there is no checkpoint before it"
-            raise TrainingError(f"{error}: lower --learning_rate, or set --gradient_clip 1; {kept}") from error
+            self.progress = Progress.from_plain(content["progress"])
+            self.algorithm.load_state_dict(content["algorithm"])
+            self.record.load(content["record"])
+            self.algorithm.stage = self.progress.stage
+            return dict(content["optimizer"])
+        except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+            raise InputError(f"{path} {checkpoint.OTHER_VERSION}") from error
 
     def _begin_stage(self, stage: int, outputs: Tensor | None) -> None:
         self.progress.plan = self.algorithm.begin_stage(stage, outputs)
@@ -133,32 +140,35 @@ class Fit:
 
     def _run_stage(self, request: StopRequest, optimizer_state: dict[str, Any] | None) -> None:
         progress, config, plan = self.progress, self.config, self.progress.plan
-        assert plan is not None
-        loader = training_loader(
+        assert plan is not None and config.batch_size is not None and config.epochs is not None
+        algorithm, processes = self.algorithm, self.fabric.world_size
+        loader = BatchLoader(
             self.table,
-            self.algorithm,
-            plan,
-            progress.stage,
-            config,
-            self.fabric.device,
+            "train",
+            batch_size=plan.batch_size(config.batch_size, processes),
+            # Counted from the last one, so that methods of one stage and of several see their rows in one order.
+            seed=derive_seed(config.seed, "stage", algorithm.num_stages - 1 - progress.stage),
+            shuffle=True,
+            with_attributes=algorithm.needs_attributes,
+            sample_weight=plan.sample_weight,
+            device=self.fabric.device,
             rank=self.fabric.global_rank,
-            world_size=self.fabric.world_size,
+            world_size=processes,
+            workers=config.workers,
         )
         # The strategy's module alone, DistributedDataParallel or none: what fabric.setup puts around it walks
         # through every batch and hooks every loss, which costs more than all the rest of the loop.
-        module = self.fabric.strategy.setup_module(self.algorithm)
-        optimizer = make_optimizer(
-            self.algorithm.parameter_groups(), config, plan.learning_rate or config.learning_rate
-        )
+        module = self.fabric.strategy.setup_module(algorithm)
+        optimizer = make_optimizer(algorithm.parameter_groups(), config, plan.learning_rate or config.learning_rate)
         if optimizer_state is not None:
             optimizer.load_state_dict(optimizer_state)
-        epochs, title = plan.epochs or config.epochs or 0, type(self.algorithm).__name__
-        if self.algorithm.num_stages > 1:
-            title += f", stage {progress.stage + 1} of {self.algorithm.num_stages}"
+        epochs, title = plan.epochs or config.epochs, type(algorithm).__name__
+        if algorithm.num_stages > 1:
+            title += f", stage {progress.stage + 1} of {algorithm.num_stages}"
         self.display.start(title, epochs * len(loader), progress.epoch * len(loader) + progress.step)
         while progress.epoch < epochs:
             self._run_epoch(module, optimizer, loader, epochs, request)
-            progress.warnings = self.algorithm.end_epoch()
+            progress.warnings = algorithm.end_epoch()
             progress.epoch, progress.step = progress.epoch + 1, 0
             self._validate()
             self._save_if_due(optimizer, request, force=progress.epoch == epochs)
@@ -250,84 +260,51 @@ class Fit:
             return collect(function, loader.epoch())
 
     def _save_if_due(self, optimizer: torch.optim.Optimizer, request: StopRequest, force: bool = False) -> None:
+        """Write the checkpoint to resume from, and end if somebody has asked to stop."""
         stop = request.asked
         due = force or stop or time.monotonic() - self._saved_at >= self.checkpoint_seconds
         if self.fabric.world_size > 1:
             due, stop = self.fabric.broadcast((due, stop))
         if due:
-            with request.waiting():
-                self._save(optimizer)
+            self._save(optimizer)
         if stop:
             raise Interrupted
 
     def _save(self, optimizer: torch.optim.Optimizer) -> None:
-        """Write the checkpoint to resume from, unless a loss since the last row or a weight is not finite."""
+        """Write the checkpoint, unless a loss since the last row or a weight is not finite."""
         step = self.progress.total_steps
         self.record.pending(step)
-        if not all(bool(weight.isfinite().all()) for weight in self.algorithm.parameters()):
-            raise NotFinite(f"the weights are not finite after step {step}")  # a finite loss may have a bad gradient
+        if not all(bool(weight.isfinite().all()) for weight in self.algorithm.parameters()):  # by a bad gradient
+            raise TrainingError(f"the weights are not finite after step {step}: {FIX}")
         self.progress.seconds = time.monotonic() - self._started
         if self.checkpoint_path is not None and self.fabric.is_global_zero:
-            parts = {"algorithm": self.algorithm.state_dict(), "optimizer": optimizer.state_dict()}
-            checkpoint.save(self.checkpoint_path, self.progress, self.fingerprint, record=self.record.state(), **parts)
+            checkpoint.write(
+                self.checkpoint_path,
+                data=self._fingerprint,
+                progress=self.progress.to_plain(),
+                record=self.record.state(),
+                algorithm=self.algorithm.state_dict(),
+                optimizer=optimizer.state_dict(),
+            )
         self._saved_at = time.monotonic()
         self.fabric.barrier()
 
 
-def training_loader(
-    table: DataTable,
-    algorithm: Algorithm,
-    plan: Stage,
-    stage: int,
-    config: TrainingConfig,
-    device: torch.device,
-    rank: int = 0,
-    world_size: int = 1,
-) -> BatchLoader:
-    """Return a loader of the training rows of a stage, with attributes if the method needs them."""
-    assert config.batch_size is not None  # chosen to fit the data where nobody says
-    return BatchLoader(
-        table,
-        "train",
-        batch_size=plan.batch_size(config.batch_size, world_size),
-        # Counted from the last one, so that methods of one stage and of several see their rows in one order.
-        seed=derive_seed(config.seed, "stage", algorithm.num_stages - 1 - stage),
-        shuffle=True,
-        with_attributes=algorithm.needs_attributes,
-        sample_weight=plan.sample_weight,
-        device=device,
-        rank=rank,
-        world_size=world_size,
-        workers=config.workers,
-    )
-
-
 class StopRequest:
-    """Whether somebody has asked to stop; a second request stops at once, or when a checkpoint is written."""
+    """Whether somebody has asked to stop; a second request stops at once, and the last whole checkpoint stays."""
 
-    def __init__(self) -> None:
-        self.asked, self._waits = False, False
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Let a second request wait for the end of the block; a third does not."""
-        self._waits = True
-        try:
-            yield
-        finally:
-            self._waits = False
+    asked = False
 
     def ask(self, signum: int, frame: FrameType | None) -> None:
         """Take a signal."""
-        if self.asked and not self._waits:
+        if self.asked:
             raise KeyboardInterrupt
-        self._waits = self._waits and not self.asked
         self.asked = True
 
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Turn Ctrl-C and SIGTERM into a request for the length of the block (in the main thread)."""
+    """Turn Ctrl-C and SIGTERM into a request for the length of the block, in the main thread."""
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request

@@ -26,10 +26,7 @@ def find_logger(name: str) -> type[Any]:
     """
     for package in (name, "lightning") if name in ("wandb", "mlflow") else (name,) if name == "tensorboard" else ():
         needed(package, f"--logger {name}", name, ", or leave it out")
-    found = resolve("logger", name, LOGGERS)
-    if not all(hasattr(found, method) for method in ("log_metrics", "log_hyperparams", "finalize")):
-        raise InputError(f"{name!r} is no logger: give a class with the methods of lightning_fabric.loggers.Logger")
-    return found
+    return resolve("logger", name, LOGGERS)
 
 
 def make_logger(name: str, folder: Path) -> Any:
@@ -73,17 +70,7 @@ def tell(loggers: list[Any], act: Callable[[Any], object]) -> None:
 def logging_to(
     names: Sequence[str], given: Sequence[Any], folder: Path, options: Mapping[str, Any]
 ) -> Iterator[list[Any]]:
-    """Begin the loggers of a run with its options, and close them when the block ends, as done or as failed.
-
-    Args:
-        names: Of loggers to make.
-        given: Loggers of Lightning's, made by the caller.
-        folder: Of the run.
-        options: By the names of the command line.
-
-    Raises:
-        InputError: A logger cannot begin.
-    """
+    """Begin the loggers of these names and those given with the options of a run; close them when the block ends."""
     made = [make_logger(name, folder.absolute()) for name in names]
     loggers, status = [*made, *given], "failed"
     tell(loggers, lambda logger: logger.log_hyperparams(dict(options)))

@@ -17,9 +17,8 @@ from logit_correction.training.loggers import tell
 
 Row = dict[str, float | int]
 
-
-class NotFinite(TrainingError):
-    """A loss or a weight is not finite."""
+#: What helps where figures are not finite.
+FIX = "lower --learning_rate, or set --gradient_clip 1"
 
 
 class Record:
@@ -31,7 +30,7 @@ class Record:
     def __init__(self, loggers: list[Any] | None = None) -> None:
         """Start empty; ``loggers`` of Lightning take each row of figures with its step."""
         self.rows: list[Row] = []
-        self.loggers = [] if loggers is None else loggers
+        self.loggers = loggers or []
         self._pending: list[dict[str, Tensor]] = []
 
     def add(self, loss: Tensor, logs: dict[str, Tensor]) -> None:
@@ -44,7 +43,7 @@ class Record:
         """Read the figures of the steps since the last row, of which ``step`` is the latest.
 
         Raises:
-            NotFinite: A loss was not finite; names the step.
+            TrainingError: A loss was not finite; names the step.
         """
         if not self._pending:
             return []
@@ -54,7 +53,7 @@ class Record:
         steps = [dict(zip(figures, islice(numbers, len(figures)), strict=True)) for figures in self._pending]
         for number, figures in enumerate(steps, start=step - len(steps) + 1):
             if not math.isfinite(figures["loss"]):
-                raise NotFinite(f"the loss became {figures['loss']} at step {number}")
+                raise TrainingError(f"the loss became {figures['loss']} at step {number}: {FIX}")
         return steps
 
     def flush(self, step: int, **where: float | int) -> bool:
@@ -66,9 +65,6 @@ class Record:
 
         Returns:
             Whether there were any.
-
-        Raises:
-            NotFinite: A loss was not finite; names the step.
         """
         steps = self.pending(step)
         if not steps:
@@ -95,9 +91,8 @@ class Record:
         """Return the length of each stage so far, in whole epochs."""
         epochs: dict[int, int] = {}
         for row in self.rows:
-            if "stage" in row and "epoch" in row:
-                epochs[int(row["stage"])] = max(int(row["epoch"]), epochs.get(int(row["stage"]), 0))
-        return [epochs[stage] for stage in sorted(epochs)]
+            epochs[int(row["stage"])] = int(row["epoch"])
+        return list(epochs.values())
 
     def state(self) -> dict[str, Any]:
         """Return all of it for a checkpoint, the steps not yet turned into a row included."""

@@ -83,8 +83,8 @@ class SelectionRule(ABC):
     """A score by which the best of several epochs, or runs, is taken; of equal epochs the latest.
 
     Attributes:
-        reads: Which labels of the validation rows it reads.
-        needs_estimate: Whether it goes by estimated attributes, which only some methods have.
+        reads: The labels of the validation rows that it reads.
+        needs_estimate: Whether it goes by estimated attributes.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("label",)
@@ -95,14 +95,7 @@ class SelectionRule(ABC):
         """Return how good a model is, more being better; None where it cannot be told, and the last epoch is taken."""
 
     def is_level(self, rows: ValidationRows, best: ValidationRows) -> bool:
-        """Return whether an epoch of a lower score than the best so far is as good, for all that the rows can tell.
-
-        The later one of two that are level is taken, since it is trained further. By default none is.
-
-        Args:
-            rows: As the later epoch predicts them.
-            best: The same, as the best epoch before it predicts them.
-        """
+        """Return whether the epoch that predicts ``rows`` is as good as the best before it, whatever their scores."""
         return False
 
 
@@ -112,7 +105,6 @@ class Last(SelectionRule):
     reads: ClassVar[tuple[str, ...]] = ()
 
     def score(self, rows: ValidationRows) -> float | None:
-        """Return nothing: there is nothing to choose."""
         return None
 
 
@@ -120,7 +112,6 @@ class Average(SelectionRule):
     """The share of validation rows that are right; where these are biased it favours what relies on the shortcut."""
 
     def score(self, rows: ValidationRows) -> float:
-        """Return the accuracy over all rows."""
         return float((rows.prediction == rows.label).double().mean())
 
 
@@ -128,7 +119,6 @@ class WorstClass(SelectionRule):
     """The least accuracy of a label; labels without rows do not count."""
 
     def score(self, rows: ValidationRows) -> float | None:
-        """Return the accuracy of the worst label."""
         return rows.worst(rows.classes)
 
 
@@ -139,7 +129,6 @@ class ClassDifference(SelectionRule):
     """
 
     def score(self, rows: ValidationRows) -> float:
-        """Return the mean difference of two labels' accuracies, negative; 0 where fewer than two have rows."""
         accuracy = group_accuracy(rows.prediction, rows.label, rows.classes)
         pairs = torch.combinations(accuracy[~accuracy.isnan()], 2)
         return -float((pairs[:, 0] - pairs[:, 1]).abs().mean()) if len(pairs) else 0.0
@@ -151,7 +140,6 @@ class EstimatedGroupBalanced(SelectionRule):
     needs_estimate: ClassVar[bool] = True
 
     def score(self, rows: ValidationRows) -> float | None:
-        """Return the group-balanced accuracy over estimated groups."""
         return rows.balanced(rows.estimated_groups)
 
 
@@ -161,7 +149,6 @@ class EstimatedWorstGroup(SelectionRule):
     needs_estimate: ClassVar[bool] = True
 
     def score(self, rows: ValidationRows) -> float | None:
-        """Return the worst-group accuracy over estimated groups."""
         return rows.worst(rows.estimated_groups)
 
 
@@ -176,11 +163,9 @@ class EstimatedWithinError(SelectionRule):
     needs_estimate: ClassVar[bool] = True
 
     def score(self, rows: ValidationRows) -> float | None:
-        """Return the group-balanced accuracy over estimated groups."""
         return rows.balanced(rows.estimated_groups)
 
     def is_level(self, rows: ValidationRows, best: ValidationRows) -> bool:
-        """Return whether the difference of the scores is at most its standard error."""
         groups = rows.estimated_groups
         if groups is None:
             return False
@@ -202,7 +187,6 @@ class ViewAgreement(SelectionRule):
     needs_estimate: ClassVar[bool] = True
 
     def score(self, rows: ValidationRows) -> float | None:
-        """Return the share of flips, negative; None where no row conflicts."""
         if rows.estimate is None:
             return None
         attribute, correlation = torch.from_numpy(rows.estimate.attribute), rows.estimate.correlation
@@ -219,7 +203,6 @@ class GroupBalanced(SelectionRule):
     reads: ClassVar[tuple[str, ...]] = ("label", "attribute")
 
     def score(self, rows: ValidationRows) -> float | None:
-        """Return the group-balanced accuracy."""
         return rows.balanced(rows.membership)
 
 
@@ -229,16 +212,11 @@ class WorstGroup(SelectionRule):
     reads: ClassVar[tuple[str, ...]] = ("label", "attribute")
 
     def score(self, rows: ValidationRows) -> float | None:
-        """Return the worst-group accuracy."""
         return rows.worst(rows.membership)
 
 
 def rule_of(name: str) -> SelectionRule:
-    """Return the rule that a name or a dotted path stands for.
-
-    Raises:
-        InputError: If there is none, or it is something else.
-    """
+    """Return the rule that a name or a dotted path stands for; ``InputError`` if there is none."""
     return resolve("selection rule", name, RULES, SelectionRule)()
 
 
@@ -287,20 +265,6 @@ def judged_groups(table: DataTable, split: str) -> Tensor | None:
     return label_by_attribute(table, split) if table.has_attributes(split) else None
 
 
-def validation_groups(table: DataTable, rules: Sequence[str]) -> Tensor | None:
-    """Return the groups (n, G) bool of the validation rows; None unless a rule reads attributes.
-
-    Raises:
-        InputError: If the attribute of a row is unknown.
-    """
-    if not reads_attributes(rules):
-        return None
-    groups = judged_groups(table, "valid")
-    if groups is None:
-        raise InputError("the attribute of every valid row must be known for this selection rule: take another one")
-    return groups
-
-
 @dataclass
 class Selected:
     """The weights that one rule holds to be best so far.
@@ -331,18 +295,10 @@ def update_best(
     epoch: int,
     state: dict[str, object],
 ) -> None:
-    """Let each rule take the present weights if they are no worse than what it holds.
+    """Let each rule take the weights of ``epoch`` into ``best`` if they are no worse than what it holds.
 
-    Of equal epochs the latest is taken: where validation rows are few or all right, many are equal, and the later ones
-    are trained further. A rule without a score holds nothing, so that the last weights are its choice.
-
-    Args:
-        best: What each rule holds; changed in place.
-        rules: Name -> a rule of the run that is scored.
-        scores: Name -> the score of this epoch.
-        rows: The validation rows as this epoch predicts them; None where there are none, and so no scores.
-        epoch: Counted from 1.
-        state: The present weights, which are copied.
+    Of equal epochs the latest is taken, since it is trained further. A rule without a score holds nothing, so that the
+    last weights are its choice.
     """
     kept: dict[str, object] | None = None
     for name, rule in rules.items():
