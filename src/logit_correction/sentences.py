@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import stdev
 from typing import Any, Protocol
 
-from logit_correction.errors import NBSP, format_list, format_percent
+from logit_correction.errors import NBSP, format_first, format_list, format_percent
 
 #: So many pairs of labels, and so many labels of which nothing can be told, are listed.
 _MOST_PAIRS, _MOST_NAMES = 5, 10
@@ -305,58 +305,32 @@ def question(views: Sequence[str]) -> str:
     return f"{capitalize(name)} alone nearly {predict} the label. {are} {name} {reason} for the label, or an accident?"
 
 
-#: What the view that comes nearest to a shortcut lacks -> what would change the verdict of an audit.
-_LACKS = {
-    "nothing": "If {view} {verb} {cause} of the label, it is no shortcut: add {legitimate}.",
-    "ratio": "A shortcut is a narrow view that alone is right nearly as often as the whole network. The nearest, "
-    "{view}, reaches {ratio} of it; {wanted} would do.",
-    "rows": "There are {rows} where {view} and label disagree, too few to tell. If you know, add {shortcut} or "
-    "{legitimate}.",
-    "information": "A shortcut leaves little of the label open: {view} {takes} away {information} of its entropy; "
-    "{wanted} would do.",
-    "labels": "The rows where {view} and label disagree may be mislabelled: look at them in rows.csv. If their labels "
-    "are right, it is a shortcut: add {shortcut}.",
-    "follows": "It would be a shortcut if the {who} followed {view} where it disagrees with the label: it does in "
-    "{follows_view} of {rows}.",
-    "word": "Only you can tell: add {shortcut} if it is an accident, {legitimate} if not.",
-    "view": "Only images, texts, columns and files have views: give inputs that can be looked at so.",
-}
+def would_change(verdict: str, views: Sequence[str]) -> str:
+    """Return what would change the verdict of an audit that asks about these views, or about none."""
+    if not views:
+        return "If you know a shortcut, name it: add `--shortcut VIEW` (`logit-correction list views`)."
+    if verdict != "shortcut":
+        return f"Only you can tell: add {options('shortcut', views)} or {options('legitimate', views)}."
+    cause = "are legitimate causes" if _several(views) else "is a legitimate cause"
+    return f"If {name_views(views)} {cause} of the label, this is no shortcut: add {options('legitimate', views)}."
 
 
-def would_change(lacks: str, sign: Mapping[str, Any] | None, who: str, wanted: float) -> str:
-    """Return what would change the verdict of an audit.
-
-    Args:
-        lacks: A key of ``_LACKS``: what the nearest view lacks, "nothing" of a shortcut.
-        sign: What this view tells; None of "view".
-        who: What the classifier is called.
-        wanted: What a shortcut has at least.
-    """
-    return _LACKS[lacks] if sign is None else _LACKS[lacks].format(**_words(sign, who, wanted))
-
-
-def of_label(name: str, views: Sequence[str], rows: int, with_view: int, who: str, enough: bool) -> str:
+def of_label(name: str, views: Sequence[str], rows: int, with_view: int, who: str) -> str:
     """Return whether the classifier follows the view in the rows of one label."""
-    view, verb = name_views(views), "are" if _several(views) else "is"
-    if not enough:
-        return f"{name}: only {format_rows(rows)} where {view} {verb} sure of another label, too few to tell"
-    return (
-        f"{name}: on the {format_rows(rows)} where {view} and label disagree, the {who} follows {view} in {with_view:,}"
-    )
+    where = f"on the {format_rows(rows)} where {name_views(views)} and label disagree"
+    return f"{name}: {where}, the {who} follows {name_views(views)} in {with_view:,}"
 
 
-def label_lines(labels: Sequence[Mapping[str, Any]], few_rows: int) -> list[str]:
+def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a line for each label of which something can be told, and one for all the others together."""
-    told = [one for one in labels if one.get("sure_rows", 0) >= few_rows]
-    others = [str(one["label"]) for one in labels if one not in told]
+    told = [one for one in labels if "follows_low" in one]
+    others = [str(one["label"]) for one in labels if "sure_rows" in one and one not in told]
     lines = []
     for one in told:
         low, high = format_percent(one["follows_low"], unit=""), format_percent(one["follows_high"], unit=" %")
         lines.append(f"{one['sentence']} ({low} to {high}): {one['verdict']}")
-    if others and "sure_rows" in labels[0]:
-        more = len(others) - _MOST_NAMES
-        shown = [*others[:_MOST_NAMES], f"{more:,} more"] if more > 0 else others
-        lines.append(f"too few rows to tell of one label alone: {format_list(shown)}")
+    if others:
+        lines.append(f"too few rows to tell of one label alone: {format_first(others, _MOST_NAMES)}")
     return lines
 
 

@@ -246,7 +246,7 @@ def test_audit_takes_a_filled_in_sheet(door: Door, run: Run, tmp_path: Path) -> 
     folder = shutil.copytree(run("audit-photos"), tmp_path / "audit")
     sheet = pd.read_csv(folder / "sheet.csv")
     assert len(sheet) == 20
-    sheet["attribute"] = sheet["looks_like"]
+    sheet["attribute"] = sheet["label"]
     sheet.to_csv(tmp_path / "filled.csv", index=False)
     assert door("audit", "--labels", tmp_path / "filled.csv", "--out", folder).status == 0
     assert json.loads((folder / "audit.json").read_text())["labelled"] is not None

@@ -138,7 +138,7 @@ def test_columns_of_an_audits_rows(run: Run) -> None:
     photos = pd.read_csv(run("audit-photos") / "rows.csv")
     assert {"path", "p_five", "p_four", "p_one", "p_three"} <= set(photos)
     sheet = pd.read_csv(run("audit-photos") / "sheet.csv")
-    assert list(sheet) == ["row", "path", "label", "looks_like", "attribute", "stratum"]
+    assert list(sheet) == ["row", "path", "label", "attribute"]
 
 
 def test_a_checkpoint_holds_no_code(run: Run) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,17 +15,16 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.auto import Auto
-from logit_correction.attributes.evidence import Thresholds
 from logit_correction.attributes.folds import draw_folds, held_out
 from logit_correction.auditing import cost
-from logit_correction.auditing.budget import filled_in, read_labels, sheet
+from logit_correction.auditing.budget import answers_of_sheet, judge_by_person, sheet
 from logit_correction.auditing.contrast import contrasts
 from logit_correction.auditing.rows import CSV, PARQUET, rows_frame, shown_rows, with_fixed, write_rows
-from logit_correction.auditing.summary import AUDIT, read_audit, read_rows
 from logit_correction.config import ComponentConfig, RunConfig, listed
+from logit_correction.data.frames import read_frame
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError, check_range
-from logit_correction.files import SEAL, check_new, seal, write_cells
+from logit_correction.errors import InputError
+from logit_correction.files import SEAL, check_new, check_seal, read_json, seal, write_cells
 from logit_correction.pages.audit_page import render_audit
 from logit_correction.pages.page import save_page
 from logit_correction.runs import folder as files
@@ -36,11 +34,14 @@ from logit_correction.runs.options import complete
 from logit_correction.runs.train import Built, prepare, training_rows
 from logit_correction.runs.write import environment
 from logit_correction.seeds import make_generator
-from logit_correction.sentences import headline
-from logit_correction.training.display import Display, choose_display
+from logit_correction.sentences import headline, would_change
+from logit_correction.training.display import choose_display
 
-#: The files of an audit beside its summary and its rows.
-SHEET, FIX, PAGE = "sheet.csv", "fix.yaml", "report.html"
+#: The files of an audit beside its rows.
+AUDIT, SHEET, FIX, PAGE = "audit.json", "sheet.csv", "fix.yaml", "report.html"
+
+#: What to do about a damaged audit.
+AGAIN = "run the audit again"
 
 #: Parts of the training rows, each judged by an LC that was trained on the others; of so many rows one is enough.
 FOLDS, MANY_ROWS = 3, 10_000
@@ -64,10 +65,14 @@ class Audit:
         """Read the audit in ``folder``.
 
         Raises:
-            InputError: If there is none.
+            InputError: If there is none, or it is damaged.
         """
         self.path = Path(folder)
-        self.summary: dict[str, Any] = read_audit(self.path)
+        file = self.path / AUDIT
+        if not file.is_file():
+            raise InputError(f"{folder} holds no finished audit: run `logit-correction audit --data ... --out DIR`")
+        self.summary: dict[str, Any] = read_json(file, AGAIN)
+        check_seal(file, AGAIN)
 
     @property
     def verdict(self) -> str:
@@ -82,13 +87,13 @@ class Audit:
     @cached_property
     def rows(self) -> pd.DataFrame:
         """Every row that was looked at; see ``rows_frame``."""
-        return read_rows(self.path)
+        check_seal(self.path / PARQUET, AGAIN)
+        return read_frame(self.path / PARQUET)
 
     def __repr__(self) -> str:
         return f"Audit({self.verdict}, {str(self.path)!r})"
 
     def _repr_html_(self) -> str:
-        """Show the verdict in a notebook."""
         return f"<p><strong>{escape(headline(self.summary))}</strong> {escape(self.summary['sentence'])}</p>"
 
 
@@ -121,12 +126,9 @@ def audit(
         legitimate: Views that a person calls none.
         try_fix: Where there is a shortcut, and no classifier to examine was given, train LC in folds to see what it
             would bring; costs about two trainings.
-        label_budget: Write a sheet of so many rows whose attribute a person should name.
+        label_budget: Write a sheet of about so many rows whose attribute a person should name.
         progress: Show progress as the command does.
         **training: Options of ``TrainingConfig``, such as ``epochs`` and ``seed``.
-
-    Returns:
-        The audit: its path, summary and rows.
 
     Raises:
         InputError: Something given is wrong; nothing was trained.
@@ -135,29 +137,15 @@ def audit(
     >>> found.verdict, found.views
     ('shortcut', ['colour'])
     """
-    parts = {"network": network, "encoder": encoder}
-    if isinstance(data, RunConfig):
-        config = data
-        if training or any(part is not None for part in parts.values()):
-            raise InputError("a whole RunConfig has its options: write them into it rather than beside")
-    else:
-        config = config_of(data, **parts, **training)
-    options = {"run": run, "predictions": predictions, "legitimate": listed(legitimate) or None}
-    auto = {"name": "Auto", **{k: str(v) if k in ("run", "predictions") else v for k, v in options.items() if v}}
-    config = replace(config, method=ComponentConfig("LC", {"attributes": auto}))
+    config = config_of(data, network=network, encoder=encoder, **training)
+    auto: dict[str, Any] = {"name": "Auto", "run": run, "predictions": predictions}
+    auto |= {"legitimate": listed(legitimate) or None}
+    config = complete(replace(config, method=ComponentConfig("LC", {"attributes": auto})))
     folder, tie = files.given_or_temporary(out, "audit")
-    if (folder / AUDIT).is_file():
-        raise InputError(f"--out {folder} already holds an audit: give another folder")
-    # What one that was killed has left may be written over.
-    check_new(folder, (files.LOCK, files.RESUME, files.CONFIG, FIX, SHEET, PAGE, CSV, PARQUET, SEAL), "audit")
-    if label_budget is not None:
-        check_range("label_budget", label_budget, 2)
-
-    def new_display() -> Display:
-        return choose_display(quiet=not progress)
-
-    display = new_display()
-    built = prepare(complete(config), display)
+    # What an audit that was killed has left may be written over.
+    check_new(folder, (files.LOCK, files.RESUME, files.CONFIG, FIX, SHEET, PAGE, CSV, PARQUET, SEAL))
+    display = choose_display(quiet=not progress)
+    built = prepare(config, display)
     estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto)
     estimator.check_views(listed(shortcut))
@@ -170,58 +158,46 @@ def audit(
             built.fit(display).run(estimator_only=True)
             if shortcut:
                 estimator.insist(listed(shortcut))
-        found = _written(folder, built, estimator, bool(shortcut), new_display if try_fix else None)
+        found = _written(folder, built, estimator, bool(shortcut), try_fix, quiet=not progress)
         _write_audit(folder, found | {"seconds": time.monotonic() - started})
-        if label_budget is not None:  # last, so that a budget that is too small costs nothing
-            try:
-                add_sheet(folder, label_budget)
-            except InputError as error:
-                again = shlex.join(["logit-correction", "audit", "--label-budget", "N", "--out", str(folder)])
-                done = f"the audit itself is finished, {folder / PAGE}, and needs only: {again}"
-                raise InputError(f"{error}; {done}") from error
+        if label_budget is not None:
+            add_sheet(folder, label_budget)
     return tie(Audit(folder))
 
 
-def _written(
-    out: Path, built: Built, estimator: Auto, said: bool, new_display: Callable[[], Display] | None
-) -> dict[str, Any]:
-    """Put down every row and the fix, try the fix, and return the content of ``audit.json``.
+def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool, quiet: bool) -> dict[str, Any]:
+    """Write every row and the fix, try the fix, and return the content of ``audit.json``.
 
-    Args:
-        out: The folder.
-        built: The data, and the config with nothing left open.
-        estimator: After its search.
-        said: Whether a person said what the shortcut is; nobody is asked again.
-        new_display: Shows the progress of one training of LC; None where the fix is not tried.
+    ``said`` is whether a person said what the shortcut is: nobody is asked again.
     """
     config, table, evidence, looked = built.config, built.table, estimator.evidence, estimator.search
     assert evidence is not None and looked is not None
-    view, who = " + ".join(evidence["views"]) or None, looked.judged.who
+    views, who = evidence["views"], looked.judged.who
     examined, names = estimator.run or estimator.predictions, [str(name) for name in table.label_names]
-    frame = rows_frame(table, estimator, view)
+    frame = rows_frame(table, estimator, " + ".join(views) or None)
     write_rows(frame, out)
     files.write_text(out / files.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
-    if view is not None:
+    if views:
         given = {"name": "Given", "file": str((out / CSV).resolve())}
         fix = replace(config, method=ComponentConfig("LC", {"attributes": given}))
         files.write_text(out / FIX, fix.to_yaml())
-        if new_display is not None and examined is None:
-            answers = answers_of_lc(fix, table, new_display)
-            frame = with_fixed(frame, table, estimator.row_attribute.cpu(), answers)
+        if try_fix and examined is None:
+            frame = with_fixed(frame, table, estimator.row_attribute.cpu(), answers_of_lc(fix, table, quiet))
             write_rows(frame, out)
     train = frame[frame["split"] == "train"]
+    asked = None if said else cost.question(evidence)
     return {
         "verdict": evidence["verdict"],
-        "views": evidence["views"],
+        "views": views,
         "sentence": evidence["sentence"],
         "leans": cost.leans(evidence),
-        "would_change": "" if said else cost.would_change(evidence, who),
-        "question": None if said else cost.question(evidence),
-        "labels": cost.by_label(frame, evidence["views"], names, evidence["verdict"], who),
+        "would_change": "" if said else would_change(evidence["verdict"], asked["views"] if asked else []),
+        "question": asked,
+        "labels": cost.by_label(frame, views, names, evidence["verdict"], who),
         "groups": cost.groups(frame, names),
         "cost": cost.cost(frame, who),
         "shown": shown_rows(frame),
-        "contrasts": [] if view is None else contrasts(table, frame, evidence["views"]),
+        "contrasts": contrasts(table, frame, views) if views else [],
         "evidence": evidence,
         "rows": {
             "file": CSV,
@@ -248,13 +224,10 @@ def _written(
     }
 
 
-def answers_of_lc(config: RunConfig, table: DataTable, new_display: Callable[[], Display]) -> Tensor:
+def answers_of_lc(config: RunConfig, table: DataTable, quiet: bool) -> Tensor:
     """Return what LC says of training rows that it was not trained on, (N, L); NaN of rows that were not judged.
 
-    Args:
-        config: LC with the attributes of the audit's own file of rows.
-        table: The data.
-        new_display: Shows the progress of one training.
+    ``config`` is LC with the attributes of the audit's own file of rows.
     """
     config = complete(replace(config, training=replace(config.training, selection="last", also_select=[])))
     rows = table.split["train"]
@@ -262,7 +235,7 @@ def answers_of_lc(config: RunConfig, table: DataTable, new_display: Callable[[],
     def fit(learned: Tensor, number: int) -> Callable[[Tensor], Tensor]:
         def answers(judged: Tensor) -> Tensor:
             part = replace(table, split={**table.split, "train": rows[learned], "test": rows[judged]})
-            display = new_display()
+            display = choose_display(quiet=quiet)
             display.say(f"what LC would bring: training {number + 1}")
             algorithm = build_algorithm(config, part.info)
             algorithm.setup(training_rows(part, algorithm, config.training.epochs or 0, None))
@@ -281,7 +254,7 @@ def answers_of_lc(config: RunConfig, table: DataTable, new_display: Callable[[],
 
 def _write_audit(out: Path, found: Mapping[str, Any]) -> None:
     """Write the page and, last, ``audit.json``."""
-    save_page(render_audit(found, out, Thresholds().few_rows), out / PAGE)
+    save_page(render_audit(found, out), out / PAGE)
     files.write_json(out / AUDIT, found)
     seal(out, (AUDIT, PARQUET))
 
@@ -290,14 +263,14 @@ def add_sheet(folder: Path, budget: int) -> None:
     """Write the sheet of rows that a person should look at, and the page that tells of it.
 
     Raises:
-        InputError: If there is no audit, the budget is too small, or the sheet that is there is filled in.
+        InputError: If there is no audit, or the sheet that is there is filled in.
     """
-    found = read_audit(folder)
-    if (folder / SHEET).is_file() and filled_in(folder / SHEET):
-        raise InputError(f"{folder / SHEET} is filled in, at least in part: read it back by --labels, or move it away")
-    rows = sheet(read_rows(folder), found["data"]["label_names"], budget, found["training"]["seed"])
-    write_cells(rows, folder / SHEET)
-    _write_audit(folder, found | {"label_budget": budget})
+    found, file = Audit(folder), folder / SHEET
+    if file.is_file() and len(answers_of_sheet(file)):
+        raise InputError(f"{file} is filled in, at least in part: read it back by --labels, or move it away")
+    rows = sheet(found.rows, found.summary["data"]["label_names"], budget, found.summary["training"]["seed"])
+    write_cells(rows, file)
+    _write_audit(folder, found.summary | {"label_budget": len(rows)})
 
 
 def add_labels(folder: Path, file: Path) -> dict[str, Any]:
@@ -306,8 +279,9 @@ def add_labels(folder: Path, file: Path) -> dict[str, Any]:
     Raises:
         InputError: If there is no audit, or the sheet is not the one that it wrote.
     """
-    found = read_audit(folder)
-    frame, names, seed = read_rows(folder), found["data"]["label_names"], found["training"]["seed"]
-    found["labelled"] = read_labels(frame, file, names, seed, found["classifier"])
+    finished = Audit(folder)
+    found = finished.summary
+    names, seed = found["data"]["label_names"], found["training"]["seed"]
+    found["labelled"] = judge_by_person(finished.rows, file, names, seed, found["classifier"])
     _write_audit(folder, found)
     return found

@@ -27,9 +27,6 @@ CUTS, DRAWS = (0.02, 0.1, 0.5, 0.9), 4000
 #: as having at least this variance.
 LEAST_SHARE, LEAST_VARIANCE = 0.05, 0.02
 
-#: Name of the column that says which stratum a row was drawn from.
-STRATUM = "stratum"
-
 
 @dataclass(frozen=True)
 class Population:
@@ -51,35 +48,31 @@ class Population:
 
     @classmethod
     def of(cls, frame: pd.DataFrame, label_names: Sequence[str], who: str = "network") -> Population:
-        """Return the population of an audit's rows.
-
-        Raises:
-            InputError: If the classifier was asked about none.
-        """
+        """Return the population of an audit's rows."""
         asked = frame[frame[f"{who}_label"].notna()]
-        if asked.empty:
-            raise InputError("the audit asked no classifier about any row: there is no accuracy to find out")
         label = pd.Categorical(asked["label"], categories=list(label_names)).codes.astype(np.int64)
         right = (asked[f"{who}_label"] == asked["label"]).to_numpy(dtype=bool)
-        known = asked["score"].astype(float)
-        score = np.asarray(known.fillna(0.5), dtype=np.float64)
+        score = asked["score"].fillna(0.5).to_numpy(dtype=np.float64)
         return cls(asked["row"].to_numpy(dtype=np.int64), label, right, score, len(label_names))
 
     @cached_property
     def stratum(self) -> NDArray[np.int64]:
         """(n,) right or wrong by score, numbered."""
         part = np.searchsorted(CUTS, self.score, side="right")
-        stratum = self.right * (len(CUTS) + 1) + part
-        return np.unique(stratum, return_inverse=True)[1].astype(np.int64)
+        return np.unique(self.right * (len(CUTS) + 1) + part, return_inverse=True)[1].astype(np.int64)
 
     @property
     def sizes(self) -> NDArray[np.int64]:
         """Rows of each stratum."""
         return np.bincount(self.stratum)
 
+    def places(self, rows: pd.Series) -> NDArray[np.int64]:
+        """Return where rows stand, -1 for those that do not."""
+        return pd.Index(self.row.astype(str)).get_indexer(pd.Index(rows)).astype(np.int64)
+
 
 def allocation(population: Population, budget: int) -> NDArray[np.int64]:
-    """Return how many rows of each stratum a person is asked about; in each at most all.
+    """Return how many rows of each stratum a person is asked about: at least two, and at most all.
 
     In proportion to size times the expected spread of the answers (Neyman), so that strata of which the audit is sure
     take few: one row after the other goes where it lowers the variance of the total most.
@@ -94,29 +87,23 @@ def allocation(population: Population, budget: int) -> NDArray[np.int64]:
     return given
 
 
-def sheet(frame: pd.DataFrame, label_names: Sequence[str], budget: int, seed: int) -> pd.DataFrame:
-    """Return so many rows of an audit that a person should look at, with an empty column ``attribute`` to fill in.
-
-    Raises:
-        InputError: If the budget is less than two rows a stratum.
-    """
-    population = Population.of(frame, label_names)
-    least = int(np.minimum(population.sizes, 2).sum())
-    if budget < least:
-        strata = f"these rows fall into {len(population.sizes)} strata of which each needs two rows"
-        raise InputError(f"--label-budget is {budget}, but {strata}: give at least {least}")
-    places = drawn(population, allocation(population, budget), np.random.default_rng(seed))
-    numbers = pd.DataFrame({"row": population.row[places], STRATUM: population.stratum[places]})
-    found = numbers.merge(frame.rename(columns={"attribute": "looks_like"}).assign(attribute=""), on="row")
-    shown = [name for name in ("row", "path", "name", CONTENT, "label", "looks_like", "attribute") if name in found]
-    return found.sort_values("row", kind="stable")[[*shown, STRATUM]]
-
-
 def drawn(population: Population, given: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
     """Return places of rows drawn at random without replacement, so many of each stratum."""
     order = generator.permutation(len(population.row))
     rank = pd.Series(population.stratum[order]).groupby(population.stratum[order]).cumcount().to_numpy()
     return np.asarray(order[rank < given[population.stratum[order]]])
+
+
+def sheet(frame: pd.DataFrame, label_names: Sequence[str], budget: int, seed: int) -> pd.DataFrame:
+    """Return rows of an audit that a person should look at, with an empty column ``attribute`` to fill in.
+
+    There are as many as the budget says, but at least two of each stratum. What the audit estimates is not among the
+    columns, so that it sways nobody.
+    """
+    population = Population.of(frame, label_names)
+    places = drawn(population, allocation(population, budget), np.random.default_rng(seed))
+    asked = frame[frame["row"].isin(population.row[places])].assign(attribute="").sort_values("row", kind="stable")
+    return asked[[name for name in ("row", "path", "name", CONTENT, "label", "attribute") if name in asked]]
 
 
 def group_accuracies(
@@ -163,17 +150,25 @@ def _accuracy(rows: NDArray[Any], drawn_rows: NDArray[Any], right: NDArray[np.bo
     total, size = drawn_rows.sum(1), float(rows.sum())
     some = total > 0
     accuracy = drawn_rows[some][:, right].sum(1) / total[some]
-    ends = np.quantile(accuracy, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]) if some.any() else (0.0, 1.0)
+    low, high = np.quantile(accuracy, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]) if some.any() else (0.0, 1.0)
     value = float(rows[right].sum()) / size if size > 0 else None
-    return {"rows": size, "accuracy": value, "low": float(ends[0]), "high": float(ends[1])}
+    return {"rows": size, "accuracy": value, "low": float(low), "high": float(high)}
 
 
-def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], seed: int, who: str) -> dict[str, Any]:
+def answers_of_sheet(file: Path) -> pd.DataFrame:
+    """Return row and attribute of the rows of a sheet that are filled in.
+
+    Raises:
+        InputError: If it is no such sheet.
+    """
+    answers = read_cells(read_frame(file))
+    check_columns(answers, str(file), ("row", "attribute"))
+    told = pd.DataFrame({name: texts_of(answers, name) for name in ("row", "attribute")}).dropna()
+    return told[told["attribute"].str.strip() != ""]
+
+
+def judge_by_person(frame: pd.DataFrame, file: Path, label_names: Sequence[str], seed: int, who: str) -> dict[str, Any]:
     """Return what the answers of a person come to: accuracies of each classifier, whether they confirm a shortcut.
-
-    Where all answers are names of labels, a row conflicts if it is told to look like another label than its own. Of
-    names of the person's own, such as backgrounds, the commonest of each label is what goes with it, each row weighted
-    by rows over answers of its stratum.
 
     Args:
         frame: The rows of the audit.
@@ -185,27 +180,24 @@ def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], see
     Raises:
         InputError: If the sheet tells of other rows, or too few rows are filled in.
     """
-    told = _answers(file)
-    if (twice := told["row"].duplicated()).any():
-        raise InputError(f"{file}: row {told['row'][twice].iloc[0]} stands there more than once")
+    told = answers_of_sheet(file)
     if len(told) < 2:
         raise InputError(f"{file}: fill in the column attribute of at least two rows")
     population = Population.of(frame, label_names)
-    places = _places(population, told["row"])
-    if (places < 0).any():
-        unknown = told["row"][places < 0].iloc[0]
-        raise InputError(f"{file}: row {unknown} is none that the audit asked about: give the sheet that it wrote")
+    places = population.places(told["row"])
+    bad = told["row"][(places < 0) | told["row"].duplicated()]
+    if len(bad):
+        raise InputError(f"{file}: row {bad.iloc[0]} is there twice or is none of the audit: give the sheet it wrote")
     conflicts = _conflicts(population, places, told["attribute"].to_numpy(dtype=object), label_names)
     found: dict[str, Any] = {"file": str(file)}
-    for asked in (one for one in WHO if f"{one}_label" in frame and frame[f"{one}_label"].notna().any()):
+    for asked in (one for one in WHO if f"{one}_label" in frame):
         population = Population.of(frame, label_names, asked)
-        places = _places(population, told["row"])
+        places = population.places(told["row"])
         judged = places >= 0  # of many rows LC judges a part
         if judged.any():
-            figures = group_accuracies(population, places[judged], conflicts[judged], seed)
-            for group in figures["groups"]:
+            found[asked] = group_accuracies(population, places[judged], conflicts[judged], seed)
+            for group in found[asked]["groups"]:
                 group["label"] = None if group["label"] is None else str(label_names[group["label"]])
-            found[asked] = figures
     agreeing, conflicting = found["network"]["groups"][:2]
     confirmed = None  # whether the classifier fails where label and attribute disagree
     if conflicting["accuracy"] is not None and agreeing["accuracy"] is not None:
@@ -214,32 +206,15 @@ def read_labels(frame: pd.DataFrame, file: Path, label_names: Sequence[str], see
     return found | {"confirmed": confirmed, "sentence": of_person(found["network"], who)}
 
 
-def filled_in(file: Path) -> bool:
-    """Return whether a person has named the attribute of any row of a sheet.
-
-    Raises:
-        InputError: If it is no such sheet.
-    """
-    return not _answers(file).empty
-
-
-def _answers(file: Path) -> pd.DataFrame:
-    """Return the rows of a sheet that are filled in."""
-    answers = read_cells(read_frame(file))
-    check_columns(answers, str(file), ("row", "attribute"))
-    told = pd.DataFrame({"row": texts_of(answers, "row"), "attribute": texts_of(answers, "attribute")}).dropna()
-    return told[told["attribute"].str.strip() != ""]
-
-
-def _places(population: Population, rows: pd.Series) -> NDArray[np.int64]:
-    """Return where the rows of the sheet stand in the population, -1 for rows that do not."""
-    return pd.Index(population.row.astype(str)).get_indexer(pd.Index(rows)).astype(np.int64)
-
-
 def _conflicts(
     population: Population, places: NDArray[np.int64], answers: NDArray[Any], label_names: Sequence[str]
 ) -> NDArray[np.bool_]:
-    """Return which of the rows conflict."""
+    """Return which of the rows conflict.
+
+    Where all answers are names of labels, a row conflicts if it is told to look like another label than its own. Of
+    names of the person's own, such as backgrounds, the commonest of each label is what goes with it, each row weighted
+    by rows over answers of its stratum.
+    """
     labels = np.asarray(label_names, dtype=object)[population.label[places]]
     if set(answers) <= set(label_names):
         return np.asarray(answers != labels, dtype=bool)

@@ -1,4 +1,4 @@
-"""What a view sees of a shortcut: images side by side, columns and words with their counts, colours."""
+"""What a view sees of a shortcut: images side by side, columns and words with their counts."""
 
 from __future__ import annotations
 
@@ -8,117 +8,79 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.attributes.heads import telling_features
 from logit_correction.data.table import DataTable
 from logit_correction.pages.images import png_uris
-from logit_correction.views.base import View
 from logit_correction.views.choose import find_views
 from logit_correction.views.tables import is_numeric
 from logit_correction.views.texts import TermView
 
-#: Images of a kind side by side, labels that are shown, words and values of a label.
-IMAGES, LABELS, TERMS, VALUES = 6, 6, 4, 12
-
-#: Bins of a column of numbers.
-BINS = 4
+#: Images of a kind side by side, labels that are shown, words of a label, values of a column, bins of its numbers.
+IMAGES, LABELS, TERMS, VALUES, BINS = 6, 6, 4, 12, 4
 
 
 def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> list[dict[str, Any]]:
     """Return what there is to show of the views of a shortcut, one entry a kind, as plain values."""
-    inputs = table.view_inputs("train")
+    inputs, label = table.view_inputs("train"), table.label[table.split["train"]]
+    names = np.asarray(table.label_names, dtype=object)
     found: list[dict[str, Any]] = []
-    train = frame[frame["split"] == "train"].reset_index(drop=True)
-    label = table.label[table.split["train"]]
-    chosen = find_views(views, inputs)
-    for view in chosen:
+    for view in find_views(views, inputs):
         if isinstance(view, TermView):
             view.fit(inputs)
-            terms = _terms(view, view.features(inputs), label, table)
-            found.append({"kind": "terms", "view": view.name, "rows": terms})
+            rows = _terms(view.terms, view.features(inputs), label, table.label_names)
+            found.append({"kind": "terms", "view": view.name, "rows": rows})
         family, _, member = view.name.partition(":")
         if family in ("column", "missing") and member in inputs.columns:
             values = np.asarray(inputs.columns[member])
-            found.append({"kind": "values", "view": view.name, **_values(values, label, table.label_names)})
-    if inputs.image_shape is not None:
-        found += _images(table, train, chosen)
+            found.append({"kind": "values", "view": view.name, **_values(values, names[label.numpy()])})
+    if inputs.image_shape is not None and (rows := _images(table, frame[frame["split"] == "train"])):
+        cells = [member for family, _, member in (view.partition(":") for view in views) if family == "places"]
+        found.append({"kind": "images", "view": ", ".join(views), "rows": rows, "cells": cells})
     return found
 
 
-def _terms(view: TermView, features: Tensor, label: Tensor, table: DataTable) -> list[dict[str, Any]]:
+def _terms(terms: Sequence[str], features: Tensor, label: Tensor, label_names: Sequence[str]) -> list[dict[str, Any]]:
     """Return the terms that go most with each label, and in how many rows of this and of other labels they are."""
-    columns = telling_features(features, label, len(table.label_names), TERMS).tolist()
-    rows = []
-    for column in columns:
-        there = features[:, column] > 0
-        counts = torch.bincount(label[there], minlength=len(table.label_names))
-        shares = counts / torch.bincount(label, minlength=len(table.label_names)).clamp_min(1)
-        top = int(shares.argmax())
-        rows.append(
-            {
-                "term": view.terms[column],
-                "label": str(table.label_names[top]),
-                "rows": int(counts[top]),
-                "share": float(shares[top]),
-                "other_rows": int(counts.sum() - counts[top]),
-                "other_share": float((counts.sum() - counts[top]) / (label != top).sum().clamp_min(1)),
-            }
-        )
+    sizes, rows = torch.bincount(label, minlength=len(label_names)).clamp_min(1), []
+    for column in telling_features(features, label, len(label_names), TERMS).tolist():
+        counts = torch.bincount(label[features[:, column] > 0], minlength=len(label_names))
+        top = int((counts / sizes).argmax())
+        own, others = int(counts[top]), int(counts.sum() - counts[top])
+        shares = {"share": own / int(sizes[top]), "other_share": others / max(1, int((label != top).sum()))}
+        entry = {"term": terms[column], "label": str(label_names[top]), "rows": own, "other_rows": others}
+        rows.append(entry | shares)
     return sorted(rows, key=lambda row: row["other_share"] - row["share"])
 
 
-def _values(values: np.ndarray[Any, Any], label: Tensor, label_names: Sequence[str]) -> dict[str, Any]:
+def _values(values: NDArray[Any], label: NDArray[Any]) -> dict[str, Any]:
     """Return how often each value of a column, or each quarter of its numbers, goes with each label."""
     if is_numeric(values) and len(np.unique(values[np.isfinite(values)])) > VALUES:
-        texts = [str(one) for one in pd.qcut(values, BINS, duplicates="drop", precision=4)]
-    else:
-        texts = [f"{one:g}" if is_numeric(values) else str(one) for one in values]
-    text = np.asarray([one if one not in ("", "nan") else "(missing)" for one in texts], dtype=object)
-    counts = pd.crosstab(text, np.asarray(label_names, dtype=object)[label.numpy()])
-    counts = counts.loc[counts.sum(axis=1).sort_values(ascending=False).index]
-    shown = counts.iloc[:VALUES]
-    names = [str(name) for name in label_names if name in counts.columns]
-    return {
-        "labels": names,
-        "rows": [
-            {"value": str(value), "counts": [int(row[name]) for name in names]} for value, row in shown.iterrows()
-        ],
-        "more": len(counts) - len(shown),
-    }
+        values = np.asarray(pd.qcut(values, BINS, duplicates="drop", precision=4).astype(str))
+    texts = [f"{one:g}" if is_numeric(values) else str(one) for one in values]
+    counts = pd.crosstab(np.asarray(["(missing)" if one in ("", "nan") else one for one in texts], dtype=object), label)
+    counts = counts.loc[counts.sum(axis=1).sort_values(ascending=False, kind="stable").index]
+    rows = [{"value": str(value), "counts": row.tolist()} for value, row in counts[:VALUES].iterrows()]
+    return {"labels": list(counts), "rows": rows, "more": max(0, len(counts) - VALUES)}
 
 
-def _images(table: DataTable, train: pd.DataFrame, views: Sequence[View]) -> list[dict[str, Any]]:
-    """Return images that agree beside images that conflict, label by label; their mean colours where colour is it."""
-    numbers = train["row"].to_numpy(dtype=np.int64)
-    conflicts = train[train["conflicting"].eq(True)]
-    order = conflicts["label"].value_counts().index[:LABELS]
+def _images(table: DataTable, train: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return images that agree beside images that conflict, label by label, the clearest first."""
     rows = []
-    for name in order:
+    for name in train.loc[train["conflicting"].eq(True), "label"].value_counts().index[:LABELS]:
         own = train[train["label"] == name]
-        most = own[own["conflicting"].eq(True)].sort_values("score", ascending=False, kind="stable").index[:IMAGES]
-        least = own[own["conflicting"].eq(False)].sort_values("score", kind="stable").index[:IMAGES]
         entry: dict[str, Any] = {"label": str(name)}
-        for kind, places in (("agree", least), ("conflict", most)):
-            images = table.inputs.images(torch.from_numpy(numbers[places.to_numpy()]))
+        for kind in ("agree", "conflict"):
+            of_kind = own[own["conflicting"].eq(kind == "conflict")]
+            chosen = of_kind.sort_values("score", ascending=kind == "agree", kind="stable")[:IMAGES]
+            images = table.inputs.images(torch.tensor(chosen["row"].tolist()))
             if images is None:
                 return []
-            looks = [str(value) for value in train.loc[places, "attribute"]]
-            uris = png_uris(images)
-            entry[kind] = [{"image": uri, "looks_like": look} for uri, look in zip(uris, looks, strict=True)]
-            if any(view.name == "colour" for view in views):
-                entry[f"{kind}_colours"] = [_colour(image) for image in images]
+            looks = chosen["attribute"].astype(str)
+            entry[kind] = [
+                {"image": uri, "looks_like": look} for uri, look in zip(png_uris(images), looks, strict=True)
+            ]
         rows.append(entry)
-    cells = [view.name.partition(":")[2] for view in views if view.name.startswith("places:")]
-    return (
-        [{"kind": "images", "view": ", ".join(view.name for view in views), "rows": rows, "cells": cells}]
-        if rows
-        else []
-    )
-
-
-def _colour(image: Tensor) -> str:
-    """Return the mean colour of an image (C, H, W) of bytes as a page writes it, #rrggbb."""
-    mean = image.float().mean(dim=(1, 2)).round().int().tolist()
-    red, green, blue = mean if len(mean) == 3 else mean[:1] * 3
-    return f"#{red:02x}{green:02x}{blue:02x}"
+    return rows

@@ -31,20 +31,17 @@ SHOWN, MOST_COLUMNS, MOST_CHARACTERS = 60, 8, 2000
 def rows_frame(table: DataTable, estimator: Auto, view: str | None) -> pd.DataFrame:
     """Return one row for each training row, and for each validation row where those were judged.
 
-    Cells are empty where unknown. Columns: ``row`` (in the whole data set), ``path`` or ``name``, ``split``, ``label``,
-    ``attribute`` (the label that the row looks like), ``conflicting``, ``score`` (how likely it conflicts),
-    ``view_label``, ``view_p`` and ``sure`` (what a head on the view says, how likely the row conflicts by it alone, and
-    whether it is sure of another label), ``p_LABEL`` (posterior of the attribute), ``network_label`` and ``network_p``
-    (what an ordinary network says that was not trained on the row, and its probability of the row's label).
+    Cells are empty where unknown. The page ``docs/audit.md`` says what the columns mean.
 
     Args:
         table: The data.
         estimator: After its search, and its estimate where there is a shortcut.
         view: The view of the shortcut, as ``search.seen`` names it.
     """
-    search, likely = estimator.search, estimator.held_out
+    search, attribute, likely = estimator.search, None, None
     assert search is not None
-    attribute = None if view is None else estimator.row_attribute.cpu()
+    if view is not None:
+        attribute, likely = estimator.row_attribute.cpu(), estimator.held_out
     train = _of_split(table, search, "train", attribute, likely, view)
     if search.judged.split == "train":
         return train
@@ -64,38 +61,30 @@ def _of_split(
     rows, names = table.split[split].numpy(), np.asarray(table.label_names, dtype=object)
     label = table.label[table.split[split]].numpy()
     judged = search.judged.rows.numpy() if search.judged.split == split else np.zeros(0, dtype=np.int64)
-    told = np.arange(len(rows)) if split == "train" else judged
-    columns: dict[str, NDArray] = {"row": rows}
+    frame = pd.DataFrame({"row": rows})
     if table.row_names is not None:
         key = "path" if table.files is not None else "name"
-        columns[key] = np.asarray([str(table.row_names[row]) for row in rows.tolist()], dtype=object)
+        frame[key] = np.asarray([str(table.row_names[row]) for row in rows.tolist()], dtype=object)
     if (held := contents(table, rows, () if view is None else view.split(" + "))) is not None:
-        columns[CONTENT] = np.asarray(held, dtype=object)
-    columns["split"] = np.full(len(rows), split, dtype=object)
-    columns["label"] = names[label]
-    looks = np.full(len(rows), None, dtype=object)
-    conflicting = np.full(len(rows), None, dtype=object)
-    score = np.full(len(rows), np.nan)
+        frame[CONTENT] = np.asarray(held, dtype=object)
     posterior = np.full((len(rows), len(names)), np.nan)
+    frame = frame.assign(split=split, label=names[label], attribute=None, conflicting=None, score=np.nan)
+    frame = frame.assign(view_label=None, view_p=np.nan, sure=None)
     if attribute is not None and likely is not None:
-        looks[told] = names[attribute.numpy()]
-        conflicting[told] = attribute.numpy() != label[told]
+        told = np.arange(len(rows)) if split == "train" else judged
         posterior[told] = (likely / likely.sum(dim=1, keepdim=True)).numpy()
-        own = posterior[told, label[told]]
-        others = posterior[told].copy()
+        own, others = posterior[told, label[told]], posterior[told]
         others[np.arange(len(told)), label[told]] = -1
-        score[told] = others.max(1) / (others.max(1) + own + 1e-12)
-    columns |= {"attribute": looks, "conflicting": conflicting, "score": score.round(4)}
-    view_p = np.full(len(rows), np.nan)
-    sure, view_label = np.full(len(rows), None, dtype=object), np.full(len(rows), None, dtype=object)
+        frame.loc[told, "attribute"] = names[attribute.numpy()]
+        frame.loc[told, "conflicting"] = attribute.numpy() != label[told]
+        frame.loc[told, "score"] = (others.max(1) / (others.max(1) + own + 1e-12)).round(4)
     if view is not None and len(judged):
         confidence, says = (value.numpy() for value in search.seen[view].max(dim=1))
-        view_label[judged] = names[says]
-        sure[judged] = (says != label[judged]) & (confidence > Thresholds().sure)
-        view_p[judged] = conflict_probability(search.seen[view], torch.from_numpy(label[judged])).numpy()
-    columns |= {"view_label": view_label, "view_p": view_p.round(4), "sure": sure}
-    columns |= {f"p_{name}": posterior[:, number].round(4) for number, name in enumerate(names)}
-    frame = pd.DataFrame(columns)
+        likely_conflict = conflict_probability(search.seen[view], torch.from_numpy(label[judged]))
+        frame.loc[judged, "view_label"] = names[says]
+        frame.loc[judged, "view_p"] = likely_conflict.numpy().round(4)
+        frame.loc[judged, "sure"] = (says != label[judged]) & (confidence > Thresholds().sure)
+    frame = pd.concat([frame, pd.DataFrame(posterior.round(4), columns=[f"p_{name}" for name in names])], axis=1)
     return with_answers(frame, "network", judged, search.judged.network, names, label)
 
 
@@ -103,11 +92,11 @@ def with_answers(
     frame: pd.DataFrame, who: str, rows: NDArray, probability: Tensor, names: NDArray, label: NDArray
 ) -> pd.DataFrame:
     """Add what a classifier says of rows at (m,) places: ``WHO_label``, and ``WHO_p`` of the row's own label."""
-    says, own = np.full(len(frame), None, dtype=object), np.full(len(frame), np.nan)
-    found = probability.numpy()
-    says[rows] = names[found.argmax(1)] if len(rows) else says[rows]
-    own[rows] = found[np.arange(len(rows)), label[rows]]
-    return frame.assign(**{f"{who}_label": says, f"{who}_p": own.round(4)})
+    frame, found = frame.assign(**{f"{who}_label": None, f"{who}_p": np.nan}), probability.double().numpy()
+    if len(rows):
+        frame.loc[rows, f"{who}_label"] = names[found.argmax(1)]
+        frame.loc[rows, f"{who}_p"] = found[np.arange(len(rows)), label[rows]].round(4)
+    return frame
 
 
 def conflict_probability(seen: Tensor, label: Tensor) -> Tensor:
@@ -147,12 +136,10 @@ def with_fixed(frame: pd.DataFrame, table: DataTable, attribute: Tensor, fixed: 
     """Add what LC says (N, L) of the training rows, and which of them look mislabelled by it; NaN are not judged."""
     label, names = table.label[table.split["train"]], np.asarray(table.label_names, dtype=object)
     known = (~fixed[:, 0].isnan()).nonzero().squeeze(1)
-    own = np.full(len(frame), -1, dtype=np.int64)
-    own[: len(label)] = label.numpy()
-    frame = with_answers(frame, "fixed", known.numpy(), fixed[known], names, own)
-    noise = np.full(len(frame), None, dtype=object)
-    noise[known.numpy()] = may_be_mislabelled(fixed[known], label[known], attribute[known]).numpy()
-    return frame.assign(label_noise=noise)
+    frame = with_answers(frame, "fixed", known.numpy(), fixed[known], names, label.numpy()).assign(label_noise=None)
+    noise = may_be_mislabelled(fixed[known], label[known], attribute[known])
+    frame.loc[known.numpy(), "label_noise"] = noise.numpy()
+    return frame
 
 
 def may_be_mislabelled(probability: Tensor, label: Tensor, attribute: Tensor) -> Tensor:

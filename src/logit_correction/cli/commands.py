@@ -130,7 +130,6 @@ def audit_command(
         labels: read a filled-in sheet back into a finished audit
         json: print audit.json
     """
-    from logit_correction.attributes.evidence import Thresholds
     from logit_correction.auditing import api as files
     from logit_correction.pages.console import show_audit
 
@@ -158,7 +157,7 @@ def audit_command(
     if json:
         _print_json({name: value for name, value in found.items() if name not in ("contrasts", "shown")})
     else:
-        show_audit(found, Thresholds().few_rows, out / "report.html", fill_in)
+        show_audit(found, out / "report.html", fill_in)
     return FOUND if fail_on == found["verdict"] else 0
 
 

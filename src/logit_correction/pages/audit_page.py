@@ -22,13 +22,12 @@ _ROW = ("path", "name", "text", "label_noise", "network_label", "fixed_label")
 _COLOURS = {"network": "#c2571a", "fixed": "#1f6fb2"}
 
 
-def render_audit(found: Mapping[str, Any], folder: Path, few_rows: int) -> str:
+def render_audit(found: Mapping[str, Any], folder: Path) -> str:
     """Return the page as text.
 
     Args:
         found: Content of ``audit.json``.
         folder: Folder of the audit, for the commands.
-        few_rows: Fewer rows tell nothing of one label.
     """
     conflicting = [one for one in found["groups"] if one["rows"] and one["label"] != one["attribute"]]
     pairs = sorted(conflicting, key=lambda one: -int(one["rows"]))[:MOST_PAIRS]
@@ -49,7 +48,7 @@ def render_audit(found: Mapping[str, Any], folder: Path, few_rows: int) -> str:
         price=sentences.price(found["cost"]),
         contrasts=[_checked(one) for one in found["contrasts"]],
         labelled=found.get("labelled"),
-        label_lines=sentences.label_lines(found["labels"], few_rows),
+        label_lines=sentences.label_lines(found["labels"]),
         pairs=pairs if len(found["labels"]) > MOST_COLUMNS else None,
         commands=_commands(found, shlex.quote(shown_path(folder))),
         rows=found["data"]["rows"]["train"],

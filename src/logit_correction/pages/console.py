@@ -305,12 +305,11 @@ def _plain(*names: str) -> list[Any]:
     return [Text(name) for name in names]
 
 
-def show_audit(found: Mapping[str, Any], few_rows: int, page: Path, to_fill_in: str = "") -> None:
+def show_audit(found: Mapping[str, Any], page: Path, to_fill_in: str = "") -> None:
     """Print what an audit found, what it costs and where the page is.
 
     Args:
         found: Content of ``audit.json``.
-        few_rows: Fewer rows tell nothing of one label.
         page: Where the page is.
         to_fill_in: What a person does with the sheet, if one was written.
     """
@@ -320,7 +319,7 @@ def show_audit(found: Mapping[str, Any], few_rows: int, page: Path, to_fill_in: 
     console = Console()
     answer = (sentences.headline(found), "bold")
     console.print(Text.assemble(answer, f" {found['evidence']['sentence']}"), soft_wrap=True)
-    for line in sentences.label_lines(found["labels"], few_rows):
+    for line in sentences.label_lines(found["labels"]):
         say(console, f"  {line}")
     for entry in found["cost"].values():
         conflicting, agreeing = entry["conflicting"], entry["agreeing"]
