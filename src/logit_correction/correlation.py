@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from logit_correction.errors import InputError
-
-#: Most attribute values of a table.
-MOST_VALUES = 100_000
 
 #: Elements from which on what takes less memory is faster, too.
 LARGE = 2**18
@@ -37,16 +33,13 @@ class Correlation:
     """
 
     def __init__(self, weights: Tensor | Sequence[Sequence[float]]) -> None:
-        table = torch.as_tensor(weights).detach().to(device="cpu", dtype=torch.float64).clone()
-        if table.dim() != 2 or 0 in table.shape:
+        table = torch.as_tensor(weights, dtype=torch.float64, device="cpu").detach().clone()
+        good = table.dim() == 2 and bool((table >= 0).all()) and bool(((table.sum(dim=1) - 1).abs() < 1e-6).all())
+        if not good or 0 in table.shape:
             raise InputError(
-                f"Correlation weights need the shape (labels, attribute values), not {tuple(table.shape)}."
+                "Correlation weights need the shape (labels, attribute values), and rows of numbers of 0 or more that "
+                f"sum to 1, not {table.tolist()}."
             )
-        if not bool((table.isfinite() & (table >= 0)).all()):
-            raise InputError("Correlation weights must be finite and 0 or more.")
-        for label, total in enumerate(table.sum(dim=1).tolist()):
-            if abs(total - 1.0) > 1e-6:
-                raise InputError(f"Row {label} of the correlation weights sums to {total:g}, not to 1.")
         self._weights = table
         square = table.shape[0] == table.shape[1]
         self._identity = square and torch.equal(table, torch.eye(len(table), dtype=table.dtype))
@@ -74,24 +67,17 @@ class Correlation:
         tensor([[0.5000, 0.5000, 0.0000],
                 [0.0000, 0.0000, 1.0000]], dtype=torch.float64)
         """
-        if isinstance(table, Mapping):
-            if not table or sorted(table) != list(range(len(table))):
-                raise InputError(f"A correlation table needs every label from 0 upwards once, not {sorted(table)}.")
-            table = [table[label] for label in range(len(table))]
-        whole = not any(isinstance(row, str | int) for row in table)
-        size = MOST_VALUES if num_attributes is None else num_attributes
-        for label, row in enumerate(table):
-            if not whole or not len(row) or len(set(row)) != len(row) or not all(_is_value(v, size) for v in row):
-                raise InputError(
-                    f"Row {label} of the correlation table must list one or more distinct attribute values of"
-                    f" 0..{size - 1}, not {row!r}."
-                )
-        if num_attributes is None:
-            size = 1 + max((value for row in table for value in row), default=-1)
-        weights = torch.zeros(len(table), size, dtype=torch.float64)
-        for label, row in enumerate(table):
-            weights[label, list(row)] = 1.0 / len(row)
-        return cls(weights)
+        try:
+            rows = [list(table[label]) for label in range(len(table))]
+            size = 1 + max(max(row) for row in rows) if num_attributes is None else num_attributes
+            weights = torch.zeros(len(rows), size, dtype=torch.float64)
+            for label, row in enumerate(rows):
+                weights[label, row] = 1.0 / len(row)
+            return cls(weights)  # refuses repeated values, whose weights do not add up
+        except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError, RuntimeError) as error:
+            raise InputError(
+                f"A correlation lists the attribute values of each label, such as [[0, 1], [2]], not {table!r}."
+            ) from error
 
     @classmethod
     def counted(cls, label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> Correlation:
@@ -119,13 +105,8 @@ class Correlation:
     @property
     def kind(self) -> str:
         """One of "one-to-one", "many-to-one", "one-to-many", "many-to-many" (labels to attribute values)."""
-        shared = bool(((self._weights > 0).sum(dim=0) > 1).any())
-        return f"{'many' if shared else 'one'}-to-{'many' if self.needs_within else 'one'}"
-
-    @property
-    def needs_within(self) -> bool:
-        """Whether some label goes with several attribute values, so that rows need weights of their own."""
-        return bool(((self._weights > 0).sum(dim=1) > 1).any())
+        labels, values = ("many" if bool(((self._weights > 0).sum(dim) > 1).any()) else "one" for dim in (0, 1))
+        return f"{labels}-to-{values}"
 
     def posterior(self, class_probs: Tensor, within: Tensor | None = None) -> Tensor:
         """Posterior of the attribute, P(a | x), from a biased network's class probabilities (eq. 11, 12).
@@ -139,20 +120,16 @@ class Correlation:
         Returns:
             (B, K), rows sum to 1. For the plain one-to-one correlation these are the class probabilities
             themselves, not a copy.
-
-        Raises:
-            ValueError: A shape does not fit.
         """
-        size = (self.num_labels, self.num_attributes)
-        if class_probs.dim() != 2 or class_probs.shape[1] != size[0]:
-            raise ValueError(f"class_probs needs the shape (B, {size[0]}), not {tuple(class_probs.shape)}.")
-        if within is None and self._identity:
+        if within is not None:
+            return (class_probs.unsqueeze(2) * within).sum(dim=1)
+        if self._identity:
             return class_probs
-        if within is None:
-            return weighted_rows(class_probs, self._on(class_probs.device, class_probs.dtype))
-        if within.shape != (class_probs.shape[0], *size):
-            raise ValueError(f"within needs the shape {(class_probs.shape[0], *size)}, not {tuple(within.shape)}.")
-        return (class_probs.unsqueeze(2) * within).sum(dim=1)
+        weights = self._on(class_probs.device, class_probs.dtype)
+        if len(class_probs) * weights.numel() > LARGE:
+            with torch.autocast(class_probs.device.type, enabled=False):  # it would round a matrix product
+                return class_probs @ weights
+        return (class_probs.unsqueeze(2) * weights).sum(dim=1)
 
     def is_minority(self, label: Tensor, attribute: Tensor) -> Tensor:
         """Which rows conflict with the correlation.
@@ -177,12 +154,6 @@ class Correlation:
         """The attribute values that go with each label, in order; the weights themselves are left out."""
         return [row.nonzero().flatten().tolist() for row in self._weights > 0]
 
-    def to(self, device: torch.device | str) -> Correlation:
-        """Place a copy of the table on a device ahead of its first use there; returns this very object."""
-        self._on(torch.device(device), torch.float32)
-        self._on(torch.device(device), torch.bool)
-        return self
-
     def _on(self, device: torch.device, dtype: torch.dtype) -> Tensor:
         """The weights (as bool: which are positive) on a device, copied there once."""
         placed = self._placed.get((device, dtype))
@@ -195,32 +166,5 @@ class Correlation:
             return NotImplemented
         return torch.equal(self._weights, other._weights)
 
-    def __hash__(self) -> int:
-        return hash((self.num_attributes, tuple(self._weights.flatten().tolist())))
-
     def __repr__(self) -> str:
-        """An expression that makes this correlation again."""
-        if self == Correlation.from_table(self.to_table(), self.num_attributes):
-            return f"Correlation.from_table({self.to_table()}, num_attributes={self.num_attributes})"
         return f"Correlation({self._weights.tolist()})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the weights alone, not the copies on devices."""
-        return Correlation, (self._weights,)
-
-
-def _is_value(value: object, size: int) -> bool:
-    """Return whether a value is a whole number of 0..size-1."""
-    return isinstance(value, int) and 0 <= value < size
-
-
-def weighted_rows(weight: Tensor, rows: Tensor) -> Tensor:
-    """Return the sums (B, K) of rows (M, K) weighted by (B, M), never rounded to half precision.
-
-    >>> weighted_rows(torch.tensor([[0.25, 0.75]]), torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
-    tensor([[0.2500, 1.5000]])
-    """
-    if len(weight) * rows.numel() > LARGE:
-        with torch.autocast(weight.device.type, enabled=False):  # which would round a matrix product
-            return weight.to(rows.dtype) @ rows
-    return (weight.unsqueeze(2) * rows).sum(dim=1)

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from logit_correction.errors import InputError
 from logit_correction.functional import logit_corrected_cross_entropy
 from logit_correction.functional.losses import Reduction
-from logit_correction.functional.prior import checked_table
 from logit_correction.prior import GroupPrior
 
 
@@ -19,13 +18,9 @@ class LogitCorrectedLoss(nn.Module):
         prior: The group prior: a ``GroupPrior``, which may go on being updated, or a table (L, K) of counts or
             probabilities, 0 or more, such as ``functional.count_prior`` gives.
         strength: Factor of log P; 1 is the paper's.
-        weight: (L,) factors of the labels' losses.
         label_smoothing: In [0, 1]; goes to all labels in proportion to the row's prior, and so not to all alike,
             see ``functional.logit_corrected_cross_entropy``.
-        reduction: none, mean or sum over the rows; it and ``weight`` are as of ``torch.nn.CrossEntropyLoss``.
-
-    Raises:
-        ValueError: The table is not (L, K), is negative or is not finite.
+        reduction: none, mean or sum over the rows.
 
     >>> loss = LogitCorrectedLoss(torch.tensor([[45.0, 5.0], [5.0, 45.0]]))
     >>> logits, label, attribute = torch.zeros(3, 2), torch.tensor([0, 0, 0]), torch.tensor([0, 1, -1])
@@ -33,29 +28,24 @@ class LogitCorrectedLoss(nn.Module):
     [1.1111, 10.0, 2.0]
     """
 
-    weight: Tensor | None
-
     def __init__(
         self,
         prior: GroupPrior | Tensor,
         strength: float = 1.0,
         *,
-        weight: Tensor | None = None,
         label_smoothing: float = 0.0,
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
         self.strength, self.label_smoothing, self.reduction = strength, label_smoothing, reduction
-        self.register_buffer("weight", weight, persistent=False)
         if isinstance(prior, GroupPrior):
             self.prior = prior
             return
         table = torch.as_tensor(prior)
         if table.dim() != 2:
             raise ValueError(f"A group prior needs the shape (labels, attribute values), not {tuple(table.shape)}.")
-        total = checked_table(table, (table.shape[0], table.shape[1])).sum()
         self.prior = GroupPrior(*table.shape, averaging="fixed", floor=0.0)
-        self.prior.set_table(table / total)
+        self.prior.set_table(table)  # its scale corrects nothing
 
     def forward(self, logits: Tensor, label: Tensor, attribute: Tensor) -> Tensor:
         """Return the mean loss, 0-d, or what ``reduction`` asks for.
@@ -65,13 +55,9 @@ class LogitCorrectedLoss(nn.Module):
             label: (B,) long, 0..L-1.
             attribute: (B,) whole numbers, 0..K-1, or -1 where unknown: such a row is not corrected.
         """
+        offset = self.offset(attribute)
         return logit_corrected_cross_entropy(
-            logits,
-            label,
-            self.offset(attribute),
-            self.reduction,
-            weight=self.weight,
-            label_smoothing=self.label_smoothing,
+            logits, label, offset, self.reduction, label_smoothing=self.label_smoothing
         )
 
     def offset(self, attribute: Tensor) -> Tensor:
@@ -90,12 +76,7 @@ class LogitCorrectedLoss(nn.Module):
         whole = isinstance(attribute, Tensor) and not (attribute.is_floating_point() or attribute.is_complex())
         if not whole or attribute.dtype is torch.bool:
             raise TypeError("attribute must be a tensor of whole numbers (B,), with -1 where it is unknown")
-        return scaled(self.prior.log_for_attribute(attribute.long()), self.strength)
-
-
-def scaled(log_prior: Tensor, strength: float) -> Tensor:
-    """Return log priors times the strength; of strength 1 they are themselves."""
-    return log_prior if strength == 1.0 else strength * log_prior
+        return self.strength * self.prior.log_for_attribute(attribute.long())
 
 
 def check_criterion(criterion: object) -> None:

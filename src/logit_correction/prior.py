@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from logit_correction.distributed import sum_over_processes
 from logit_correction.functional import cell_sums
-from logit_correction.functional.prior import checked_table, joint_sums, shifted
+from logit_correction.functional.prior import shifted
 
 Estimator: TypeAlias = Literal["cell", "joint", "algorithm-1"]
 Averaging: TypeAlias = Literal["moving", "batch", "dataset", "fixed"]
@@ -29,8 +29,8 @@ class GroupPrior(nn.Module):
 
     The batches are averaged by "moving" (moving average; the first visit sets a cell), "batch" (the last batch
     alone), "dataset" (the mean over an epoch, taken over by ``end_epoch``) or "fixed" (a table that was counted,
-    see ``set_table``). A cell without rows is not visited: it keeps its value, with "batch" ``start``. Of "joint"
-    each batch visits every cell, and is 0 where it has no rows.
+    see ``set_table``). The table starts at 1 / (L * K). A cell without rows is not visited: it keeps its value, with
+    "batch" the start. Of "joint" each batch visits every cell, and is 0 where it has no rows.
 
     When torch.distributed is initialised the sums of all ranks are added before anything is averaged, so that
     every rank holds the table of the whole batch. All state lies in buffers.
@@ -41,7 +41,6 @@ class GroupPrior(nn.Module):
         estimator: See above.
         averaging: See above.
         momentum: Weight of the past in the moving average, 0 <= momentum < 1.
-        start: Table before the first update: a number or (L, K); 1 / (L * K) if left out.
         floor: Added to the prior inside the logarithm, finite and 0 or more.
 
     Raises:
@@ -53,9 +52,8 @@ class GroupPrior(nn.Module):
     tensor([[0.5000, 0.1250]])
     """
 
-    others: Tensor
-    start: Tensor
     table: Tensor
+    unknown: Tensor
     log_rows: Tensor
     visited: Tensor
     epoch_sums: Tensor
@@ -69,7 +67,6 @@ class GroupPrior(nn.Module):
         estimator: Estimator = "joint",
         averaging: Averaging = "moving",
         momentum: float = 0.99,
-        start: float | Tensor | None = None,
         floor: float = 5e-5,
     ) -> None:
         super().__init__()
@@ -78,25 +75,24 @@ class GroupPrior(nn.Module):
                 raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}.")
         if num_labels < 1 or num_attributes < 1:
             raise ValueError(f"A group prior needs labels and attribute values, not {(num_labels, num_attributes)}.")
-        if not 0.0 <= momentum < 1.0:
-            raise ValueError(f"momentum must be at least 0 and less than 1, but it is {momentum}.")
-        if not 0.0 <= floor < math.inf:
-            raise ValueError(f"floor must be finite and 0 or more, but it is {floor}.")
-        self.num_labels, self.num_attributes = num_labels, num_attributes
+        if not 0.0 <= momentum < 1.0 or not 0.0 <= floor < math.inf:
+            raise ValueError(f"momentum must lie in [0, 1) and floor in [0, inf), but are {momentum} and {floor}.")
+        self.num_labels = num_labels
         self.estimator: Estimator = estimator
         self.averaging: Averaging = averaging
         self.momentum, self.floor = momentum, floor
-        shape, even = (num_labels, num_attributes), 1.0 / (num_labels * num_attributes)
-        filled = torch.zeros(shape).copy_(checked_table(torch.as_tensor(even if start is None else start).cpu(), shape))
-        unknown = torch.full((1, num_labels), even)
-        # What an attribute that cannot be is taken for, so that it shows although no value is read; last the unknown.
-        self.register_buffer("others", torch.cat((torch.full_like(unknown, torch.nan), unknown)), False)
-        self.register_buffer("start", filled)
-        self.register_buffer("table", filled.clone())
-        self.register_buffer("log_rows", self._log_rows(), False)
-        self.register_buffer("visited", torch.zeros(shape, dtype=torch.bool))
-        self.register_buffer("epoch_sums", torch.zeros(shape))
-        self.register_buffer("epoch_counts", torch.zeros(shape))
+        self._start(num_attributes, torch.device("cpu"))
+
+    def _start(self, num_attributes: int, device: torch.device) -> None:
+        """Make the buffers, as they are before the first batch."""
+        self.num_attributes, shape = num_attributes, (self.num_labels, num_attributes)
+        table = torch.full(shape, 1.0 / (self.num_labels * num_attributes), device=device)
+        self.register_buffer("table", table)
+        self.register_buffer("unknown", table[:, :1].t().clone(), persistent=False)
+        self.register_buffer("log_rows", self._log_rows(), persistent=False)
+        self.register_buffer("visited", torch.zeros(shape, dtype=torch.bool, device=device))
+        self.register_buffer("epoch_sums", torch.zeros(shape, device=device))
+        self.register_buffer("epoch_counts", torch.zeros(shape, device=device))
 
     @torch.no_grad()
     def update(
@@ -118,30 +114,26 @@ class GroupPrior(nn.Module):
             check: Look at the values, which waits for a GPU.
 
         Raises:
-            ValueError: The prior is fixed, the posterior has another shape or is none, or "cell" gets no
-                ``label_probability`` although labels and attribute values differ in number.
+            ValueError: The prior is fixed, or the posterior has another shape or is none.
         """
         if self.averaging == "fixed":
             raise ValueError("A fixed group prior is not updated; give it a table with set_table instead.")
         size = (len(label), self.num_attributes)
         if posterior.shape != size:
             raise ValueError(f"posterior needs the shape {size}, not {tuple(posterior.shape)}.")
-        given = posterior if label_probability is None else torch.cat((posterior.flatten(), label_probability))
-        if check and not bool((given.isfinite() & (given >= 0)).all()):
-            raise ValueError("posterior and label_probability must be finite and 0 or more.")
+        if check and not bool((posterior.isfinite() & (posterior >= 0)).all()):
+            raise ValueError("posterior must be finite and 0 or more.")
         posterior = posterior.to(self.table.dtype)
         if self.estimator == "joint":
-            sums, counts = joint_sums(label, posterior, self.num_labels)
+            sums = torch.zeros_like(self.table).index_add_(0, label, posterior)
+            counts = torch.full_like(sums, float(len(label)))
         else:
             attribute = posterior.argmax(dim=1) if attribute is None else attribute
-            if self.estimator == "algorithm-1":
-                value = posterior.gather(1, attribute.unsqueeze(1)).squeeze(1)
-            elif label_probability is not None:
+            if self.estimator == "cell" and label_probability is not None:
                 value = label_probability.to(posterior.dtype)
-            elif self.num_labels == self.num_attributes:
-                value = posterior.gather(1, label.unsqueeze(1)).squeeze(1)
             else:
-                raise ValueError("'cell' needs label_probability where labels and attributes differ in number.")
+                chosen = label if self.estimator == "cell" else attribute
+                value = posterior.gather(1, chosen.unsqueeze(1)).squeeze(1)
             sums, counts = cell_sums(label, attribute, value, self.num_labels, self.num_attributes)
         sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
         if self.averaging == "dataset":
@@ -151,7 +143,7 @@ class GroupPrior(nn.Module):
         table, visited = self.table, self.visited
         batch, seen = sums / counts, counts > 0
         if self.averaging == "batch":
-            torch.where(seen, batch, self.start, out=table)
+            torch.where(seen, batch, self.unknown[0, 0], out=table)
             visited.copy_(seen)
             return
         torch.where(seen, torch.where(visited, batch.lerp(table, self.momentum), batch), table, out=table)
@@ -170,68 +162,49 @@ class GroupPrior(nn.Module):
 
     @torch.no_grad()
     def set_table(self, table: Tensor) -> None:
-        """Set the table, for example to a counted prior; a moving average goes on from there.
-
-        Args:
-            table: (L, K), finite, 0 or more, and not 0 everywhere.
+        """Set the table (L, K), for example to a counted prior; a moving average goes on from there.
 
         Raises:
-            ValueError: The table has a wrong shape or wrong values.
+            ValueError: The table has a wrong shape, is negative, not finite, or 0 everywhere.
         """
-        table = torch.as_tensor(table)
-        if table.dim() == 0:
-            raise ValueError("A group prior needs a table of labels and attribute values, not one number.")
-        self.table.copy_(checked_table(table, (self.num_labels, self.num_attributes)))
+        if table.shape != self.table.shape:
+            raise ValueError(f"The group prior needs the shape {tuple(self.table.shape)}, not {tuple(table.shape)}.")
+        if not bool((table.isfinite() & (table >= 0)).all()) or not bool(table.any()):
+            raise ValueError("A group prior must be finite, 0 or more, and not 0 everywhere: give counts.")
+        self.table.copy_(table)
         self.log_rows.copy_(self._log_rows())
         self.visited.fill_(True)
 
     def resize(self, num_attributes: int) -> None:
         """Take another number of attribute values, as known only when they have been read; forgets what there was."""
-        if num_attributes == self.num_attributes:
-            return
-        options: dict[str, Any] = {"estimator": self.estimator, "averaging": self.averaging}
-        options |= {"momentum": self.momentum, "floor": self.floor}
-        fresh = GroupPrior(self.num_labels, num_attributes, **options).to(self.table.device)
-        self.num_attributes = num_attributes
-        self._buffers.update(fresh.named_buffers())
+        if num_attributes != self.num_attributes:
+            self._start(num_attributes, self.table.device)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Take as many attribute values as were saved."""
-        table = state_dict.get(f"{prefix}table")
-        if table is not None and table.dim() == 2:
-            self.resize(table.shape[1])
+        if f"{prefix}table" in state_dict:
+            self.resize(state_dict[f"{prefix}table"].shape[1])
         super()._load_from_state_dict(state_dict, prefix, *args)
         self.log_rows.copy_(self._log_rows())
 
     def for_attribute(self, attribute: Tensor) -> Tensor:
         """P(y, a_x) of every label y for each row: attributes (B,) long, 0..K-1 -> (B, L).
 
-        Where the attribute is -1, unknown, it is the same for every label, so that nothing is corrected. Where it lies
-        outside its range it is NaN.
+        Where the attribute is -1, unknown, it is the same for every label, so that nothing is corrected.
         """
-        return torch.cat((self.table.t(), self.others))[self._row(attribute)]
+        return self._rows()[attribute]
 
     def log_for_attribute(self, attribute: Tensor) -> Tensor:
-        """``log`` of ``for_attribute`` less each row's greatest value, finite (B, L); if fixed, a mere lookup.
-
-        Where the attribute lies outside its range it is NaN.
-        """
-        return (self.log_rows if self.averaging == "fixed" else self._log_rows())[self._row(attribute)]
+        """``log`` of ``for_attribute`` less each row's greatest value, finite (B, L); if fixed, a mere lookup."""
+        return (self.log_rows if self.averaging == "fixed" else self._log_rows())[attribute]
 
     def log(self, prior: Tensor) -> Tensor:
         """Correction to add to the logits, the logarithm of prior + floor, of any shape."""
         return torch.log(prior + self.floor if self.floor else prior)
 
+    def _rows(self) -> Tensor:
+        """P(y, a) of each attribute value and, last, where -1 finds it, of an unknown one (K + 1, L)."""
+        return torch.cat((self.table.t(), self.unknown))
+
     def _log_rows(self) -> Tensor:
-        return shifted(self.log(torch.cat((self.table.t(), self.others))))
-
-    def _row(self, attribute: Tensor) -> Tensor:
-        """Row (B,) of the K values and ``others``: -1 is the last one, what lies outside the range the one before."""
-        return attribute.clamp(-2, self.num_attributes)
-
-    def extra_repr(self) -> str:
-        """The options, for printing."""
-        return (
-            f"{self.num_labels}, {self.num_attributes}, estimator={self.estimator!r},"
-            f" averaging={self.averaging!r}, momentum={self.momentum}, floor={self.floor}"
-        )
+        return shifted(self.log(self._rows()))

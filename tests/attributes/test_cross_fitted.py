@@ -141,7 +141,6 @@ def test_few_features_have_linear_heads_unless_told_otherwise(make_table) -> Non
         ({"odds": 0.5}, r"odds is 0\.5"),
         ({"q": 2.0}, r"q is 2\.0"),
         ({"input_dropout": 1.0}, r"input_dropout is 1\.0"),
-        ({"view": "colour", "gce_form": "weighted"}, "gce_form concerns networks: leave it out beside view"),
         ({"head": "linear"}, "head concerns views: give a view, or leave it out"),
     ],
 )

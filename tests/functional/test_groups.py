@@ -75,25 +75,7 @@ def test_membership_refuses_numbers_out_of_range(label: int, attribute: int, mes
         group_membership(torch.tensor([label]), torch.tensor([attribute]), 2, 3)
 
 
-def test_overlapping_groups_count_a_row_in_each() -> None:
-    prediction, label, _ = random_rows(0, 50, 2, 1)
-    membership = torch.rand(50, 6, generator=torch.Generator().manual_seed(1)) < 0.4
-    membership[:, 5] = False
-    value = torch.rand(50, generator=torch.Generator().manual_seed(2), dtype=torch.float64) + 1.0
-    accuracy, mean, least = (
-        group_accuracy(prediction, label, membership),
-        group_mean(value, membership),
-        group_margin(value, membership),
-    )
-    for group in range(5):
-        rows = [i for i in range(50) if membership[i, group]]
-        assert accuracy[group].item() == pytest.approx(sum(prediction[i] == label[i] for i in rows).item() / len(rows))
-        assert mean[group].item() == pytest.approx(sum(value[i].item() for i in rows) / len(rows))
-        assert least[group].item() == min(value[i].item() for i in rows)
-    assert accuracy[5].isnan() and mean[5].isnan() and least[5].isnan()
-
-
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(
     counts=st.tuples(st.integers(0, 60), st.integers(0, 60)),
     confidence=st.sampled_from([0.5, 0.9, 0.95, 0.99]),
@@ -106,7 +88,7 @@ def test_wilson_interval_agrees_with_scipy(counts: tuple[int, int], confidence: 
     assert high.item() == pytest.approx(expected.high, abs=1e-9)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(
     seed=st.integers(0, 2**32 - 1),
     rows=st.integers(0, 40),

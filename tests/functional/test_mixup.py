@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from logit_correction.functional import choose_partner, group_mixup, mix, mixup_partner, ramp_up
+from logit_correction.functional import group_mixup, mix, mixup_partner, ramp_up
 
 LABEL = torch.tensor([0, 1, 0, 1, 2, 0, 2, 2, 1, 0])
 MINORITY = torch.tensor([0, 1, 1, 0, 0, 1, 0, 0, 0, 0], dtype=torch.bool)  # none with label 2
@@ -44,13 +44,13 @@ def test_a_partner_has_the_same_label_and_is_a_candidate_where_there_is_one(
     generator = seeded(seed)
     label = torch.randint(0, labels, (rows,), generator=generator)
     candidate = torch.rand(rows, generator=generator) < share
-    partner = choose_partner(label, candidate, labels, generator)
+    partner = mixup_partner(label, candidate, labels, generator)
     assert partner.dtype == torch.long
     for row in range(rows):
         assert int(partner[row]) in allowed(label, candidate, row)
 
 
-@pytest.mark.parametrize("shape", [(10,), (10, 3), (10, 2, 3, 4)])
+@pytest.mark.parametrize("shape", [(10,), (10, 2, 3)])
 @pytest.mark.parametrize("kind", ["number", "scalar", "rows"])
 def test_mix_equals_a_loop_over_rows(shape: tuple[int, ...], kind: str) -> None:
     inputs = torch.randn(shape, generator=seeded(1), dtype=torch.float64)
@@ -66,27 +66,15 @@ def test_mix_equals_a_loop_over_rows(shape: tuple[int, ...], kind: str) -> None:
     assert torch.equal(inputs, before)
 
 
-def example_batch() -> tuple[Tensor, Tensor]:
-    inputs = torch.randn(10, 4, generator=seeded(1), dtype=torch.float64)
-    return inputs, torch.rand(10, 3, generator=seeded(2), dtype=torch.float64)
-
-
 @pytest.mark.parametrize("form", ["every-row", "minority-rows"])
 def test_group_mixup_mixes_inputs_and_priors_with_the_same_partners(form: str) -> None:
-    inputs, prior = example_batch()
+    inputs = torch.randn(10, 4, generator=seeded(1), dtype=torch.float64)
+    prior = torch.rand(10, 3, generator=seeded(2), dtype=torch.float64)
     mixed, mixed_prior = group_mixup(inputs, prior, LABEL, MINORITY, weight=0.6, form=form, generator=seeded(7))
     partner = mixup_partner(LABEL, MINORITY, 3, seeded(7), form)
     for i, j in enumerate(partner.tolist()):
         torch.testing.assert_close(mixed[i], 0.6 * inputs[i] + 0.4 * inputs[j])
         torch.testing.assert_close(mixed_prior[i], 0.6 * prior[i] + 0.4 * prior[j])
-
-
-def test_every_row_is_mixed_with_a_minority_row_of_its_label() -> None:
-    for seed in range(20):
-        partner = mixup_partner(LABEL, MINORITY, 3, seeded(seed), "every-row")
-        has_minority = LABEL != 2
-        assert MINORITY[partner[has_minority]].all()
-        assert torch.equal(LABEL[partner], LABEL)  # label 2 has no minority rows and falls back to its own
 
 
 def test_only_minority_rows_are_mixed_and_with_majority_rows_of_their_label() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,7 +30,7 @@ def drawn(count: int, labels: int, scale: float, dtype: torch.dtype, seed: int) 
     return logits.to(dtype), torch.randint(labels, (count,), generator=generator)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(count=rows, labels=sizes, dtype=dtypes, scale=scales, seed=seeds, strength=st.sampled_from([0.0, 0.5, 1.0]))
 def test_priors_with_zeros_give_finite_losses_and_gradients(
     count: int, labels: int, dtype: torch.dtype, scale: float, seed: int, strength: float
@@ -50,25 +53,19 @@ def test_priors_with_zeros_give_finite_losses_and_gradients(
     assert abs(float(loss.detach()) - float(plain)) <= -LEAST_LOG * strength + slack
 
 
-@settings(deadline=None, max_examples=40)
-@given(
-    count=rows,
-    labels=sizes,
-    dtype=dtypes,
-    estimator=st.sampled_from(["joint", "cell", "algorithm-1"]),
-    averaging=st.sampled_from(["moving", "batch", "dataset"]),
-    seed=seeds,
-)
+@pytest.mark.parametrize("averaging", ["moving", "batch", "dataset"])
+@pytest.mark.parametrize("estimator", ["joint", "cell", "algorithm-1"])
+@pytest.mark.parametrize(("dtype", "labels"), [(torch.float16, 2), (torch.bfloat16, 17), (torch.float32, 300)])
 def test_an_estimated_prior_stays_a_table_of_shares(
-    count: int, labels: int, dtype: torch.dtype, estimator: str, averaging: str, seed: int
+    labels: int, dtype: torch.dtype, estimator: Any, averaging: Any
 ) -> None:
-    prior = GroupPrior(labels, labels, estimator=estimator, averaging=averaging, momentum=0.9)  # type: ignore[arg-type]
+    prior = GroupPrior(labels, labels, estimator=estimator, averaging=averaging, momentum=0.9)
     for step in range(3):
-        logits, label = drawn(count, labels, 1e4 if step else 1.0, dtype, seed + step)
+        logits, label = drawn(9, labels, 1e4 if step else 1.0, dtype, step)
         prior.update(label, logits.softmax(1))
     prior.end_epoch()
     eps = torch.finfo(dtype).eps
     assert prior.table.dtype == torch.float32 and bool(((prior.table >= 0) & (prior.table <= 1 + 8 * eps)).all())
-    assert bool(prior.log(prior.for_attribute(torch.arange(-1, labels))).isfinite().all())
+    assert bool(prior.log_for_attribute(torch.arange(-1, labels)).isfinite().all())
     if estimator == "joint":
         assert abs(float(prior.table.double().sum()) - 1) <= 64 * eps + 1e-5

@@ -63,7 +63,7 @@ def test_count_prior_equals_smoothed_counts(
 
 @pytest.mark.parametrize(
     ("label", "attribute", "words"),
-    [([0, 0], [1, 2], "attribute must lie between 0 and 1"), ([0, 0], [0, -2], "attribute"), ([0, 2], [0, 0], "label")],
+    [([0, 0], [0, -2], "attribute must lie between 0 and 1"), ([0, 2], [0, 0], "label")],
 )
 def test_count_prior_refuses_what_lies_out_of_range(label: list[int], attribute: list[int], words: str) -> None:
     with pytest.raises(ValueError, match=words):
@@ -75,8 +75,5 @@ def test_count_prior_takes_arrays_and_lists_and_needs_something_to_count() -> No
     expected = torch.tensor([[0.5, 0.5], [0.0, 0.0]])
     for kind in (list, torch.from_numpy, np.asarray):
         assert torch.equal(count_prior(kind(label), kind(attribute), 2, 2), expected)
-    for smoothing in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="smoothing"):
-            count_prior(label, attribute, 2, 2, smoothing)
     with pytest.raises(ValueError, match="No row has a known attribute"):
         count_prior(label, np.full(3, -1), 2, 2)

@@ -56,7 +56,7 @@ PAPER = {
 #: Options beside the default ones under which the contract must hold too, each on one source.
 FURTHER: list[tuple[str, dict[str, Any], str]] = [
     ("LC", PAPER, IMAGES),
-    ("LC", {**PAPER, "attributes": {"name": "Online", "head_start_epochs": 1, "gce_form": "weighted"}}, FEATURES),
+    ("LC", {**PAPER, "attributes": {"name": "Online", "head_start_epochs": 1}}, FEATURES),
     ("LC", {"attributes": SIDE_BY_SIDE, "prior": {"name": "Moving", "averaging": "dataset"}}, IMAGES),
     ("LC", {"attributes": {"name": "Online", "correlation": "known"}, "mixing": "NoMixing"}, FEWER),
     ("LC", {"attributes": ONCE_AHEAD, "mixing": {"name": "GroupMixUp", "rows": "minority-rows"}}, IMAGES),
@@ -78,8 +78,7 @@ FURTHER: list[tuple[str, dict[str, Any], str]] = [
         IMAGES,
     ),
     ("LC", {"attributes": GIVEN, "prior": {"name": "Counted", "smoothing": 1.0}, "oversampling": 0.5}, FEATURES),
-    ("LC", {"attributes": "TrueAttributes", "mixing": {"name": "GroupMixUp", "prior": "product"}}, FEWER),
-    ("LC", {"attributes": "TrueAttributes", "mixing": "GroupMixUp"}, SEVERAL),
+    ("LC", {"attributes": "TrueAttributes", "mixing": "GroupMixUp"}, FEWER),
     ("LC", {"attributes": "Clusters", "strength": 0.0}, SEVERAL),
     ("LC", {"attributes": {"name": "Clusters", "attributes": {**ONCE_AHEAD, "temperature": 0.5}}}, SEVERAL),
     ("LC", {"attributes": {"name": "Clusters", "attributes": HEADS, "weights": "size"}}, SEVERAL),
@@ -88,11 +87,11 @@ FURTHER: list[tuple[str, dict[str, Any], str]] = [
     ("Reweighting", {"attributes": "TrueAttributes"}, SEVERAL),
     ("Reweighting", {"attributes": GIVEN}, IMAGES),
     ("Reweighting", {"attributes": "Clusters"}, SEVERAL),
-    ("GroupDRO", {"balanced": False, "adjustment": 1.0}, FEATURES),
+    ("GroupDRO", {"adjustment": 1.0}, FEATURES),
     ("GroupDRO", {"attributes": ONCE_AHEAD}, IMAGES),
     ("GroupDRO", {"attributes": {**HALVES, "correlation": "known"}}, FEWER),
     ("GroupDRO", {"attributes": GIVEN}, FEATURES),
-    ("StagedLC", {"attributes": {**HALVES, "gce_form": "weighted", "q_ramp_up": 0.0}, "mixing": "NoMixing"}, IMAGES),
+    ("StagedLC", {"attributes": {**HALVES, "q_ramp_up": 0.0}, "mixing": "NoMixing"}, IMAGES),
     ("StagedLC", {"attributes": "TrueAttributes"}, FEWER),
     ("DFA", {"swap_from_epoch": 0.0}, IMAGES),
 ]

@@ -22,7 +22,7 @@ SEVERAL = Correlation.from_table([[0, 1], [2], [3, 4]])
 METHODS: list[tuple[str, dict[str, Any]]] = [
     ("LC", {}),
     ("LC", {"mixing": {"name": "IndependentMixUp", "limit": 0.4}}),
-    ("LC", {"mixing": {"name": "GroupMixUp", "prior": "product"}, "prior": {"name": "Counted", "smoothing": 0.1}}),
+    ("LC", {"mixing": "GroupMixUp", "prior": {"name": "Counted", "smoothing": 0.1}}),
     ("StagedLC", {}),
     ("Reweighting", {"prior": {"name": "Counted", "smoothing": 1.0}}),
     ("Reweighting", {}),

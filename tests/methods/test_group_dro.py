@@ -24,7 +24,7 @@ def counts(table: DataTable) -> list[int]:
 
 @pytest.mark.parametrize("adjustment", [0.0, 2.0])
 def test_it_comes_to_the_weights_of_a_loop_over_groups(adjustment: float, table, build, batches, take_steps) -> None:
-    algorithm = build("GroupDRO", table, balanced=False, adjustment=adjustment, step_size=0.5)
+    algorithm = build("GroupDRO", table, adjustment=adjustment, step_size=0.5)
     network = copy.deepcopy(algorithm.network)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     take_steps(algorithm, table, epochs=3, optimizer=torch.optim.SGD(algorithm.parameters(), lr=0.1))
@@ -51,7 +51,7 @@ def test_it_comes_to_the_weights_of_a_loop_over_groups(adjustment: float, table,
 
 
 def test_a_group_that_is_not_in_the_batch_only_loses_what_the_others_gain(table, build) -> None:
-    algorithm = build("GroupDRO", table, balanced=False, step_size=1.0)
+    algorithm = build("GroupDRO", table, step_size=1.0)
     algorithm.q.copy_(torch.full((9,), 1 / 9))
     rows = torch.arange(2)
     algorithm.attributes.row_attribute[rows] = 1
@@ -71,4 +71,3 @@ def test_balanced_sampling_gives_every_group_the_same_share(table, build) -> Non
     shares = torch.zeros(9, dtype=torch.float64).index_add_(0, group, weight)
     torch.testing.assert_close(shares, (torch.tensor(counts(table)) > 0).double())
     assert weight.is_floating_point()
-    assert build("GroupDRO", table, balanced=False).begin_stage(0, None).sample_weight is None

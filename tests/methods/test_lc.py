@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.data.table import DataTable
-from logit_correction.functional import draw_weight, group_mixup, ramp_up
+from logit_correction.functional import group_mixup, ramp_up
 from logit_correction.methods.lc import LC
 from logit_correction.prior import GroupPrior
 from logit_correction.seeds import StepRandomness
@@ -109,7 +109,7 @@ def reference(algorithm: LC, table: DataTable, batches, epochs: int, form: str) 
                 generator = randomness.next(torch.device("cpu"))
                 ramp = ramp_up(epoch + number / 3, 2)
                 low, high = (1 - 2 * ramp, 1 - ramp) if form == "every-row" else (0.5, 1.0)
-                weight = draw_weight(low, high, generator, "cpu")
+                weight = torch.empty(()).uniform_(low, high, generator=generator)
                 mixed, mixed_prior = group_mixup(
                     batch.inputs,
                     mixed_prior,
@@ -188,6 +188,3 @@ def test_rows_of_small_groups_are_drawn_oftener_and_weighted_back(table, build) 
         drawn += plan[i] / plan.sum() * algorithm(one, 0.0).loss.detach()
     whole = plain(Batch(table.inputs.fetch(rows), table.label[rows], torch.arange(48)), 0.0).loss.detach()
     torch.testing.assert_close(drawn.float(), whole)
-
-
-LOST = torch.tensor([[0.30, 0.02, 0.01], [0.20, 0.10, 0.04], [0.10, 0.05, 0.18]])

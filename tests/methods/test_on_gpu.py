@@ -24,7 +24,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("LC", {"attributes": "Online", "prior": {"name": "Moving", "estimator": "cell"}, "mixing": "GroupMixUp"}),
     ("LC", {"attributes": AHEAD, "mixing": {"name": "GroupMixUp", "place": "features"}}),
     ("LC", {"attributes": {**AHEAD, "epochs": 1}}),
-    ("LC", {"attributes": "TrueAttributes", "mixing": {"name": "GroupMixUp", "prior": "product"}}),
+    ("LC", {"attributes": "TrueAttributes", "mixing": "GroupMixUp"}),
     ("LC", {"attributes": HALVES}),
     ("LC", {"attributes": {"name": "CrossFitted", "view": "inputs", "splits": 1}}),
     ("LC", {"attributes": {"name": "Auto"}}),

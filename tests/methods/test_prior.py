@@ -12,25 +12,6 @@ from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.methods.parts import Counted, Moving
 
-HEADS = {"name": "CrossFitted", "view": "inputs", "splits": 1, "rounds": 0}
-
-#: Options of estimators, and whether their estimates are settled when a method's own stage begins.
-ESTIMATORS: list[tuple[dict[str, Any], bool]] = [
-    ({"name": "Online"}, False),
-    ({"name": "Online", "head_start_epochs": 2}, False),
-    ({"name": "Online", "head_start_epochs": 2, "epochs": 3}, False),
-    ({"name": "Online", "head_start_epochs": 2, "epochs": 2}, True),
-    ({"name": "CrossFitted"}, True),
-    (HEADS, True),
-    ({"name": "TrueAttributes"}, True),
-    ({"name": "Clusters"}, False),
-    ({"name": "Clusters", "attributes": {"name": "Online", "head_start_epochs": 2, "epochs": 2}}, True),
-    ({"name": "Clusters", "attributes": HEADS}, True),
-    ({"name": "Auto"}, True),
-    ({"name": "Auto", "shortcut": ["inputs"]}, True),
-]
-IDS = [" ".join(map(str, options.values())) for options, _ in ESTIMATORS]
-
 
 @pytest.fixture
 def table(make_table) -> DataTable:
@@ -60,9 +41,6 @@ def test_the_oracle_is_corrected_by_the_counted_prior_of_the_true_group(method: 
         (Moving, {"momentum": 1.0}, r"momentum is 1\.0"),
         (Moving, {"momentum": -0.5}, r"momentum is -0\.5"),
         (Moving, {"floor": -1e-3}, r"floor is -0\.001"),
-        (Moving, {"averaging": "batch", "momentum": 0.5}, "momentum concerns averaging=moving, not batch"),
-        (Moving, {"averaging": "dataset", "momentum": 0.5}, "momentum concerns averaging=moving, not dataset"),
-        (Moving, {"averaging": "fixed"}, "averaging is fixed.*prior=Counted is fixed"),
     ],
 )
 def test_impossible_options_are_refused(cls: type, options: dict[str, Any], words: str) -> None:

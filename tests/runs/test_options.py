@@ -116,7 +116,7 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
         ({"method": {"name": "LC", "attributes": 5}}, "--method.attributes must be a name"),
         ({"method": {"name": "LC", "attributes": {"q": 0.7}}}, "no option --method.attributes.q"),
         ({"method": {"name": "LC", "prior": {"momentum": 0.7}}}, "--method.prior.momentum is of no effect without"),
-        ({"method": {"name": "LC", "attributes": {"name": "Online", "gce_form": "x"}}}, "Literal['paper', 'weighted']"),
+        ({"method": {"name": "LC", "attributes": {"name": "Online", "schedule": "x"}}}, "Literal['same', 'none']"),
         (
             {"method": {"name": "LC", "attributes": {"name": "Clusters", "attributes": {"name": "Online", "q": "h"}}}},
             "--method.attributes.attributes.q is 'h', but must be float",

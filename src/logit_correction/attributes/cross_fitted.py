@@ -21,7 +21,6 @@ from logit_correction.attributes.heads import (
 )
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError, check_range
-from logit_correction.functional import GceForm
 from logit_correction.seeds import StepRandomness, make_generator
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
 from logit_correction.views.base import ViewInputs
@@ -60,7 +59,6 @@ class CrossFitted(AttributeEstimator):
         epochs: int | None = None,
         learning_rate: float | None = None,
         q: float | None = None,
-        gce_form: GceForm = "paper",
         q_ramp_up: float | None = None,
         input_dropout: float | None = None,
         correlation: Literal["one-to-one", "known"] = "one-to-one",
@@ -82,7 +80,6 @@ class CrossFitted(AttributeEstimator):
             epochs: Epochs of a learner; None takes 3, on a view at least 150 steps.
             learning_rate: Of the learners; None takes the run's for networks, 1e-3 on a view.
             q: Exponent of the generalized cross-entropy, in [0, 1]; 0 is cross-entropy, None takes 0.7.
-            gce_form: ``paper`` or ``weighted``.
             q_ramp_up: Share of the epochs over which q rises from 0; None takes two thirds.
             input_dropout: Probability with which a pixel or feature is hidden while the learners train; None takes 0.2
                 on a view and 0 on the whole input.
@@ -108,15 +105,13 @@ class CrossFitted(AttributeEstimator):
                 check_range(name, value, least, most, open_end=name == "input_dropout")
         if view is None and head is not None:
             raise InputError("head concerns views: give a view, or leave it out")
-        if view is not None and gce_form != "paper":
-            raise InputError("gce_form concerns networks: leave it out beside view")
         self.views = [] if view is None else [view] if isinstance(view, str) else list(view)
         self.rounds = rounds if rounds is not None else 2 if self.views else 0
         if relabel_odds is not None and not self.rounds:
             raise InputError("relabel_odds concerns rounds of relabelling, and there are none: give rounds")
         self.own_views, self.trains_network = self.views, not self.views
         self.splits, self.relabel_odds, self.odds, self.head = splits, relabel_odds or 10.0, odds, head
-        self.gce_form, self.choice = gce_form, correlation
+        self.choice = correlation
         training = {"epochs": epochs, "learning_rate": learning_rate, "q": q, "q_ramp_up": q_ramp_up}
         training["input_dropout"] = input_dropout
         self.options: Mapping[str, Any] = {name: value for name, value in training.items() if value is not None}
@@ -168,7 +163,7 @@ class CrossFitted(AttributeEstimator):
         length = self.options.get("q_ramp_up", 2 / 3) * self.options.get("epochs", 3)
         q = ramped_q(self.options.get("q", 0.7), epoch, length)
         generator = randomness.next(batch.label.device) if dropout else None
-        total = self.networks.loss(batch, target, q, self.gce_form, dropout, generator)
+        total = self.networks.loss(batch, target, q, dropout, generator)
         return Step(total, {"loss_biased": total.detach() / len(self.networks)})
 
     def collect(self, batch: Batch) -> Tensor:

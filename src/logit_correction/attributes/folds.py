@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax
 
 from logit_correction.attributes.biased import hidden_logits
-from logit_correction.functional import GceForm, generalize
+from logit_correction.functional import generalize
 from logit_correction.types import Batch, Inputs
 
 #: Called with the rows to learn from (n,) long and the number of the fold that is left out; returns what predicts rows
@@ -84,7 +84,6 @@ class FoldNetworks(nn.ModuleList):
         batch: Batch,
         target: Tensor,
         q: float = 0.0,
-        form: GceForm = "paper",
         dropout: float = 0.0,
         generator: torch.Generator | None = None,
     ) -> Tensor:
@@ -95,7 +94,7 @@ class FoldNetworks(nn.ModuleList):
             inputs = take_rows(batch.inputs, rows)
             logits = hidden_logits(network, inputs, dropout, generator) if generator is not None else network(inputs)
             loss = cross_entropy(logits, target.index_select(0, rows), reduction="none")
-            total = total + (generalize(loss, q, form) * weight).sum()
+            total = total + (generalize(loss, q) * weight).sum()
         return total
 
     def held_out(self, batch: Batch, num_labels: int) -> Tensor:

@@ -14,7 +14,7 @@ from logit_correction.attributes.biased import hide, ramped_q
 from logit_correction.attributes.heads import answers
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError, check_range
-from logit_correction.functional import GceForm, generalize
+from logit_correction.functional import generalize
 from logit_correction.networks.base import Network, feature_size, frozen_statistics
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
@@ -41,7 +41,6 @@ class Online(AttributeEstimator):
     def __init__(
         self,
         q: float = 0.7,
-        gce_form: GceForm = "paper",
         q_ramp_up_epochs: float = 0.0,
         head_start_epochs: int = 0,
         epochs: float | None = None,
@@ -56,7 +55,6 @@ class Online(AttributeEstimator):
 
         Args:
             q: Exponent of the generalized cross-entropy, in [0, 1]; the paper's 0.7 (0.8 on Waterbirds).
-            gce_form: ``paper`` is (1 - p^q) / q, ``weighted`` cross-entropy times the detached q p^q.
             q_ramp_up_epochs: Epochs over which q rises from 0. A network that begins with the full q can lose a label
                 for good, since rows of small probability hardly count.
             head_start_epochs: Epochs in which the biased network trains alone, before the epochs of the run.
@@ -87,7 +85,7 @@ class Online(AttributeEstimator):
                 f"epochs is {epochs}, but the head start takes {head_start_epochs} epochs, in which the biased network "
                 "trains alone: give at least as many, and more than 0"
             )
-        self.q, self.gce_form, self.q_ramp_up_epochs = q, gce_form, q_ramp_up_epochs
+        self.q, self.q_ramp_up_epochs = q, q_ramp_up_epochs
         self.head_start_epochs, self.epochs = head_start_epochs, epochs
         self.input_dropout, self.pooling, self.temperature = input_dropout, pooling, temperature
         self.learning_rate_scale, self.schedule, self.choice = learning_rate_scale, schedule, correlation
@@ -170,7 +168,7 @@ class Online(AttributeEstimator):
             # One log-softmax serves the loss and the estimate.
             log_probability, features = self._run(shown)
             loss = nll_loss(log_probability, batch.label, reduction="none")
-            loss = generalize(loss, ramped_q(self.q, epoch, self.q_ramp_up_epochs), self.gce_form).mean()
+            loss = generalize(loss, ramped_q(self.q, epoch, self.q_ramp_up_epochs)).mean()
         if hides:
             # The attribute is estimated from all that there is to see.
             with torch.no_grad():

@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-GceForm: TypeAlias = Literal["paper", "weighted"]
-
 #: What becomes of the rows' losses, by torch's names.
 Reduction: TypeAlias = Literal["none", "mean", "sum"]
 
 
-def generalized_cross_entropy(logits: Tensor, label: Tensor, q: float = 0.7, form: GceForm = "paper") -> Tensor:
-    """Generalised cross-entropy (eq. 3), which trusts easy rows and so biases a network towards shortcuts.
+def generalized_cross_entropy(logits: Tensor, label: Tensor, q: float = 0.7) -> Tensor:
+    """Generalised cross-entropy (1 - p ** q) / q (eq. 3), which trusts easy rows and so biases a network to shortcuts.
 
-    Both forms start from log p, never from p: the gradient of p ** q is infinite at p = 0, while the gradient
-    used here is p ** q times that of cross-entropy and vanishes there.
+    It starts from log p, never from p: the gradient of p ** q is infinite at p = 0, while the gradient used here is
+    p ** q times that of cross-entropy and vanishes there.
 
     Args:
         logits: (B, L).
         label: (B,) long, 0..L-1.
-        q: 0 gives cross-entropy (in both forms), 1 the mean absolute error; 0 <= q <= 1.
-        form: "paper" is (1 - p ** q) / q. "weighted" is cross-entropy times the detached weight q * p ** q,
-            the form of several published programs; its gradient is q times that of "paper".
+        q: 0 gives cross-entropy, 1 the mean absolute error; 0 <= q <= 1.
 
     Returns:
         (B,) losses.
-
-    Raises:
-        ValueError: q lies outside 0..1, or the form is unknown.
 
     >>> loss = generalized_cross_entropy(torch.tensor([[0.0, 0.0]]), torch.tensor([0]), q=1.0)
     >>> round(loss.item(), 6)
     0.5
     """
-    return generalize(cross_entropy(logits, label, reduction="none"), q, form)
+    return generalize(cross_entropy(logits, label, reduction="none"), q)
 
 
-def generalize(loss: Tensor, q: float = 0.7, form: GceForm = "paper") -> Tensor:
+def generalize(loss: Tensor, q: float = 0.7) -> Tensor:
     """Generalised cross-entropy (B,) of rows whose cross-entropy (B,) is known; see ``generalized_cross_entropy``.
 
     >>> generalize(torch.tensor([0.5, 3.0]), q=1.0)  # 1 - p
@@ -48,13 +41,7 @@ def generalize(loss: Tensor, q: float = 0.7, form: GceForm = "paper") -> Tensor:
     """
     if not 0.0 <= q <= 1.0:
         raise ValueError(f"q must lie between 0 and 1, but it is {q}.")
-    if form not in ("paper", "weighted"):
-        raise ValueError(f"form must be 'paper' or 'weighted', but it is {form!r}.")
-    if q == 0.0:
-        return loss
-    if form == "paper":
-        return torch.expm1(loss * -q) / -q
-    return torch.exp(loss.detach() * -q).mul_(q) * loss
+    return torch.expm1(loss * -q) / -q if q else loss
 
 
 def logit_corrected_cross_entropy(
@@ -63,7 +50,6 @@ def logit_corrected_cross_entropy(
     log_prior: Tensor,
     reduction: Reduction = "none",
     *,
-    weight: Tensor | None = None,
     label_smoothing: float = 0.0,
 ) -> Tensor:
     """Cross-entropy of the logits plus the logarithm of each row's group prior (eq. 7).
@@ -76,16 +62,12 @@ def logit_corrected_cross_entropy(
         log_prior: (B, L), log P(y, a_x) for every label y and the row's own attribute a_x; finite. A constant
             added to a row changes nothing, so log P(y | a_x) does as well.
         reduction: "none", or "mean" or "sum" over the rows.
-        weight: (L,) factors of the labels' losses, as ``torch.nn.CrossEntropyLoss`` takes them.
         label_smoothing: In [0, 1], the share of a row's target that goes to all labels, in proportion to the row's
-            prior. As a rule it goes to all alike; a rare label would then have more of the target than of the prior,
-            and the plain logits would name it wherever its attribute is. Where no prior is added the two are the same.
+            prior. Spread evenly, a rare label would have more of the target than of the prior, and the plain logits
+            would name it wherever its attribute is.
 
     Returns:
-        (B,) losses, or their mean or sum, 0-d; with weights the mean is the weighted one.
-
-    Raises:
-        ValueError: Logits and log priors differ in shape, or an option is out of its range.
+        (B,) losses, or their mean or sum, 0-d.
 
     >>> logits, label = torch.zeros(1, 2), torch.tensor([1])
     >>> log_prior = torch.log(torch.tensor([[0.45, 0.05]]))
@@ -97,20 +79,12 @@ def logit_corrected_cross_entropy(
             f"Logits and log priors need the same shape (rows, labels), but have {tuple(logits.shape)} and "
             f"{tuple(log_prior.shape)}. A network for two labels needs two logits, not one."
         )
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise ValueError(f"label_smoothing must lie between 0 and 1, but it is {label_smoothing}.")
-    if reduction not in get_args(Reduction):
-        raise ValueError(f"reduction must be none, mean or sum, but it is {reduction!r}.")
     corrected = logits + log_prior
+    loss = cross_entropy(corrected, label, reduction=reduction)
     if not label_smoothing:
-        return cross_entropy(corrected, label, weight, reduction=reduction)
-    prior = log_prior.softmax(dim=1).to(corrected.dtype)
-    hard, soft = (cross_entropy(corrected, target, weight, reduction="none") for target in (label, prior))
-    losses = (1 - label_smoothing) * hard + label_smoothing * soft
-    if reduction == "none":
-        return losses
-    total = 1.0 if reduction == "sum" else len(label) if weight is None else weight[label].sum()
-    return losses.sum() / total
+        return loss
+    spread = cross_entropy(corrected, log_prior.softmax(dim=1).to(corrected.dtype), reduction=reduction)
+    return (1 - label_smoothing) * loss + label_smoothing * spread
 
 
 def margin(logits: Tensor, label: Tensor) -> Tensor:

@@ -26,33 +26,21 @@ def group_membership(
     Returns:
         (N, L * K) bool.
 
-    Raises:
-        ValueError: A label or an attribute lies outside its range.
-
     >>> group_membership(torch.tensor([0, 1]), torch.tensor([1, -1]), 2, 2)
     tensor([[False,  True, False, False],
             [False, False, False, False]])
     """
     check_groups(label, attribute, num_labels, num_attributes)
-    if sparse:
-        row = (attribute >= 0).nonzero().squeeze(1)
-        place = torch.stack((row, label[row] * num_attributes + attribute[row]))
-        member = torch.ones(len(row), dtype=torch.bool, device=label.device)
-        size = (len(label), num_labels * num_attributes)
-        return torch.sparse_coo_tensor(place, member, size, is_coalesced=True, check_invariants=False)
-    has_label = label.unsqueeze(1) == torch.arange(num_labels, device=label.device)
-    has_attribute = attribute.unsqueeze(1) == torch.arange(num_attributes, device=attribute.device)
-    return (has_label.unsqueeze(2) & has_attribute.unsqueeze(1)).flatten(start_dim=1)
+    row = (attribute >= 0).nonzero().squeeze(1)
+    place = torch.stack((row, label[row] * num_attributes + attribute[row]))
+    member = torch.ones(len(row), dtype=torch.bool, device=label.device)
+    size = (len(label), num_labels * num_attributes)
+    membership = torch.sparse_coo_tensor(place, member, size, is_coalesced=True, check_invariants=False)
+    return membership if sparse else membership.to_dense()
 
 
 def label_membership(label: Tensor, num_labels: int) -> Tensor:
-    """Which row has which label: (N,) long, 0..L-1 -> (N, L) bool, sparse, each label a group.
-
-    >>> label_membership(torch.tensor([0, 1, 1]), 2).to_dense()
-    tensor([[ True, False],
-            [False,  True],
-            [False,  True]])
-    """
+    """Which row has which label: (N,) long, 0..L-1 -> (N, L) bool, sparse, each label a group."""
     return group_membership(label, torch.zeros_like(label), num_labels, 1, sparse=True)
 
 
@@ -65,11 +53,7 @@ def check_groups(label: Tensor, attribute: Tensor, num_labels: int, num_attribut
 
 
 def group_members(membership: Tensor) -> tuple[Tensor, Tensor]:
-    """Every row of every group: (N, G) bool -> rows (M,) and their groups (M,), long.
-
-    >>> group_members(torch.tensor([[True, False], [True, True]]))
-    (tensor([0, 1, 1]), tensor([0, 0, 1]))
-    """
+    """Every row of every group: (N, G) bool -> rows (M,) and their groups (M,), long."""
     row, group = membership.coalesce().indices() if membership.is_sparse else membership.nonzero().unbind(1)
     return row, group
 
@@ -157,8 +141,6 @@ def wilson_interval(correct: Tensor | float, count: Tensor | float, confidence: 
     >>> round(low.item(), 3), round(high.item(), 3)
     (0.596, 0.982)
     """
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must lie between 0 and 1, but it is {confidence}.")
     hits = torch.as_tensor(correct).double()
     trials = torch.as_tensor(count).double()
     z = torch.special.ndtri(torch.tensor(0.5 + confidence / 2, dtype=torch.float64, device=hits.device))

@@ -1,4 +1,4 @@
-"""Group MixUp: partners, weights and mixing."""
+"""Group MixUp: partners and mixing."""
 
 from __future__ import annotations
 
@@ -20,54 +20,11 @@ def ramp_up(epoch: float, length: float) -> float:
         epoch: Epochs (or steps) done so far, 0 or more.
         length: Length of the ramp in the same unit; 0 gives 0.5 at once.
 
-    Returns:
-        t between 0.5 * exp(-5) and 0.5; the weight of a row is then drawn from U(1 - 2t, 1 - t).
-
     >>> round(ramp_up(0, 10), 5), ramp_up(10, 10), ramp_up(0, 0)
     (0.00337, 0.5, 0.5)
     """
     progress = min(epoch / length, 1.0) if length > 0 else 1.0
     return 0.5 * math.exp(-5.0 * (1.0 - progress) ** 2)
-
-
-def draw_weight(low: float, high: float, generator: torch.Generator, device: torch.device | str = "cpu") -> Tensor:
-    """One mixing weight, 0-d, drawn from U(low, high); the generator may live on the CPU whatever the device.
-
-    >>> bool(0.5 <= draw_weight(0.5, 1.0, torch.Generator().manual_seed(0)) <= 1)
-    True
-    """
-    weight = torch.empty((), device=generator.device).uniform_(low, high, generator=generator)
-    return weight.to(device, non_blocking=True)
-
-
-def choose_partner(label: Tensor, candidate: Tensor, num_labels: int, generator: torch.Generator) -> Tensor:
-    """Draw for each row a partner with the same label, uniformly among the candidates.
-
-    A row may be its own partner. A label without candidates draws among all its rows.
-
-    Args:
-        label: (B,) long, 0..L-1.
-        candidate: (B,) bool, the rows that may be drawn.
-        num_labels: L.
-        generator: Source of the randomness; may live on the CPU whatever the device of the labels.
-
-    Returns:
-        (B,) long, rows of this batch.
-
-    >>> label, candidate = torch.tensor([0, 0, 1, 1]), torch.tensor([False, True, False, False])
-    >>> choose_partner(label, candidate, 2, torch.Generator().manual_seed(0))[:2]
-    tensor([1, 1])
-    """
-    # Sorting by this key lays the rows of a label side by side, candidates first: a partner is an offset.
-    key, order = torch.add(~candidate, label, alpha=2).sort()
-    bounds = torch.searchsorted(key, torch.arange(2 * num_labels + 1, device=key.device))
-    start, middle, end = bounds[:-1:2], bounds[1::2], bounds[2::2]
-    size = torch.where(middle > start, middle, end) - start
-    start, size = start.index_select(0, label), size.index_select(0, label)
-    uniform = torch.rand(label.shape[0], generator=generator, device=generator.device)
-    # The greatest uniform number is 1 - 2^-24, and its product with a size is rounded to less than the size.
-    offset = (uniform.to(label.device, non_blocking=True) * size).long()
-    return order.index_select(0, start + offset)
 
 
 def mix(inputs: Tensor, partner: Tensor, weight: Tensor | float) -> Tensor:
@@ -78,15 +35,12 @@ def mix(inputs: Tensor, partner: Tensor, weight: Tensor | float) -> Tensor:
         partner: (B,) long, rows of this batch.
         weight: A number, a 0-d tensor, or (B,) with one weight for each row.
 
-    Returns:
-        (B, ...); ``ValueError`` if the inputs are not floating-point numbers.
-
     >>> mix(torch.tensor([[0.0], [1.0]]), torch.tensor([1, 0]), 0.75)
     tensor([[0.2500],
             [0.7500]])
     """
     if not isinstance(inputs, Tensor) or not inputs.is_floating_point():
-        raise ValueError("Only floating-point inputs can be mixed; switch the mixing off, or mix features.")
+        raise ValueError("Only floating-point inputs can be mixed: use mixing=NoMixing, or mix features.")
     if isinstance(weight, Tensor):
         weight = weight.to(inputs.dtype)
         if weight.dim() == 1:
@@ -102,13 +56,13 @@ def mixup_partner(
     generator: torch.Generator,
     form: MixupForm = "every-row",
 ) -> Tensor:
-    """The partner that Group MixUp gives to each row; a row that is not to be mixed is its own partner.
+    """Draw for each row the partner of Group MixUp; a row that is not to be mixed is its own partner.
 
     Args:
         label: (B,) long, 0..L-1.
         minority: (B,) bool, rows taken for bias-conflicting.
         num_labels: L.
-        generator: Source of the randomness.
+        generator: Source of the randomness; may live on the CPU whatever the device of the labels.
         form: "every-row" (Algorithm 1): each row gets a minority row of its label. "minority-rows" (eq. 13):
             each minority row gets a majority row of its label, majority rows stay as they are. A label
             without such rows draws among all its rows.
@@ -120,32 +74,20 @@ def mixup_partner(
     >>> mixup_partner(label, minority, 2, torch.Generator().manual_seed(0))  # row 1 is the only minority row of label 0
     tensor([1, 1, 1, 3])
     """
+    wanted = minority if form == "every-row" else ~minority
+    # Sorting by this key lays the rows of a label side by side, wanted ones first: a partner is an offset.
+    key, order = torch.add(~wanted, label, alpha=2).sort()
+    bounds = torch.searchsorted(key, torch.arange(2 * num_labels + 1, device=key.device))
+    start, middle, end = bounds[:-1:2], bounds[1::2], bounds[2::2]
+    size = torch.where(middle > start, middle, end) - start
+    start, size = start.index_select(0, label), size.index_select(0, label)
+    uniform = torch.rand(label.shape[0], generator=generator, device=generator.device)
+    # The greatest uniform number is 1 - 2^-24, and its product with a size is rounded to less than the size.
+    offset = (uniform.to(label.device, non_blocking=True) * size).long()
+    partner = order.index_select(0, start + offset)
     if form == "every-row":
-        return choose_partner(label, minority, num_labels, generator)
-    if form == "minority-rows":
-        partner = choose_partner(label, ~minority, num_labels, generator)
-        return torch.where(minority, partner, torch.arange(label.shape[0], device=label.device))
-    raise ValueError(f"form must be 'every-row' or 'minority-rows', but it is {form!r}.")
-
-
-def independent_partner(
-    size: int, limit: float, generator: torch.Generator, device: torch.device | str = "cpu"
-) -> tuple[Tensor, Tensor]:
-    """Draw for each row a partner among all rows, whatever they are, and the weight that the row keeps.
-
-    Args:
-        size: B.
-        limit: The greatest weight of the partner, in [0, 1]; it is drawn from U(0, limit) for each row.
-        generator: As of ``choose_partner``.
-        device: Where the results shall lie: partners (B,) long, and the rows' own weights (B,), for ``mix``.
-
-    >>> partner, own = independent_partner(4, 0.5, torch.Generator().manual_seed(0))
-    >>> mix(torch.ones(4, 2), partner, own).shape, bool((own >= 0.5).all())
-    (torch.Size([4, 2]), True)
-    """
-    partner = torch.randint(size, (size,), generator=generator, device=generator.device)
-    own = torch.rsub(torch.rand(size, generator=generator, device=generator.device), 1, alpha=limit)
-    return partner.to(device, non_blocking=True), own.to(device, non_blocking=True)
+        return partner
+    return torch.where(minority, partner, torch.arange(label.shape[0], device=label.device))
 
 
 def group_mixup(

@@ -37,7 +37,7 @@ class Algorithm(nn.Module, ABC):
     A subclass takes ``(network, info, *, its own options, seed)``. Every option becomes a command line option. A method
     that wants the attribute of every row takes an attribute estimator as one of them and gives it to
     ``use_attributes``: its stages then come before the method's own, whose ``forward`` begins with
-    ``if self.in_pretraining: return self.prepare(batch, epoch)``.
+    ``if self.in_pretraining: return self.attributes.step(batch, epoch, self.randomness)``.
 
     Attributes:
         components: Constructor argument -> kind of component, for arguments that are components with options of their
@@ -74,10 +74,9 @@ class Algorithm(nn.Module, ABC):
         self.stage = self.num_stages - 1
 
     def build(self, network: NetworkFactory, role: str) -> nn.Module:
-        """Build a network with weights drawn from this method's seed and the network's ``role``.
+        """Build a network with weights drawn from this method's seed and the network's ``role`` alone.
 
-        The global random state is left as it was, and the weights of one role do not depend on what else a
-        method builds: ERM and LC of one seed start with the same predicting network.
+        So ERM and LC of one seed start with the same predicting network. The global random state is left as it was.
         """
         if isinstance(network, nn.Module):
             raise TypeError(
@@ -99,17 +98,13 @@ class Algorithm(nn.Module, ABC):
 
     def predict(self, inputs: Inputs) -> Tensor:
         """Return logits (B, L) without any correction; in the estimator's own stage those of what it trains."""
-        if self.in_pretraining:
-            assert self.attributes is not None
+        if self.in_pretraining and self.attributes is not None:
             return self.attributes.predict(inputs)
         logits: Tensor = self.network(inputs)
         return logits
 
     def use_attributes(self, attributes: AttributeEstimator | str, network: NetworkFactory) -> AttributeEstimator:
-        """Take an attribute estimator, or the one of a name, whose stages come before the method's own.
-
-        ``network`` builds networks of the kind that it may train. Raises ``InputError`` if it does not fit the data.
-        """
+        """Take an attribute estimator, or the one of a name; ``network`` builds the networks that it may train."""
         estimator = component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
         estimator.attach(self.build, network, self.info, self.seed)
         self.attributes, self.needs_attributes = estimator, estimator.needs_attributes
@@ -121,17 +116,6 @@ class Algorithm(nn.Module, ABC):
     def in_pretraining(self) -> bool:
         """Whether the present stage is the attribute estimator's."""
         return self.attributes is not None and self.stage < self.attributes.num_stages
-
-    def prepare(self, batch: Batch, epoch: float) -> Step:
-        """Take a step of the attribute estimator's own stage."""
-        assert self.attributes is not None
-        return self.attributes.step(batch, epoch, self.randomness)
-
-    def estimate(self, batch: Batch, epoch: float) -> Estimate:
-        """Return the estimated attributes of a batch (eq. 3, 11, 12)."""
-        assert self.attributes is not None
-        estimate: Estimate = self.attributes(batch, epoch, self.randomness)
-        return estimate
 
     @staticmethod
     def step_beside(loss: Tensor, estimate: Estimate) -> Step:
@@ -146,9 +130,6 @@ class Algorithm(nn.Module, ABC):
 
         Args:
             rows: Labels, and what views may look at; attributes only if the method declares ``needs_attributes``.
-
-        Raises:
-            InputError: If the method cannot work on them; says what to change.
         """
         if self.attributes is not None:
             self.attributes.setup(rows)

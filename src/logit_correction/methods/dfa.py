@@ -34,7 +34,6 @@ class Disentangled(nn.Module):
         self.intrinsic_head, self.biased_head = (nn.Linear(width, head.out_features) for head in heads)
 
     def forward(self, inputs: Inputs) -> Tensor:
-        """Return the intrinsic head's logits C_i([E_i(x); E_b(x)]), (B, L)."""
         logits: Tensor = self.intrinsic_head(torch.cat([self.intrinsic(inputs), self.biased(inputs)], dim=1))
         return logits
 
@@ -95,9 +94,6 @@ class DFA(Algorithm):
         """
         check_range("q", q, 0, 1)
         check_range("momentum", momentum, 0, 1, open_end=True)
-        weights = {"lambda_dis": lambda_dis, "lambda_swap_b": lambda_swap_b, "lambda_swap": lambda_swap}
-        for name, value in {**weights, "swap_from_epoch": swap_from_epoch or 0}.items():
-            check_range(name, value, 0)
         super().__init__(network, info, seed=seed)
         intrinsic, biased = self.network, self.build(network, "biased network")
         # Built as a whole under a role of its own, since the heads draw weights too.
@@ -108,7 +104,6 @@ class DFA(Algorithm):
         self.difficulty = RelativeDifficulty(info.num_rows, info.num_labels, momentum)
 
     def setup(self, rows: TrainingRows) -> None:
-        """Swap from a fifth of the epochs on, unless told otherwise; raise ``InputError`` if that is never."""
         super().setup(rows)
         if self.given_swap_from_epoch is None:
             self.swap_from_epoch = rows.epochs / 5 if rows.epochs else 3.0
@@ -119,7 +114,6 @@ class DFA(Algorithm):
             )
 
     def forward(self, batch: Batch, epoch: float) -> Step:
-        """Return L_dis, and once features are swapped L_dis + lambda_swap L_swap."""
         intrinsic, biased = self.network.intrinsic(batch.inputs), self.network.biased(batch.inputs)
         debiased_loss, biased_loss = self._losses(intrinsic, biased, batch.label, batch.label)
         weight: Tensor = self.difficulty(batch.index, batch.label, biased_loss, debiased_loss)

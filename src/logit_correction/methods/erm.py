@@ -20,6 +20,5 @@ class ERM(Algorithm):
     """
 
     def forward(self, batch: Batch, epoch: float) -> Step:
-        """Return the mean cross-entropy."""
         loss = cross_entropy(self.network(batch.inputs), batch.label)
         return Step(loss, {"loss": loss.detach()})

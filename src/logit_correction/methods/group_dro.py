@@ -27,8 +27,9 @@ class GroupDRO(Algorithm):
     - q_g is multiplied by exp(eta * l_g), and all q are scaled to sum to 1;
     - the loss is the sum of q_g * l_g, with q held constant (and without the adjustment, which has no gradient).
 
-    The paper draws one group a step; here, as in its published runs, a step has rows of many groups and updates all
-    of those. A group without rows in the batch keeps its q_g but for the scaling and adds nothing to the loss.
+    The paper draws one group a step; here, as in its published runs, a step has rows of many groups, drawn so that all
+    groups are as frequent, and updates all of those. A group without rows in the batch keeps its q_g but for the
+    scaling and adds nothing to the loss.
 
     Rows of unknown attribute belong to no group; their mean cross-entropy is added with their share of the batch.
 
@@ -52,7 +53,6 @@ class GroupDRO(Algorithm):
         attributes: AttributeEstimator | str = "TrueAttributes",
         step_size: float = 0.01,
         adjustment: float = 0.0,
-        balanced: bool = True,
         biased_network: NetworkFactory | None = None,
         seed: int = 0,
     ) -> None:
@@ -65,8 +65,6 @@ class GroupDRO(Algorithm):
                 read. The estimates must be settled before the method's own stage.
             step_size: eta, the step size of the group weights; the paper's 0.01.
             adjustment: C; 0 is off. The paper chooses it on validation groups among 0..5.
-            balanced: Draw rows so that every group is as frequent as any other, as Algorithm 1 does; otherwise each
-                row is seen once an epoch.
             biased_network: Builds the networks that the estimator trains; by default the same kind as ``network``.
             seed: Seed of the initial weights, and of the splits.
         """
@@ -79,37 +77,35 @@ class GroupDRO(Algorithm):
                 f"GroupDRO needs estimates that are settled, and {type(self.attributes).__name__}'s are not: take "
                 "CrossFitted or Auto, or let the biased network stay as it is after its head start"
             )
-        self.step_size, self.adjustment, self.balanced = step_size, adjustment, balanced
+        self.step_size, self.adjustment = step_size, adjustment
         num_groups = info.num_labels * self.attributes.num_attributes
         self.register_buffer("q", torch.full((num_groups,), 1.0 / num_groups))
         self.register_buffer("count", torch.zeros(num_groups))
 
     def begin_own_stage(self) -> Stage:
-        """Count the groups, and ask for rows of all groups alike, if so chosen."""
         counts = self.attributes.group_counts().float()
         self.count = counts.flatten().to(self.count.device)
         # A group that no row belongs to can have no loss, so it shall have no weight.
         self.q = (self.count > 0) / (self.count > 0).sum().clamp_min(1)
         attribute = self.attributes.row_attribute.cpu()
-        if not self.balanced or not bool((attribute >= 0).any()):
+        if not bool((attribute >= 0).any()):
             return Stage()
         weight = 1.0 / counts.cpu().double()[self.attributes.rows.label, attribute.clamp_min(0)]
         known = attribute >= 0
         return Stage(sample_weight=weight.where(known, weight[known].mean()))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Take as many groups as were saved, which are known only when the attributes have been read."""
+        # As many groups as were saved, which are known only when the attributes have been read.
         for name in ("q", "count"):
             if f"{prefix}{name}" in state_dict:
                 setattr(self, name, torch.empty_like(state_dict[f"{prefix}{name}"], device=self.q.device))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def forward(self, batch: Batch, epoch: float) -> Step:
-        """Update the group weights and return the weighted sum of the group losses."""
         if self.in_pretraining:
-            return self.prepare(batch, epoch)
+            return self.attributes.step(batch, epoch, self.randomness)
         loss = cross_entropy(self.network(batch.inputs), batch.label, reduction="none").to(self.q.dtype)
-        attribute = self.estimate(batch, epoch).attribute
+        attribute = self.attributes(batch, epoch, self.randomness).attribute
         known = (attribute >= 0).to(loss.dtype)
         cells = batch.label, attribute.clamp_min(0)
         sizes = self.info.num_labels, self.attributes.num_attributes

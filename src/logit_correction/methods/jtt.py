@@ -62,8 +62,6 @@ class JTT(Algorithm):
         """
         check_range("identification_epochs", identification_epochs, 1)
         check_range("up_weight", up_weight, 1)
-        if identification_learning_rate is not None:
-            check_range("identification_learning_rate", identification_learning_rate, 0)
         super().__init__(network, info, seed=seed)
         self.identification_network = self.build(network, "identification network")
         self.identification_epochs, self.up_weight = identification_epochs, up_weight
@@ -75,26 +73,18 @@ class JTT(Algorithm):
         return self.network if self.stage else self.identification_network
 
     def forward(self, batch: Batch, epoch: float) -> Step:
-        """Return the mean cross-entropy of the network that this stage trains."""
         loss = cross_entropy(self._trained(batch.inputs), batch.label)
         return Step(loss, {"loss": loss.detach()})
 
     def predict(self, inputs: Inputs) -> Tensor:
-        """Return logits (B, L), in the first stage those of the identification network."""
         logits: Tensor = self._trained(inputs)
         return logits
 
     def collect(self, batch: Batch) -> Tensor:
-        """Return logits (B, L) less the label's: a positive one says that the row is predicted wrong."""
-        logits = self.predict(batch.inputs)
+        logits = self.predict(batch.inputs)  # less the label's: a positive one says that the row is predicted wrong
         return logits - logits.gather(1, batch.label.unsqueeze(1))
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        """Ask for T epochs, then for the up-sampled rows.
-
-        Raises:
-            TrainingError: If the error set is empty.
-        """
         super().begin_stage(stage, outputs)
         if stage == 0:
             return Stage(epochs=self.identification_epochs, learning_rate=self.identification_learning_rate)
@@ -103,16 +93,13 @@ class JTT(Algorithm):
         if not bool(wrong.any()):
             raise TrainingError(
                 f"JTT's first stage ({self.identification_epochs} epochs) got every training row right, so its error "
-                "set is empty and there is nothing to see more often: lower --method.identification_epochs, lower "
-                "--method.identification_learning_rate, or raise --weight_decay"
+                "set is empty: lower --method.identification_epochs, or raise --weight_decay"
             )
         return Stage(sample_weight=torch.where(wrong, self.up_weight, 1))
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        """Return the group of the network that this stage trains."""
         if self.stage:
             return super().parameter_groups()
-        group: dict[str, object] = {"params": list(self.identification_network.parameters())}
-        if self.identification_schedule == "none":
-            group["schedule"] = "none"
-        return [{**group, "name": "identification_network"}]
+        schedule = {"schedule": "none"} if self.identification_schedule == "none" else {}
+        parameters = list(self.identification_network.parameters())
+        return [{"params": parameters, "name": "identification_network", **schedule}]

@@ -12,7 +12,6 @@ from torch.nn.functional import cross_entropy
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.errors import InputError, check_range
 from logit_correction.functional import logit_corrected_cross_entropy
-from logit_correction.losses import scaled
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import MIXING, PRIORS, Counted, Mixable, Mixing, Moving, PriorRule
 from logit_correction.prior import GroupPrior
@@ -84,7 +83,7 @@ class LC(Algorithm):
         self.prior_rule = component("prior", fitting if prior is None else prior, PRIORS, PriorRule)
         self.group_prior = self.prior_rule.make(self.attributes)
         self.mixing = component("mixing", mixing, MIXING, Mixing)
-        self.mixing.check(self.network, info, self.group_prior)
+        self.mixing.check(self.network, info)
         self.strength = strength
         if oversampling and not self.attributes.settled:
             name = type(self.attributes).__name__
@@ -92,30 +91,31 @@ class LC(Algorithm):
         usual = 0.25 if info.augmented and self.attributes.settled else 0.0
         self.oversampling = usual if oversampling is None else oversampling
         self.register_buffer("row_weight", torch.ones(info.num_rows if self.oversampling else 0))
-        self._drawn: Tensor | None = None
 
     def begin_own_stage(self) -> Stage:
-        """Count the prior, where the estimates are settled."""
         self.prior_rule.begin(self.group_prior, self.attributes)
-        self._drawn = None
         if self.attributes.abstained or not self.oversampling:
             return Stage()
-        rows = self._rates().cpu()[self.attributes.rows.label, self.attributes.row_attribute.cpu().clamp_min(0)]
-        rows = rows.where(self.attributes.row_attribute.cpu() >= 0, rows.mean())
+        rates = self.attributes.group_counts().double().clamp_min(1.0).pow(-self.oversampling).cpu()
+        attribute = self.attributes.row_attribute.cpu()
+        rows = rates[self.attributes.rows.label, attribute.clamp_min(0)]
+        rows = rows.where(attribute >= 0, rows.mean())
         self.row_weight.copy_(rows.mean() / rows)
         return Stage(sample_weight=rows)
 
     def forward(self, batch: Batch, epoch: float) -> Step:
-        """Return the corrected loss of a batch, and that of a biased network beside."""
         if self.in_pretraining:
-            return self.prepare(batch, epoch)
+            return self.attributes.step(batch, epoch, self.randomness)
         if self.attributes.abstained:
             loss = cross_entropy(self.network(batch.inputs), batch.label)
             return Step(loss, {"loss_robust": loss.detach()})
-        estimate = self.estimate(batch, epoch)  # eq. 3, 11, 12: P(a | x) and a_x
+        estimate = self.attributes(batch, epoch, self.randomness)  # eq. 3, 11, 12: P(a | x) and a_x
         self.prior_rule.update(self.group_prior, batch.label, estimate)  # eq. 9, 10: P(y, a)
-        logits, log_prior = self.mixed(batch, estimate.attribute, epoch)  # eq. 13: x', P'
-        log_prior = scaled(log_prior, self.strength)
+        generator, correlation = self.randomness.next(batch.label.device), self.attributes.correlation
+        given = Mixable(batch, estimate.attribute, self.group_prior, correlation, epoch, generator)
+        logits, log_prior = self.mixing(self.network, given)  # eq. 13: x', P'
+        if self.strength != 1.0:
+            log_prior = self.strength * log_prior
         if self.attributes.settled and not self.oversampling:  # nobody asks for a row's loss
             loss = logit_corrected_cross_entropy(logits, batch.label, log_prior, "mean")  # eq. 7
         else:
@@ -123,22 +123,6 @@ class LC(Algorithm):
             self.attributes.learn_from_losses(estimate, batch.label, losses.detach())
             loss = (losses * self.row_weight.index_select(0, batch.index) if self.oversampling else losses).mean()
         return self.step_beside(loss, estimate)
-
-    def mixed(self, batch: Batch, attribute: Tensor, epoch: float) -> tuple[Tensor, Tensor]:
-        """Return the robust network's logits (B, L) on mixed samples and the log prior (B, L) of what they show."""
-        generator = self.randomness.next(batch.label.device)
-        drawn = self._rates() if self.oversampling else None
-        given = Mixable(batch, attribute, self.group_prior, self.attributes.correlation, epoch, generator, drawn)
-        return self.mixing(self.network, given)
-
-    def _rates(self) -> Tensor:
-        """Return in proportion to what rows of each group (L, K) are drawn: count^-power, empty groups as of one row.
-
-        Counted once, also where a training goes on.
-        """
-        if self._drawn is None:
-            self._drawn = self.attributes.group_counts().double().clamp_min(1.0).pow(-self.oversampling)
-        return self._drawn
 
 
 def StagedLC(network: NetworkFactory, info: DataInfo, **options: Any) -> LC:  # noqa: N802  (users know it as a method)

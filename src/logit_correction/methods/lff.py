@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.biased import hide
 from logit_correction.errors import check_range
 from logit_correction.functional import generalize
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import RelativeDifficulty
-from logit_correction.networks.base import frozen_statistics
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 
 
@@ -27,8 +24,7 @@ class LfF(Algorithm):
     see ``RelativeDifficulty``. No gradient flows through W.
 
     Both networks take the run's learning rate, as in the paper, which trains for 100 epochs at a constant 1e-3 on
-    Colored MNIST. ``biased_learning_rate_scale`` and ``biased_input_dropout`` are ours, and off unless asked for: they
-    give the baseline what ``LC`` has for its biased network.
+    Colored MNIST.
 
     >>> import torch
     >>> from logit_correction import LfF, DataInfo
@@ -45,8 +41,6 @@ class LfF(Algorithm):
         biased_network: NetworkFactory | None = None,
         q: float = 0.7,
         momentum: float = 0.7,
-        biased_learning_rate_scale: float = 1.0,
-        biased_input_dropout: float = 0.0,
         seed: int = 0,
     ) -> None:
         """Build both networks.
@@ -57,27 +51,20 @@ class LfF(Algorithm):
             biased_network: Builds the biased network; by default the same kind as ``network``.
             q: Exponent of the generalized cross-entropy, in [0, 1]; the paper's 0.7.
             momentum: alpha, the weight of the past in a row's moving average, in [0, 1); the paper's 0.7.
-            biased_learning_rate_scale: Learning rate of the biased network relative to the debiased one's.
-            biased_input_dropout: Probability with which each pixel (each feature) is hidden from the biased network
-                while it learns, in [0, 1). The difficulty is still judged from all that there is to see.
             seed: Seed of the initial weights.
         """
         check_range("q", q, 0, 1)
         check_range("momentum", momentum, 0, 1, open_end=True)
-        check_range("biased_learning_rate_scale", biased_learning_rate_scale, 0)
-        check_range("biased_input_dropout", biased_input_dropout, 0, 1, open_end=True)
         super().__init__(network, info, seed=seed)
         self.biased_network = self.build(biased_network or network, "biased network")
-        self.q, self.biased_input_dropout = q, biased_input_dropout
-        self.biased_learning_rate_scale = biased_learning_rate_scale
+        self.q = q
         self.difficulty = RelativeDifficulty(info.num_rows, info.num_labels, momentum)
 
     def forward(self, batch: Batch, epoch: float) -> Step:
-        """Return the biased network's loss plus the weighted loss of the debiased one."""
-        learned, biased = self._biased_losses(batch)
+        biased = cross_entropy(self.biased_network(batch.inputs), batch.label, reduction="none")
         debiased = cross_entropy(self.network(batch.inputs), batch.label, reduction="none")
         weight: Tensor = self.difficulty(batch.index, batch.label, biased, debiased)
-        biased_loss, debiased_loss = generalize(learned, self.q).mean(), (weight * debiased).mean()
+        biased_loss, debiased_loss = generalize(biased, self.q).mean(), (weight * debiased).mean()
         logs = {
             "loss_debiased": debiased_loss.detach(),
             "loss_biased": biased_loss.detach(),
@@ -85,22 +72,6 @@ class LfF(Algorithm):
         }
         return Step(debiased_loss + biased_loss, logs)
 
-    def _biased_losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the biased network's cross-entropies (B,), those to learn from and those to judge rows by."""
-        if not (self.biased_input_dropout and torch.is_grad_enabled()):
-            loss = cross_entropy(self.biased_network(batch.inputs), batch.label, reduction="none")
-            return loss, loss
-        shown = hide(batch.inputs, self.biased_input_dropout, self.randomness.next(batch.label.device))
-        with frozen_statistics(self.biased_network):  # they are those of whole inputs, each counted once
-            learned = cross_entropy(self.biased_network(shown), batch.label, reduction="none")
-        with torch.no_grad():
-            return learned, cross_entropy(self.biased_network(batch.inputs), batch.label, reduction="none")
-
     def parameter_groups(self) -> list[dict[str, object]]:
-        """Return the debiased and the biased network's groups."""
-        biased: dict[str, object] = {
-            "params": list(self.biased_network.parameters()),
-            "name": "biased_network",
-            "learning_rate_scale": self.biased_learning_rate_scale,
-        }
+        biased: dict[str, object] = {"params": list(self.biased_network.parameters()), "name": "biased_network"}
         return [*super().parameter_groups(), biased]

@@ -13,20 +13,10 @@ from logit_correction.attributes.base import AttributeEstimator, Estimate
 from logit_correction.correlation import Correlation
 from logit_correction.distributed import join_over_processes
 from logit_correction.errors import InputError, check_range
-from logit_correction.functional import (
-    MixupForm,
-    count_prior,
-    draw_weight,
-    group_mixup,
-    independent_partner,
-    mix,
-    mixup_partner,
-    partner_prior_of,
-    ramp_up,
-)
-from logit_correction.functional.prior import LEAST_LOG, shifted
+from logit_correction.functional import MixupForm, count_prior, group_mixup, mix, ramp_up
+from logit_correction.functional.prior import shifted
 from logit_correction.networks.base import check_mixing_place, mixing_place
-from logit_correction.prior import Averaging, Estimator, GroupPrior
+from logit_correction.prior import Estimator, GroupPrior
 from logit_correction.types import Batch, DataInfo
 
 #: Name -> dotted path and one line.
@@ -71,17 +61,15 @@ class Counted(PriorRule):
         self.smoothing = smoothing
 
     def make(self, attributes: AttributeEstimator) -> GroupPrior:
-        """Return an empty prior."""
         if not attributes.settled:
             name = type(attributes).__name__
             raise InputError(f"prior=Counted needs estimates that are settled, and {name}'s are not: give prior=Moving")
         return GroupPrior(attributes.info.num_labels, attributes.num_attributes, averaging="fixed", floor=0.0)
 
     def begin(self, prior: GroupPrior, attributes: AttributeEstimator) -> None:
-        """Count the groups; where no row's attribute is known the prior stays uniform."""
         prior.resize(attributes.num_attributes)
         attribute, sizes = attributes.row_attribute.cpu(), (prior.num_labels, prior.num_attributes)
-        if bool((attribute >= 0).any()):
+        if bool((attribute >= 0).any()):  # else it stays uniform
             prior.set_table(count_prior(attributes.rows.label.cpu(), attribute, *sizes, self.smoothing))
 
 
@@ -91,7 +79,7 @@ class Moving(PriorRule):
     def __init__(
         self,
         estimator: Estimator = "joint",
-        averaging: Averaging = "moving",
+        averaging: Literal["moving", "batch", "dataset"] = "moving",
         momentum: float | None = None,
         floor: float = 5e-5,
     ) -> None:
@@ -104,29 +92,22 @@ class Moving(PriorRule):
             momentum: Of the moving average, in [0, 1); the paper has 0.5, None takes 0.99, which measured better.
             floor: Added to the prior inside the logarithm; ours.
         """
-        if momentum is not None and averaging != "moving":
-            raise InputError(f"momentum concerns averaging=moving, not {averaging}: leave it out")
-        if averaging == "fixed":
-            raise InputError("averaging is fixed, but must be moving, batch or dataset: prior=Counted is fixed")
         self.momentum = 0.99 if momentum is None else momentum
         check_range("momentum", self.momentum, 0, 1, open_end=True)
         check_range("floor", floor, 0)
         self.estimator: Estimator = estimator
-        self.averaging: Averaging = averaging
+        self.averaging: Literal["moving", "batch", "dataset"] = averaging
         self.floor = floor
 
     def make(self, attributes: AttributeEstimator) -> GroupPrior:
-        """Return an empty prior."""
         if attributes.settled:
             name = type(attributes).__name__
             raise InputError(f"prior=Moving follows estimates that change, and {name}'s do not: give prior=Counted")
         return GroupPrior(attributes.info.num_labels, attributes.num_attributes, **vars(self))
 
     def update(self, prior: GroupPrior, label: Tensor, estimate: Estimate) -> None:
-        """Take in a batch."""
         assert estimate.posterior is not None
-        own = estimate.label_probability if self.estimator == "cell" else None
-        prior.update(label, estimate.posterior, own, estimate.attribute, check=False)
+        prior.update(label, estimate.posterior, estimate.label_probability, estimate.attribute, check=False)
 
 
 def lost_labels(prior: GroupPrior, correlation: Correlation, names: tuple[str, ...]) -> list[str]:
@@ -158,7 +139,6 @@ class Mixable:
         correlation: Which groups are minority.
         epoch: Epochs done.
         generator: Source of the randomness.
-        drawn: (L, K), how often rows of each group are drawn, up to a factor; None where all are as often.
     """
 
     batch: Batch
@@ -167,18 +147,13 @@ class Mixable:
     correlation: Correlation
     epoch: float
     generator: torch.Generator
-    drawn: Tensor | None = None
-
-    def own_log_prior(self) -> Tensor:
-        """Return each row's own log prior (B, L), finite, as of a sample that is not mixed."""
-        return self.prior.log_for_attribute(self.attribute)
 
 
 class Mixing(ABC):
     """Makes the robust network's logits on mixed samples, and the log prior of what they show."""
 
-    def check(self, network: nn.Module, info: DataInfo, prior: GroupPrior) -> None:  # noqa: B027  (by default nothing)
-        """Raise ``InputError`` unless the inputs or the network's features can be mixed, and the prior with them."""
+    def check(self, network: nn.Module, info: DataInfo) -> None:  # noqa: B027  (by default nothing)
+        """Raise ``InputError`` unless the inputs or the network's features can be mixed."""
 
     @abstractmethod
     def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
@@ -189,8 +164,7 @@ class NoMixing(Mixing):
     """Mixes nothing."""
 
     def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
-        """Return the logits of the samples as they are."""
-        return network(given.batch.inputs), given.own_log_prior()
+        return network(given.batch.inputs), given.prior.log_for_attribute(given.attribute)
 
 
 class IndependentMixUp(Mixing):
@@ -210,16 +184,16 @@ class IndependentMixUp(Mixing):
         check_range("limit", limit, 0, 1)
         self.limit, self.place = limit, place
 
-    def check(self, network: nn.Module, info: DataInfo, prior: GroupPrior) -> None:
-        """Raise ``InputError`` unless there is something to mix."""
-        check_mixing_place(network, self.place, tokens=info.tokens)
+    def check(self, network: nn.Module, info: DataInfo) -> None:
+        check_mixing_place(network, info, self.place)
 
     def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
-        """Return the logits of mixed samples and each row's own log prior."""
-        label = given.batch.label
+        size, device, drawn_by = len(given.batch.label), given.batch.label.device, given.generator
         values, rest = mixing_place(network, given.batch.inputs, self.place)
-        partner, own = independent_partner(len(label), self.limit, given.generator, label.device)
-        return rest(mix(values, partner, own)), given.own_log_prior()
+        partner = torch.randint(size, (size,), generator=drawn_by, device=drawn_by.device)
+        own = torch.rsub(torch.rand(size, generator=drawn_by, device=drawn_by.device), 1, alpha=self.limit)
+        mixed = mix(values, partner.to(device, non_blocking=True), own.to(device, non_blocking=True))
+        return rest(mixed), given.prior.log_for_attribute(given.attribute)
 
 
 class GroupMixUp(Mixing):
@@ -228,7 +202,6 @@ class GroupMixUp(Mixing):
     def __init__(
         self,
         rows: MixupForm = "every-row",
-        prior: Literal["convex", "product"] = "convex",
         limit: float = 0.5,
         ramp_up_epochs: float = 2.0,
         place: Literal["inputs", "features"] = "inputs",
@@ -238,8 +211,6 @@ class GroupMixUp(Mixing):
         Args:
             rows: ``every-row`` is Algorithm 1: each row gets a minority partner of its label; ``minority-rows`` the
                 paper's text (eq. 13): each minority row gets a majority partner.
-            prior: Prior of a mixed row: ``convex`` is eq. 13, ``product`` that of all that the mixed row shows,
-                P(y, a_j) P(a_i | y, a_j); see ``functional.partner_prior``.
             limit: t of Algorithm 1 after the ramp-up, in [0, 0.5]: a row's own weight is drawn from U(1 - 2t, 1 - t);
                 with ``minority-rows`` it is drawn from U(0.5, 1) whatever the limit.
             ramp_up_epochs: T of Algorithm 1; the paper has 2, and 50 on Waterbirds and CelebA.
@@ -247,42 +218,28 @@ class GroupMixUp(Mixing):
         """
         check_range("limit", limit, 0, 0.5)
         check_range("ramp_up_epochs", ramp_up_epochs, 0)
-        if rows == "minority-rows" and (limit, ramp_up_epochs) != (0.5, 2.0):
-            raise InputError("limit and ramp_up_epochs concern rows=every-row: leave them out beside minority-rows")
         self.rows: MixupForm = rows
-        self.prior, self.limit, self.ramp_up_epochs, self.place = prior, limit, ramp_up_epochs, place
+        self.limit, self.ramp_up_epochs, self.place = limit, ramp_up_epochs, place
 
-    def check(self, network: nn.Module, info: DataInfo, prior: GroupPrior) -> None:
-        """Raise ``InputError`` unless there is something to mix, and a prior that can be multiplied."""
-        check_mixing_place(network, self.place, tokens=info.tokens)
-        if self.prior == "product" and prior.estimator != "joint":
-            raise InputError(
-                f"mixing with prior=product needs a joint probability, but the group prior's estimator is "
-                f"{prior.estimator}: give estimator=joint"
-            )
+    def check(self, network: nn.Module, info: DataInfo) -> None:
+        check_mixing_place(network, info, self.place)
 
     def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
-        """Return the logits of mixed samples and the log prior of what they show."""
-        label, attribute, prior, generator = given.batch.label, given.attribute, given.prior, given.generator
+        label, prior, drawn_by = given.batch.label, given.prior, given.generator
         values, rest = mixing_place(network, given.batch.inputs, self.place)
         t = 2 * self.limit * ramp_up(given.epoch, self.ramp_up_epochs)
         low, high = (1 - 2 * t, 1 - t) if self.rows == "every-row" else (0.5, 1.0)
-        weight = draw_weight(low, high, generator, label.device)
-        minority, own = given.correlation.is_minority(label, attribute), prior.for_attribute(attribute)
-        if self.prior == "convex":
-            options = {"weight": weight, "form": self.rows, "generator": generator}
-            mixed, prior_of_mixed = group_mixup(values, own, label, minority, **options)  # type: ignore[arg-type]
-            return rest(mixed), shifted(prior.log(prior_of_mixed))
-        partner = mixup_partner(label, minority, prior.num_labels, generator, self.rows)
-        minority_groups = given.correlation.minority_groups(attribute.device)
-        other = attribute[partner]
-        pair = attribute.clamp_min(0), other.clamp_min(0)
-        # Partners are among the rows of the batch, of which small groups may have been drawn oftener.
-        table = prior.table if given.drawn is None else prior.table * given.drawn.to(prior.table)
-        drawn = partner_prior_of(table, minority_groups, len(label), *pair, self.rows).t()
-        drawn = drawn.where(((attribute >= 0) & (other >= 0)).unsqueeze(1), 1.0)  # what is unknown corrects nothing
-        log_prior = shifted(prior.log(own) + torch.log(drawn + prior.floor).clamp_min(LEAST_LOG))
-        return rest(mix(values, partner, weight)), log_prior
+        weight = torch.empty((), device=drawn_by.device).uniform_(low, high, generator=drawn_by)
+        mixed, prior_of_mixed = group_mixup(
+            values,
+            prior.for_attribute(given.attribute),
+            label,
+            given.correlation.is_minority(label, given.attribute),
+            weight=weight.to(label.device, non_blocking=True),
+            form=self.rows,
+            generator=drawn_by,
+        )
+        return rest(mixed), shifted(prior.log(prior_of_mixed))
 
 
 class RelativeDifficulty(nn.Module):
@@ -307,16 +264,13 @@ class RelativeDifficulty(nn.Module):
 
     @torch.no_grad()
     def forward(self, index: Tensor, label: Tensor, biased: Tensor, debiased: Tensor) -> Tensor:
-        """Take in one batch's losses, of all processes together, and return the weights of its rows.
+        """Take in one batch's losses, of all processes together, and return the weights (B,) of its rows, in [0, 1].
 
         Args:
             index: (B,) long, the training rows, each once.
             label: (B,) long.
             biased: (B,) cross-entropy under the biased network.
             debiased: (B,) cross-entropy under the debiased network.
-
-        Returns:
-            (B,) weights in [0, 1].
         """
         losses = torch.stack((biased, debiased), dim=1).to(self.average.dtype)
         rows, current = join_over_processes(index), join_over_processes(losses).t()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
@@ -62,24 +61,17 @@ class Reweighting(Algorithm):
         self.group_prior = self.prior_rule.make(self.attributes)
 
     def begin_own_stage(self) -> Stage:
-        """Count the prior, where the estimates are settled."""
         self.prior_rule.begin(self.group_prior, self.attributes)
         return Stage()
 
     def forward(self, batch: Batch, epoch: float) -> Step:
-        """Return the weighted loss, and that of a biased network beside."""
         if self.in_pretraining:
-            return self.prepare(batch, epoch)
-        estimate = self.estimate(batch, epoch)
+            return self.attributes.step(batch, epoch, self.randomness)
+        estimate = self.attributes(batch, epoch, self.randomness)
         self.prior_rule.update(self.group_prior, batch.label, estimate)
         losses = cross_entropy(self.network(batch.inputs), batch.label, reduction="none")
         self.attributes.learn_from_losses(estimate, batch.label, losses.detach())
-        loss = (self._weight(batch.label, estimate.attribute) * losses).mean()
-        return self.step_beside(loss, estimate)
-
-    def _weight(self, label: Tensor, attribute: Tensor) -> Tensor:
-        """Return 1 / (G P(y, a)) of each row, (B,)."""
         prior = self.group_prior.table + self.group_prior.floor
-        num_groups = (prior > 0).sum()
-        weight = 1.0 / (num_groups * prior[label, attribute.clamp_min(0)])
-        return weight.where(attribute >= 0, 1.0)
+        weight = 1.0 / ((prior > 0).sum() * prior[batch.label, estimate.attribute.clamp_min(0)])
+        loss = (weight.where(estimate.attribute >= 0, 1.0) * losses).mean()
+        return self.step_beside(loss, estimate)

@@ -116,9 +116,9 @@ def feature_size(network: nn.Module) -> int:
     return int(size)
 
 
-def check_mixing_place(network: nn.Module, place: str, tokens: bool = False) -> None:
+def check_mixing_place(network: nn.Module, info: DataInfo, place: str) -> None:
     """Raise ``InputError`` unless ``network`` can mix at ``place``, ``inputs`` or ``features``."""
-    if place == "inputs" and tokens:
+    if place == "inputs" and info.tokens:
         raise InputError(
             "the inputs are texts, whose tokens cannot be mixed: mix features (--method.mixing.place features), or "
             "nothing (--method.mixing NoMixing)"
@@ -131,14 +131,10 @@ def mixing_place(network: nn.Module, inputs: Inputs, place: str) -> tuple[Tensor
     """Return the values to mix at ``place`` and what turns the mixed values into logits.
 
     Inputs are mixed behind an affine start of the network, if it has one, which comes to the same.
-
-    Raises:
-        InputError: If the inputs themselves are to be mixed and are tokens.
     """
     if place == "features":
         halves = cast(Network, network)
         return halves.features(inputs), halves.head
-    check_mixing_place(network, place, tokens=not isinstance(inputs, Tensor))
     values = cast(Tensor, inputs)
     whole = type(network).forward is Network.forward  # a forward of its own may do anything before
     start = network.affine_start(values) if whole and isinstance(network, Network) else None
