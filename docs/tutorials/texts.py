@@ -41,7 +41,7 @@ for review in reviews["review"][:3]:
 # ## Audit
 #
 # By default the words of a text are counted. That needs no download and takes seconds. A language model works as well
-# (`--data.tokenizer`, [your own data](../your-own-data.md#a-table)).
+# (`--data.tokenizer`, [your own data](../your-own-data.md#texts-numbers-and-other-tables)).
 
 # %%
 from logit_correction import audit, from_table
