@@ -5,16 +5,13 @@ All are made from plain values, so that pages, the console, notebooks and ``repo
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from statistics import stdev
 from typing import Any, Protocol
 
 from logit_correction.errors import NBSP, format_first, format_list, format_percent
 
-#: So many pairs of labels, and so many labels of which nothing can be told, are listed.
+#: Pairs of labels, and labels of which nothing can be told, that are listed.
 _MOST_PAIRS, _MOST_NAMES = 5, 10
 
 #: The method that everything is measured against.
@@ -22,17 +19,6 @@ BASELINE = "ERM"
 
 
 # Numbers and names
-
-
-def format_points(difference: float) -> str:
-    """Return a difference of two fractions in percentage points, without its sign.
-
-    >>> format_points(0.428).replace(NBSP, " "), format_points(-0.012).replace(NBSP, " ")
-    ('43 points', '1.2 points')
-    """
-    size = abs(100 * difference)
-    text = f"{size:.0f}" if size >= 9.95 else f"{size:.1f}".removesuffix(".0")
-    return f"{text}{NBSP}point{'' if text == '1' else 's'}"
 
 
 def format_rows(count: int) -> str:
@@ -81,21 +67,15 @@ def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
     'the words `north` and `south`'
     """
     members: dict[str, list[str]] = {}
-    for view in map(str, views):
-        family, _, member = view.partition(":")
-        members.setdefault(family, []).append(member)
-    if "word" in members and terms:
-        members["word"] = [f"`{one}`" for one in terms]
+    for family, _, member in (str(view).partition(":") for view in views):
+        members.setdefault(family, []).extend([member] if member else [])
+    if terms and "word" in members:
+        members["word"] = list(terms)
     named = []
     for family, found in members.items():
-        several = len(found) > 1
-        if family == "column":
-            named.append(f"the column{'s' if several else ''} {format_list([f'`{one}`' for one in found])}")
-        elif not any(found):
-            named.append(_OF_FAMILY.get(family, family))
-        else:
-            plural = family.rstrip("s") + ("s" if several else "")
-            named.append(f"the {plural} {format_list(found)}")
+        told = [f"`{one}`" for one in found] if family in ("column", "word") else found
+        plural = family.rstrip("s") + ("s" if len(found) > 1 else "")
+        named.append(f"the {plural} {format_list(told)}" if told else _OF_FAMILY.get(family, family))
     return format_list(named)
 
 
@@ -135,21 +115,15 @@ def describe_selection(selection: Mapping[str, Any]) -> str:
 def of_minority(count: int, rows: int, source: str | None) -> list[str]:
     """Return what to tell where a method takes none of the training rows, or most of them, for bias-conflicting.
 
-    Args:
-        count: Rows that it takes for bias-conflicting.
-        rows: Training rows.
-        source: Where its estimates come from; None of a method without an attribute estimator.
-
-    >>> of_minority(3, 100, None)
-    []
+    ``source`` says where its estimates come from; None of a method without an attribute estimator.
     """
     if 0 < count <= rows / 2:
         return []
     taken = "No training row is" if count == 0 else f"{count:,} of {rows:,} training rows are"
-    told = f"{taken} taken for bias-conflicting" + ("" if source is None else f" (attributes: {source})")
     if source is None:
-        return [f"{told}: compare other options of the method, or take `--method LC`"]
-    return [f"{told}: name the shortcut by `--shortcut VIEW`, or choose another `--method.attributes`"]
+        return [f"{taken} taken for bias-conflicting: compare other options of the method, or take `--method LC`"]
+    do = "name the shortcut by `--shortcut VIEW`, or choose another `--method.attributes`"
+    return [f"{taken} taken for bias-conflicting (attributes: {source}): {do}"]
 
 
 # Is there a shortcut? From the ``evidence`` of ``report.json`` and ``audit.json``
@@ -158,64 +132,40 @@ def of_minority(count: int, rows: int, source: str | None) -> list[str]:
 #: The verdict on a view that was given by ``--shortcut``.
 SAID = "A person said so"
 
-#: Why a verdict was given -> the sentence, of the words in ``_words``.
-_VERDICTS = {
-    "follows": "{alone}. {follows}",
-    "honest": "{alone}. {follows}. With {number} labels an honest difference looks the same, so a person must say",
-    "mislabelled": "{alone}. {follows}. But the network cannot tell these rows from true ones of the other label, so "
-    "labels may be wrong",
-    "worse": "No narrow view predicts the label as the network does: {alone}",
-    "little": "No narrow view tells much of the label: {view} {takes} away {information} of its entropy, a shortcut "
-    "at least {wanted}",
-    "few rows": "{number} rows are too few to tell a shortcut by",
-    "no view": "There is no view of these inputs to look through",
-}
-
 
 def of_evidence(reason: str, sign: Mapping[str, Any] | None, who: str, number: int = 0, wanted: float = 0.0) -> str:
     """Return the verdict in a sentence or two, with its figures.
 
     Args:
-        reason: A key of ``_VERDICTS``.
+        reason: Why the verdict was given, see ``judge``.
         sign: What the view tells that it is about; None of "few rows" and "no view".
         who: What the classifier is called.
         number: Of labels, or of rows.
         wanted: Share of the label's entropy that a shortcut takes away.
     """
     if sign is None:
-        return _VERDICTS[reason].format(number=number)
-    return capitalize(_VERDICTS[reason].format(number=number, **_words(sign, who, wanted)))
-
-
-def _words(sign: Mapping[str, Any], who: str, wanted: float) -> dict[str, str]:
-    """Return what sentences say of a sign."""
+        few = f"{number} rows are too few to tell a shortcut by"
+        return few if reason == "few rows" else "There is no view of these inputs to look through"
     views, rows = views_in(sign["view"]), int(sign.get("rows") or 0)
-    view, one = name_views(views), not _several(views)
-    verb = "is" if one else "are"
-    percent = {
-        name: format_percent(sign.get(name), unit=" %")
-        for name in ("accuracy", "network_accuracy", "ratio", "follows_view")
-    }
-    with_view, with_label = (round(rows * (sign.get(name) or 0)) for name in ("follows_view", "follows_label"))
-    alone = f"{view} alone {verb} right in {percent['accuracy']}, the whole network in {percent['network_accuracy']}"
-    follows = (
-        f"On the {format_rows(rows)} where {view} {verb} sure of another label, the {who} follows {view} in "
-        f"{with_view:,} and the label in {with_label:,}"
-    )
-    return percent | {
-        "view": view,
-        "verb": verb,
-        "who": who,
-        "takes": "takes" if one else "take",
-        "cause": "a legitimate cause" if one else "legitimate causes",
-        "alone": alone,
-        "follows": follows if rows else f"In no row {verb} {view} sure of another label",
-        "rows": format_rows(rows),
-        "information": format_percent(max(sign.get("information") or 0, 0), unit=" %"),
-        "wanted": format_percent(wanted, unit=" %"),
-        "shortcut": options("shortcut", views),
-        "legitimate": options("legitimate", views),
-    }
+    view, several = name_views(views), _several(views)
+    verb = "are" if several else "is"
+    right, network = (format_percent(sign[name], unit=" %") for name in ("accuracy", "network_accuracy"))
+    alone = f"{view} alone {verb} right in {right}, the whole network in {network}"
+    if reason == "worse":
+        return f"No narrow view predicts the label as the network does: {alone}"
+    if reason == "little":
+        takes, least = format_percent(max(sign["information"], 0), unit=" %"), format_percent(wanted, unit=" %")
+        told = f"{view} {'take' if several else 'takes'} away {takes} of its entropy, a shortcut at least {least}"
+        return f"No narrow view tells much of the label: {told}"
+    with_view, with_label = (round(rows * (sign[name] or 0)) for name in ("follows_view", "follows_label"))
+    where = f"On the {format_rows(rows)} where {view} {verb} sure of another label"
+    follows = f"{where}, the {who} follows {view} in {with_view:,} and the label in {with_label:,}"
+    told = f"{capitalize(alone)}. {follows if rows else f'In no row {verb} {view} sure of another label'}"
+    if reason == "honest":
+        told += f". With {number} labels an honest difference looks the same, so a person must say"
+    elif reason == "mislabelled":
+        told += ". But the network cannot tell these rows from true ones of the other label, so labels may be wrong"
+    return told
 
 
 def views_in(name: str) -> list[str]:
@@ -389,6 +339,14 @@ _PLACES = {
     "worst_class": "The test data names no attributes, so it cannot show if a shortcut misleads. On its worst label",
 }
 
+#: The other figures, so that a gain is not told without its price.
+_ELSEWHERE = {
+    "majority": "Where the shortcut helps",
+    "estimated_majority": "Where the estimated attribute agrees",
+    "group_balanced": "With every group counted alike",
+    "average": "Over all test rows",
+}
+
 
 def conclude(series: Sequence[_Judged], named: bool, estimated: Mapping[str, Any] | None) -> tuple[str, list[str]]:
     """Return what a comparison of runs on one task comes to, and what a careful reader asks for next.
@@ -401,106 +359,49 @@ def conclude(series: Sequence[_Judged], named: bool, estimated: Mapping[str, Any
         named: Whether the test rows have attributes.
         estimated: The estimated groups of the first run, if all are judged by such.
     """
-    possible = [key for key in _PLACES if not (named and key.startswith("estimated"))]
-    key = next((key for key in possible if all(one.values(key) for one in series)), None)
-    details = _side_effects(series, key) + _trust(series, key)
+
+    def shares(figure: str) -> list[str]:
+        return [f"{one.name} {format_percent(_mean(one, figure), 1)}" for one in series]
+
+    places = [key for key in _PLACES if not (named and key.startswith("estimated"))]
+    key = next((key for key in places if all(one.values(key) for one in series)), None)
+    if key is None:
+        return "The test data has no rows to judge by.", []
+    headline, details = f"{_PLACES[key]}: {format_list(shares(key))}.", []
+    if len(series) > 1 and key != "worst_class":
+        headline = f"{headline} {_outcome(series, key)}."
     if estimated and key == "estimated_minority":
         rows = sum(group["count"] for group in estimated["groups"] if group["minority"])
         run = f" in the run of {estimated['by']['method']}" if len(series) > 1 and "by" in estimated else ""
         found = f"these {rows:,} rows were found by {estimated['source']}{run}"
-        unchecked = "Nobody has checked them, so no run is marked as the best."
-        details.insert(0, f"The test data names no attributes: {found}. {unchecked}")
-    if key is None:
-        return "The test data has no rows to judge by.", details
-    if len(series) == 1:
-        return f"{_one_run(series[0], key)}.", details
-    digits = _digits([_mean(one, key) for one in series])
-    shares = [f"{one.name} in {format_percent(_mean(one, key), digits)}" for one in series]
-    first = shares[0].replace(f"{series[0].name} in ", f"{series[0].name} is right in ", 1) + " of the cases"
-    place = f"{_PLACES[key]}, {format_list([first, *shares[1:]])}"
-    return f"{place}." if key == "worst_class" else f"{place}: {_outcome(series, key, digits)}.", details
+        details.append(f"The test data names no attributes: {found}. Nobody has checked them, so no run is the best.")
+    told = [name for name in _ELSEWHERE if named or key == "estimated_minority" or not name.startswith("estimated")]
+    told = [name for name in told if all(one.values(name) for one in series)]
+    details += [f"{_ELSEWHERE[name]}: {format_list(shares(name))}." for name in told]
+    if len(series) == 1 and series[0].method != BASELINE:
+        details.append(f"No {BASELINE} was trained beside it to compare with.")
+    if all(len(one.runs) == 1 for one in series):
+        return headline, [*details, "One seed only, so the spread is unknown: try --seeds 3."]
+    seeds = [f"{one.name} {len(one.runs)} runs, {_range(one.values(key))}" for one in series]
+    return headline, [*details, f"Figures are means over seeds: {'; '.join(seeds)}."]
 
 
 def _mean(series: _Judged, key: str) -> float:
     values = series.values(key)
-    return sum(values) / len(values) if values else math.nan
+    return sum(values) / len(values)
 
 
-def _digits(values: Sequence[float]) -> int:
-    """Decimals of a per cent that are told: more where figures lie close together and are not the same."""
-    return int(any(0 < upper - lower < 0.02 for lower, upper in pairwise(sorted(values))))
+def _range(values: Sequence[float]) -> str:
+    return f"{format_percent(min(values), 1, unit='')} to {format_percent(max(values), 1)}"
 
 
-def _gap(one: float, other: float, digits: int) -> str:
-    """The distance of two figures as the reader sees them, so that the numbers of a sentence agree."""
-    shown, other_shown = (float(format_percent(value, digits, unit="")) for value in (one, other))
-    return format_points((shown - other_shown) / 100)
-
-
-def _outcome(series: Sequence[_Judged], key: str, digits: int) -> str:
-    """Who is ahead of whom by how much, or that nobody is."""
+def _outcome(series: Sequence[_Judged], key: str) -> str:
+    """Who is ahead of whom by how much, or that nobody is: the best beside ERM, or else beside the second."""
     ranked = sorted(series, key=lambda one: _mean(one, key), reverse=True)
     base = next((one for one in series if one.method == BASELINE), None)
     best = next(one for one in ranked if one is not base)
     other = base or ranked[1]
-    gap = _gap(_mean(best, key), _mean(other, key), digits)
+    gain = 100 * (round(_mean(best, key), 3) - round(_mean(other, key), 3))
     if not best.differs(other, key):
-        chance = "the difference between the best two is no more than chance"
-        return chance if base is None else f"{best.name} makes no difference beyond chance"
-    if _mean(best, key) < _mean(other, key):
-        return f"{best.name} does not help here, it loses {gap}"
-    if base is None:
-        return f"{best.name} is ahead of {other.name} by {gap}"
-    return f"{best.name} gains {gap}" if len(series) == 2 else f"{best.name} gains most, {gap} over {base.name}"
-
-
-def _one_run(series: _Judged, key: str) -> str:
-    """The figure of a method that was trained alone beside that of the other rows."""
-    where = {"minority": "where it helps", "estimated_minority": "where it agrees"}
-    beside = key.replace("minority", "majority") if key in where else "average"
-    value, elsewhere = _mean(series, key), _mean(series, beside)
-    digits = _digits([value, elsewhere])
-    right = f"{_PLACES[key]}, {series.name} is right in {format_percent(value, digits)} of the cases"
-    if key == "worst_class" or math.isnan(elsewhere):
-        return right
-    gap = _gap(elsewhere, value, digits)
-    return f"{right}, against {format_percent(elsewhere, digits)} {where.get(key, 'over all rows')}: a gap of {gap}"
-
-
-def _side_effects(series: Sequence[_Judged], key: str | None) -> list[str]:
-    """The other figures, so that a gain is not told without its price."""
-    places = {
-        "majority": "Where the shortcut helps",
-        "estimated_majority": "Where it agrees",
-        "group_balanced": "With every group counted alike",
-        "average": "Over all test rows",
-    }
-    told = {"average"} if key == "minority" else set()  # the test split's own mix of groups says little then
-    told |= set() if key == "estimated_minority" and len(series) > 1 else {"estimated_majority"}
-    if len(series) == 1:
-        told |= {"minority": {"majority", "average"}, "worst_group": {"average"}}.get(str(key), set())
-    return [
-        f"{place}: {format_list([f'{one.name} {format_percent(_mean(one, name))}' for one in series])}."
-        for name, place in places.items()
-        if name not in told and all(one.values(name) for one in series)
-    ]
-
-
-def _trust(series: Sequence[_Judged], key: str | None) -> list[str]:
-    """How far the figures carry: of other seeds only what several seeds have shown."""
-    found = []
-    if len(series) == 1 and series[0].method != BASELINE:
-        found.append(f"No {BASELINE} was trained beside it to compare with.")
-    counts = [len(one.runs) for one in series]
-    if set(counts) == {1}:
-        return [*found, "One seed only, so the spread is unknown: try --seeds 3."]
-    runs = [f"{one.name} {n}{NBSP}run{'s' if n > 1 else ''}" for one, n in zip(series, counts, strict=True)]
-    found.append(f"Figures are means over seeds: {format_list(runs)}.")
-    told = []
-    for one in series:
-        values = one.values(key or "")
-        if len(values) > 1:
-            low, high = (format_percent(end, 1, unit="") for end in (min(values), max(values)))
-            spread = f"standard deviation {format_points(stdev(values))}"
-            told.append(f"from {low} to {high}{NBSP}% with {one.name} ({spread})")
-    return found + ([f"From seed to seed the figure above goes {format_list(told)}."] if told else [])
+        return f"The difference of {best.name} and {other.name} is no more than chance"
+    return f"{best.name} {'gains' if gain > 0 else 'loses'} {abs(gain):.1f}{NBSP}points against {other.name}"

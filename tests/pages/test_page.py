@@ -82,7 +82,7 @@ def test_a_comparison_has_every_section_and_loads_nothing(colored: Make, tmp_pat
     page = check_self_contained(text)
     for wanted in (
         "ERM and LC on ColoredMNIST",
-        "On groups where the shortcut misleads, ERM is right in",
+        "On groups where the shortcut misleads: ERM ",
         "Runs side by side",
         "Accuracy per group",
         "All 100 groups in numbers",
