@@ -31,11 +31,11 @@ def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
     print(run.report["evidence"]["sentence"])
     inputs, label, attribute = rows_of("test")
     with tempfile.TemporaryDirectory() as name:
-        onnx = export(run, "onnx", Path(name, "onnx"), images="float32")  # the other choice is bytes, "uint8"
-        logits, label_names = answer(onnx, inputs.numpy())
+        onnx = export(run, "onnx", Path(name, "onnx"))
+        logits, label_names = answer(onnx, (255 * inputs).round().to(torch.uint8).numpy())  # bytes, as files have them
         print("the first five:", [label_names[column] for column in logits[:5].argmax(1)])
 
-        hub = export(run, "hub", Path(name, "hub"), repository="me/digits")  # README.md is the model card
+        hub = export(run, "hub", Path(name, "hub"))  # README.md is the model card
         again = load(hub).predict_proba(inputs.numpy())
         print("files for the hub:", *sorted(path.name for path in hub.iterdir()))
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments, set_seed
 
+from logit_correction import estimate_attributes
 from logit_correction.bench.planted import Planted
 from logit_correction.functional import group_balanced_accuracy, group_membership, worst_group_accuracy
 from logit_correction.integrations.transformers import LogitCorrectionMixin, add_attributes
@@ -48,10 +49,10 @@ def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
     vocabulary = sorted({word for text in texts[train] for word in words_of(text)})
     numbers = {word: 4 + number for number, word in enumerate(vocabulary)}
 
-    rows = encoded(texts[train].tolist(), label[train], numbers)
     options = {"epochs": epochs, "batch_size": 32, "seed": seed, "threads": 1}
-    rows, found = add_attributes(rows, texts[train].tolist(), label[train], **options)  # a column `attribute`
+    found = estimate_attributes(texts[train].tolist(), label[train], **options)
     print(found.sentence)
+    rows = add_attributes(encoded(texts[train].tolist(), label[train], numbers), found)  # a column `attribute`
 
     set_seed(seed)
     config = BertConfig(vocab_size=4 + len(numbers), max_position_embeddings=LENGTH, num_labels=2, **SIZES)

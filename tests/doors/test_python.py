@@ -295,7 +295,8 @@ def test_mixin_of_transformers() -> None:
 
     texts = [f"{('bad', 'good')[i % 2]} film number {i} from {('north', 'south')[(i // 7 + i) % 2]}" for i in range(80)]
     label = [i % 2 for i in range(80)]
-    rows, found = add_attributes([{"labels": y} for y in label], texts, label, epochs=1, threads=1)
+    found = logit_correction.estimate_attributes(texts, label, epochs=1, threads=1)
+    rows = add_attributes([{"labels": y} for y in label], found)
     assert rows[3]["attribute"] == found.attribute[3] and len(rows) == 80
     prior = torch.tensor([[0.4, 0.1], [0.1, 0.4]])
     logits, attribute = torch.randn(6, 2), torch.tensor([0, 1, 0, 1, 0, -1])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -133,7 +131,7 @@ def test_onnx_runtime_gives_the_same_logits(kind: str, case_of: Any, tmp_path: P
     assert (folder / "tokenizer" / "tokenizer.json").is_file() is (kind == "tokens")
 
 
-@pytest.mark.parametrize("kind", ["images", "columns", "words", SLOW[0]])
+@pytest.mark.parametrize("kind", ["images", "columns", SLOW[0]])
 def test_torch_runs_the_program_without_this_package(kind: str, case_of: Any, tmp_path: Path) -> None:
     case, names = case_of(kind), {"label_names.json": ""}
     program = torch.export.load(export(case.run, "torch-export", tmp_path / "out") / "model.pt2", extra_files=names)
@@ -142,22 +140,12 @@ def test_torch_runs_the_program_without_this_package(kind: str, case_of: Any, tm
     assert json.loads(names["label_names.json"]) == case.run.label_names
 
 
-def test_images_as_floats(case_of: Any, tmp_path: Path) -> None:
-    case = case_of("images")
-    folder = export(case.run, "torch-export", tmp_path / "out", images="float32")
-    case.answers(torch.export.load(folder / "model.pt2").module()(torch.from_numpy(case.rows).float() / 255).detach())
-    for kind, form in (("columns", "torch-export"), ("images", "hub")):
-        with pytest.raises(InputError, match="--images"):
-            export(case_of(kind).run, form, tmp_path / "no", images="float32")
-    assert not (tmp_path / "no").exists()
-
-
 @pytest.mark.parametrize("kind", ["images", "columns", "words", *SLOW])
 def test_a_folder_is_a_run_without_data(
     kind: str, case_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = case_of(kind)
-    folder = export(case.run, "hub", tmp_path / "out", repository="me/mine").rename(tmp_path / "moved")
+    folder = export(case.run, "hub", tmp_path / "out").rename(tmp_path / "moved")
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
     loaded, rows = load(folder), case.rows[:20]
     np.testing.assert_allclose(loaded.predict_proba(rows), case.run.predict_proba(rows), atol=1e-6)
@@ -180,9 +168,7 @@ def test_what_is_wrong_is_named_before_anything_is_written(
     (tmp_path / "file").write_text("keep")
     with pytest.raises(InputError, match="is a file: give a folder"):
         export(run, "hub", tmp_path / "file")
-    with pytest.raises(InputError, match="--repository is 'mine', but must be OWNER/NAME"):
-        export(run, "hub", tmp_path / "out", repository="mine")
-    monkeypatch.setitem(sys.modules, "safetensors", None)
+    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
     with pytest.raises(InputError, match=r"--format safetensors needs .*: `pip install 'logit-correction\[hub\]'`"):
         export(run.path, "safetensors", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
@@ -230,34 +216,16 @@ def test_a_damaged_folder_is_named(case_of: Any, tmp_path: Path) -> None:
         refused(message)
 
 
-def test_what_a_killed_export_left_is_swept_by_the_next_one(case_of: Any, tmp_path: Path) -> None:
-    from logit_correction import files
-
-    gone = subprocess.Popen(["true"])
-    gone.wait()
-    left = files._temporary(tmp_path / "out")
-    left = left.with_name(left.name.replace(f"-{os.getpid()}-", f"-{gone.pid}-"))
-    (left / "half").mkdir(parents=True)
-    export(case_of("images").run, "safetensors", tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
 EVIL = ["<script>alert(1)</script>", "a | b\n# head", "[link](javascript:x)"]
 
 
 @pytest.mark.parametrize("named", [True, False])
 def test_the_card_says_what_is_known_and_escapes_names(named: bool) -> None:
-    def group(label: str, attribute: str | None, accuracy: float, count: int = 50) -> dict[str, Any]:
-        known = {"label": label, "attribute": attribute if named else None, "accuracy": accuracy if count else None}
-        return known | {
-            "count": count,
-            "correct": int(count * accuracy),
-            "minority": accuracy < 0.5,
-            "low": 0.1,
-            "high": 1.0,
-        }
+    def group(label: str, attribute: str, accuracy: float | None, count: int = 50) -> dict[str, Any]:
+        known = {"label": label, "attribute": attribute if named else None, "count": count, "accuracy": accuracy}
+        return known | {"minority": accuracy == 0.3, "correct": int(count * (accuracy or 0)), "low": 0.1, "high": 1.0}
 
-    groups = [group(EVIL[0], EVIL[1], 0.9), group(EVIL[1], EVIL[2], 0.5), group("nothing", "at all", 0, count=0)]
+    groups = [group(EVIL[0], EVIL[1], 0.9), group(EVIL[1], EVIL[2], 0.5), group("nothing", "at all", None, count=0)]
     estimated = {"source": EVIL[2], "groups": [group(EVIL[0], "x", 0.8), group(EVIL[0], "y", 0.3)]}
     report = {
         "method": "LC",
@@ -268,14 +236,12 @@ def test_the_card_says_what_is_known_and_escapes_names(named: bool) -> None:
         "test": {"groups": groups, "average": 0.7, "estimated": None if named else estimated},
     }
     settings = {"library_name": "logit-correction", "library_version": "1.0", "label_names": EVIL}
-    settings |= {"input": {"kind": "images"}, "run": {"network": {"name": "mine.Net"}}, "report": report}
-    _, front, body = model_card(settings, "me/mine").split("---\n", maxsplit=2)
+    _, front, body = model_card(settings | {"input": {"kind": "images"}, "report": report}).split("---\n", maxsplit=2)
     facts = yaml.safe_load(front)
     assert facts["library_name"] == "logit-correction" and "license" not in facts and "# license:" in front
     assert facts["pipeline_tag"] == "image-classification" and "LC" in facts["tags"]
-    assert facts["model-index"][0]["results"][0]["metrics"][0]["value"] == 0.7
     assert body.count("<") == 0 and "[link]" not in body and "\n# head" not in body and "&lt;script&gt;" in body
     rows = [line for line in body.splitlines() if line.startswith("|") and "| 50 |" in line]
     assert len(rows) == (2 if named else 4) and rows[0].startswith(r"| a \| b")  # the least accurate first
-    assert "tells the label" in body and "| test | label and attribute |" in body and "trust_code=True" in body
-    assert ("conflicts" in body) is not named and 'snapshot_download("me/mine")' in body
+    assert "tells the label" in body and "| test | label and attribute |" in body
+    assert ("conflicts" in body) is not named

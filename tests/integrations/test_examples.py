@@ -44,5 +44,3 @@ def test_the_pages_name_and_show_every_example() -> None:
     assert set(re.findall(r"`(\w+)\.py`", page)) == set(EXAMPLES)
     shown = re.findall(r'--8<-- "examples/(\w+)\.py"', page + (ROOT / "docs" / "scikit-learn.md").read_text())
     assert set(shown) == {*EXAMPLES, "scikit_learn_pipeline"}
-    lines = {path.stem: len(path.read_text().splitlines()) for path in (ROOT / "examples").glob("*.py")}
-    assert set(EXAMPLES) <= set(lines) and max(lines.values()) <= 80, lines

@@ -79,8 +79,6 @@ def test_what_was_found_is_kept(planted: tuple, fitted: LogitCorrectionClassifie
     np.testing.assert_allclose(fitted.group_prior_, (counts + 0.3) / (600 + 1.2), rtol=1e-5)
     assert fitted.predict_proba(frame).sum(axis=1) == pytest.approx(np.ones(600))
     assert fitted.config_["epochs"] == fitted.n_epochs_ == 3
-    assert fitted._repr_html_().startswith("<p><strong>shortcut</strong>: A person said so")
-    assert not LogitCorrectionClassifier()._repr_html_().startswith("<p>")
 
 
 def test_groups_by_estimate_and_by_name(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
@@ -125,25 +123,19 @@ def test_images_of_both_orders() -> None:
     first = classifier.fit(images, y).predict_proba(images)
     last = classifier.fit(images.transpose(0, 2, 3, 1) / 255, y).predict_proba(images.transpose(0, 2, 3, 1) / 255)
     np.testing.assert_allclose(first, last, atol=1e-4)
-    with pytest.raises(InputError, match=r"Images are of shape \(3, 20, 18\) \(channels first\), but were"):
+    with pytest.raises(InputError, match=r"Rows have shape \(3, 20, 18\), but had \(3, 18, 20\) in fit"):
         classifier.predict(images.swapaxes(2, 3) / 255)
     with pytest.raises(InputError, match=r"in \[0, 1\]"):
         classifier.fit(images.astype(np.float32), y)
 
 
-def test_texts_alone_and_beside_other_columns() -> None:
+def test_texts() -> None:
     words, y = np.random.default_rng(0).choice(["sun", "rain", "wind"], (80, 4)), np.array(["bad", "good"] * 40)
     texts = [f"{' '.join(row)} {'lovely' if label == 'good' else 'awful'}" for row, label in zip(words, y, strict=True)]
     classifier = LogitCorrectionClassifier(**QUICK).fit(texts, y)
     assert classifier.predict(["lovely sun", "awful rain"]).tolist() == ["good", "bad"]
-    frame = pd.DataFrame({"review": texts, "stars": np.arange(80) % 5})
-    mixed = LogitCorrectionClassifier(text="review", **QUICK).fit(frame, y)
-    assert mixed.score(frame, y) > 0.9
-    assert {sign["view"].partition(":")[0] for sign in mixed.evidence_["signs"]} >= {"column", "word"}
     with pytest.raises(InputError, match="fit was given texts, and these rows are numbers"):
         classifier.predict(np.zeros((2, 3)))
-    with pytest.raises(InputError, match=r"no column 'reviev'.*did you mean review"):
-        LogitCorrectionClassifier(text="reviev").fit(frame, y)
 
 
 def test_frames(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
@@ -163,26 +155,15 @@ def test_frames(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
     found = LogitCorrectionClassifier(**QUICK).fit(holes, y[:200])
     assert "missing" in {sign["view"] for sign in found.evidence_["signs"]}
     assert found.predict(numbers).shape == found.predict(holes).shape == (200,)
-    flat = LogitCorrectionClassifier(**QUICK).fit(numbers.assign(flat=0.1), y[:200])
-    moved = flat.predict_proba(numbers.assign(flat=0.2)) - flat.predict_proba(numbers.assign(flat=0.1))
-    assert np.abs(moved).max() < 0.3  # a column that never changes decides nothing in new rows
 
 
-def test_the_seed_decides_and_warm_start_goes_on(planted: tuple) -> None:
+def test_the_seed_decides(planted: tuple) -> None:
     X, y = planted[0][["blood", "age"]][:80], planted[1][:80]
-    first, again, other, drawn = (
+    first, again, drawn = (
         LogitCorrectionClassifier(**{**QUICK, "random_state": seed}).fit(X, y).predict_proba(X)
-        for seed in (1, 1, 2, np.random.RandomState(1))
+        for seed in (1, 1, np.random.RandomState(1))
     )
-    assert (first == again).all() and (first != other).any() and (first != drawn).any()
-    warm = LogitCorrectionClassifier(warm_start=True, **QUICK).fit(X, y)
-    before = warm.predict_proba(X)
-    warm.set_params(epochs=1, learning_rate=1e-9).fit(X, y)
-    np.testing.assert_allclose(warm.predict_proba(X), before, atol=1e-4)
-    with pytest.raises(InputError, match="y has others"):
-        warm.fit(X, np.where(y == "ill", "dead", y))
-    with pytest.raises(InputError, match="the same network"):
-        warm.set_params(network={"name": "MLP", "hidden": [5]}).fit(X, y)
+    assert (first == again).all() and (first != drawn).any()
 
 
 def test_known_attributes_and_other_methods(planted: tuple) -> None:
@@ -191,7 +172,7 @@ def test_known_attributes_and_other_methods(planted: tuple) -> None:
     assert known.attribute_names_ == ["north", "south"] and known.evidence_ is None
     worst = LogitCorrectionClassifier("GroupDRO", **QUICK).fit(frame, y, attribute=frame["site"])
     assert worst.config_["method"]["name"] == "GroupDRO" and worst.correction_ == "the training of GroupDRO"
-    plain = LogitCorrectionClassifier("ERM", selection="valid_average", **QUICK).fit(frame, y)
+    plain = LogitCorrectionClassifier("ERM", **QUICK).fit(frame, y)
     assert plain.evidence_ is None and plain.group_prior_ is None and (plain.attribute_ == -1).all()
     with pytest.raises(InputError, match="needs the attribute of every training row"):
         LogitCorrectionClassifier("GroupDRO", **QUICK).fit(frame, y)
@@ -284,8 +265,6 @@ def test_boosters_take_the_log_odds_of_the_groups_and_add_no_share_of_the_labels
     other = LogitCorrectionClassifier(estimator=pipeline, **INSIDE).fit(X, y)
     np.testing.assert_array_equal(other.predict(X), alone.predict(X))
     assert alone.estimator_.base_score == other.estimator_[-1].base_score == 0.5
-    said = LogitCorrectionClassifier(estimator=Booster(0.3), **INSIDE).fit(X, y)
-    assert said.estimator_.base_score == 0.3
 
 
 @pytest.mark.parametrize(

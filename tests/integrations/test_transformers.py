@@ -33,7 +33,7 @@ def made(tiny_bert: Path, folder: Path, train: Any, **options: Any) -> Any:
 
 
 def test_the_loss_is_the_corrected_one_in_training_alone(tiny_bert: Path, tmp_path: Path) -> None:
-    rows, estimates = add_attributes(ROWS, estimates=ESTIMATES)
+    rows = add_attributes(ROWS, ESTIMATES)
     trainer = made(tiny_bert, tmp_path, rows)
     batch = next(iter(trainer.get_train_dataloader()))
     assert set(batch) == {"input_ids", "labels", "attribute"}  # the column was kept
@@ -47,13 +47,13 @@ def test_the_loss_is_the_corrected_one_in_training_alone(tiny_bert: Path, tmp_pa
     for module in trainer.model.modules():
         module.eval() if isinstance(module, torch.nn.Dropout) else None
     found = trainer.compute_loss(trainer.model, batch)
-    expected = LogitCorrectedLoss(estimates.prior())(logits, batch["labels"], batch["attribute"])
+    expected = LogitCorrectedLoss(ESTIMATES.prior())(logits, batch["labels"], batch["attribute"])
     torch.testing.assert_close(found, expected)
     assert float(found.detach()) != pytest.approx(float(plain))
 
 
 def test_training_and_evaluation_run_through(tiny_bert: Path, tmp_path: Path) -> None:
-    rows, _ = add_attributes(ROWS, estimates=ESTIMATES)
+    rows = add_attributes(ROWS, ESTIMATES)
     trainer = made(tiny_bert, tmp_path, rows, num_train_epochs=1, gradient_accumulation_steps=2, learning_rate=1e-3)
     before = trainer.model.classifier.weight.detach().clone()
     trainer.train()
@@ -73,7 +73,7 @@ def test_rows_without_an_attribute_are_refused(tiny_bert: Path, tmp_path: Path) 
 
 
 def test_attributes_beside_the_rows() -> None:
-    rows, _ = add_attributes(ROWS, estimates=ESTIMATES)
+    rows = add_attributes(ROWS, ESTIMATES)
     assert isinstance(rows, WithAttribute) and len(rows) == 24
     assert [row["attribute"] for row in rows] == ATTRIBUTE.tolist() and "attribute" not in ROWS[0]
 
@@ -81,18 +81,7 @@ def test_attributes_beside_the_rows() -> None:
         def add_column(self, name: str, values: list[int]) -> list[Any]:
             return [{**row, name: value} for row, value in zip(self, values, strict=True)]
 
-    added, _ = add_attributes(Columns(ROWS), estimates=ESTIMATES, column="guess")
+    added = add_attributes(Columns(ROWS), ESTIMATES, column="guess")
     assert [row["guess"] for row in added] == ATTRIBUTE.tolist()
     with pytest.raises(InputError, match="23 rows"):
-        add_attributes(ROWS[:23], estimates=ESTIMATES)
-    with pytest.raises(InputError, match="give data= and label="):
-        add_attributes(ROWS)
-    with pytest.raises(InputError, match="but not 'text'"):
-        add_attributes(ROWS, "text", LABEL)
-
-
-def test_attributes_are_estimated_of_texts() -> None:
-    texts = [f"{'good' if y else 'bad'} film number {i}" for i, y in enumerate(LABEL)]
-    rows, found = add_attributes(ROWS, texts, LABEL, epochs=1, threads=1)
-    assert [row["attribute"] for row in rows] == found.attribute.tolist()
-    assert found.label.tolist() == LABEL.tolist()
+        add_attributes(ROWS[:23], ESTIMATES)

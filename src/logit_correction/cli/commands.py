@@ -268,8 +268,6 @@ def export_command(
     *,
     format: str,
     out: Path,
-    images: Literal["uint8", "float32"] = "uint8",
-    repository: str | None = None,
     trust_code: bool = False,
 ) -> int:
     """The predicting network for other programs: ONNX, torch.export, safetensors, Hugging Face Hub.
@@ -278,13 +276,11 @@ def export_command(
         run: folder that `train` wrote
         format: onnx, torch-export, safetensors or hub (`list formats`), or the dotted path of a function of your own
         out: folder to write, new or empty
-        images: what onnx and torch-export take for an image: bytes, or floats in [0, 1]
-        repository: OWNER/NAME for the card of hub; nothing is uploaded
         trust_code: import classes of its maker's own that RUN names; they may do anything: only for people you trust
     """
     from logit_correction.exporting.formats import export
 
-    export(run, format, out, images=images, repository=repository, trust_code=trust_code, say=print)
+    export(run, format, out, trust_code=trust_code, say=print)
     return 0
 
 

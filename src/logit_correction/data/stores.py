@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import mmap
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -118,31 +118,6 @@ class ArrayStore:
     def __getstate__(self) -> dict[str, Any]:
         """Leave the copies out; another process makes its own."""
         return vars(self) | {"_copies": {}}
-
-
-class SideBySide(InputStore):
-    """Vectors that are made of several stores of vectors, one after the other: (M, F1 + F2 + ...)."""
-
-    def __init__(self, parts: Sequence[InputStore]) -> None:
-        """Keep the stores, each of all M rows."""
-        self.parts = list(parts)
-        self.always_finite = all(getattr(part, "always_finite", False) for part in self.parts)
-
-    def __len__(self) -> int:
-        return len(self.parts[0])
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of one input, (F,)."""
-        return (sum(part.input_shape[0] for part in self.parts),)
-
-    def fetch(self, rows: Tensor) -> Tensor:
-        """Return the vectors of ``rows`` (B, F) as float32."""
-        return torch.cat([cast(Tensor, part.fetch(rows)) for part in self.parts], dim=1)
-
-    def to(self, device: torch.device | str) -> SideBySide:
-        """Return the store on ``device``."""
-        return SideBySide([part.to(device) for part in self.parts])
 
 
 class StreamedImages(InputStore):

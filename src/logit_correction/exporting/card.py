@@ -13,12 +13,6 @@ from logit_correction.errors import format_list, format_percent
 from logit_correction.pages.compare import names_attributes, sides
 from logit_correction.sentences import answer, describe_selection
 
-#: What stands for a repository that nobody has named.
-PLACE = "OWNER/NAME"
-
-#: Most groups that the card lists, the least accurate first.
-MOST_GROUPS = 50
-
 #: Kind of input -> task, and what ``load(...).predict`` takes.
 _KINDS = {
     "images": ("image-classification", "a list of image files, or an array of bytes `(n, channels, height, width)`"),
@@ -27,90 +21,68 @@ _KINDS = {
     "words": ("text-classification", "a list of texts"),
     "tokens": ("text-classification", "a list of texts"),
 }
-_METRICS = {
-    "worst_group": "worst-group accuracy",
-    "group_balanced": "group-balanced accuracy",
-    "average": "average accuracy",
-}
+
+_HOW = """\
+## Intended use
+
+To do: say what the model is for, and what not. The figures are of one test split; judge the model on rows of your own
+before you rely on it: `logit-correction evaluate FOLDER --on ROWS`.
+
+## How to load it
+
+```python
+from huggingface_hub import snapshot_download
+from logit_correction import load
+
+model = load(snapshot_download("OWNER/NAME"))
+model.predict(rows)  # names of labels
+```
+
+`rows` are ROWS; their preparation is part of the folder. Weights are read without pickle. If `config.json` names
+classes of its maker's own, install them and call `load(folder, trust_code=True)`: they may do anything that you may."""
 
 
-def model_card(settings: Mapping[str, Any], repository: str) -> str:
-    """Return the text of the model card: YAML in front, then Markdown. All text of users is escaped.
+def model_card(settings: Mapping[str, Any]) -> str:
+    """Return the text of the model card, YAML in front, then Markdown, of the content of ``config.json``.
 
-    Args:
-        settings: Content of ``config.json``.
-        repository: OWNER/NAME.
+    All text of users is escaped.
     """
-    report, labels = settings["report"], [markdown(name) for name in settings["label_names"]]
+    report, labels = settings["report"], ", ".join(markdown(name) for name in settings["label_names"])
     test, data, evidence = report["test"], report["data"], report.get("evidence")
     task, rows = _KINDS[settings["input"]["kind"]]
-    figures = {name: test[key] for key, name in _METRICS.items() if test.get(key) is not None}
-    dataset = " ".join(str(data["name"]).split())  # a line of its own could end the front matter
-    name = repository.rpartition("/")[2] if repository != PLACE else f"{report['method']} on {dataset}"
-    front: dict[str, Any] = {
-        "library_name": settings["library_name"],
-        "pipeline_tag": task,
-        "tags": ["logit-correction", "group-robustness", "spurious-correlation", str(report["method"])],
-        "metrics": ["accuracy"],
-    }
-    if figures:
-        kind = re.sub(r"[^a-z0-9_.-]+", "-", dataset.lower()).strip("-") or "data"
-        result = {
-            "task": {"type": task},
-            "dataset": {"name": dataset, "type": kind, "split": "test"},
-            "metrics": [{"type": "accuracy", "name": one, "value": round(value, 4)} for one, value in figures.items()],
-        }
-        front["model-index"] = [{"name": name, "results": [result]}]
+    tags = ["logit-correction", "group-robustness", "spurious-correlation", str(report["method"])]
+    front = {"library_name": settings["library_name"], "pipeline_tag": task, "tags": tags, "metrics": ["accuracy"]}
+    name = f"{report['method']} on {data['name']}"
+    shown = {key: test.get(key) for key in ("worst_group", "group_balanced", "average") if test.get(key) is not None}
     named, estimated = names_attributes(test), test.get("estimated")
-    tables = [_table(test["groups"], "attribute" if named else None)]
-    if not named:
-        tables.insert(0, "The test rows name no attribute, so accuracy is by label.")
-    if figures:
-        tables.append(f"Test split: {', '.join(f'{one} {format_percent(v, 1)}' for one, v in figures.items())}.")
+    parts = [
+        f"# {markdown(name)}",
+        f"A classifier of the labels {labels}, trained by {markdown(report['method'])} on "
+        f"{(data.get('rows') or {}).get('train', 0):,} rows of {markdown(data['name'])} with logit-correction "
+        f"{markdown(settings['library_version'])}.",
+        "## How well it does",
+        "" if named else "The test rows name no attribute, so accuracy is by label.",
+        _table(test["groups"], "attribute" if named else ""),
+        ", ".join(f"{key.replace('_', '-')} accuracy {format_percent(value, 1)}" for key, value in shown.items()),
+    ]
     if estimated and not named:
-        tables.append(
+        parts.append(
             f"By estimated groups ({markdown(estimated.get('source'))}): where the estimated attribute agrees with the "
             "label, and where it conflicts with it."
         )
-        tables.append(_table(sides(estimated["groups"]), "estimated attribute"))
+        parts.append(_table(sides(estimated["groups"]), "estimated attribute"))
+    if evidence:
+        parts += ["## Is there a shortcut?", f"{markdown(answer(evidence))}. {markdown(evidence['sentence'])}"]
     read = [
         f"| {markdown(split)} | {markdown(format_list(list(what)) or 'nothing')} |"
         for split, what in (report.get("labels_read") or {}).items()
     ]
-    shown = ", ".join(labels[:20]) + (f" and {len(labels) - 20} more" if len(labels) > 20 else "")
-    parts = [
-        f"# {markdown(name)}",
-        f"A classifier of {len(labels)} labels ({shown}), trained by {markdown(report['method'])} on "
-        f"{(data.get('rows') or {}).get('train', 0):,} rows of {markdown(dataset)} with logit-correction "
-        f"{markdown(settings['library_version'])}.",
-        "## How well it does",
-        *tables,
-        "## Is there a shortcut?",
-        f"{markdown(answer(evidence))}. {markdown(evidence['sentence'])}"
-        if evidence
-        else "This training did not look.",
-        "## Which labels were read",
-        "\n".join(["| split | read |", "|---|---|", *read]),
-        f"The epoch was chosen by {markdown(describe_selection(report['selection']))}, never on the test split."
-        if report.get("selection")
-        else "",
-        "## Intended use",
-        "To do: say what the model is for, and what not. The figures are of one test split; judge the model on rows of "
-        "your own before you rely on it: `logit-correction evaluate FOLDER --on ROWS`.",
-        "## How to load it",
-        "```bash\npip install 'logit-correction[hub]'\n```\n\n```python\n"
-        "from huggingface_hub import snapshot_download\nfrom logit_correction import load\n\n"
-        f'model = load(snapshot_download("{repository}"))\nmodel.predict(rows)  # names of labels\n```',
-        f"`rows` are {rows}; their preparation is part of the folder. Weights are read without pickle.",
-    ]
-    if _names_code(settings["run"]):
-        parts.append(
-            "`config.json` names classes of its maker's own, which have to be installed; "
-            "`load(folder, trust_code=True)` imports them. They may do anything that you may."
-        )
+    parts += ["## Which labels were read", "\n".join(["| split | read |", "|---|---|", *read])]
+    if report.get("selection"):
+        parts.append(f"The epoch was chosen by {markdown(describe_selection(report['selection']))}.")
     licence = "# license: choose one, https://huggingface.co/docs/hub/repositories-licenses\n"
-    start = f"---\n{licence}{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n"
-    return start + "\n\n".join(filter(None, parts)) + "\n"
+    start = f"---\n{licence}{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---"
+    return "\n\n".join(filter(None, [start, *parts, _HOW.replace("ROWS;", f"{rows};")])) + "\n"
 
 
 def markdown(text: Any) -> str:
@@ -123,22 +95,12 @@ def markdown(text: Any) -> str:
     return re.sub(r"([\\`*_\[\]()#|~$!{}])", r"\\\1", line)
 
 
-def _table(groups: Sequence[Mapping[str, Any]], attribute: str | None) -> str:
+def _table(groups: Sequence[Mapping[str, Any]], attribute: str) -> str:
     """Return groups as a Markdown table, the least accurate first."""
-    ordered = sorted((one for one in groups if one["count"]), key=lambda one: (one["accuracy"], str(one["label"])))
-    names = ["label", *([attribute] if attribute else []), "rows", "accuracy", "95 % interval"]
+    names = ["label", *filter(None, [attribute]), "rows", "accuracy", "95 % interval"]
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-    for one in ordered[:MOST_GROUPS]:
+    for one in sorted((one for one in groups if one["count"]), key=lambda one: (one["accuracy"], str(one["label"]))):
         cells = [markdown(one["label"]), *([markdown(one["attribute"])] if attribute else []), f"{one['count']:,}"]
         interval = f"{format_percent(one['low'], 1, '')} to {format_percent(one['high'], 1, '')}"
         lines.append("| " + " | ".join([*cells, format_percent(one["accuracy"], 1), interval]) + " |")
-    left = len(ordered) - MOST_GROUPS
-    return "\n".join(lines) + (f"\n\nThe {left:,} most accurate groups are left out." if left > 0 else "")
-
-
-def _names_code(value: Any) -> bool:
-    """Return whether a config names a class by a dotted path."""
-    if not isinstance(value, Mapping):
-        return False
-    name = value.get("name")
-    return (isinstance(name, str) and "." in name) or any(_names_code(part) for part in value.values())
+    return "\n".join(lines)

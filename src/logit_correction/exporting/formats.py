@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import shlex
 import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -19,11 +18,12 @@ from torch import Tensor, nn
 
 from logit_correction import __version__
 from logit_correction.config import ComponentConfig, RunConfig
-from logit_correction.data.texts import load_tokenizer
+from logit_correction.data.features import Column
+from logit_correction.data.images import Images
+from logit_correction.data.texts import LENGTH, MOST_WORDS, TOKENS, Texts, load_tokenizer
 from logit_correction.errors import InputError, reason_of
 from logit_correction.exporting import FORMATS
-from logit_correction.exporting.card import PLACE, model_card
-from logit_correction.exporting.inputs import ImageType, InputForm, form_of
+from logit_correction.exporting.card import model_card
 from logit_correction.files import checksum_of_file, new_folder, seal
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
@@ -34,13 +34,6 @@ from logit_correction.runs.folder import write_json
 from logit_correction.runs.run import CHECKSUM, ENCODER, EXPORT, FORMAT, HERE, LIBRARY, NETWORK, WEIGHTS, Run
 from logit_correction.types import Inputs
 
-#: Format -> packages that it needs, and the extra that installs them.
-PACKAGES = {
-    "onnx": (("onnx", "onnxscript", "onnxruntime"), "onnx"),
-    "safetensors": (("safetensors",), "hub"),
-    "hub": (("safetensors",), "hub"),
-}
-
 #: Folders beside ``config.json`` that hold what texts are read by, and the sizes of text encoders.
 TOKENIZER, TEXT_MODEL, TEXT_ENCODER = "tokenizer", "text_model", "text_encoder"
 
@@ -50,63 +43,43 @@ _TEST = ("count", "groups", "by_attribute", "average", "group_balanced", "worst_
          "majority", "estimated")  # fmt: skip
 
 
-class Portable(nn.Module):
-    """Inputs of one form -> logits (n, L): preparation, encoder and network of a run as one module."""
-
-    def __init__(self, prepare: nn.Module, encoder: nn.Module | None, network: nn.Module) -> None:
-        super().__init__()
-        self.prepare, self.encoder, self.network = prepare, encoder, network
-
-    def forward(self, values: Tensor) -> Tensor:
-        """Return the logits of values as they come."""
-        return self._logits(self.prepare(values))
-
-    def _logits(self, inputs: Inputs) -> Tensor:
-        logits: Tensor = self.network(inputs if self.encoder is None else self.encoder(inputs))
-        return logits
-
-
-class PortableTexts(Portable):
-    """Tokens of texts -> logits (n, L)."""
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:  # type: ignore[override]
-        """Return the logits of tokens (n, T)."""
-        return self._logits({"input_ids": input_ids, "attention_mask": attention_mask})
-
-
-class Predicting(nn.Module):
-    """A method that predicts by more than its network."""
-
-    def __init__(self, algorithm: Algorithm) -> None:
-        super().__init__()
-        self.algorithm = algorithm
-
-    def forward(self, inputs: Inputs) -> Tensor:
-        """Return what it predicts."""
-        return self.algorithm.predict(inputs)
-
-
 @dataclass(frozen=True)
 class Exported:
     """A run as it is handed out, for a format to write.
 
     Attributes:
         run: The run.
-        network: Inputs, as ``form`` says, -> logits (n, L); in evaluation mode, on the CPU.
-        form: What the network takes.
+        network: Inputs, as ``settings`` says, -> logits (n, L); in evaluation mode, on the CPU.
         settings: Content of ``config.json``.
-        repository: OWNER/NAME on a hub, where the folder is meant for one.
     """
 
     run: Run
     network: Portable
-    form: InputForm
     settings: dict[str, Any]
-    repository: str | None = None
+
+    @property
+    def inputs(self) -> list[dict[str, Any]]:
+        """Name, type and shape of each input."""
+        found: list[dict[str, Any]] = self.settings["input"]["inputs"]
+        return found
+
+    def example(self, rows: int, length: int) -> tuple[Tensor, ...]:
+        """Return inputs, drawn at random; ``length`` stands for what may vary."""
+        draw, found = torch.Generator().manual_seed(rows), []
+        for one in self.inputs:
+            shape, dtype = [rows, *(size or length for size in one["shape"][1:])], getattr(torch, one["dtype"])
+            if dtype.is_floating_point:
+                found.append(torch.rand(shape, generator=draw).to(dtype))
+            elif one["name"] == TOKENS[1]:  # the mask
+                found.append(torch.ones(shape, dtype=dtype))
+            else:  # few numbers are tokens of every vocabulary
+                most = 256 if dtype == torch.uint8 else 2
+                found.append(torch.randint(most, shape, generator=draw, dtype=dtype))
+        return tuple(found)
 
     def check(self, answer: Callable[..., Any], what: str, tolerance: float = 1e-4) -> None:
         """Raise ``InputError`` unless ``answer`` gives the network's logits, on rows that it was not traced with."""
-        inputs = self.form.example(rows=5, length=6)
+        inputs = self.example(rows=5, length=6)
         with torch.no_grad():
             expected, found = self.network(*inputs).numpy(), np.asarray(answer(*inputs))
         if not np.allclose(found, expected, rtol=tolerance, atol=tolerance):
@@ -119,8 +92,6 @@ def export(
     format: str,
     out: Path | str,
     *,
-    images: ImageType = "uint8",
-    repository: str | None = None,
     trust_code: bool = False,
     say: Callable[[str], object] | None = None,
 ) -> Path:
@@ -133,8 +104,6 @@ def export(
         run: The run, or its folder.
         format: ``onnx``, ``torch-export``, ``safetensors``, ``hub``, or the dotted path of a function of your own.
         out: Folder to write; new or empty.
-        images: What a traced network takes: bytes, or floats in [0, 1].
-        repository: OWNER/NAME on the Hugging Face Hub, for the model card; nothing is uploaded.
         trust_code: Import classes that the run's config names by a dotted path.
         say: Told where the folder is and what can be done with it, such as ``print``.
 
@@ -146,33 +115,22 @@ def export(
             or answers otherwise there. Nothing is written then.
     """
     write = resolve_any("format", format, FORMATS)
-    if images not in ("uint8", "float32"):
-        raise InputError(f"--images is {images!r}, but must be uint8 or float32")
-    if images != "uint8" and format in ("safetensors", "hub"):
-        raise InputError(f"--images is for onnx and torch-export: leave it out with --format {format}")
-    if repository is not None and not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", repository):
-        raise InputError(f"--repository is {repository!r}, but must be OWNER/NAME")
-    packages, extra = PACKAGES.get(format, ((), ""))
-    for package in packages:
-        needed(package, f"--format {format}", extra)
     folder, loaded = Path(out), load(run, trust_code=trust_code)
     with new_folder(folder) as temporary:
-        form = form_of(loaded, images)
-        algorithm, whole = loaded.algorithm, PortableTexts if form.kind == "tokens" else Portable
+        algorithm = loaded.algorithm
+        prepare, given = _input(loaded)
         network = algorithm.network if type(algorithm).predict is Algorithm.predict else Predicting(algorithm)
         encoder = None if loaded.config.encoder is None else loaded.encoder.features
-        portable = whole(form.prepare, encoder, network).cpu().eval().requires_grad_(False)
-        exported = Exported(loaded, portable, form, _settings(loaded, form, format), repository)
+        portable = Portable(prepare, encoder, network).cpu().eval().requires_grad_(False)
+        exported = Exported(loaded, portable, _settings(loaded, given, format))
         write_json(temporary / EXPORT, exported.settings)
         tokenizer = loaded.config.data.options.get("tokenizer")
-        if form.kind == "tokens" and tokenizer:
+        if tokenizer:
             load_tokenizer(tokenizer).save_pretrained(temporary / TOKENIZER)
         advice = write(exported, temporary)
         seal(temporary, [EXPORT])
     if say is not None:
-        say(str(folder))
-        if advice:
-            say(advice.replace("FOLDER", shlex.quote(str(folder))))
+        say(f"{folder}\n{advice.replace('FOLDER', shlex.quote(str(folder)))}")
     return folder
 
 
@@ -181,10 +139,11 @@ def export(
 
 def write_onnx(exported: Exported, folder: Path) -> str:
     """Write ``model.onnx``: rows in, ``logits`` out, of any number of rows; the labels lie in its metadata."""
-    import onnxruntime
-
-    program = _traced(exported, "onnx")
-    names, quiet = list(exported.form.names), [logging.getLogger(name) for name in ("onnxscript", "torch.onnx")]
+    for package in ("onnx", "onnxscript"):
+        needed(package, "--format onnx", "onnx")
+    onnxruntime = needed("onnxruntime", "--format onnx", "onnx")
+    program, names = _traced(exported, "onnx"), [one["name"] for one in exported.inputs]
+    quiet = [logging.getLogger(name) for name in ("onnxscript", "torch.onnx")]
     levels = [logger.level for logger in quiet]
     try:
         for logger in quiet:
@@ -203,9 +162,7 @@ def write_onnx(exported: Exported, folder: Path) -> str:
         made.model.metadata_props[name] = json.dumps(exported.settings[name])
     path = folder / "model.onnx"
     made.save(path)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
 
     def answer(*inputs: Tensor) -> Any:
         return session.run(["logits"], {name: one.numpy() for name, one in zip(names, inputs, strict=True)})[0]
@@ -225,9 +182,7 @@ def write_program(exported: Exported, folder: Path) -> str:
 
 def write_weights(exported: Exported, folder: Path) -> str:
     """Write ``model.safetensors``, which ``logit_correction.load`` takes, and see that it answers as the run does."""
-    from safetensors.torch import save_file
-
-    network = exported.network
+    safetensors, network = needed("safetensors.torch", "--format safetensors", "hub"), exported.network
     if isinstance(network.network, Predicting):
         raise InputError(
             f"{exported.run.report['method']} predicts by code of its own, not by its network's weights alone: take "
@@ -240,7 +195,7 @@ def write_weights(exported: Exported, folder: Path) -> str:
         for prefix, module in parts.items()
         for name, value in module.state_dict().items()
     }
-    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    safetensors.save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
     for name, features in ((TEXT_MODEL, getattr(network.network, "features", None)), (TEXT_ENCODER, network.encoder)):
         sizes: Any = getattr(getattr(features, "encoder", None), "config", None)
         if hasattr(sizes, "save_pretrained"):
@@ -249,7 +204,7 @@ def write_weights(exported: Exported, folder: Path) -> str:
     shutil.copymode(folder / EXPORT, folder / WEIGHTS)  # safetensors lets its owner alone read it
     again = Run(folder, trust_code=exported.run.trust_code)
     encoder = None if network.encoder is None else again.encoder.features
-    loaded = type(network)(exported.form.prepare, encoder, again.algorithm.network).eval()
+    loaded = Portable(network.prepare, encoder, again.algorithm.network).eval()
     exported.check(loaded, "the network that is built again", tolerance=1e-5)
     return "load it by: logit_correction.load(folder)"
 
@@ -257,30 +212,137 @@ def write_weights(exported: Exported, folder: Path) -> str:
 def write_hub(exported: Exported, folder: Path) -> str:
     """Write the weights and ``README.md``, the model card; nothing is uploaded."""
     write_weights(exported, folder)
-    repository = exported.repository or PLACE
-    (folder / "README.md").write_text(model_card(exported.settings, repository), encoding="utf-8")
-    return f"nothing was uploaded; put a licence into README.md, then: hf upload {repository} FOLDER"
+    (folder / "README.md").write_text(model_card(exported.settings), encoding="utf-8")
+    return "nothing was uploaded; put a licence into README.md, then: hf upload OWNER/NAME FOLDER"
 
 
 def _traced(exported: Exported, name: str) -> torch.export.ExportedProgram:
     """Return the network as a program of torch, for any number of rows and, of texts, of tokens."""
-    example = exported.form.example(rows=3, length=4)  # one row would be taken for a constant
-    sizes: dict[int, Any] = {0: torch.export.Dim("rows")}
-    sizes |= {1 + axis: torch.export.Dim.DYNAMIC for axis, size in enumerate(exported.form.shape) if size is None}
+    example = exported.example(rows=3, length=4)  # one row would be taken for a constant
+    free: tuple[dict[int, Any], ...] = tuple(
+        {0: torch.export.Dim("rows")}
+        | {axis: torch.export.Dim.DYNAMIC for axis, size in enumerate(one["shape"]) if axis and size is None}
+        for one in exported.inputs
+    )
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            return torch.export.export(exported.network, example, dynamic_shapes=(sizes,) * len(example))
+            return torch.export.export(exported.network, example, dynamic_shapes=(free,))
     except Exception as error:  # torch raises many kinds
         raise InputError(
             f"--format {name}: this network cannot be traced ({reason_of(error)}): take --format safetensors or hub"
         ) from error
 
 
+# -- the network, from inputs as they come to logits
+
+
+class Portable(nn.Module):
+    """Inputs as they come -> logits (n, L): preparation, encoder and network of a run as one module."""
+
+    def __init__(self, prepare: nn.Module, encoder: nn.Module | None, network: nn.Module) -> None:
+        super().__init__()
+        self.prepare, self.encoder, self.network = prepare, encoder, network
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        prepared = self.prepare(*inputs)
+        logits: Tensor = self.network(prepared if self.encoder is None else self.encoder(prepared))
+        return logits
+
+
+class Predicting(nn.Module):
+    """A method that predicts by more than its network."""
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        super().__init__()
+        self.algorithm = algorithm
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        return self.algorithm.predict(inputs)
+
+
+class Scaled(nn.Module):
+    """Numbers, or the bytes of images, times a factor: the scale of training."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, values: Tensor) -> Tensor:
+        return values.float() * self.factor
+
+
+class Tokens(nn.Module):
+    """Numbers of tokens and their mask, by name."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
+        return dict(zip(TOKENS, (input_ids, attention_mask), strict=True))
+
+
+class FromColumns(nn.Module):
+    """Columns (n, C) as they were written -> standardised numbers, and a 0 or 1 for each name, (n, F).
+
+    A name is given by its place among the column's names, and anything else, such as -1, is a name that training did
+    not know; a date by the days since 1970; a missing number by NaN, where training rows missed some. Numbers are taken
+    in double precision, for a large one would lose digits before its mean is taken off.
+
+    >>> columns = [{"name": "age", "mean": 40.0, "std": 10.0}, {"name": "form", "categories": ["new", "old"]}]
+    >>> FromColumns(columns)(torch.tensor([[50.0, 1.0], [40.0, -1.0]], dtype=torch.float64))
+    tensor([[1., 0., 1.],
+            [0., 0., 0.]])
+    """
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        """Keep what training found out of each column."""
+        super().__init__()
+        self.columns = list(columns)
+
+    def forward(self, columns: Tensor) -> Tensor:
+        """Return (n, F) float32."""
+        parts = []
+        for column, values in zip(self.columns, columns.split(1, dim=1), strict=True):
+            if "categories" in column:
+                parts += [(values == code).double() for code in range(len(column["categories"]))]
+                continue
+            numbers = (values - column["mean"]) / column["std"]
+            if column.get("gaps"):
+                parts += [torch.where(values.isnan(), 0.0, numbers), values.isnan().double()]
+            else:
+                parts.append(numbers)
+        return torch.cat(parts, dim=1).float()
+
+
+def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
+    """Return what brings new rows to what the network learnt on, and how to make them, for ``config.json``."""
+    info, source, reader = run.inputs_info, run.source, run.source.reader
+    shape: tuple[int | None, ...] = tuple(info.input_shape)
+    columns = (run.report["data"].get("preparation") or {}).get("columns")
+
+    def described(kind: str, dtype: str, shape: Sequence[int | None], names: Sequence[str] = (), **more: Any) -> Any:
+        inputs = [{"name": name, "dtype": dtype, "shape": [None, *shape]} for name in names or (kind,)]
+        return {"kind": kind, "inputs": inputs, **more}
+
+    if info.tokens:
+        more: dict[str, Any] = {"max_tokens": reader.max_tokens if isinstance(reader, Texts) else None}
+        more |= {"padding": "longest", "truncation": True}
+        return Tokens(), described("tokens", "int64", (None,), TOKENS, **more)
+    if len(shape) == 3:
+        more = {"range": [0, 255], "channels": "RGB"}
+        if isinstance(reader, Images):
+            more |= {"resize": list(reader.size), "fit": reader.fit, "resampling": "bilinear"}
+        return Scaled(source.scale / 255), described("images", "uint8", shape, **more)
+    if columns:
+        return FromColumns(columns), described("columns", "float64", (len(columns),), columns=columns)
+    if isinstance(reader, Texts):
+        vectorizer = {"class": "sklearn.feature_extraction.text.HashingVectorizer", "n_features": shape[0]}
+        return Scaled(LENGTH), described("words", "float32", shape, vectorizer=vectorizer, most_words=MOST_WORDS)
+    return Scaled(source.scale), described("numbers", "float32", shape)
+
+
 # -- config.json
 
 
-def _settings(run: Run, form: InputForm, format: str) -> dict[str, Any]:
+def _settings(run: Run, given: dict[str, Any], format: str) -> dict[str, Any]:
     """Return the content of ``config.json``; places on this machine and examples of rows are left out of it."""
     labels = [str(name) for name in run.label_names]
     report, encoder, evidence = run.report, run.report.get("encoder"), run.report.get("evidence")
@@ -292,7 +354,7 @@ def _settings(run: Run, form: InputForm, format: str) -> dict[str, Any]:
         "export_format": FORMAT,
         "format_name": format,
         "label_names": labels,
-        "input": form.describe(),
+        "input": given,
         "outputs": [{"name": "logits", "dtype": "float32", "shape": [None, len(labels)]}],
         "run": _portable_config(run) | {"precision": run.config.training.precision},
         "report": {name: report.get(name) for name in ("method", "epochs", "selection", "labels_read")}

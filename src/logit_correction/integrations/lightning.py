@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.errors import InputError
-from logit_correction.integrations import estimate_numbered
 from logit_correction.losses import check_criterion
 from logit_correction.registry import needed
-from logit_correction.runs.estimate import AttributeEstimates
+from logit_correction.runs.estimate import AttributeEstimates, estimate_attributes
 
 if TYPE_CHECKING:
     from lightning.pytorch import Callback
@@ -34,11 +33,10 @@ class CorrectLogits(Callback):
       as ``self.criterion(logits, label)`` with the logits of the whole batch. It smooths no labels.
     - Each training batch carries the numbers of its rows, 0..N-1, in the order of the rows that were given here.
 
-    Before the training the callback estimates the attribute of every row by ``estimate_attributes``. In each training
-    step it adds the log prior of the batch's rows to the logits that the criterion is given (eq. 7). Validation, test
-    and prediction see the plain logits. Where nothing was found nothing is added. With several processes the first one
-    estimates for all. The estimates lie in the trainer's checkpoints, and a training that is resumed does not estimate
-    again.
+    Before the training the callback estimates the attribute of every row by ``estimate_attributes``; with several
+    processes the first one does for all. In each training step it adds the log prior of the batch's rows to the logits
+    that the criterion is given (eq. 7); elsewhere these are plain. The trainer's checkpoints hold what is added, so
+    that a training that is resumed does not estimate again.
 
     Attributes:
         estimates: What was estimated; None before the training, and after it was resumed.
@@ -60,7 +58,7 @@ class CorrectLogits(Callback):
 
         Args:
             data: The training rows, or a data source, as ``estimate_attributes`` takes them.
-            label: (N,) their labels, numbered like the columns of the logits.
+            label: (N,) their labels, 0..L-1 like the columns of the logits.
             criterion: Name of the module's loss.
             index: Where a batch has the numbers of its rows: the key of a mapping, or the place in a sequence.
             estimates: What was estimated before; then ``data`` is not looked at.
@@ -75,42 +73,33 @@ class CorrectLogits(Callback):
         self._hook: Any = None
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Check the criterion before the long work."""
         if stage != "fit":
             return
         criterion = getattr(pl_module, self.criterion, None)
         if not isinstance(criterion, nn.Module):
-            raise InputError(
-                f"{type(pl_module).__name__} has no loss {self.criterion!r} that is a torch.nn.Module: set "
-                f"self.{self.criterion} = nn.CrossEntropyLoss() and call it in training_step, or name it by criterion="
-            )
+            name = type(pl_module).__name__
+            raise InputError(f"{name} has no loss {self.criterion!r} that is a torch.nn.Module: name it by criterion=")
         check_criterion(criterion)
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        """Estimate, unless a checkpoint brought the estimates, and correct what the criterion is given from now on."""
         self.teardown(trainer, pl_module, "fit")  # of a training before, however it ended
         if self.log_prior is None:
             if trainer.is_global_zero:
-                self.estimates = estimate_numbered(self.data, self.label, **self.options)
+                self.estimates = estimate_attributes(self.data, self.label, **self.options)
                 self.log_prior = _log_prior(self.estimates)
             self.log_prior = trainer.strategy.broadcast(self.log_prior)
         self.log_prior = self.log_prior.to(pl_module.device)
         self._hook = getattr(pl_module, self.criterion).register_forward_pre_hook(self._corrected)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """Note which rows the batch has."""
         try:
             self._rows = batch[self.index]
         except (KeyError, IndexError, TypeError):
             self._rows = None
         if not isinstance(self._rows, Tensor) or self._rows.dim() != 1 or self._rows.is_floating_point():
-            raise InputError(
-                f"Training batches hold no row numbers (B,) at {self.index!r}: let the dataset return each row's "
-                "number too, and give index= the key or the place where it does"
-            )
+            raise InputError(f"Training batches hold no row numbers (B,) at {self.index!r}: give index= their place")
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Forget them."""
         self._rows = None
 
     def _corrected(self, criterion: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -120,33 +109,27 @@ class CorrectLogits(Callback):
         assert self.log_prior is not None
         shape = (len(self._rows), self.log_prior.shape[1])
         if not given or tuple(given[0].shape) != shape:
-            found = "by name" if not given else f"of shape {tuple(given[0].shape)}"
             raise InputError(
-                f"{self.criterion} was given its logits {found}: call self.{self.criterion}(logits, label), by "
-                f"position, with the logits {shape} of the whole batch"
+                f"{self.criterion} must be given the logits {shape} of the whole batch: call "
+                f"self.{self.criterion}(logits, label), by position"
             )
         return (given[0] + self.strength * self.log_prior[self._rows], *given[1:])
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Leave the criterion as it was; Lightning calls no ``teardown`` after an error."""
-        self.teardown(trainer, pl_module, "fit")
+        self.teardown(trainer, pl_module, "fit")  # which Lightning does not call after an error
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        """Leave the criterion as it was."""
         self.teardown(trainer, pl_module, "fit")
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Leave the criterion as it was."""
         if self._hook is not None:
             self._hook.remove()
         self._hook = self._rows = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what is corrected by, for the trainer's checkpoint."""
         return {"log_prior": None if self.log_prior is None else self.log_prior.cpu()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take up what ``state_dict`` returned."""
         self.log_prior = state_dict["log_prior"]
 
 

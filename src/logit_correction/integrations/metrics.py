@@ -16,7 +16,7 @@ else:
 
 
 class GroupAccuracy(Metric):
-    """Accuracy of each group, label x attribute.
+    """Accuracy of each group, label x attribute, (L, K); NaN where it has no rows.
 
     Counts are added up over batches and over processes, so that the figures are those of all rows together. A row that
     is seen twice, as where a sampler fills up the last batch, counts twice.
@@ -53,63 +53,37 @@ class GroupAccuracy(Metric):
             preds: (B,) predicted labels, or (B, L) logits or probabilities.
             label: (B,) long, 0..L-1.
             attribute: (B,) long, 0..K-1, or -1 where unknown: such a row belongs to no group.
-
-        Raises:
-            ValueError: Shapes do not fit, a label or an attribute lies outside its range, or ``preds`` (B,) are no
-                labels but probabilities.
         """
         if preds.dim() == 1 and preds.is_floating_point():
-            raise ValueError("preds (B,) must be whole numbers, the predicted labels: give (probability > 0.5).long().")
+            raise ValueError("preds (B,) must be whole numbers, the predicted labels: give (probability > 0.5).long()")
         if preds.dim() == 2:
             preds = preds.argmax(1)
-        if not preds.shape == label.shape == attribute.shape or label.dim() != 1:
-            shapes = f"{tuple(preds.shape)}, {tuple(label.shape)} and {tuple(attribute.shape)}"
-            raise ValueError(f"preds, label and attribute must have one value a row, but have the shapes {shapes}.")
         for name, codes, least, size in (
             ("label", label, 0, self.num_labels),
             ("attribute", attribute, -1, self.num_attributes),
         ):
-            if bool(((codes < least) | (codes >= size)).any()):
-                raise ValueError(f"Every {name} must lie between {least} and {size - 1}.")
+            if codes.shape != preds.shape or bool(((codes < least) | (codes >= size)).any()):
+                raise ValueError(f"{name} must have shape {tuple(preds.shape)} and values from {least} to {size - 1}")
         known = attribute >= 0
         group = label[known] * self.num_attributes + attribute[known]
         self.count += torch.bincount(group, minlength=len(self.count))
         self.correct += torch.bincount(group[(preds == label)[known]], minlength=len(self.correct))
 
     def compute(self) -> Tensor:
-        """Return the accuracy of each group (L, K), NaN where it has no rows."""
         return (self.correct / self.count).view(self.num_labels, self.num_attributes)
 
 
 class GroupBalancedAccuracy(GroupAccuracy):
-    """Mean of the groups' accuracies, over the groups that have rows; NaN where none has.
-
-    Takes what ``GroupAccuracy`` takes.
-
-    >>> accuracy = GroupBalancedAccuracy(num_labels=2, num_attributes=2)
-    >>> accuracy.update(torch.tensor([0, 1, 1]), label=torch.tensor([0, 0, 1]), attribute=torch.tensor([0, 0, 1]))
-    >>> accuracy.compute()
-    tensor(0.7500)
-    """
+    """Mean of the groups' accuracies, over the groups that have rows; NaN where none has."""
 
     def compute(self) -> Tensor:
-        """Return the mean, 0-d."""
         return super().compute().nanmean()
 
 
 class WorstGroupAccuracy(GroupAccuracy):
-    """Least of the groups' accuracies, over the groups that have rows; NaN where none has.
-
-    Takes what ``GroupAccuracy`` takes.
-
-    >>> accuracy = WorstGroupAccuracy(num_labels=2, num_attributes=2)
-    >>> accuracy.update(torch.tensor([0, 1, 1]), label=torch.tensor([0, 0, 1]), attribute=torch.tensor([0, 0, 1]))
-    >>> accuracy.compute()
-    tensor(0.5000)
-    """
+    """Least of the groups' accuracies, over the groups that have rows; NaN where none has."""
 
     def compute(self) -> Tensor:
-        """Return the least, 0-d."""
         accuracy = super().compute()
         least = accuracy.nan_to_num(nan=float("inf")).min()
         return least.where(least.isfinite(), torch.nan)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
-from html import escape
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,13 +19,12 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.features import Columns, mean_and_std
 from logit_correction.data.frames import as_text, row_names
-from logit_correction.data.images import array_store, images_of
-from logit_correction.data.reader import DataSource, Numbers, Rows, frame_of, rows_of
-from logit_correction.data.rows import FIX, Problems, Splitting, coded, make_splits
-from logit_correction.data.stores import InputStore, SideBySide, as_views_see
+from logit_correction.data.reader import DataSource, Numbers, Rows, frame_of
+from logit_correction.data.rows import FIX, Problems, coded
+from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.data.texts import Texts
-from logit_correction.errors import InputError, Interrupted, did_you_mean
+from logit_correction.errors import InputError, Interrupted
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import GroupReport
 from logit_correction.integrations.wrapped import argument_of, fit_corrected
@@ -55,7 +53,6 @@ class InMemory(DataSource):
         self.table = table
 
     def build(self) -> DataTable:
-        """Return the table."""
         return self.table
 
 
@@ -68,8 +65,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that looks for a shortcut in its training rows, and corrects by it where there is one.
 
     ``fit`` trains a network by ``LC``, with the defaults of ``train``; no attribute is needed. Rows are an array
-    (n, F), images (n, C, H, W) or (n, H, W, C), a data frame of numbers, names and texts, or a list of texts. Numbers
-    are standardised by the training rows. Rows are exchangeable: their order is never looked at.
+    (n, F), images (n, C, H, W) or (n, H, W, C), a data frame of numbers and names, or a list of texts. Numbers are
+    standardised by the training rows. Rows are exchangeable: their order is never looked at.
 
     Args:
         method: Name of a method, or a mapping of its name and options.
@@ -82,15 +79,9 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         batch_size: Rows of a step; None likewise.
         learning_rate: Learning rate at the start.
         training: Further options of ``TrainingConfig``, such as ``{"weight_decay": 1e-4}``.
-        selection: Rule by which an epoch's weights are kept; all but ``last`` hold out rows.
-        validation_fraction: Share of the rows that is held out for such a rule.
-        text: In a data frame, the column of texts.
-        tokenizer: Splits texts for a language model, a name or a folder; None counts words.
-        channels: ``first`` or ``last`` where images do not tell.
         random_state: Seed of everything random.
         device: auto, cpu or cuda.
         verbose: Whether to show progress.
-        warm_start: Whether a further ``fit`` begins with the weights of the last one.
         estimator: A classifier to fit in place of a network of ours: the attributes are estimated as ever, and it is
             fitted with offsets of its logits by row where it takes such (``base_margin``, ``init_score``,
             ``baseline``), else with weights by row.
@@ -130,15 +121,9 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         batch_size: int | None = None,
         learning_rate: float | None = None,
         training: Mapping[str, Any] | None = None,
-        selection: str = "last",
-        validation_fraction: float = 0.1,
-        text: str | None = None,
-        tokenizer: str | None = None,
-        channels: str | None = None,
         random_state: int | np.random.RandomState | None = None,
         device: str = "auto",
         verbose: bool = False,
-        warm_start: bool = False,
         estimator: Any = None,
     ) -> None:
         self.method = method
@@ -151,15 +136,9 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.training = training
-        self.selection = selection
-        self.validation_fraction = validation_fraction
-        self.text = text
-        self.tokenizer = tokenizer
-        self.channels = channels
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
-        self.warm_start = warm_start
         self.estimator = estimator
 
     classes_: NDArray[Any]
@@ -180,55 +159,51 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             InputError: Something given is wrong; nothing was trained.
             TrainingError: The loss was not finite.
         """
-        goes_on = self.warm_start and hasattr(self, "model_")
         if self.estimator is not None:
             argument_of(self.estimator)
-            if goes_on:
-                raise InputError("warm_start goes on with a network of ours: leave it out beside estimator=")
-        kind = kind_of(X, self.text)
-        rows = self._checked(X, kind, reset=not goes_on)
-        classes, label = _checked_labels(rows, y)
-        if goes_on and not np.array_equal(classes, self.classes_):
-            raise InputError("warm_start goes on with the labels of the last fit, and y has others: fit without it")
-        seed = self.random_state if isinstance(self.random_state, int | np.integer) else None
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1)) if seed is None else int(seed)
-        names, every = classes.astype(str).tolist(), torch.arange(len(label))
-        split = {"train": every, "valid": every[:0], "test": every[:0]}
-        if self.selection != "last" and self.estimator is None:
-            split = make_splits(torch.from_numpy(label), None, names, Splitting(self.validation_fraction, 0.0, seed))[0]
-        if goes_on:
-            store, looks = read_rows(self.model_["form"], rows)
-            form = self.model_["form"]
-        else:
-            form = {"kind": kind, "text": self.text, "tokenizer": self.tokenizer}
-            form["names"] = [str(name) for name in getattr(self, "feature_names_in_", ())]
-            store, looks = read_rows(form, rows, split["train"].numpy())
+        form: dict[str, Any] = {"kind": kind_of(X)}
+        rows = self._checked(X, form["kind"], reset=True)
+        form["names"] = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        self.classes_, label = _checked_labels(rows, y)
+        state = self.random_state
+        seed = int(state if isinstance(state, int | np.integer) else check_random_state(state).randint(2**31 - 1))
+        store, looks = read_rows(form, rows, fit=True)
         known, known_names = _known_attribute(attribute, len(label))
+        every = torch.arange(len(label))
         table = DataTable(
             inputs=store,
             label=torch.from_numpy(label),
             attribute=torch.from_numpy(known),
-            split=split,
-            label_names=names,
+            split={"train": every, "valid": every[:0], "test": every[:0]},
+            label_names=self.classes_.astype(str).tolist(),
             attribute_names=known_names,
             ordered=False,  # a caller shuffles X, and new rows have no place in it
             **looks,
         )
-        self.classes_ = classes
         with keeping_threads():
-            algorithm, config, estimated = self._train(table, seed, goes_on, X)
-        self._keep(algorithm, config, estimated, split["train"].numpy(), len(label))
-        self.model_["form"] = form
+            algorithm, config, self.attribute_ = self._train(table, seed, X)
+        algorithm.eval()
+        estimator, prior, weights = algorithm.attributes, algorithm.group_prior, io.BytesIO()
+        torch.save(algorithm.state_dict(), weights)
+        info = {name: getattr(algorithm.info, name) for name in _INFO}
+        self.model_ = {"form": form, "config": config.to_dict(), "info": info, "weights": weights.getvalue()}
+        self.config_, self._algorithm = self.model_["config"], algorithm
+        corrects = estimator is not None and not estimator.abstained
+        posterior = estimator.row_posterior() if estimator is not None and corrects else None
+        self.evidence_ = None if estimator is None else estimator.evidence
+        self.attribute_names_ = attribute_names_of(algorithm) if corrects else []
+        self.attribute_posterior_ = None if posterior is None else posterior.cpu().numpy()
+        self.group_prior_ = prior.table.double().cpu().numpy() if corrects and prior is not None else None
         return self
 
-    def _train(self, table: DataTable, seed: int, goes_on: bool, X: Any) -> tuple[Algorithm, RunConfig, NDArray[Any]]:
-        """Train, and return the method, what was run, and the attribute that each training row was taken for."""
+    def _train(self, table: DataTable, seed: int, X: Any) -> tuple[Algorithm, RunConfig, NDArray[Any]]:
+        """Train, and return the method, what was run, and the attribute that each row was taken for."""
         method: Any = dict(self.method) if isinstance(self.method, Mapping) else {"name": self.method}
         if self.attributes is not None:
             method["attributes"] = self.attributes
         known: dict[str, Any] = {"network": self.network, "shortcut": self.shortcut, "legitimate": self.legitimate}
         known |= {"epochs": self.epochs, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
-        options = {"seed": seed, "device": self.device, "selection": self.selection, "also_select": []}
+        options = {"seed": seed, "device": self.device, "selection": "last", "also_select": []}
         data = ComponentConfig("rows in memory", cls=lambda: InMemory(table))
         config = config_of(data, method=method, preset=self.preset, **known, **(options | dict(self.training or {})))
         if config.training.devices * config.training.nodes > 1:
@@ -239,56 +214,22 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             self.estimator_, self.correction_ = fit_corrected(self.estimator, X, table.label.numpy(), found)
             self.n_epochs_ = 0
             return algorithm, config, found.attribute
-        built = prepare(config, display, ("train",) if self.selection == "last" else ("train", "valid"))
-        algorithm = built.algorithm
-        if goes_on:
-            weights = {name: one for name, one in self._weights().items() if not name.endswith("_extra_state")}
-            own = {name.removeprefix("network."): one for name, one in weights.items() if name.startswith("network.")}
-            try:
-                algorithm.network.load_state_dict(own)
-            except RuntimeError as error:
-                told = "warm_start goes on with the network of the last fit: give the same network, or fit without it"
-                raise InputError(told) from error
-        fit = built.fit(display)
+        built = prepare(config, display, ("train",))
+        algorithm, fit = built.algorithm, built.fit(display)
         try:
             with display:
                 fit.run()
         except Interrupted as error:
             raise KeyboardInterrupt from error
-        best, estimator = fit.progress.best.get(fit.rules[0]), algorithm.attributes
-        if best is not None:
-            algorithm.load_state_dict(best.state)
+        estimator = algorithm.attributes
         self.n_epochs_, self.correction_ = fit.progress.epoch, f"the training of {built.config.method.name}"
         if estimator is None:
-            return algorithm, built.config, np.full(len(table.split["train"]), UNKNOWN)
+            return algorithm, built.config, np.full(len(table.label), UNKNOWN)
         if estimator.abstained:
             self.correction_ = f"none: {(estimator.evidence or {}).get('verdict', 'nothing was found')}"
         if estimator.settled:
             return algorithm, built.config, estimator.row_attribute.cpu().numpy()
-        found_now = fit.collect("train", algorithm.diagnose)["estimated_attribute"]
-        return algorithm, built.config, found_now.numpy()
-
-    def _keep(
-        self, algorithm: Algorithm, config: RunConfig, estimated: NDArray[Any], train: NDArray[np.int64], n: int
-    ) -> None:
-        """Keep what was found of n rows, of which ``train`` were trained on, and the method as plain values."""
-        algorithm.eval()
-        estimator, prior, weights = algorithm.attributes, algorithm.group_prior, io.BytesIO()
-        torch.save(algorithm.state_dict(), weights)
-        info = {name: getattr(algorithm.info, name) for name in _INFO}
-        self.model_ = {"config": config.to_dict(), "info": info, "weights": weights.getvalue()}
-        self.config_, self._algorithm = self.model_["config"], algorithm
-        corrects = estimator is not None and not estimator.abstained
-        posterior = estimator.row_posterior() if estimator is not None and corrects else None
-        self.evidence_ = None if estimator is None else estimator.evidence
-        self.attribute_ = np.full(n, UNKNOWN)
-        self.attribute_[train] = estimated
-        self.attribute_names_ = attribute_names_of(algorithm) if corrects else []
-        self.attribute_posterior_ = None
-        if posterior is not None:
-            self.attribute_posterior_ = np.full((n, posterior.shape[1]), np.nan)
-            self.attribute_posterior_[train] = posterior.cpu().numpy()
-        self.group_prior_ = prior.table.double().cpu().numpy() if corrects and prior is not None else None
+        return algorithm, built.config, fit.collect("train", algorithm.diagnose)["estimated_attribute"].numpy()
 
     # -- answers
 
@@ -356,21 +297,15 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         return groups.drop(columns=["margin_min", "margin_mean", "ece"])  # answers alone have none
 
     def _checked(self, X: Any, kind: str, reset: bool) -> Any:
-        """Return rows of a kind as ``read_rows`` takes them; ``reset`` if they are those of ``fit``.
-
-        Raises:
-            ValueError: If they are bad, or of other columns than those of ``fit``.
-        """
+        """Return rows of a kind as ``read_rows`` takes them; ``reset`` if they are those of ``fit``."""
         if isinstance(X, torch.Tensor):
             X = X.detach().cpu().numpy()
         if kind == "numbers":
             return validate_data(self, X, reset=reset, dtype=np.float64)
         if not len(X):
             raise InputError("There are 0 rows: give at least one of each label")
-        if kind == "images":
-            return images_of(np.asarray(X), self.channels)  # type: ignore[arg-type]
-        if kind == "texts":
-            return [str(text) for text in X]
+        if kind != "columns":
+            return np.asarray(X) if kind == "images" else [str(text) for text in X]
         frame = frame_of(X)
         assert frame is not None
         frame = frame.rename(columns=str)
@@ -382,7 +317,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
     def _new_rows(self, X: Any) -> Any:
         """Return new rows as ``read_rows`` takes them."""
-        of_fit, kind = self.model_["form"]["kind"], kind_of(X, self.model_["form"]["text"])
+        of_fit, kind = self.model_["form"]["kind"], kind_of(X)
         if kind != of_fit and {kind, of_fit} != {"numbers", "columns"}:
             raise InputError(f"fit was given {of_fit}, and these rows are {kind}: give the same kind of rows")
         if of_fit == "columns" and frame_of(X) is None:
@@ -409,129 +344,69 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             config, info = RunConfig.from_dict(dict(self.model_["config"])), DataInfo(**self.model_["info"])
             with without_pretrained_weights():
                 algorithm = build_algorithm(config, info)
-            algorithm.load_state_dict(self._weights())
+            weights = io.BytesIO(self.model_["weights"])
+            algorithm.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
             device = "cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu"
             self._algorithm = algorithm.to(device).eval()
         return self._algorithm
-
-    def _weights(self) -> dict[str, Any]:
-        weights: dict[str, Any] = torch.load(io.BytesIO(self.model_["weights"]), map_location="cpu", weights_only=True)
-        return weights
-
-    # -- what scikit-learn asks
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the modules out: ``model_`` says all of them."""
         return {name: value for name, value in super().__getstate__().items() if name != "_algorithm"}
 
-    def _verdict(self) -> str:
-        evidence = getattr(self, "evidence_", None)
-        if evidence is None:
-            return ""
-        found = f"<strong>{escape(evidence['verdict'])}</strong>: {escape(evidence['sentence'])}"
-        return f"<p>{found}. Correction: {escape(self.correction_)}.</p>"
-
-    def _repr_html_inner(self) -> str:
-        """Show the verdict above the parameters."""
-        return self._verdict() + str(super()._repr_html_inner())
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        """Show the verdict above the parameters."""
-        shown: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        return shown | ({"text/html": self._verdict() + shown["text/html"]} if "text/html" in shown else {})
-
 
 # -- rows, labels, attributes
 
 
-def kind_of(X: Any, text: str | None) -> str:
-    """Return what rows are: ``numbers`` (n, F), ``images``, ``texts``, or ``columns``: a frame of more than numbers.
-
-    Args:
-        X: The rows.
-        text: Column of texts in a data frame.
-
-    Raises:
-        InputError: If there is no such column.
-    """
-    try:
-        rows = None if issparse(X) else next(rows_of(X, texts=True))
-    except (InputError, StopIteration):
-        rows = None
-    if rows is None:
-        return "numbers"  # which scikit-learn's own checks refuse
-    if text is not None and (rows.frame is None or text not in rows.frame.columns):
-        hint = did_you_mean(text, map(str, [] if rows.frame is None else rows.frame.columns))
-        raise InputError(f"The rows have no column {text!r}{hint}: give text= another one, or leave it out")
-    if rows.frame is not None:
-        dtypes = rows.frame.dtypes
-        plain = all(getattr(dtype, "kind", "O") in "uif" and isinstance(dtype, np.dtype) for dtype in dtypes)
-        return "numbers" if plain and text is None and not rows.frame.isna().to_numpy().any() else "columns"
-    if rows.values is not None and rows.values.ndim == 4:
+def kind_of(X: Any) -> str:
+    """Return what rows are: ``numbers`` (n, F), ``images``, ``texts``, or ``columns``: a frame of more than numbers."""
+    frame = None if issparse(X) else frame_of(X)
+    if frame is not None:
+        plain = all(isinstance(dtype, np.dtype) and dtype.kind in "uif" for dtype in frame.dtypes)
+        return "numbers" if plain and not frame.isna().to_numpy().any() else "columns"
+    if getattr(X, "ndim", None) == 4:
         return "images"
-    return "numbers" if rows.texts is None else "texts"
+    listed = isinstance(X, Iterable) and not isinstance(X, str) and len(X) > 0  # type: ignore[arg-type]
+    return "texts" if listed and isinstance(next(iter(X)), str) else "numbers"
 
 
-def read_rows(
-    form: dict[str, Any], X: Any, train: NDArray[np.int64] | None = None
-) -> tuple[InputStore, dict[str, Any]]:
+def read_rows(form: dict[str, Any], X: Any, fit: bool = False) -> tuple[InputStore, dict[str, Any]]:
     """Return rows as networks take them, and in what other forms views may look at them.
 
     Args:
-        form: How rows are read: what they are, and what the training rows showed of them.
+        form: How rows are read: what they are, and what the rows of ``fit`` showed.
         X: The rows, checked.
-        train: Where these are the rows of ``fit``, those of them that are trained on; ``form`` learns from them.
+        fit: Whether these are the rows of ``fit``, which ``form`` learns from.
 
     Raises:
         InputError: If rows are bad.
     """
-    kind, problems = form["kind"], Problems("the rows", row_names(range(len(X))))
-    looks: dict[str, Any] = {}
-    if kind == "texts":
-        return Texts(tokenizer=form["tokenizer"]).store(X), {"texts": X}
-    if kind == "images":
-        if form.setdefault("shape", X.shape[1:]) != X.shape[1:]:
-            raise InputError(f"Images are of shape {X.shape[1:]} (channels first), but were {form['shape']} in fit")
-        store: InputStore = array_store(X, problems)
-    elif kind == "numbers":
-        if train is not None:
+    problems = Problems("the rows", row_names(range(len(X))))
+    store: InputStore
+    if form["kind"] == "texts":
+        return Texts().store(X), {"texts": X}
+    if form["kind"] == "columns":
+        columns = Columns(list(X.columns))
+        if fit:
+            columns.check(X, problems)
+            problems.raise_if_any(fix=FIX)
+            store, looks = columns.fit(np.arange(len(X)))
+            form["columns"] = columns.learnt
+        else:
+            columns.learnt = form["columns"]
+            store, looks = columns.transform(Rows("the rows", range(len(X)), frame=X), problems)
+    else:
+        if fit and form["kind"] == "numbers":
             with np.errstate(over="ignore", invalid="ignore"):
-                form["mean"], form["std"] = mean_and_std(X[train])
-        numbers = Numbers(mean=form["mean"], std=form["std"])
-        store, looks = numbers.transform(Rows("the rows", range(len(X)), values=X), problems)
+                form["mean"], form["std"] = mean_and_std(X)
+        reader = Numbers(mean=form.get("mean"), std=form.get("std"))
+        store, looks = reader.transform(Rows("the rows", range(len(X)), values=X), problems)
+        if form.setdefault("shape", store.input_shape) != store.input_shape:
+            raise InputError(f"Rows have shape {store.input_shape}, but had {form['shape']} in fit: resize them")
         if form["names"] and looks["columns"]:  # of very many there are no columns to see
             looks["columns"] = dict(zip(form["names"], looks["columns"].values(), strict=True))
-    else:
-        return _read_columns(form, X, train, problems)
     problems.raise_if_any(fix=FIX)
     return store, looks
-
-
-def _read_columns(
-    form: dict[str, Any], X: pd.DataFrame, train: NDArray[np.int64] | None, problems: Problems
-) -> tuple[InputStore, dict[str, Any]]:
-    """Read a data frame: its columns, and beside them the one of texts."""
-    chosen, stores = [name for name in X.columns if name != form["text"]], []
-    looks: dict[str, Any] = {"columns": {}}
-    columns = Columns(chosen if train is not None else [one["name"] for one in form["columns"]])
-    if chosen and train is not None:
-        columns.check(X, problems)
-        problems.raise_if_any(fix=FIX)
-        store, looks = columns.fit(train)
-        stores.append(store)
-        form["columns"] = columns.learnt
-    elif form.setdefault("columns", []):
-        columns.learnt = form["columns"]
-        store, looks = columns.transform(Rows("the rows", range(len(X)), frame=X), problems)
-        problems.raise_if_any(fix=FIX)
-        stores.append(store)
-    if form["text"] is None:
-        return stores[0], looks
-    if form["tokenizer"] is not None and stores:
-        raise InputError("A language model takes texts alone: leave tokenizer out, or all other columns")
-    texts = [as_text(value) or "" for value in X[form["text"]].tolist()]
-    words = Texts(tokenizer=form["tokenizer"]).store(texts)
-    return SideBySide([*stores, words]) if stores else words, looks | {"texts": texts}
 
 
 def _checked_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:

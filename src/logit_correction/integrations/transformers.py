@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from numpy.typing import ArrayLike
 
 from logit_correction.errors import InputError
-from logit_correction.integrations import estimate_numbered
 from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.runs.estimate import AttributeEstimates
 
@@ -39,9 +37,6 @@ class LogitCorrectionMixin:
             correction: The loss, as ``AttributeEstimates.loss`` gives it.
             attribute_column: Column of the attribute in the training rows.
             **options: The trainer's.
-
-        Raises:
-            InputError: The trainer is asked for a loss of another kind.
         """
         self.correction, self.attribute_column = correction, attribute_column
         super().__init__(*arguments, **options)
@@ -61,19 +56,12 @@ class LogitCorrectionMixin:
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """Return the corrected loss in training and the plain cross-entropy otherwise, with the outputs if wanted.
-
-        Raises:
-            InputError: If training rows have no labels or no attribute.
-        """
+        """Return the corrected loss in training and the plain cross-entropy otherwise, with the outputs if wanted."""
         rows = dict(inputs)
         label, attribute = rows.pop("labels", None), rows.pop(self.attribute_column, None)
         if label is None or (attribute is None and model.training):
             missing = "labels" if label is None else self.attribute_column
-            raise InputError(
-                f"The rows have no {missing!r}: add_attributes makes the column of attributes, which a data_collator "
-                "of yours has to keep"
-            )
+            raise InputError(f"The rows have no {missing!r}: call add_attributes, and keep the column when you collate")
         outputs = model(**rows)
         logits = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
         if model.training:
@@ -104,49 +92,22 @@ class WithAttribute:
         return {**self.dataset[row], self.column: int(self.attribute[row])}
 
 
-def add_attributes(
-    dataset: Any,
-    data: Any = None,
-    label: ArrayLike | Sequence[Any] | None = None,
-    *,
-    estimates: AttributeEstimates | None = None,
-    column: str = "attribute",
-    **options: Any,
-) -> tuple[Any, AttributeEstimates]:
-    """Estimate the attribute of each training row and put it beside the row.
+def add_attributes(dataset: Any, estimates: AttributeEstimates, column: str = "attribute") -> Any:
+    """Put the estimated attribute of each training row beside the row.
 
     Args:
         dataset: N rows to train on: a ``datasets.Dataset``, or any map-style dataset whose rows are mappings.
-        data: The same rows as ``estimate_attributes`` takes them, such as a list of texts. For a ``datasets.Dataset`` a
-            column's name is enough.
-        label: (N,) their labels, numbered like the logits' columns, or a column's name.
-        estimates: What was estimated of these rows before; then ``data`` and ``label`` are not needed.
+        estimates: What ``estimate_attributes`` found of the same rows; its ``loss`` is the trainer's ``correction``.
         column: Name of the new column.
-        **options: Those of ``estimate_attributes``.
 
     Returns:
-        The dataset with the column, -1 where nothing is to be corrected; and the estimates, whose ``loss`` a trainer
-        takes.
-
-    Raises:
-        InputError: Something given is wrong, or the numbers of rows differ.
+        The dataset with the column, -1 where nothing is to be corrected.
     """
-    if estimates is None:
-        if data is None or label is None:
-            raise InputError("The attribute is estimated from rows and labels: give data= and label=, or estimates=")
-        names = list(getattr(dataset, "column_names", None) or [])
-        for given in (data, label):
-            if isinstance(given, str) and given not in names:
-                raise InputError(f"The dataset has the columns {names}, but not {given!r}: give the rows themselves")
-        data, label = (list(dataset[one]) if isinstance(one, str) else one for one in (data, label))
-        if len(data) != len(dataset):  # before the long work
-            raise InputError(f"The dataset has {len(dataset):,} rows, but data has {len(data):,}: give the same rows")
-        estimates = estimate_numbered(data, label, **options)
     attribute = estimates.attribute.tolist()
     if len(attribute) != len(dataset):
         raise InputError(
             f"The dataset has {len(dataset):,} rows, the estimates have {len(attribute):,}: estimate the same rows"
         )
     if hasattr(dataset, "add_column"):
-        return dataset.add_column(column, attribute), estimates
-    return WithAttribute(dataset, attribute, column), estimates
+        return dataset.add_column(column, attribute)
+    return WithAttribute(dataset, attribute, column)
