@@ -292,23 +292,27 @@ class FromColumns(nn.Module):
             [0., 0., 0.]])
     """
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, columns: Sequence[Column]) -> None:
         """Keep what training found out of each column."""
         super().__init__()
         self.columns = list(columns)
+        for name, usual in (("mean", 0.0), ("std", 1.0)):  # as buffers, since ONNX holds plain floats in 32 bits
+            values = [column.get(name, usual) for column in columns]
+            self.register_buffer(name, torch.tensor(values, dtype=torch.float64))
 
     def forward(self, columns: Tensor) -> Tensor:
         """Return (n, F) float32."""
-        parts = []
-        for column, values in zip(self.columns, columns.split(1, dim=1), strict=True):
+        numbers, parts = (columns - self.mean) / self.std, []
+        for column, number in zip(self.columns, numbers.split(1, dim=1), strict=True):
             if "categories" in column:
-                parts += [(values == code).double() for code in range(len(column["categories"]))]
-                continue
-            numbers = (values - column["mean"]) / column["std"]
-            if column.get("gaps"):
-                parts += [torch.where(values.isnan(), 0.0, numbers), values.isnan().double()]
+                parts += [(number == code).double() for code in range(len(column["categories"]))]
+            elif column.get("gaps"):
+                parts += [torch.where(number.isnan(), 0.0, number), number.isnan().double()]
             else:
-                parts.append(numbers)
+                parts.append(number)
         return torch.cat(parts, dim=1).float()
 
 
