@@ -1,0 +1,326 @@
+"""Collects what evidence of a shortcut is learned from: cases of all families, each corrected by every candidate.
+
+    python benchmarks/evidence_sets.py SETS                     # real texts and tables, once
+    python benchmarks/evidence.py --real SETS --out CASES       # goes on where it was killed
+    python benchmarks/evidence.py --real SETS --out CASES --part 1/2 --seed 0    # every second case
+    python benchmarks/evidence_model.py CASES                   # signs, the model, and its judgement
+
+Of each case it trains ERM, and LC by several attributes: the true one, that of the cross-fitted biased networks (the
+preset ``staged``), that of the ordinary networks' own held-out answers (``errors``), and those of the few most promising
+views and of several joined. It keeps all held-out probabilities, row by row, in one file for each case, so that a new
+sign can be computed without training again. True attributes are kept to judge by, and are given to nothing but LC by the
+true attribute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logit_correction.attributes.auto import FOLDS
+from logit_correction.attributes.base import AttributeEstimator
+from logit_correction.attributes.cross_fitted import CrossFitted
+from logit_correction.attributes.evidence import Signs, Thresholds, judge
+from logit_correction.attributes.folds import draw_folds
+from logit_correction.attributes.heads import estimate_by_heads, likely_attribute
+from logit_correction.attributes.search import Judged, Search
+from logit_correction.bench.cases import Case, build_case, draw_case
+from logit_correction.correlation import Correlation
+from logit_correction.errors import InputError
+from logit_correction.files import replacing
+from logit_correction.methods.base import Algorithm
+from logit_correction.methods.erm import ERM
+from logit_correction.methods.lc import LC
+from logit_correction.networks.small import MLP, ConvNet, Linear
+from logit_correction.seeds import derive_seed, make_generator
+from logit_correction.types import Batch, DataInfo, TrainingRows
+from logit_correction.views.base import EVERYTHING, RICH
+from logit_correction.views.choose import available_views, find_views
+
+#: Share of the steps after which the ordinary networks are asked for the first time.
+EARLY = 0.15
+
+#: Most candidates that are views; of images fewer, which take longest.
+MOST_VIEWS, MOST_OF_IMAGES = 4, 3
+
+#: Odds of the ordinary networks' held-out answers from which they count as an attribute.
+ODDS = 3.0
+
+
+class Settled(AttributeEstimator):
+    """Attributes of all training rows that are known before."""
+
+    def __init__(self, attribute: Tensor, correlation: Correlation) -> None:
+        super().__init__()
+        self.given, self.known = attribute, correlation
+
+    def choose_correlation(self, info: DataInfo) -> Correlation:
+        """Return which values go with which labels."""
+        return self.known
+
+    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return the attributes."""
+        return self.given, None
+
+    def describe(self) -> str:
+        """Say where they come from."""
+        return "given"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How a network is trained: like the product's defaults, but shorter."""
+
+    steps: int
+    batch: int
+    decay: float
+
+
+def budget_of(case: Case, rows: int) -> Budget:
+    """Return the budget of a case's networks."""
+    if case.kind == "images":
+        return Budget(340 if rows < 2000 else 400, 48, 0.0)
+    if case.kind == "texts":
+        return Budget(700, 32 if rows < 4000 else 64, 0.0)
+    return Budget(1000, 32 if rows < 4000 else 64, 1e-3)
+
+
+def network_of(case: Case, info: DataInfo) -> torch.nn.Module:
+    """Build a small network of the usual kind."""
+    if case.kind == "images":
+        return ConvNet(info, channels=(8, 16, 32), hidden=64).to(memory_format=torch.channels_last)
+    return Linear(info) if case.kind == "texts" else MLP(info)
+
+
+# -- training
+
+
+def train(
+    method: Algorithm, inputs: Tensor, label: Tensor, budget: Budget, seed: int, early: Tensor | None = None
+) -> Tensor | None:
+    """Train a method through all its stages; return what it says early of other inputs ``early``, (m, L)."""
+    told, outputs = None, None
+    for stage in range(method.num_stages):
+        plan = method.begin_stage(stage, outputs)
+        batch = 32 if stage + 1 < method.num_stages else budget.batch
+        per_epoch = math.ceil(len(label) / batch)
+        steps = (plan.epochs or 1) * per_epoch if stage + 1 < method.num_stages else budget.steps
+        groups = [{**group, "lr": 2e-3} for group in method.parameter_groups()]
+        optimizer = torch.optim.Adam(groups, weight_decay=budget.decay, fused=True)
+        generator, order = make_generator(seed, "order", stage), torch.zeros(0, dtype=torch.long)
+        method.train()
+        for step in range(steps):
+            if len(order) == 0:
+                order = torch.randperm(len(label), generator=generator)
+            rows, order = order[:batch], order[batch:]
+            for group in optimizer.param_groups:
+                constant = group.get("schedule") == "none"
+                group["lr"] = 2e-3 if constant else 1e-3 * (1 + math.cos(math.pi * step / steps))
+            method(Batch(inputs[rows], label[rows], rows), step / per_epoch).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if early is not None and step + 1 == round(EARLY * steps):
+                told = probabilities(method, early)
+        method.eval()
+        if stage + 1 < method.num_stages:
+            with torch.no_grad():
+                parts = torch.arange(len(label)).split(512)
+                outputs = torch.cat([method.collect(Batch(inputs[rows], label[rows], rows)) for rows in parts])
+    return told
+
+
+@torch.no_grad()
+def probabilities(method: Algorithm, inputs: Tensor) -> Tensor:
+    """Return the class probabilities (n, L) by a method, which stays in training mode."""
+    method.eval()
+    found = torch.cat([method.predict(part).softmax(dim=1) for part in inputs.split(512)])
+    method.train()
+    return found
+
+
+# -- one case
+
+
+def collect(case: Case, real: Path) -> dict[str, Any]:
+    """Train all that is to be compared on a case; return arrays by name, and plain values under ``meta``."""
+    started = time.process_time()
+    built = build_case(case, real)
+    table, info = built.table, built.table.info
+    split = {name: rows for name, rows in table.split.items()}
+    seed, budget = derive_seed(case.seed, "evidence", case.number, "training"), budget_of(case, info.num_rows)
+    inputs = {name: table.inputs.fetch(rows) for name, rows in split.items()}
+    label = {name: table.label[rows] for name, rows in split.items()}
+    valid = TrainingRows(label["valid"], view_inputs=table.view_inputs("valid"))
+    rows = TrainingRows(label["train"], view_inputs=table.view_inputs("train"), held_out=valid)
+
+    def network() -> torch.nn.Module:
+        return network_of(case, info)
+
+    def fitted(method: Algorithm) -> Algorithm:
+        method.setup(rows)
+        train(method, inputs["train"], label["train"], budget, seed)
+        return method
+
+    found: dict[str, Any] = {"label": label["train"], "attribute": table.attribute[split["train"]]}
+    found |= {"label_valid": label["valid"], "attribute_valid": table.attribute[split["valid"]]}
+    found |= {"label_test": label["test"], "attribute_test": table.attribute[split["test"]]}
+    for name in ("like", "balanced"):
+        found[name] = getattr(built, name) - len(split["train"]) - len(split["valid"])
+
+    # What an ordinary network says of rows that it did not see.
+    fold = draw_folds(info.num_rows, FOLDS, make_generator(seed, "looked at"))
+    shorter = Budget(round(budget.steps * (1 - 1 / FOLDS)), budget.batch, budget.decay)
+    held_out, early = torch.zeros(2, info.num_rows, info.num_labels)
+    for number in range(FOLDS):
+        own, others = fold == number, fold != number
+        method = ERM(network, info, seed=derive_seed(seed, "fold", number))
+        told = train(method, inputs["train"][others], label["train"][others], shorter, seed, inputs["train"][own])
+        assert told is not None
+        early[own], held_out[own] = told, probabilities(method, inputs["train"][own])
+    found |= {"fold": fold, "network": held_out, "early": early}
+
+    # What each view says of them.
+    judged = Judged("train", torch.arange(info.num_rows), held_out, fold)
+    search = Search(rows, judged.rows, judged, info.num_labels, Thresholds())
+    assert rows.view_inputs is not None
+    views = [view for view in available_views(rows.view_inputs) if view.breadth < EVERYTHING]
+    for sign, seen in search.look(views):
+        search.signs.append(sign)
+        search.seen[sign.view] = seen
+    verdict, chosen = verdict_of(search.signs, info.num_labels, info.num_rows)
+    found["views"] = torch.stack([search.seen[sign.view] for sign in search.signs])
+    meta: dict[str, Any] = {
+        "case": case.to_dict(),
+        "family": case.family,
+        "sorts": sorts_of(case),
+        "views": [{"name": sign.view, "breadth": sign.breadth} for sign in search.signs],
+        "verdict": verdict,
+        "auto": chosen,
+        "budget": budget.steps,
+    }
+
+    # Corrected by each candidate, and not at all.
+    def keep(name: str, method: Algorithm) -> None:
+        found[f"{name}/valid"] = probabilities(method, inputs["valid"])
+        found[f"{name}/test"] = probabilities(method, inputs["test"]).argmax(dim=1)
+
+    keep("erm", fitted(ERM(network, info, seed=seed)))
+    if case.planted:
+        attribute = table.attribute[split["train"]]
+        known = Correlation.counted(label["train"], attribute, info.num_labels, info.num_attributes)
+        keep("truth", fitted(LC(network, info, attributes=Settled(attribute, known), seed=seed)))
+    plain = Correlation.one_to_one(info.num_labels)
+    staged = fitted(LC(network, info, attributes=CrossFitted(), seed=seed))
+    assert staged.attributes is not None and staged.attributes.held_out is not None
+    keep("staged", staged)
+    found |= {"staged/probability": staged.attributes.held_out, "staged/attribute": staged.attributes.row_attribute}
+    found["staged/attribute_valid"] = staged.attributes.estimate_new(label["valid"], valid.view_inputs)
+    meta["candidates"] = {"staged": [], "errors": []}
+    own = likely_attribute(held_out, label["train"], plain, ODDS)
+    keep("errors", fitted(LC(network, info, attributes=Settled(own, plain), seed=seed)))
+    found |= {"errors/probability": held_out, "errors/attribute": own}
+    found["errors/attribute_valid"] = likely_attribute(found["erm/valid"], label["valid"], plain, ODDS)
+    most = MOST_OF_IMAGES if case.kind == "images" else MOST_VIEWS
+    for number, names in enumerate(promising(search.signs, search.seen, held_out, label["train"], chosen)[:most]):
+        estimate = estimate_by_heads(find_views(names, rows.view_inputs), rows, plain, derive_seed(seed, "estimate"))
+        name, estimator = f"view{number}", Settled(estimate.attribute, plain)
+        meta["candidates"][name] = names
+        method = fitted(LC(network, info, attributes=estimator, seed=seed))
+        keep(name, method)
+        estimator.kept = estimate.kept
+        found[f"{name}/attribute_valid"] = estimator.estimate_new(label["valid"], valid.view_inputs)
+        found |= {f"{name}/probability": estimate.probability, f"{name}/attribute": estimate.attribute}
+    meta["seconds"] = round(time.process_time() - started, 1)
+    return {**{name: as_small(value) for name, value in found.items()}, "meta": json.dumps(meta)}
+
+
+def sorts_of(case: Case) -> list[str]:
+    """Return the sorts of what is planted."""
+    from logit_correction.bench.shortcuts import FAMILIES
+
+    return sorted({FAMILIES[one.family].sort for one in case.planted})
+
+
+def verdict_of(signs: list[Signs], num_labels: int, num_rows: int) -> tuple[str, list[str]]:
+    """Return today's verdict, and the views that ``Auto`` corrects by: rich ones only where no simple one will do."""
+    narrow = [one for one in signs if one.breadth < RICH]
+    verdict, _, one = judge(narrow, num_labels, Thresholds(), num_rows)
+    if verdict != "shortcut":
+        verdict, _, one = judge(signs, num_labels, Thresholds(), num_rows)
+    return verdict, one.views if one is not None and verdict == "shortcut" else []
+
+
+def promising(
+    signs: list[Signs], seen: dict[str, Tensor], network: Tensor, label: Tensor, chosen: list[str]
+) -> list[list[str]]:
+    """Return the views to correct by, each a list of names: today's choice, and those that say and explain most.
+
+    One is the view that leaves least of the label open, one that whose answer the network gives oftenest where both
+    are wrong about the label, one both together.
+    """
+    wrong = network.argmax(dim=1) != label
+    explained = {}
+    for one in signs:
+        says = seen[one.view].argmax(dim=1)
+        agree = (says == network.argmax(dim=1)) & wrong
+        explained[one.view] = float(agree.float().sum()) / max(1, int((says != label).sum()))
+    useful = [one for one in signs if one.information > 0.03] or signs
+    telling = sorted(useful, key=lambda one: -one.information)
+    followed = sorted(useful, key=lambda one: -explained[one.view])
+    picks = [chosen] if chosen else []
+    picks += [telling[0].views, followed[0].views]
+    if len(telling) > 1:
+        picks += [telling[0].views + telling[1].views, telling[1].views]
+    found: list[list[str]] = []
+    for names in picks:
+        names = sorted(set(names))
+        if names not in found:
+            found.append(names)
+    return found
+
+
+def as_small(value: Tensor) -> np.ndarray[Any, Any]:
+    """Return a tensor as an array of a small type."""
+    return value.half().numpy() if value.is_floating_point() else value.to(torch.int16).numpy()
+
+
+def main() -> None:
+    """Collect one case after the other that is not there yet."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--real", type=Path, required=True, help="folder of the real texts and tables")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the cases")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cases", type=int, default=10_000, help="how many, from the first on")
+    parser.add_argument("--part", default="0/1", help="I/N: every N-th case, from the I-th on")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    options.out.mkdir(parents=True, exist_ok=True)
+    first, step = map(int, options.part.split("/"))
+    for number in range(first, options.cases, step):
+        file = options.out / f"{options.seed}-{number:05}.npz"
+        if file.exists():
+            continue
+        case = draw_case(number, options.seed)
+        try:
+            found = collect(case, options.real)
+        except (InputError, RuntimeError, ValueError, IndexError, np.linalg.LinAlgError):
+            print(f"case {number} failed ({case.family}, {case.data})\n{traceback.format_exc()}", flush=True)
+            continue
+        with replacing(file) as target:
+            np.savez_compressed(target, **found)
+        told = json.loads(found["meta"])
+        print(f"case {number}: {case.data}, {case.family}, {told['verdict']}, {told['seconds']} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
