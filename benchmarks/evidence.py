@@ -6,10 +6,10 @@
     python benchmarks/evidence_model.py CASES                   # signs, the model, and its judgement
 
 Of each case it trains ERM, and LC by several attributes: the true one, that of the cross-fitted biased networks (the
-preset ``staged``), that of the ordinary networks' own held-out answers (``errors``), and those of the few most promising
+preset ``staged``), that of the ordinary networks' own held-out answers (``errors``), and those of the most promising
 views and of several joined. It keeps all held-out probabilities, row by row, in one file for each case, so that a new
-sign can be computed without training again. True attributes are kept to judge by, and are given to nothing but LC by the
-true attribute.
+sign can be computed without training again. True attributes are kept to judge by, and are given to nothing but LC by
+the true attribute.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def train(
             method(Batch(inputs[rows], label[rows], rows), step / per_epoch).loss.backward()
             optimizer.step()
             optimizer.zero_grad()
-            if early is not None and step + 1 == round(EARLY * steps):
+            if early is not None and step + 1 == max(1, round(EARLY * steps)):
                 told = probabilities(method, early)
         method.eval()
         if stage + 1 < method.num_stages:

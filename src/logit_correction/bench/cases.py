@@ -50,8 +50,9 @@ SETS: dict[Kind, tuple[str, ...]] = {
 }
 
 #: Families that counted words or standardised numbers do not show to a network, so that no strength makes them seen.
-UNSEEN: dict[Kind, tuple[str, ...]] = {"texts": ("capitals", "full stops", "quotes", "line breaks")} | {
-    "tables": ("last digit",)
+UNSEEN: dict[Kind, tuple[str, ...]] = {
+    "texts": ("capitals", "full stops", "quotes", "line breaks"),
+    "tables": ("last digit",),
 }
 
 #: Rows of the test like training, and of the balanced one; smaller where the set is.
@@ -227,8 +228,8 @@ def build_case(case: Case, real: Path | None = None) -> BuiltCase:
     draw = np.random.default_rng(derive_seed(case.seed, "evidence", case.number, "look"))
     if case.what == "honest":
         rows = _HONEST[case.kind](rows, label.numpy(), case.strength, draw)
-    for planted, value in zip(case.planted, values, strict=True):
-        rows = FAMILIES[planted.family].plant(rows, value, planted.values, planted.strength, draw)
+    for planted, mark in zip(case.planted, values, strict=True):
+        rows = FAMILIES[planted.family].plant(rows, mark, planted.values, planted.strength, draw)
     if case.wrong:
         learned, generator = (
             torch.cat([split["train"], split["valid"]]),
@@ -372,7 +373,7 @@ def _read(case: Case, real: Path) -> _Source:
         )
     file = real / f"{case.data}.parquet"
     if not file.is_file():
-        raise InputError(f"{file} is missing: run `python benchmarks/evidence.py fetch --real {real}`")
+        raise InputError(f"{file} is missing: run `python benchmarks/evidence_sets.py {real}`")
     frame = pd.read_parquet(file)
     commonest = [str(name) for name in frame["label"].value_counts().index[: 7 if case.kind == "texts" else None]]
     names = [commonest[i] for i in sorted(draw.permutation(len(commonest))[: case.labels])]
@@ -384,13 +385,13 @@ def _read(case: Case, real: Path) -> _Source:
 
 
 def _images(case: Case, draw: np.random.Generator) -> _Source:
-    root = data_folder(None)
+    root, label = data_folder(None), np.zeros(0, np.int64)
     if case.data == "photos":
         cifar = read_cifar10(root, download=False)
         pixels, label = cifar.images, cifar.label
     else:
         read = digits.small_digits() if case.data == "digits" else digits.read_mnist(root, download=False)
-        pixels, label = read[0].numpy()[:, None], read[1].numpy()
+        pixels, label = read[0].numpy()[:, None], read[1].numpy().astype(np.int64)
     chosen = np.sort(draw.permutation(10)[: case.labels])
     places = np.flatnonzero(np.isin(label, chosen))
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy import ndimage
 
-#: (N, 3, H, W) in 0..255.
-Images: TypeAlias = NDArray[np.float32]
+#: (N, 3, H, W) floats in 0..255.
+Images: TypeAlias = NDArray[Any]
 Values: TypeAlias = NDArray[np.int64]
 Frame: TypeAlias = pd.DataFrame
 Kind = Literal["images", "texts", "tables"]
@@ -52,16 +52,16 @@ class Family:
 # -- images: small helpers
 
 
-def _levels(values: Values, num: int, low: float, high: float) -> NDArray[np.float32]:
+def _levels(values: Values, num: int, low: float, high: float) -> Images:
     """Return ``num`` equally spaced levels from low to high, one for each row, shaped for images."""
     return np.linspace(low, high, num)[values].astype(np.float32)[:, None, None, None]
 
 
-def _angles(values: Values, num: int, whole: float) -> NDArray[np.float32]:
+def _angles(values: Values, num: int, whole: float) -> Images:
     return (values * whole / num).astype(np.float32)[:, None, None]
 
 
-def _plane(images: Images) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _plane(images: Images) -> tuple[Images, Images]:
     """Return how far down and right each pixel lies from the middle, (H, W), in -1..1."""
     height, width = images.shape[2:]
     down, right = np.mgrid[-1 : 1 : height * 1j, -1 : 1 : width * 1j].astype(np.float32)
@@ -84,7 +84,7 @@ def _spots(num: int) -> list[tuple[float, float]]:
     return [(-0.8, -0.8), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (0.8, 0.0), (-0.8, 0.0)][:num]
 
 
-def _blob(images: Images, values: Values, num: int, size: float, draw: np.random.Generator) -> NDArray[np.float32]:
+def _blob(images: Images, values: Values, num: int, size: float, draw: np.random.Generator) -> Images:
     """Return a round spot (N, 1, H, W), 1 in its middle, at the place of each value."""
     (down, right), place = _plane(images), np.array(_spots(num), np.float32)[values]
     place = place + draw.normal(0, 0.05, place.shape).astype(np.float32)

@@ -1,0 +1,134 @@
+"""Cases with shortcuts of all families: the same when drawn anew, balanced where they are to be; and the collector."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from logit_correction.bench.cases import Case, Planted, build_case, draw_case
+from logit_correction.bench.shortcuts import FAMILIES
+from logit_correction.errors import InputError
+
+from ..conftest import benchmark_script
+
+#: A set of each kind that needs no files.
+OWN = {"images": "digits", "texts": "reviews", "tables": "people"}
+
+IMAGES = np.random.default_rng(0).uniform(0, 255, (24, 3, 24, 24)).astype(np.float32)
+TEXTS = [f"The film number {row} was good. We all liked the colour of it, and the filling." for row in range(24)]
+TABLE = pd.DataFrame(np.random.default_rng(0).standard_normal((24, 3)), columns=["a", "b", "c"])
+ROWS = {"images": IMAGES, "texts": TEXTS, "tables": TABLE}
+
+
+def a_case(*planted: Planted, **options: Any) -> Case:
+    kind = FAMILIES[planted[0].family].kind if planted else "tables"
+    return Case(0, 1, kind, OWN[kind], "shortcut", 2, 400, 24, planted, **options)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_marks_each_value_in_its_own_way_and_the_same_way_again(name: str) -> None:
+    family = FAMILIES[name]
+    value = np.arange(24) % family.most
+    rows = ROWS[family.kind]
+
+    def planted() -> Any:
+        given = rows.copy()
+        return family.plant(given, value, family.most, 1.0, np.random.default_rng(3))
+
+    once, again = planted(), planted()
+    if family.kind == "images":
+        assert once.shape == rows.shape and np.isfinite(once).all() and np.array_equal(once, again)
+        assert any(not np.allclose(once[row], rows[row], atol=1) for row in range(24))
+    elif family.kind == "texts":
+        assert once == again and len(once) == 24 and all(once)
+        assert any(text != given for text, given in zip(once, rows, strict=True))
+    else:
+        pd.testing.assert_frame_equal(once, again)
+        assert len(once) == 24 and not once.equals(rows)
+
+
+def test_a_round_of_cases_has_every_family_and_all_kinds_of_clean_ones() -> None:
+    drawn = [draw_case(number, seed=4) for number in range(len(FAMILIES) * 3 // 2)]
+    assert drawn[5] == draw_case(5, seed=4) != draw_case(5, seed=5)
+    planted = Counter(case.planted[0].family for case in drawn if case.what in ("shortcut", "two"))
+    assert set(planted) == set(FAMILIES) and max(planted.values()) == 1
+    assert len({case.what for case in drawn}) == 8
+    halves = [Counter(case.kind for case in part) for part in (drawn[:54], drawn[54:])]
+    assert all(min(half.values()) >= 5 for half in halves)
+
+
+def test_conflicting_rows_are_as_many_as_asked_for_and_the_hidden_test_is_balanced() -> None:
+    case = a_case(Planted("category", 2, 1.0, 0.0, 0.05), Planted("reading", 3, 1.0, 0.0, 0.2))
+    built = build_case(case)
+    table, train = built.table, built.table.split["train"]
+    first, second = table.attribute // 3, table.attribute % 3
+    learned = torch.cat([train, table.split["valid"], built.like])
+    conflicting = (first != table.label)[learned].float().mean()
+    assert float(conflicting) == pytest.approx(0.05, abs=0.002)
+    assert float((second % 2 != table.label)[learned].float().mean()) == pytest.approx(0.2, abs=0.002)
+    cells = torch.bincount((table.label * 6 + table.attribute)[built.balanced])
+    assert len(cells) == 12 and len(cells.unique()) == 1
+    assert float((first != table.label)[built.like].float().mean()) < 0.12
+    again = build_case(case).table
+    assert torch.equal(again.attribute, table.attribute) and torch.equal(
+        again.inputs.fetch(train), table.inputs.fetch(train)
+    )
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_clean_cases_keep_the_labels_of_their_tests(kind: Any) -> None:
+    plain = Case(3, 1, kind, OWN[kind], "wrong labels", 2, 160, 24, wrong=0.5)
+    built, right = build_case(plain), build_case(replace(plain, what="nothing", wrong=0.0))
+    assert torch.equal(built.table.label[built.like], right.table.label[right.like])
+    train = built.table.split["train"]
+    assert 0.4 < float((built.table.label != right.table.label)[train].float().mean()) < 0.6
+    assert (built.table.attribute == -1).all() and torch.equal(built.like, built.balanced)
+    honest = build_case(replace(plain, what="honest", wrong=0.0, strength=1.0))
+    assert torch.equal(honest.table.label, right.table.label)
+    assert not torch.equal(honest.table.inputs.fetch(train), right.table.inputs.fetch(train))
+
+
+def test_a_missing_set_is_told_with_the_command_that_gets_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="evidence_sets"):
+        build_case(replace(a_case(), data="adult"), tmp_path)
+
+
+def test_a_killed_collection_goes_on_with_the_next_missing_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, collected = benchmark_script("evidence"), []
+    one = replace(a_case(Planted("category", 2, 1.0, 0.0, 0.1)), rows=120)
+    monkeypatch.setattr(script, "budget_of", lambda case, rows: script.Budget(4, 32, 0.0))
+    monkeypatch.setattr(script, "draw_case", lambda number, seed: replace(one, number=number, seed=seed))
+    collect = script.collect
+
+    def noted(case: Case, real: Path) -> dict[str, Any]:
+        collected.append(case.number)
+        if len(collected) == 2:
+            raise KeyboardInterrupt
+        return dict(collect(case, real))
+
+    monkeypatch.setattr(script, "collect", noted)
+    monkeypatch.setattr(
+        "sys.argv", ["evidence.py", "--real", str(tmp_path), "--out", str(tmp_path / "out"), "--cases", "2"]
+    )
+    with pytest.raises(KeyboardInterrupt):
+        script.main()
+    script.main()
+    assert collected == [0, 1, 1]
+    files = sorted((tmp_path / "out").glob("*.npz"))
+    assert [file.name for file in files] == ["0-00000.npz", "0-00001.npz"]
+    with np.load(files[0]) as found:
+        told = json.loads(str(found["meta"]))
+        assert {"staged", "errors", "view0"} <= set(told["candidates"])
+        rows = len(found["label"])
+        assert found["network"].shape == (rows, 2) and found["views"].shape[1:] == (rows, 2)
+        assert {"erm/test", "truth/test", "view0/attribute", "staged/attribute_valid"} <= set(found)
