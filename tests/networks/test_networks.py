@@ -22,7 +22,7 @@ from logit_correction.methods.parts import GroupMixUp
 from logit_correction.networks import NETWORKS
 from logit_correction.networks.base import frozen_statistics, mixing_place, without_pretrained_weights
 from logit_correction.networks.pretrained import ResNet18, Standardize, TextClassifier, Timm
-from logit_correction.networks.small import MLP, ResNet20
+from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
 from logit_correction.types import Batch, DataInfo, Inputs, TrainingRows
 
@@ -38,15 +38,12 @@ CASES: list[tuple[str, dict[str, Any], DataInfo]] = [
     *[("MLP", {}, info) for info in (SMALL, GREY, VECTORS)],
     *[("Linear", {}, info) for info in (SMALL, VECTORS)],
     *[("ConvNet", {}, info) for info in (SMALL, GREY, DEEP)],
-    *[("ConvNet", {"norm": norm, "channels": [4, 6], "convolutions": 1}, SMALL) for norm in ("batch", "none")],
-    *[("ResNet20", {}, info) for info in (SMALL, GREY, DEEP)],
-    ("ResNet20", {"depth": 8, "width": 4}, SMALL),
+    ("ConvNet", {"channels": [4, 6], "hidden": 8}, SMALL),
     ("ResNet18", {}, SMALL),
     ("Timm", {"model": "test_resnet"}, SMALL),
     ("Timm", {"model": "test_resnet"}, GREY),
     ("Timm", {"model": "test_vit"}, LARGE),
-    ("TextClassifier", {"dropout": 0.0}, TOKENS),
-    ("TextClassifier", {"dropout": 0.0, "pooling": "mean"}, TOKENS),
+    ("TextClassifier", {}, TOKENS),
 ]
 LARGE_CASES: list[tuple[str, dict[str, Any], DataInfo]] = [
     ("ResNet18", {}, DEEP),
@@ -153,19 +150,15 @@ class TestEveryNetwork:
 
 TOO_SMALL = DataInfo(num_labels=2, num_rows=1, input_shape=(3, 3, 8))
 REFUSED: list[tuple[str, dict[str, Any], DataInfo, str]] = [
-    *[(name, {}, VECTORS, "takes images") for name in ("ConvNet", "ResNet20", "ResNet18", "Timm")],
-    *[(name, {}, TOKENS, "TextClassifier") for name in ("ConvNet", "ResNet18", "Timm", "MLP", "Linear")],
-    *[("TextClassifier", {}, info, "takes tokens") for info in (SMALL, VECTORS)],
-    *[("MLP", {"hidden": hidden}, SMALL, "hidden widths") for hidden in ([], [0], [10, -1])],
-    ("ConvNet", {"channels": [8, 0]}, SMALL, "channels"),
-    ("ConvNet", {"channels": [8] * 5}, SMALL, "8x8 are too small for 5 blocks"),
-    ("ConvNet", {"dropout": 1.0}, SMALL, "dropout is 1.0"),
-    *[("ResNet20", options, SMALL, "6n") for options in ({"depth": 21}, {"depth": 2}, {"width": 0})],
-    ("ResNet20", {}, TOO_SMALL, "3x8 are too small"),
+    *[(name, {}, VECTORS, "takes images") for name in ("ConvNet", "ResNet18")],
+    *[(name, {}, TOKENS, "TextClassifier") for name in ("Timm", "MLP")],
+    ("TextClassifier", {}, SMALL, "takes tokens"),
+    ("MLP", {"hidden": []}, SMALL, "hidden widths"),
+    ("ConvNet", {"channels": [8] * 5}, SMALL, "images of 8x8 .*fewer channels"),
     ("ResNet18", {"weights": "imagenet"}, DEEP, "3 channels or 1, not 5"),
     ("Timm", {"model": "resnet_18"}, SMALL, r"timm has no network 'resnet_18' \(did you mean"),
     ("Timm", {"model": "test_vit"}, TOO_SMALL, "timm's test_vit"),
-    ("Timm", {"model": "test_resnet", "weights": "weights.pt"}, SMALL, "a .safetensors file"),
+    ("Timm", {"model": "test_resnet", "weights": "weights.pt"}, SMALL, "FILE.safetensors"),
     ("Timm", {"model": "test_resnet", "weights": "pretrained"}, SMALL, "weights=none"),
     ("TextClassifier", {"model": "no/such-model"}, TOKENS, r"'no/such-model' is not in .*config\.json"),
 ]
@@ -201,12 +194,6 @@ def test_the_mlp_equals_its_formula_and_mixing_behind_its_first_layer_is_mixing_
         torch.testing.assert_close(gradient, other)
     wide, numbers = MLP(VECTORS, hidden=[9]), torch.randn(3, 7)
     assert mixing_place(wide, numbers, "inputs")[0] is numbers
-
-
-@pytest.mark.parametrize(("depth", "millions"), [(20, 0.27), (32, 0.46), (56, 0.85)])
-def test_the_residual_networks_have_the_weights_of_the_paper(depth: int, millions: float) -> None:
-    info = DataInfo(num_labels=10, num_rows=1, input_shape=(3, 32, 32))
-    assert sum(p.numel() for p in ResNet20(info, depth=depth).parameters()) / 1e6 == pytest.approx(millions, abs=0.01)
 
 
 @pytest.mark.parametrize(("size", "stem", "chosen"), [(64, "auto", "cifar"), (65, "auto", "imagenet")])
@@ -258,7 +245,7 @@ def test_timm_reads_a_file_of_weights(tmp_path: Path) -> None:
     file, trunk = tmp_path / "weights.safetensors", timm.create_model("test_resnet", num_classes=7).eval()
     for content in (b"damaged", None):
         file.write_bytes(content) if content else save_file({"weight": torch.zeros(2)}, file)
-        with pytest.raises(InputError, match=r"test_resnet|does not hold the weight"):
+        with pytest.raises(InputError, match=r"test_resnet"):
             Timm(SMALL, model="test_resnet", weights=str(file))
     save_file(trunk.state_dict(), file)
     network = Timm(SMALL, model="test_resnet", weights=str(file)).eval()
@@ -276,11 +263,9 @@ def test_a_text_encoder_is_read_from_its_folder_and_padding_does_not_count(tiny_
     encoder, given = transformers.BertModel.from_pretrained(tiny_bert).eval(), random_inputs(TOKENS)
     assert isinstance(given, dict)
     other = {**given, "input_ids": given["input_ids"] + (1 - given["attention_mask"]) * 7}
-    first, mean = (TextClassifier(TOKENS, model=str(tiny_bert), pooling=p).eval() for p in ("cls", "mean"))  # type: ignore[arg-type]
-    torch.testing.assert_close(first.features(given), encoder(**given).pooler_output)
-    torch.testing.assert_close(mean.features(given)[0], encoder(**given).last_hidden_state[0, :3].mean(0))
-    for network in (first, mean):
-        torch.testing.assert_close(network(given), network(other))
+    network = TextClassifier(TOKENS, model=str(tiny_bert)).eval()
+    torch.testing.assert_close(network.features(given), encoder(**given).pooler_output)
+    torch.testing.assert_close(network(given), network(other))
     (tmp_path / "config.json").write_text((tiny_bert / "config.json").read_text())
     torch.save(encoder.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(InputError, match=r"model\.safetensors"):

@@ -21,7 +21,7 @@ from logit_correction.runs.encode import Encoder, encode_table
 from logit_correction.runs.options import complete
 from logit_correction.training.display import Display
 
-SMALL = ComponentConfig("ConvNet", {"channels": [4, 6], "hidden": 0, "norm": "batch"})
+SMALL = ComponentConfig("ConvNet", {"channels": [4, 6], "hidden": 6})
 
 
 @pytest.fixture
@@ -195,8 +195,8 @@ def test_what_cannot_encode_is_refused(encoder: ComponentConfig, expected: str, 
 
 
 def test_options_of_the_encoder_are_checked() -> None:
-    with pytest.raises(InputError, match=r"--encoder\.norm is 'layer', but must be"):
-        config(ComponentConfig("ConvNet", {"norm": "layer"}))
+    with pytest.raises(InputError, match=r"--encoder\.hidden is 'wide', but must be"):
+        config(ComponentConfig("ConvNet", {"hidden": "wide"}))
     with pytest.raises(InputError, match="network 'ConvNets' is unknown"):
         config(ComponentConfig("ConvNets"))
 

@@ -64,7 +64,7 @@ def test_each_group_follows_its_own_schedule_from_its_own_start() -> None:
 
 @pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
 def test_weight_decay_can_leave_out_biases_and_normalisation(kind: Any) -> None:
-    method = ERM(lambda: ConvNet(INFO, norm="batch"), INFO)
+    method = ERM(lambda: ConvNet(INFO), INFO)
     everything = make_optimizer(method.parameter_groups(), TrainingConfig(weight_decay=0.1), 0.1)
     assert [group["weight_decay"] for group in everything.param_groups] == [0.1]
     config = TrainingConfig(weight_decay=0.1, decay_norm_and_bias=False, optimizer=kind)

@@ -13,10 +13,6 @@ NETWORKS: dict[str, tuple[str, str]] = {
         "small convolutional network for images of 28 to 64 pixels, quick on a processor",
     ),
     "Linear": ("logit_correction.networks.small.Linear", "one linear layer, for the features of an --encoder"),
-    "ResNet20": (
-        "logit_correction.networks.small.ResNet20",
-        "small residual network for images of 32 pixels, as in its paper",
-    ),
     "ResNet18": ("logit_correction.networks.pretrained.ResNet18", "torchvision's, with or without ImageNet weights"),
     "ResNet50": ("logit_correction.networks.pretrained.ResNet50", "torchvision's, with or without ImageNet weights"),
     "Timm": ("logit_correction.networks.pretrained.Timm", "any image network of timm by name (extra timm)"),

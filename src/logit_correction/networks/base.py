@@ -39,17 +39,8 @@ class Network(nn.Module):
         self.metadata: dict[str, object] = {}
 
     def forward(self, inputs: Inputs) -> Tensor:
-        """Return logits (B, L)."""
         logits: Tensor = self.head(self.features(inputs))
         return logits
-
-    def affine_start(self, inputs: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]] | None:
-        """Return what an affine first part makes of the inputs, (B, ...), and what turns it into logits.
-
-        The weights of a mix sum to 1, so to mix behind an affine part is to mix the inputs; where it is narrower than
-        they are, that costs less. None where there is no such part.
-        """
-        return None
 
 
 def check_images(info: DataInfo, network: str) -> tuple[int, int, int]:
@@ -130,12 +121,23 @@ def check_mixing_place(network: nn.Module, info: DataInfo, place: str) -> None:
 def mixing_place(network: nn.Module, inputs: Inputs, place: str) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Return the values to mix at ``place`` and what turns the mixed values into logits.
 
-    Inputs are mixed behind an affine start of the network, if it has one, which comes to the same.
+    The weights of a mix sum to 1, so to mix behind a first linear layer is to mix the inputs; where it is narrower than
+    they are, that costs less.
     """
     if place == "features":
         halves = cast(Network, network)
         return halves.features(inputs), halves.head
-    values = cast(Tensor, inputs)
-    whole = type(network).forward is Network.forward  # a forward of its own may do anything before
-    start = network.affine_start(values) if whole and isinstance(network, Network) else None
-    return start or (values, network)
+    values, features = cast(Tensor, inputs), getattr(network, "features", None)
+    plain = type(network).forward is Network.forward  # another may do anything before
+    if not plain or not isinstance(features, nn.Sequential) or not isinstance(features[0], nn.Flatten):
+        return values, network
+    flatten, first, *rest = [*features, cast(Network, network).head]
+    if not isinstance(first, nn.Linear) or first.out_features >= first.in_features:
+        return values, network
+
+    def finish(values: Tensor) -> Tensor:
+        for layer in rest:
+            values = layer(values)
+        return values
+
+    return first(flatten(values)), finish

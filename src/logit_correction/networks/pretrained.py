@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from logit_correction.errors import InputError, check_range, did_you_mean, reason_of
+from logit_correction.errors import InputError, did_you_mean, reason_of
 from logit_correction.networks.base import Network, check_images, weights_follow
 from logit_correction.registry import needed
 from logit_correction.types import DataInfo
 
-#: Weights are never read by pickle.
-SAFE = {"use_safetensors": True}
-
 #: Mean and standard deviation of the three channels over ImageNet's training images in [0, 1].
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-
-#: Images of at most so many pixels a side get the stem for small images.
-SMALL = 64
 
 
 class Standardize(nn.Module):
@@ -36,13 +28,11 @@ class Standardize(nn.Module):
     factor: Tensor
 
     def __init__(self, mean: Sequence[float] = IMAGENET_MEAN, std: Sequence[float] = IMAGENET_STD) -> None:
-        """Keep both as buffers, (C, 1, 1)."""
         super().__init__()
         self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1))
         self.register_buffer("factor", 1 / torch.tensor(std).view(-1, 1, 1))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return images (B, C, H, W) from (B, C or 1, H, W)."""
         return (images - self.mean) * self.factor
 
 
@@ -65,10 +55,9 @@ class ResNet(Network):
             weights: ``imagenet`` starts from torchvision's weights (IMAGENET1K_V1), which are looked for in torch's
                 cache and else downloaded; ``none`` draws them anew.
             stem: How the network begins. ``imagenet`` is torchvision's 7x7 convolution at stride 2 and a maximum over
-                3x3 at stride 2, after which an image of 32 pixels has 8 left. ``cifar`` is a 3x3 convolution at
-                stride 1 and no maximum: sixteen times the pixels in every block. ``auto``
-                takes cifar for images of at most 64 pixels a side if no weights are loaded, else imagenet;
-                ``report.json`` says which. Codes published on Corrupted CIFAR-10 have either.
+                3x3 at stride 2. ``cifar`` is a 3x3 convolution at stride 1 and no maximum: sixteen times the pixels in
+                every block. ``auto`` takes cifar for images of at most 64 pixels a side if no weights are loaded, else
+                imagenet; ``report.json`` says which.
         """
         super().__init__()
         from torchvision import models
@@ -79,7 +68,7 @@ class ResNet(Network):
         if weights == "imagenet" and colors != 3:
             raise InputError(f"the ImageNet weights of {name} take images of 3 channels or 1, not {channels}")
         if stem == "auto":
-            stem = "cifar" if weights == "none" and max(size) <= SMALL else "imagenet"
+            stem = "cifar" if weights == "none" and max(size) <= 64 else "imagenet"
         self.metadata = {"stem": stem, "weights": weights}
         trunk: Any = models.get_model(self.kind, weights=None)
         if weights == "imagenet" and not weights_follow():
@@ -131,7 +120,7 @@ class Timm(Network):
     Inputs in [0, 1] are standardised inside as the network's pretrained weights want it. Needs the extra ``timm``.
     """
 
-    def __init__(self, info: DataInfo, model: str = "resnet18", weights: str = "none", dropout: float = 0.0) -> None:
+    def __init__(self, info: DataInfo, model: str = "resnet18", weights: str = "none") -> None:
         """Build the layers.
 
         Args:
@@ -139,68 +128,49 @@ class Timm(Network):
             model: Its name in timm; ``timm.list_models()`` gives them all.
             weights: ``none`` draws them anew, ``pretrained`` takes timm's from the Hugging Face cache or downloads
                 them, and the name of a .safetensors file reads that.
-            dropout: Probability with which a feature is left out in training, in [0, 1).
         """
         super().__init__()
         channels, *size = check_images(info, "Timm")
-        check_range("dropout", dropout, 0, 1, open_end=True)
         timm: Any = needed("timm", "network Timm", "timm")
         if not timm.is_model(model):
             raise InputError(f"timm has no network {model!r}{did_you_mean(model, timm.list_models())}")
         colors, follow = 3 if channels == 1 else channels, weights_follow()  # grey images become three alike
-        options: dict[str, Any] = {"num_classes": 0, "in_chans": colors}
-        options["pretrained"] = weights == "pretrained" and not follow
+        options = {"num_classes": 0, "in_chans": colors, "pretrained": weights == "pretrained" and not follow}
         try:
             try:
                 trunk = timm.create_model(model, img_size=tuple(size), **options)
             except TypeError:  # most convolutional networks take any size and have no such option
                 trunk = timm.create_model(model, **options)
-            layers = [Standardize(trunk.pretrained_cfg["mean"], trunk.pretrained_cfg["std"])] if colors == 3 else []
-            self.features = nn.Sequential(*layers, trunk, *([nn.Dropout(dropout)] if dropout else []))
             if weights not in ("none", "pretrained") and not follow:
-                _load(trunk, Path(weights))
-            self.features.eval()
+                from safetensors.torch import load_file
+
+                missing = trunk.load_state_dict(load_file(weights), strict=False).missing_keys  # less the classifier
+                if missing:
+                    raise ValueError(f"the file does not hold {missing[0]}")
+            layers = [Standardize(trunk.pretrained_cfg["mean"], trunk.pretrained_cfg["std"])] if colors == 3 else []
+            self.features = nn.Sequential(*layers, trunk).eval()
             with torch.no_grad():
-                shape = self.features(torch.zeros(1, *info.input_shape)).shape
-            self.features.train()
-        except InputError:
-            raise
+                _, size_of_features = self.features(torch.zeros(1, *info.input_shape)).shape
         except Exception as error:  # the hub and the networks raise many kinds
             raise InputError(
                 f"timm's {model} with weights={weights} cannot be had for inputs of shape {info.input_shape} "
                 f"({reason_of(error)}): give weights=FILE.safetensors or weights=none, or another model"
             ) from error
-        if len(shape) != 2:
-            raise InputError(f"timm's {model} gives features of shape {tuple(shape[1:])}, but they must be a vector")
+        self.features.train()
         self.metadata = {"model": model, "weights": weights}
-        self.head = nn.Linear(shape[1], info.num_labels)
-
-
-def _load(trunk: nn.Module, path: Path) -> None:
-    """Load a file of weights, of which those of a classifier are left out."""
-    if path.suffix != ".safetensors" or not path.is_file():
-        raise InputError(f"weights is {str(path)!r}, but must be none, pretrained or a .safetensors file")
-    from safetensors.torch import load_file
-
-    missing = trunk.load_state_dict(load_file(path), strict=False).missing_keys
-    if missing:
-        raise InputError(f"{path} does not hold the weight {missing[0]} of the network")
+        self.head = nn.Linear(size_of_features, info.num_labels)
 
 
 class TextClassifier(Network):
-    """A Hugging Face text encoder by its name or folder, dropout, and a linear head.
+    """A Hugging Face text encoder by its name or folder, dropout of 0.1 as in BERT, and a linear head.
 
-    Takes token tensors ``{"input_ids": (B, T), "attention_mask": (B, T)}``; padding does not count. Needs the extra
-    ``text``. Weights are read from safetensors files only.
+    Takes token tensors ``{"input_ids": (B, T), "attention_mask": (B, T)}``; padding does not count. Features are those
+    of the first token, behind the encoder's own pooling layer if it has one. Needs the extra ``text``. Weights are read
+    from safetensors files only.
     """
 
     def __init__(
-        self,
-        info: DataInfo,
-        model: str = "bert-base-uncased",
-        weights: Literal["pretrained", "none"] = "pretrained",
-        pooling: Literal["cls", "mean"] = "cls",
-        dropout: float = 0.1,
+        self, info: DataInfo, model: str = "bert-base-uncased", weights: Literal["pretrained", "none"] = "pretrained"
     ) -> None:
         """Build the layers.
 
@@ -208,57 +178,42 @@ class TextClassifier(Network):
             info: Number of labels.
             model: Name at the Hugging Face hub, or a folder that ``save_pretrained`` has written.
             weights: ``none`` takes the model's sizes alone and draws the weights anew.
-            pooling: Features are those of the first token, ``cls``, behind the encoder's own pooling layer if it has
-                one, or the ``mean`` over all tokens.
-            dropout: Probability with which a feature is left out in training, in [0, 1).
         """
         super().__init__()
+        shape = tuple(info.input_shape)
         if not info.tokens:
-            other = "ConvNet or ResNet18" if len(info.input_shape) == 3 else "MLP or Linear"
-            shape = tuple(info.input_shape)
+            other = "ConvNet or ResNet18" if len(shape) == 3 else "MLP or Linear"
             raise InputError(f"network TextClassifier takes tokens, but the inputs are of shape {shape}: take {other}")
-        check_range("dropout", dropout, 0, 1, open_end=True)
         transformers: Any = needed("transformers", "network TextClassifier", "text")
-        draw = weights == "none" or weights_follow()
         try:
             config = transformers.AutoConfig.from_pretrained(model)
-            auto = transformers.AutoModel
-            build = partial(auto.from_config, config) if draw else partial(auto.from_pretrained, model, **SAFE)
-            try:
-                encoder = build(add_pooling_layer=pooling == "cls")
-            except TypeError:  # DistilBERT and others have no such layer
-                encoder = build()
+            if weights == "none" or weights_follow():
+                encoder = transformers.AutoModel.from_config(config)
+            else:
+                encoder = transformers.AutoModel.from_pretrained(model, use_safetensors=True)  # never by pickle
         except Exception as error:  # transformers and the hub raise many kinds
             raise InputError(
                 f"text model {model!r} is not in the Hugging Face cache and cannot be downloaded, or is damaged "
                 f"({reason_of(error)}): give a folder that holds config.json and model.safetensors as model"
             ) from error
         longest = getattr(config, "max_position_embeddings", None)
-        if longest and info.input_shape[0] > longest:
-            raise InputError(f"texts have {info.input_shape[0]} tokens, but {model} takes {longest}: cut them shorter")
+        if longest and shape[0] > longest:
+            raise InputError(f"texts have {shape[0]} tokens, but {model} takes {longest}: cut them shorter")
         self.metadata = {"model": model, "weights": weights}
         # It may come in half precision, and ready to predict.
-        self.features = TextFeatures(encoder.float().train(), pooling, dropout)
+        self.features = TextFeatures(encoder.float().train())
         self.head = nn.Linear(encoder.config.hidden_size, info.num_labels)
 
 
 class TextFeatures(nn.Module):
     """One vector (B, F) a text, from an encoder that returns ``last_hidden_state`` and maybe ``pooler_output``."""
 
-    def __init__(self, encoder: nn.Module, pooling: str, dropout: float) -> None:
+    def __init__(self, encoder: nn.Module) -> None:
         super().__init__()
-        self.encoder, self.pooling, self.dropout = encoder, pooling, nn.Dropout(dropout)
+        self.encoder, self.dropout = encoder, nn.Dropout(0.1)
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Return features (B, F) of token tensors (B, T)."""
-        if not isinstance(inputs, dict):
-            raise InputError(f"network TextClassifier takes tokens, but the inputs are of shape {tuple(inputs.shape)}")
         output = self.encoder(**inputs)
         pooled = getattr(output, "pooler_output", None)
-        if self.pooling == "mean":
-            weight = inputs["attention_mask"].to(output.last_hidden_state.dtype).unsqueeze(2)
-            pooled = (output.last_hidden_state * weight).sum(1) / weight.sum(1).clamp_min(1)
-        elif pooled is None:
-            pooled = output.last_hidden_state[:, 0]
-        features: Tensor = self.dropout(pooled)
+        features: Tensor = self.dropout(output.last_hidden_state[:, 0] if pooled is None else pooled)
         return features
