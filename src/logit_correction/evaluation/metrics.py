@@ -1,4 +1,4 @@
-"""AUROC, F1 and calibration error of predicted probabilities."""
+"""Figures of predicted probabilities (N, L), as float64, and labels (N,), whole numbers from 0 to L - 1."""
 
 from __future__ import annotations
 
@@ -21,38 +21,32 @@ def probabilities(logits: Array) -> Array:
 
 
 def accuracy(probability: Array, label: Array) -> float:
-    """Return the share of rows (N, L) whose most probable label is theirs (N,)."""
+    """Return the share of rows whose most probable label is theirs."""
     return float((probability.argmax(1) == label).mean())
 
 
 def auroc(probability: Array, label: Array) -> float:
-    """Return the area under the ROC curve of each label against all others, the mean over labels.
+    """Return the area under the ROC curve of each label against all others, the mean over the labels that occur.
 
-    Labels that no row has take no part.
-
-    Args:
-        probability: (N, L).
-        label: (N,) whole numbers, 0..L-1.
-
-    Returns:
-        NaN where the rows have fewer than two labels.
+    NaN where the rows have fewer than two labels.
 
     >>> auroc(np.array([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.2, 0.8]]), np.array([0, 0, 1, 1]))
     0.75
     """
+    from scipy.stats import rankdata
+
     present, count = np.unique(label, return_counts=True)
     if len(present) < 2:
         return float("nan")
     area = 0.0
-    for one, own in zip(present, count, strict=True):  # ranks: a tenth of the time of scikit-learn's roc_auc_score
-        ordered, inside = np.sort(probability[:, one]), probability[label == one, one]
-        rank = np.searchsorted(ordered, inside, "left") + np.searchsorted(ordered, inside, "right") + 1.0
-        area += (rank.sum() / 2 - own * (own + 1) / 2) / (own * (len(label) - own))
+    for one, own in zip(present, count, strict=True):  # by ranks in a tenth of the time of scikit-learn's curves
+        rank = rankdata(probability[:, one])[label == one]
+        area += (rank.sum() - own * (own + 1) / 2) / (own * (len(label) - own))
     return float(area / len(present))
 
 
 def macro_f1(probability: Array, label: Array) -> float:
-    """Return the mean F1 over the labels that the rows (N, L) have or are given.
+    """Return the mean F1 over the labels that rows have or are given.
 
     >>> macro_f1(np.array([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]]), np.array([0, 1, 1])) == 2 / 3
     True
@@ -63,41 +57,15 @@ def macro_f1(probability: Array, label: Array) -> float:
     return float((2 * hits[present] / (own + given)[present]).mean())
 
 
-def calibration_error(probability: Array, label: Array, bins: int = BINS) -> float:
+def calibration_error(probability: Array, label: Array) -> float:
     """Return the expected calibration error: sum over bins b of n_b / N |accuracy_b - confidence_b|.
 
-    Rows fall into bins of equal width by their confidence, the greatest probability of a row.
-
-    Args:
-        probability: (N, L).
-        label: (N,) whole numbers, 0..L-1.
-        bins: Number of bins.
+    Rows fall into ``BINS`` bins of equal width by their confidence, the greatest probability of a row.
 
     >>> round(calibration_error(np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([0, 1])), 3)
     0.4
     """
-    rows = np.arange(len(label))
-    return float(calibration_errors(probability, label, rows, np.zeros_like(rows), 1, bins)[0])
-
-
-def calibration_errors(
-    probability: Array, label: Array, row: Array, group: Array, num_groups: int, bins: int = BINS
-) -> NDArray[np.float64]:
-    """Return the expected calibration error of each group, (G,), NaN where it is empty or not finite.
-
-    Args:
-        probability: (N, L).
-        label: (N,) whole numbers, 0..L-1.
-        row: (M,) the rows of the groups, see ``functional.metrics.group_members``.
-        group: (M,) which group each of them is in.
-        num_groups: G.
-        bins: Number of bins.
-    """
     confidence, right = probability.max(axis=1), probability.argmax(axis=1) == label
-    known = np.isfinite(probability).all(axis=1)
-    place = np.minimum((np.where(known, confidence, 0) * bins).astype(np.int64), bins - 1)
-    cell, gap = group * bins + place[row], np.where(known, right - confidence, np.nan)[row]
-    filled, number = np.unique(cell, return_inverse=True)  # of many groups most have no row
-    sums = np.abs(np.bincount(number, gap, len(filled)))
-    with np.errstate(invalid="ignore"):
-        return np.bincount(filled // bins, sums, num_groups) / np.bincount(group, minlength=num_groups)
+    place = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
+    gaps = np.abs(np.bincount(place, right - confidence))
+    return float(gaps.cumsum()[-1] / len(label))  # bin by bin: ``sum`` adds in another order for each number of bins

@@ -51,9 +51,7 @@ class EstimatedAttributes:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Logits of N rows beside what is known of the rows.
-
-    Tensors are taken as well as arrays; both end as NumPy arrays.
+    """Logits of N rows beside what is known of the rows; tensors and lists end as NumPy arrays.
 
     Attributes:
         index: (N,) int64, the row of the data table.
@@ -93,31 +91,24 @@ class Predictions:
 
     def __post_init__(self) -> None:
         """Bring everything into one form and check it."""
-        attribute = None if self.attribute is None else _integers("attribute", self.attribute)
-        logits = as_array(self.logits)
-        for name, value in {
-            "index": _integers("index", self.index),
-            "label": _integers("label", self.label),
-            "attribute": None if attribute is None or not (attribute >= 0).any() else attribute,
+        rows, width, logits = len(self.index), len(self.label_names), as_array(self.logits)
+        _check_shape("logits", logits, (rows, width))
+        known: dict[str, Any] = {
+            "index": _codes("index", self.index, (rows,)),
+            "label": _codes("label", self.label, (rows,), 0, width),
             "logits": logits if logits.dtype in (np.float32, np.float64) else logits.astype(np.float32),
             "label_names": tuple(map(str, self.label_names)),
             "attribute_names": tuple(map(str, self.attribute_names)),
-            "membership": None if self.membership is None else as_array(self.membership).astype(bool),
             "groups": tuple((str(label), str(other)) for label, other in self.groups),
-        }.items():
-            object.__setattr__(self, name, value)
-        rows, width = len(self.index), len(self.label_names)
-        _check_shape("logits", self.logits, (rows, width))
-        for name, codes, least, size in (
-            ("label", self.label, 0, width),
-            ("attribute", attribute, -1, len(self.attribute_names)),
-        ):
-            if codes is not None:
-                _check_shape(name, codes, (rows,))
-                if rows and (codes.min() < least or codes.max() >= size):
-                    raise ValueError(f"{name} must lie in {least}..{size - 1}, as there are {size} names")
+        }
+        if self.attribute is not None:
+            attribute = _codes("attribute", self.attribute, (rows,), -1, len(self.attribute_names))
+            known["attribute"] = attribute if (attribute >= 0).any() else None
         if self.membership is not None:
-            _check_shape("membership", self.membership, (rows, len(self.groups)))
+            known["membership"] = as_array(self.membership).astype(bool)
+            _check_shape("membership", known["membership"], (rows, len(self.groups)))
+        for name, value in known.items():
+            object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -143,26 +134,19 @@ class Predictions:
 
     def unique(self) -> Predictions:
         """Return each row once, in order; processes that share an epoch repeat rows to fill their batches."""
-        index, first = np.unique(self.index, return_index=True)
-        return replace(
-            self,
-            index=index,
-            label=self.label[first],
-            logits=self.logits[first],
-            attribute=None if self.attribute is None else self.attribute[first],
-            membership=None if self.membership is None else self.membership[first],
-            estimate=self.estimate and replace(self.estimate, attribute=self.estimate.attribute[first]),
-        )
+        _, first = np.unique(self.index, return_index=True)
+        names = ("index", "label", "logits", "attribute", "membership")
+        own: dict[str, Any] = {name: value[first] for name in names if (value := getattr(self, name)) is not None}
+        if self.estimate is not None:
+            own["estimate"] = replace(self.estimate, attribute=self.estimate.attribute[first])
+        return replace(self, **own)
 
     def save(self, path: Path | str) -> None:
         """Write a Parquet file, which is complete or absent.
 
-        Its columns are index, label, attribute (-1 where unknown), prediction, logit_0, logit_1 and so on, and
-        where there are groups of their own to judge on group_0, group_1 and so on, true for the rows of the group, and
-        estimated_attribute where one was estimated; the names and the split lie in its metadata.
-
-        Raises:
-            OSError: The file cannot be written.
+        Its columns are index, label, attribute (-1 where unknown), prediction and logit_0, logit_1 and so on; where
+        there are groups of their own to judge on group_0 and so on, true for the rows of the group; and
+        estimated_attribute where one was estimated. The names and the split lie in its metadata.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -182,11 +166,7 @@ class Predictions:
 
     @classmethod
     def load(cls, path: Path | str) -> Predictions:
-        """Read what ``save`` wrote.
-
-        Raises:
-            InputError: There is no such file, or it is damaged or no file of predictions.
-        """
+        """Read what ``save`` wrote; raise ``InputError`` where there is no such file, or it is damaged."""
         import pyarrow.parquet as pq
 
         try:
@@ -194,18 +174,12 @@ class Predictions:
             table = pq.read_table(plain(Path(path)), page_checksum_verification=True)
             metadata = json.loads(table.schema.metadata[_METADATA_KEY])
             column = {name: table[name].to_numpy() for name in table.column_names}
-            known = metadata.pop("estimate", None)
-            estimated = known and EstimatedAttributes(_integers("estimate", column["estimated_attribute"]), **known)
-            groups = [column[f"group_{number}"] for number in range(len(metadata["groups"]))]
-            return cls(
-                index=column["index"],
-                label=column["label"],
-                attribute=column["attribute"],
-                logits=np.stack([column[f"logit_{number}"] for number in range(len(metadata["label_names"]))], axis=1),
-                membership=np.stack(groups, axis=1) if groups else None,
-                estimate=estimated,
-                **metadata,
-            )
+            if known := metadata.pop("estimate", None):
+                metadata["estimate"] = EstimatedAttributes(column["estimated_attribute"].astype(np.int64), **known)
+            if groups := [column[f"group_{number}"] for number in range(len(metadata["groups"]))]:
+                metadata["membership"] = np.stack(groups, axis=1)
+            logits = np.stack([column[f"logit_{number}"] for number in range(len(metadata["label_names"]))], axis=1)
+            return cls(column["index"], column["label"], logits, attribute=column["attribute"], **metadata)
         except InputError:
             raise
         except FileNotFoundError as error:
@@ -240,9 +214,12 @@ def _check_shape(name: str, values: Array, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must have shape {shape}, but has {values.shape}")
 
 
-def _integers(name: str, values: Any) -> Array:
+def _codes(name: str, values: Any, shape: tuple[int, ...], least: int = 0, size: int | None = None) -> Array:
+    """Return whole numbers from ``least`` to below ``size``."""
     array = as_array(values)
-    broken = array[array != np.floor(array)] if array.dtype.kind == "f" else array[:0]
-    if len(broken):
+    _check_shape(name, array, shape)
+    if array.dtype.kind == "f" and len(broken := array[array != np.floor(array)]):
         raise ValueError(f"{name} must be whole numbers, but some are not, such as {broken[0]}")
+    if size is not None and len(array) and (array.min() < least or array.max() >= size):
+        raise ValueError(f"{name} must lie in {least}..{size - 1}, as there are {size} names")
     return array.astype(np.int64)

@@ -24,7 +24,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.evaluation import metrics
 from logit_correction.evaluation.predictions import Predictions
-from logit_correction.evaluation.record import Count, Rows, Share, from_plain, to_plain
+from logit_correction.evaluation.record import Count, Share, frame_of, from_plain, to_plain
 from logit_correction.files import check_seal, read_json
 from logit_correction.functional import metrics as by_group
 from logit_correction.functional.losses import margin
@@ -97,6 +97,11 @@ class Judged:
         return by_group.group_members(self.membership)
 
     @cached_property
+    def count(self) -> Tensor:
+        """(G,) long."""
+        return by_group.group_count(self.membership)
+
+    @cached_property
     def correct(self) -> Tensor:
         """(G,) long, rows that are right."""
         row, group = self.members
@@ -107,28 +112,24 @@ class Judged:
         """(G,), NaN where a group is empty."""
         return by_group.group_mean(self.right, self.membership)
 
-    def of_groups(self, statistic: Callable[[Tensor], Any]) -> Any:
-        """Return a statistic of the groups' accuracies; None where groups are but labels."""
-        return statistic(self.accuracy) if self.named else None
-
     def of_labels(self) -> Tensor:
         """(L,), the accuracy of each label."""
         return by_group.group_mean(self.right, by_group.label_membership(self.label, self.logits.shape[1]))
 
     def interval(self, end: int) -> NDArray[Any]:
         """Return the lower or upper end of the 95 % interval of each group's accuracy, (G,)."""
-        count = by_group.group_count(self.membership)
-        return np.where(count == 0, np.nan, by_group.wilson_interval(self.correct, count)[end])
+        return np.where(self.count == 0, np.nan, by_group.wilson_interval(self.correct, self.count)[end])
 
-    def calibration(self) -> NDArray[np.float64]:
-        """Return the calibration error of each group, (G,)."""
+    def all_rows(self, metric: Callable[[NDArray[Any], NDArray[Any]], float], rows: Any = slice(None)) -> float:
+        """Return a metric of all rows, or of some; NaN where there are none, or a probability is not finite."""
+        probability, label = self.probability[rows], self.label.numpy()[rows]
+        return metric(probability, label) if len(label) and np.isfinite(probability).all() else math.nan
+
+    def each_group(self, metric: Callable[[NDArray[Any], NDArray[Any]], float]) -> pd.Series[float]:
+        """Return a metric of the rows of each group, (G,)."""
         row, group = (one.numpy() for one in self.members)
-        return metrics.calibration_errors(self.probability, self.label.numpy(), row, group, len(self.names))
-
-    def all_rows(self, metric: Callable[[NDArray[Any], NDArray[Any]], float]) -> float | None:
-        """Return a metric of all rows; None where there are none, or a probability is not finite."""
-        whole = len(self.label) and np.isfinite(self.probability).all()
-        return metric(self.probability, self.label.numpy()) if whole else None
+        found = pd.Series(row).groupby(group).agg(lambda own: self.all_rows(metric, own))
+        return found.reindex(range(len(self.names)))
 
     def side(self, minority: bool) -> Any:
         """Return the accuracy over the rows of the groups that conflict with the correlation, or follow it."""
@@ -149,8 +150,6 @@ class Judged:
         counts = self.train_counts
         if counts is None or not (counts > 0).any():
             return None
-        if len(counts) != len(self.names):
-            raise ValueError(f"train_counts counts {len(counts)} groups, but there are {len(self.names)}")
         return np.average(self.accuracy.numpy()[counts > 0], weights=counts[counts > 0])
 
     def by_attribute(self) -> list[AttributeFigures]:
@@ -175,7 +174,7 @@ class Group:
 
     label: str = figure("Label", lambda rows: rows.names["label"])
     attribute: str | None = figure("Attribute", lambda rows: rows.names["attribute"])
-    count: Count = figure("Rows", lambda rows: by_group.group_count(rows.membership))
+    count: Count = figure("Rows", lambda rows: rows.count)
     correct: Count = figure("Right", lambda rows: rows.correct)
     accuracy: Share | None = figure("Accuracy", lambda rows: rows.accuracy)
     low: Share | None = figure("Low", lambda rows: rows.interval(0))
@@ -184,7 +183,7 @@ class Group:
         "Least margin", lambda rows: by_group.group_margin(rows.margins, rows.membership).double()
     )
     margin_mean: float | None = figure("Mean margin", lambda rows: by_group.group_mean(rows.margins, rows.membership))
-    ece: Share | None = figure("Calibration error", lambda rows: rows.calibration())
+    ece: Share | None = figure("Calibration error", lambda rows: rows.each_group(metrics.calibration_error))
     minority: bool | None = figure(
         "Minority", lambda rows: [None] * len(rows.names) if rows.minority is None else rows.minority
     )
@@ -211,7 +210,7 @@ class EstimatedReport:
     majority: Share | None = None
     group_balanced: Share | None = None
     worst_group: Share | None = None
-    groups: Annotated[pd.DataFrame, Rows(Group)]
+    groups: Annotated[pd.DataFrame, Group]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,18 +239,6 @@ class GroupReport:
         by_attribute: Frame of ``AttributeFigures``; no row where no attribute is known.
         groups: Frame of ``Group``.
         estimated: The same by the groups that the run's estimator found; None where it can tell none.
-
-    >>> from logit_correction import Correlation, GroupReport, Predictions
-    >>> said = Predictions(
-    ...     index=[0, 1, 2],
-    ...     label=[0, 0, 1],
-    ...     attribute=[0, 1, 1],
-    ...     logits=[[2.0, 0.0], [0.0, 1.0], [0.0, 3.0]],
-    ...     label_names=["cat", "dog"], attribute_names=["sofa", "park"],
-    ... )
-    >>> report = GroupReport.from_predictions(said, Correlation.one_to_one(2))
-    >>> report.majority, report.minority  # right wherever the attribute agrees, wrong where it misleads
-    (1.0, 0.0)
     """
 
     count: Count = figure("Rows", lambda rows: len(rows.label))
@@ -269,8 +256,8 @@ class GroupReport:
     auroc: Share | None = figure("AUROC", lambda rows: rows.all_rows(metrics.auroc))
     f1: Share | None = figure("Macro F1", lambda rows: rows.all_rows(metrics.macro_f1))
     ece: Share | None = figure("Calibration error", lambda rows: rows.all_rows(metrics.calibration_error))
-    by_attribute: Annotated[pd.DataFrame, Rows(AttributeFigures)]
-    groups: Annotated[pd.DataFrame, Rows(Group)]
+    by_attribute: Annotated[pd.DataFrame, AttributeFigures]
+    groups: Annotated[pd.DataFrame, Group]
     estimated: EstimatedReport | None = None
 
     @classmethod
@@ -287,7 +274,7 @@ class GroupReport:
         Raises:
             ValueError: The correlation does not have the predictions' number of labels and attribute values.
 
-        >>> from logit_correction import Predictions
+        >>> from logit_correction import Correlation, GroupReport, Predictions
         >>> rows = Predictions(
         ...     index=range(4), label=[0, 0, 1, 1], logits=[[1.0, 0.0]] * 3 + [[0.0, 1.0]],
         ...     label_names=["cat", "dog"], attribute=[0, 1, 0, 1], attribute_names=["sofa", "lawn"],
@@ -315,8 +302,8 @@ class GroupReport:
         judged = Judged(torch.from_numpy(rows.logits), label, membership, frame, minority, named, counts)
         return cls(
             **_figures(cls, judged),
-            groups=Rows(Group).frame(_figures(Group, judged)),
-            by_attribute=Rows(AttributeFigures).frame(judged.by_attribute()),
+            groups=frame_of(Group, _figures(Group, judged)),
+            by_attribute=frame_of(AttributeFigures, judged.by_attribute()),
             estimated=estimated_report(rows),
         )
 
@@ -395,23 +382,13 @@ class EncoderSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Which rule chose the weights, at which epoch, and the labels of which split it read."""
+    """Which rule chose weights, at which epoch, and the labels of which split it read; of another rule how they do."""
 
     rule: str
     epoch: Count | None = None
     split: str | None = None
     labels_read: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OtherSelection:
-    """The same of another rule, and how its weights do."""
-
-    rule: str
-    epoch: Count | None = None
-    split: str | None = None
-    labels_read: list[str] = field(default_factory=list)
-    test: GroupReport
+    test: GroupReport | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -519,11 +496,16 @@ class Report:
     environment: dict[str, Any] = field(default_factory=dict)
     selection: Selection | None = None
     test: GroupReport
-    other_selections: list[OtherSelection] = field(default_factory=list)
+    other_selections: list[Selection] = field(default_factory=list)
     group_prior: PriorSummary | None = None
     estimated_minority: EstimatedMinority | None = None
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` where another selection has no figures."""
+        if any(one.test is None for one in self.other_selections):
+            raise ValueError("other_selections: test is missing")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the file: strict JSON values."""
@@ -531,16 +513,7 @@ class Report:
 
     @classmethod
     def from_dict(cls, content: Any, place: str, fix: str = FIX) -> Report:
-        """Return the report that ``to_dict`` gave.
-
-        Args:
-            content: What was read.
-            place: Where it is from, for the message.
-            fix: What to do about it.
-
-        Raises:
-            InputError: It is none; names the entry.
-        """
+        """Return the report that ``to_dict`` gave; raise ``InputError`` that names ``place``, the entry and the fix."""
         try:
             return from_plain(cls, content)
         except ValueError as error:
@@ -548,11 +521,7 @@ class Report:
 
     @classmethod
     def read(cls, folder: Path | str) -> Report:
-        """Read the ``report.json`` of a run.
-
-        Raises:
-            InputError: The folder holds no finished run, one of version 0.1, or a damaged file; names the entry.
-        """
+        """Read the ``report.json`` of a run; raise ``InputError`` for no finished run, an old one or a damaged file."""
         folder = Path(folder)
         check_finished(folder)
         content = read_json(folder / REPORT, FIX)
