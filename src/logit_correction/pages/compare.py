@@ -7,37 +7,32 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import torch
 
 from logit_correction.config import PLACE_OF_DATA, PLACE_OF_TRAINING
-from logit_correction.errors import InputError, format_list
+from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.record import to_plain
 from logit_correction.evaluation.report import FIX, EstimatedReport, GroupReport, Report, estimated_report, headings
 from logit_correction.files import check_seal, plain
 from logit_correction.functional.metrics import wilson_interval
-from logit_correction.pages.plots import method_color
-from logit_correction.sentences import BASELINE, conclude, format_name, format_value
+from logit_correction.pages.plots import series_colors
+from logit_correction.sentences import BASELINE, format_name, format_value
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
 _NOT_THE_METHOD = {
     *PLACE_OF_TRAINING,
-    "also_select",
-    "deterministic",
-    "device",
-    "devices",
-    "nodes",
-    "selection",
-    "watch",
+    *("also_select", "deterministic", "device", "devices", "nodes", "selection", "watch"),
 }
 
-#: Figures of the test rows that tables show, the most telling first, and what they mean. A figure of ``GroupReport``
-#: that is not named here is shown too, but for those that are told elsewhere.
+#: What figures of the test rows mean, the most telling first.
 MEANINGS = {
+    "estimated_minority": "rows whose estimated attribute conflicts with the label",
+    "estimated_majority": "rows where it agrees",
     "minority": "groups that conflict with the shortcut",
     "majority": "groups that follow it",
     "group_balanced": "mean over all groups",
@@ -48,9 +43,9 @@ MEANINGS = {
 }
 _ELSEWHERE = {"count", "minority_margin", "majority_margin", "auroc", "f1", "ece"}
 
-#: Figure -> its heading.
-FIGURES = {name: headings(GroupReport)[name] for name in MEANINGS}
-FIGURES |= {name: text for name, text in headings(GroupReport).items() if name not in {*MEANINGS, *_ELSEWHERE}}
+#: Figures that tables show -> heading; one of ``GroupReport`` that has no meaning here comes last.
+FIGURES = dict.fromkeys(MEANINGS, "") | {k: v for k, v in headings(GroupReport).items() if k not in _ELSEWHERE}
+FIGURES |= {"estimated_minority": "Conflict (est.)", "estimated_majority": "Agree (est.)"}
 
 #: Figures that are given by estimated group as well.
 _ESTIMATED = [one.name for one in fields(EstimatedReport) if one.name not in ("source", "groups")]
@@ -68,19 +63,17 @@ def flat_figures(test: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sides(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return two groups for each label: rows whose estimated attribute agrees with it, and rows where it conflicts."""
+    """Return two groups for each label: the rows whose attribute agrees with it, and those where it conflicts."""
     frame = pd.DataFrame(groups)[["label", "minority", "count", "correct"]]
     summed = frame.groupby(["label", "minority"], sort=False).sum()
     cells = pd.MultiIndex.from_product([dict.fromkeys(frame["label"]), (False, True)], names=["label", "minority"])
     found = summed.reindex(cells, fill_value=0).reset_index()
-    count, correct = (torch.tensor(found[name].to_numpy()) for name in ("count", "correct"))
+    correct, count = (torch.tensor(found[name].to_numpy()) for name in ("correct", "count"))
     low, high = wilson_interval(correct, count)
-    empty = found["count"].eq(0)
-    share = found["correct"] / found["count"]
-    ends: dict[str, Any] = {"accuracy": share, "low": low.numpy(), "high": high.numpy()}
-    found = found.assign(attribute=found["minority"].map({True: "conflicts", False: "agrees"}), **ends).astype(object)
-    found.loc[empty, list(ends)] = None
-    return [{str(name): value for name, value in row.items()} for row in found.to_dict("records")]
+    ends: dict[str, Any] = {"low": low.numpy(), "high": high.numpy(), "accuracy": found["correct"] / found["count"]}
+    found = found.assign(attribute=found["minority"].map({True: "conflicts", False: "agrees"}), **ends)
+    found.loc[found["count"] == 0, list(ends)] = np.nan
+    return cast(list[dict[str, Any]], to_plain(found))
 
 
 @dataclass(frozen=True)
@@ -93,19 +86,16 @@ class RunFolder:
 
     @classmethod
     def read(cls, path: Path | str) -> RunFolder:
-        """Read a run folder.
-
-        Raises:
-            InputError: The folder holds no finished run, or a file of it is damaged.
-        """
+        """Read a run folder; raise ``InputError`` where it holds no finished run, or a file of it is damaged."""
         path, file = Path(path), Path(path) / "metrics.csv"
         report = Report.read(path).to_dict()
         check_seal(file, FIX)
         try:
             metrics = pd.read_csv(plain(file)) if file.exists() else pd.DataFrame({"step": [], "epoch": []})
-            if not metrics[["step", "epoch"]].apply(pd.to_numeric).stack().between(0, 2**53).all():
+            metrics = metrics.apply(pd.to_numeric)
+            if not metrics[["step", "epoch"]].stack().between(0, 2**53).all():
                 raise ValueError("column step or epoch holds what is no count")
-            return cls(path, report, metrics.apply(pd.to_numeric))
+            return cls(path, report, metrics)
         except (OSError, ValueError, KeyError) as error:
             raise InputError(f"{file} cannot be read ({error}): {FIX}, or remove it") from error
 
@@ -124,22 +114,16 @@ class RunFolder:
 
     def settings(self) -> dict[str, Any]:
         """Return everything but the seed that tells this run from another one on the same data."""
-        report, network, encoder = self.report, self.report["network"] or {}, self.report["encoder"] or {}
-        return {
-            **report["method_options"],
-            "network": network.get("name"),
-            **network.get("options", {}),
-            **({"encoder": encoder["name"]} if encoder else {}),
-            **{f"encoder {name}": value for name, value in encoder.get("options", {}).items()},
-            **{name: value for name, value in report["training"].items() if name not in _NOT_THE_METHOD},
-            "epochs": report["epochs"],
-            "selection": format_name((report["selection"] or {"rule": "last"})["rule"]),
-        }
+        report = self.report
+        network = {k: {"name": one["name"], **one["options"]} for k in ("network", "encoder") if (one := report[k])}
+        training = {name: value for name, value in report["training"].items() if name not in _NOT_THE_METHOD}
+        rule = (report["selection"] or {}).get("rule", "last")
+        return _flat({**report["method_options"], **network, **training, "epochs": report["epochs"], "selection": rule})
 
     def task(self) -> dict[str, Any]:
         """Return the options of the data source that make it another task."""
         options = self.report["data"]["options"]
-        return {name: value for name, value in options.items() if name not in ("seed", *PLACE_OF_DATA)}
+        return _flat({name: value for name, value in options.items() if name not in ("seed", *PLACE_OF_DATA)})
 
 
 def with_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
@@ -167,8 +151,8 @@ def with_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
 
 
 def _data(run: RunFolder) -> list[Any]:
-    options = run.report["data"]["options"]
-    return [run.report["data"]["name"], {name: options[name] for name in options if name not in PLACE_OF_DATA}]
+    data = run.report["data"]
+    return [data["name"], run.task(), data["options"].get("seed")]
 
 
 @dataclass(frozen=True)
@@ -241,64 +225,55 @@ class Comparison:
         block: dict[str, Any] = self.series[0].runs[0].test["estimated"]
         return block
 
-    def conclusion(self) -> tuple[str, list[str]]:
-        """Return what the comparison comes to, and what a careful reader asks for next."""
-        return conclude(self.series, self.named, self.estimated)
-
 
 def compare(runs: Sequence[RunFolder]) -> list[Comparison]:
     """Put runs on the same task together, and in them runs that differ only by their seed.
 
-    Series of one method are told apart by the settings in which they differ.
+    Tasks of one source, and series of one method, are told apart by the settings in which they differ.
     """
     tasks: dict[str, list[RunFolder]] = {}
     for run in runs:
         names = [(row["label"], row["attribute"]) for row in run.test["groups"]]
         tasks.setdefault(_key([run.report["data"]["name"], run.task(), names]), []).append(run)
-    options = [members[0].task() for members in tasks.values()]
+    told = _differences([members[0].task() for members in tasks.values()])
     found = []
-    for members in tasks.values():
-        title = ", ".join([members[0].report["data"]["name"], *_differences(members[0].task(), options)])
+    for members, differences in zip(tasks.values(), told, strict=True):
+        title = ", ".join([members[0].report["data"]["name"], *differences])
         found.append(Comparison(title, tuple(_series(with_estimates(members)))))
     return found
 
 
 def _series(runs: Sequence[RunFolder]) -> list[Series]:
-    members: dict[str, list[RunFolder]] = {}
+    groups: dict[str, dict[str, list[RunFolder]]] = {}  # of each method and of its settings
     for run in sorted(runs, key=lambda run: run.report["method"] != BASELINE):
-        members.setdefault(_key([run.report["method"], run.settings()]), []).append(run)
-    series: list[Series] = []
-    for group in members.values():
-        method = str(group[0].report["method"])
-        rivals = [one[0].settings() for one in members.values() if one[0].report["method"] == method]
-        # The rule of the checkpoint stands beside each figure: it tells runs apart only where nothing else does.
-        brief = [{name: value for name, value in one.items() if name != "selection"} for one in rivals]
-        differences = _differences(group[0].settings(), brief if len(set(map(_key, brief))) == len(brief) else rivals)
-        name = f"{method} ({', '.join(differences)})" if differences else method
-        share = 0.65 ** sum(one.method == method for one in series)  # some more white each time
-        color = method_color(method, len(series))
-        mixed = (round(255 - share * (255 - int(color[i : i + 2], 16))) for i in (1, 3, 5))
-        series.append(Series(name, method, "#" + "".join(f"{one:02x}" for one in mixed), tuple(group)))
-    return series
+        groups.setdefault(run.report["method"], {}).setdefault(_key(run.settings()), []).append(run)
+    found: dict[str, tuple[str, list[RunFolder]]] = {}
+    for method, own in groups.items():
+        told = _differences([members[0].settings() for members in own.values()])
+        for members, differences in zip(own.values(), told, strict=True):
+            found[f"{method} ({', '.join(differences)})" if differences else method] = (method, members)
+    colors = series_colors({name: method for name, (method, _) in found.items()})
+    return [Series(name, method, colors[name], tuple(members)) for name, (method, members) in found.items()]
 
 
 def _key(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def _differences(own: dict[str, Any], rivals: Sequence[dict[str, Any]]) -> list[str]:
-    """The entries of ``own`` that not all rivals share, such as ``minority ratio 0.01``."""
-    names = dict.fromkeys(name for settings in rivals for name in settings)
-    differing = [name for name in names if len({_key(settings.get(name)) for settings in rivals}) > 1]
-    return [f"{format_name(name)} {_told(own.get(name), [one.get(name) for one in rivals])}" for name in differing]
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings that are given; options of a part by the name of the part and their own."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and "name" in value:
+            options = {f"{name} {option}": one for option, one in value.items() if option != "name"}
+            found |= {name: value["name"], **_flat(options)}
+        elif value is not None:
+            found[name] = value
+    return found
 
 
-def _told(value: Any, rivals: Sequence[Any]) -> str:
-    """A value; of a part, such as an estimator, its name where not all have it, and the options in which it differs."""
-    if not isinstance(value, dict) or "name" not in value:
-        return format_value(value)
-    alike = [rival for rival in rivals if isinstance(rival, dict) and rival.get("name") == value["name"]]
-    options = _differences(value, alike)
-    if options and len(alike) == len(rivals):
-        return ", ".join(options)
-    return f"{value['name']} with {format_list(options)}" if options else str(value["name"])
+def _differences(settings: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """Return of each what not all share, such as ``minority ratio 0.01``."""
+    names = dict.fromkeys(name for one in settings for name in one)
+    differing = [name for name in names if len({_key(one.get(name)) for one in settings}) > 1]
+    return [[f"{format_name(k)} {format_value(one[k])}" for k in differing if k in one] for one in settings]

@@ -7,7 +7,7 @@ import io
 import re
 from typing import TYPE_CHECKING, Any, cast
 
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 from torch import Tensor
 
 from logit_correction.errors import InputError
@@ -27,18 +27,7 @@ _PAPER, _INK, _EMPTY = (255, 255, 255), (29, 36, 48), (233, 235, 238)
 
 
 def png_uris(images: Tensor, longest: int = 128) -> list[str]:
-    """Encode images as PNG data URIs.
-
-    Args:
-        images: (N, C, H, W) uint8 with one channel (grey) or three (red, green, blue).
-        longest: Greater images are made smaller, so that their longer side has so many pixels.
-
-    Returns:
-        N strings that begin with ``data:image/png;base64,``.
-
-    Raises:
-        ValueError: The images have another shape or type.
-    """
+    """Encode images (N, 1 or 3, H, W) uint8 as PNG data URIs, their longer side at most ``longest`` pixels."""
     uris = []
     for image in _drawn(images):
         stream = io.BytesIO()
@@ -53,18 +42,8 @@ def checked_uri(text: Any) -> str | None:
     return text if isinstance(text, str) and _PNG.fullmatch(text) else None
 
 
-def image_width(uri: str) -> int:
-    """Return the width in pixels of a PNG data URI."""
-    start = base64.b64decode(uri.partition(",")[2][:32])  # signature, length and name of the header, width, height
-    return int.from_bytes(start[16:20], "big")
-
-
 def sheet_of(table: DataTable, split: str, per_cell: int) -> Image.Image:
-    """Draw the first images of each group of a split, or of each label where attributes are unknown.
-
-    Raises:
-        InputError: If the inputs are no images, or the split is empty.
-    """
+    """Draw the first images of each group of a split, or of each label where attributes are unknown."""
     rows, known = table.split[split], table.has_attributes(split)
     first = table.inputs.images(rows[:1]) if len(rows) else None
     if first is None:
@@ -72,13 +51,14 @@ def sheet_of(table: DataTable, split: str, per_cell: int) -> Image.Image:
         raise InputError(f"The {split} split {what}: take another split or source, or leave --out out")
     labels = [str(name) for name in table.label_names[:MOST_CELLS]]
     columns = [str(name) for name in table.attribute_names[:MOST_CELLS]] if known else [""] * 8
-    size = _drawn(first)[0].size
-    small = max(size) <= SIDE
-    width, height = (side * (SIDE // max(size)) if small else max(1, side * SIDE // max(size)) for side in size)
+    # Enlarged pixels stay squares, so that one sees what the network sees.
+    side = max(_drawn(first)[0].size)
+    way = Image.Resampling.NEAREST if side <= SIDE else Image.Resampling.BOX
+    side = side * (SIDE // side) if side <= SIDE else SIDE
     font = ImageFont.load_default(_FONT)
-    cell_width = max(width + _GAP, *(int(font.getlength(name)) + 1 + 2 * _GAP for name in columns))
+    cell_width = max(side + _GAP, *(int(font.getlength(name)) + 1 + 2 * _GAP for name in columns))
     left = max(int(font.getlength(name)) + 1 for name in labels) + 3 * _GAP
-    top, cell_height = _FONT + 3 * _GAP if known else _GAP, per_cell * (height + 1) + _GAP
+    top, cell_height = _FONT + 3 * _GAP if known else _GAP, per_cell * (side + 1) + _GAP
     sheet = Image.new("RGB", (left + len(columns) * cell_width, top + len(labels) * cell_height), _PAPER)
     draw = ImageDraw.Draw(sheet)
     for column, name in enumerate(columns):
@@ -88,15 +68,12 @@ def sheet_of(table: DataTable, split: str, per_cell: int) -> Image.Image:
         mine = rows[table.label[rows] == y]
         for column in range(len(columns)):
             own = mine[table.attribute[mine] == column] if known else mine[column * per_cell :]
+            places = [(left + column * cell_width, top + y * cell_height + i * (side + 1)) for i in range(per_cell)]
+            for x, line in places:
+                draw.rectangle((x, line, x + side - 1, line + side - 1), _EMPTY)
             images = _drawn(cast(Tensor, table.inputs.images(own[:per_cell])))
-            for i in range(per_cell):
-                place = left + column * cell_width, top + y * cell_height + i * (height + 1)
-                if i < len(images):
-                    # Enlarged pixels stay squares, so that one sees what the network sees.
-                    way = Image.Resampling.NEAREST if small else Image.Resampling.BOX
-                    sheet.paste(images[i].convert("RGB").resize((width, height), way), place)
-                else:
-                    draw.rectangle((*place, place[0] + width - 1, place[1] + height - 1), _EMPTY)
+            for image, place in zip(images, places, strict=False):
+                sheet.paste(ImageOps.contain(image.convert("RGB"), (side, side), way), place)
     return sheet
 
 

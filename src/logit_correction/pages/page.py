@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,68 +18,49 @@ from logit_correction.evaluation.report import AttributeFigures, headings
 from logit_correction.files import NoRoom, write_text
 from logit_correction.pages import plots
 from logit_correction.pages.compare import FIGURES, MEANINGS, Comparison, RunFolder, Series, compare, flat_figures
-from logit_correction.pages.images import checked_uri, image_width
+from logit_correction.pages.images import checked_uri
 from logit_correction.sentences import describe_selection, format_name, format_value
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from markupsafe import Markup
 
-#: Up to so many groups are drawn as bars, more as a heat map; so many views, and examples of rows, are listed.
-_MOST_BARS, _MOST_VIEWS, _MOST_EXAMPLES = 12, 12, 24
+#: So many groups are drawn, views listed, examples of rows shown; a prior of more attribute values is left out.
+_MOST_BARS, _MOST_VIEWS, _MOST_EXAMPLES, _MOST_COLUMNS = 12, 12, 24, 12
+
+#: Images of fewer pixels a side are enlarged pixel by pixel.
+_SMALL = 100
 
 #: Breadth of a view that sees everything, which is no evidence.
 _EVERYTHING = 3
-
-#: Columns of the comparison: entry of the test block, heading, what it means.
-_COLUMNS = (
-    ("estimated_minority", "Conflicting", "rows whose estimated attribute conflicts with the label"),
-    ("estimated_majority", "Agreeing", "rows where it agrees"),
-    *((name, heading, MEANINGS.get(name, "")) for name, heading in FIGURES.items()),
-)
 
 #: Pairs of entries of the test block whose distance tells of a shortcut, and what each of them means.
 _GAPS = (
     ("minority", "majority", "right where the shortcut misleads", "right where the shortcut helps"),
     ("worst_group", "average", "right in the worst group", "right over all test rows"),
-    (
-        "estimated_minority",
-        "estimated_majority",
-        "right where the estimated attribute conflicts with the label",
-        "right where it agrees",
-    ),
+    ("estimated_minority", "estimated_majority", f"right on {MEANINGS['estimated_minority']}", "right where it agrees"),
 )
 
 #: Entries of a sign of the evidence that are shown.
-_SIGN = ("share", "rows", "accuracy", "network_accuracy", "ratio", "ratio_low", "ratio_high", "information")
+_SIGN = (
+    *("share", "rows", "accuracy", "network_accuracy", "ratio", "ratio_low", "ratio_high", "information"),
+    *("follows_view", "follows_label"),
+)
 
 #: Figures by attribute value: entry of ``by_attribute``, heading.
 QUALITY = {k: text for k, text in headings(AttributeFigures).items() if k not in ("attribute", "count")}
 
 
 def write_page(run_folders: Sequence[Path | str], out: Path | str) -> None:
-    """Write one self-contained page that compares runs.
+    """Write one self-contained page that compares finished runs; those that differ only by their seed are averaged.
 
-    Only files of the run folders are read. The page is complete or absent: where something fails, an older
-    page at ``out`` stays as it was.
-
-    Args:
-        run_folders: Folders of finished runs; runs that differ only by their seed are averaged.
-        out: The HTML file to write.
-
-    Raises:
-        InputError: A folder holds no finished run, or ``out`` cannot be written.
-        NoRoom: The disk is full.
+    Only files of the run folders are read. Where something fails, an older page at ``out`` stays as it was.
     """
     save_page(render_page(run_folders, out), out)
 
 
 def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.html") -> str:
-    """Return the page as text; ``out`` is only named in the commands that make the page again.
-
-    Raises:
-        InputError: No folder is given, or one holds no finished run.
-    """
+    """Return the page as text; ``out`` is only named in the commands that make the page again."""
     if not run_folders:
         raise InputError("there is nothing to report: name at least one run folder")
     unique: dict[Path, Path] = {}
@@ -90,17 +71,13 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
     methods = dict.fromkeys(series.method for comparison in comparisons for series in comparison.series)
     data = dict.fromkeys(run.report["data"]["name"] for run in runs)
     places = [shown_path(folder) for folder in unique.values()]
-    train = [["train", "--config", f"{place}/config.yaml", "--out", f"{place}-again"] for place in places]
+    train = [("train", "--config", f"{place}/config.yaml", "--out", f"{place}-again") for place in places]
+    lines = [("report", *places, "--out", shown_path(out)), *train]
     return render(
         "page.html.j2",
         title=f"{format_list(list(methods))} on {format_list(list(data))}",
         parts=[_part(comparison, several=len(comparisons) > 1) for comparison in comparisons],
-        commands={
-            "This page, from the run folders": _command("report", *places, "--out", shown_path(out)),
-            "The runs": "\n".join(_command(*words) for words in train),
-        },
-        accuracy_colors=plots.ACCURACY_COLORS,
-        share_colors=plots.SHARE_COLORS,
+        commands="\n".join(shlex.join(["logit-correction", *words]) for words in lines),
         quality=QUALITY,
     )
 
@@ -137,12 +114,7 @@ def _template(name: str) -> Template:
 
 
 def save_page(page: str, out: Path | str) -> None:
-    """Write a page, complete or not at all: where something fails, an older one stays as it was.
-
-    Raises:
-        InputError: ``out`` cannot be written.
-        NoRoom: The disk is full.
-    """
+    """Write a page, complete or not at all: where something fails, an older one stays as it was."""
     try:
         write_text(out, page)
     except NoRoom:
@@ -155,7 +127,7 @@ def inline_svg(svg: str) -> Markup:
     """Return a figure of ours as part of an HTML page: in the page's colours, as wide as its place allows."""
     from markupsafe import Markup
 
-    for name in ("INK", "MUTED", "RULE", "PAPER", "EMPTY"):
+    for name in ("INK", "MUTED", "RULE", "PAPER"):
         svg = svg.replace(getattr(plots, name), f"var(--{name.lower()})")
     opening, rest = svg.split(">", 1)
     width = re.search(r' width="([\d.]+)pt"', opening)
@@ -172,190 +144,135 @@ def shown_path(path: Path | str) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name
 
 
-def _command(*words: str) -> str:
-    return shlex.join(["logit-correction", *words])
-
-
-# The page of runs: what stands in each section
-
-
 def _part(comparison: Comparison, several: bool) -> dict[str, Any]:
     """Everything about one task; ``several``: the page holds other tasks too, so this one is named."""
-    series, block = comparison.series, comparison.estimated
-    reports = [run.report for one in series for run in one.runs]
-    headline, details = comparison.conclusion()
-    many, seeds = [len(one.runs) > 1 for one in series], "reach from the worst to the best run"
-    alone = "are 95 % intervals (Wilson)"
-    columns = [column for column in _COLUMNS if _is_shown(comparison, column[0])]
-    gap = next((pair for pair in _GAPS if all(one.values(key) for one in series for key in pair[:2])), None)
-    colors = {one.name: one.color for one in series}
+    series, block, named = comparison.series, comparison.estimated, comparison.named
+    headline, details = sentences.conclude(series, named, block)
+    columns = {
+        key: text
+        for key, text in FIGURES.items()
+        if any(one.values(key) for one in series)
+        and not (named and key.startswith("estimated_"))
+        and not (key == "worst_class" and any(one.values("worst_group") for one in series))
+    }
+    # The best is marked where attributes are named: plain accuracy favours models that rely on the shortcut.
+    values = {key: {value for one in series if (value := one.figure(key)) is not None} for key in columns}
+    seeds, alone = "reach from the worst to the best run", "are 95 % intervals (Wilson)"
+    many = [len(one.runs) > 1 for one in series]
+    found = [(one, run, evidence_block(run.report["evidence"])) for one in series for run in one.runs]
     return {
         "title": comparison.title if several else None,
         "headline": headline,
         "details": details,
-        "gap": gap,
+        "gap": next((pair for pair in _GAPS if all(one.values(key) for one in series for key in pair[:2])), None),
         "series": series,
-        "warnings": [(one.name, text) for one in series for run in one.runs for text in run.report["warnings"]],
+        "warnings": [(one.name, text) for one, run, _ in found for text in run.report["warnings"]],
         "columns": columns,
-        "best": _best(comparison, [key for key, *_ in columns]),
+        "meanings": MEANINGS,
+        "best": {key: max(own) if named and len(own) > 1 else None for key, own in values.items()},
         # Where nobody named groups, the estimated ones come first.
         "groupings": [_groups(series, source) for source in ([block["source"]] if block else []) + [None]],
         "quality": _quality(series),
-        "curves": plots.curves({one.name: one.runs[0].metrics for one in series}, colors),
+        "curves": plots.curves({one.name: one.runs[0].metrics for one in series}, _colors(series)),
         "several_seeds": any(many),
         "ends": seeds if all(many) else f"{seeds}; of one run they {alone}" if any(many) else alone,
         "evidence": [
-            {"name": f"{one.name}, seed {run.report['seed']}" if len(one.runs) > 1 else one.name, **found}
-            for one in series
-            for run in one.runs
-            if (found := evidence_block(run.report["evidence"], run.report["method_options"])) is not None
+            {"name": f"{one.name}, seed {run.report['seed']}" if len(one.runs) > 1 else one.name, **evidence}
+            for one, run, evidence in found
+            if evidence is not None
         ],
         "priors": [entry for one in series if (entry := _prior(one))],
         "minorities": [entry for one in series if (entry := _conflicting(one))],
-        "settings": _shared(series, _settings),
+        "settings": _shared(series),
         "names": [one.name for one in series],
-        "labels_read": _shared(
-            series, lambda run: {k: ", ".join(v) or "none" for k, v in run.report["labels_read"].items()}
-        ),
-        "watched": sorted({split for report in reports for split in report["watched_labels_read"]}),
-        "diagnostics": sorted(
-            {k for report in reports for k, names in report["diagnostics_labels_read"].items() if "attribute" in names}
-        ),
-        "selections": sorted({describe_selection(report["selection"] or {}) for report in reports}),
-        "environment": _shared(series, lambda run: run.report["environment"] or {}),
     }
-
-
-def _is_shown(comparison: Comparison, key: str) -> bool:
-    """Whether a column of the comparison has something to tell."""
-    series = comparison.series
-    if key.startswith("estimated_") and comparison.named:
-        return False
-    if key == "adjusted_average":
-        pairs = [(one.figure(key), one.figure("average")) for one in series]
-        return any(one is not None and other is not None and abs(one - other) >= 5e-4 for one, other in pairs)
-    known = any(one.values(key) for one in series)
-    return known and (key != "worst_class" or not any(one.values("worst_group") for one in series))
-
-
-def _best(comparison: Comparison, keys: Sequence[str]) -> dict[str, float | None]:
-    """The figure of each column that is marked.
-
-    None is where attributes are not named: plain accuracy favours models that rely on the shortcut, and what is
-    estimated decides nothing.
-    """
-    best: dict[str, float | None] = {}
-    for key in keys:
-        values = [value for one in comparison.series if (value := one.figure(key)) is not None]
-        best[key] = max(values) if comparison.named and len(set(values)) > 1 else None
-    return best
 
 
 def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
-    """The groups of the test rows, named or estimated: a figure, and a table."""
+    """The groups of the test rows, named or estimated: a figure, of many groups of the least accurate, and a table."""
     known = {one.name: one.groups(estimated is not None) for one in series}
     frames = {name: frame for name, frame in known.items() if frame is not None}
     first, run = frames[series[0].name], series[0].runs[0]
-    by_label = bool(first["attribute"].isna().all())
-    bars = len(first) <= _MOST_BARS or by_label
-    train = _train_counts(run, len(first)) or [None] * len(first)
-    if estimated:
-        train = [None] * len(first)
-    table = [
+    train = [None] * len(first) if estimated else _train_counts(run, len(first))
+    rows = [
         {**group, "train": count, "results": [frame.iloc[number] for frame in frames.values()]}
         for number, (group, count) in enumerate(zip(first.to_dict("records"), train, strict=True))
-        if bars or group["count"] or count  # of many labels and attribute values most never meet
     ]
+    mean = pd.concat([frame["accuracy"] for frame in frames.values()], axis=1).mean(axis=1)
+    drawn = sorted(mean.nsmallest(_MOST_BARS).index) if len(first) > _MOST_BARS else first.index
     return {
-        "by_label": by_label,
+        "by_label": bool(first["attribute"].isna().all()),
         "estimated": estimated,
-        "bars": plots.group_bars(frames, {one.name: one.color for one in series}) if bars else None,
-        "heatmaps": {} if bars else plots.group_heatmaps(frames),
-        "outlined": bool(first["minority"].eq(False).any()),
+        "figure": plots.group_bars({name: frame.loc[drawn] for name, frame in frames.items()}, _colors(series)),
+        "drawn": len(drawn),
         "starred": bool(first["minority"].eq(True).any()),
-        "empty": bool((first["count"] == 0).any()),
         "overlapping": bool((run.report["data"]["scoring"] or {}).get("overlapping")),
         "count": len(first),
-        "table": table,
+        # Of many labels and attribute values most never meet.
+        "table": [row for row in rows if len(rows) == len(drawn) or row["count"] or row["train"]],
     }
 
 
-def _train_counts(run: RunFolder, num_groups: int) -> list[int | None] | None:
-    """The training rows per group, if they are counted for these very groups."""
+def _colors(series: Sequence[Series]) -> dict[str, str]:
+    return {one.name: one.color for one in series}
+
+
+def _train_counts(run: RunFolder, num_groups: int) -> list[Any]:
+    """The training rows per group, None if they are not counted for these very groups."""
     data = run.report["data"]
     flat = np.ravel(((data["scoring"] or data)["counts"] or {}).get("train") or []).tolist()
-    return flat if len(flat) == num_groups else None
+    return flat if len(flat) == num_groups else [None] * num_groups
 
 
-def _quality(series: Sequence[Series]) -> list[dict[str, Any]]:
-    """Figures of every attribute value and series, means over the runs; none where series have other values."""
-    rows: list[Any] = []
-    for one in series:
-        frames = [pd.DataFrame(run.report["test"]["by_attribute"]) for run in one.runs]
-        if frames[0].empty or any(list(frame["attribute"]) != list(frames[0]["attribute"]) for frame in frames):
-            return []
-        figures: Any = sum(frame[list(QUALITY)].astype(float) for frame in frames) / len(frames)
-        rows += frames[0][["attribute", "count"]].join(figures).assign(name=one.name).to_dict("records")
-    names = [[row["attribute"] for row in rows if row["name"] == one.name] for one in series]
-    return sorted(rows, key=lambda row: names[0].index(row["attribute"])) if all(n == names[0] for n in names) else []
+def _quality(series: Sequence[Series]) -> list[Any]:
+    """Figures of every attribute value and series, means over the runs."""
+    named = [(one.name, run.report["test"]["by_attribute"]) for one in series for run in one.runs]
+    frames = [pd.DataFrame(rows).assign(name=name) for name, rows in named if rows]
+    if not frames:
+        return []
+    frame = pd.concat(frames).astype(dict.fromkeys(QUALITY, float))
+    return frame.groupby(["attribute", "name"], as_index=False).mean().to_dict("records")
 
 
-def evidence_block(
-    evidence: Mapping[str, Any] | None, method_options: Mapping[str, Any] | None = None
-) -> dict[str, Any] | None:
+def evidence_block(evidence: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return what a page shows of the ``evidence`` of a report; None where nobody looked."""
     if not evidence:
         return None
-
-    def rank(one: Mapping[str, Any]) -> tuple[bool, float]:  # narrow views by their ratio; then what sees everything
-        return one["everything"], -float(one["ratio"] or 0.0)
-
     chosen, signs = set(sentences.views_of(evidence)), []
     for sign in evidence.get("signs") or []:
-        names, text = sentences.views_in(str(sign.get("view"))), str(sign.get("sentence") or "")
-        if 2 < len(names) == len(text.split(" and ")):  # of several members of a family the first is described
-            text = f"{text.split(' and ')[0]} and {len(names) - 1} more"
-        own = {
-            "names": names,
-            "chosen": set(names) == chosen,
-            "everything": int(sign.get("breadth") or 0) >= _EVERYTHING,
-        }
-        signs.append(
-            {
-                **dict.fromkeys((*_SIGN, "follows_view", "follows_label")),
-                **sign,
-                **own,
-                "sentence": plots.shorten(text, 150),
-            }
-        )
-    attributes = (method_options or {}).get("attributes")
-    legitimate = attributes.get("legitimate") if isinstance(attributes, dict) else None
+        names, everything = sentences.views_in(str(sign.get("view"))), int(sign.get("breadth") or 0) >= _EVERYTHING
+        own = {"names": names, "chosen": set(names) == chosen, "everything": everything}
+        text = plots.shorten(sign.get("sentence") or "", 150)
+        signs.append({**dict.fromkeys(_SIGN), **sign, **own, "sentence": text})
+    signs.sort(key=lambda one: (one["everything"], -float(one["ratio"] or 0)))  # what sees everything last
     return {
         "answer": sentences.answer(evidence).removeprefix("shortcut: "),
         "found": sentences.found_shortcut(evidence),
         "sentence": evidence.get("sentence") or "",
         "advice": sentences.advice(evidence),
-        "rows": sorted(signs, key=rank)[:_MOST_VIEWS],
-        "more": max(0, len(signs) - _MOST_VIEWS),
-        "legitimate": format_list([str(one) for one in legitimate]) if isinstance(legitimate, list) else "",
+        "rows": signs[:_MOST_VIEWS],
         "pairs": sentences.describe_conflicts(evidence.get("conflicts") or []),
         "noise": sentences.describe_noise(evidence),
     }
 
 
 def _prior(series: Series) -> dict[str, Any] | None:
-    """The group prior that a run estimated, beside the true one; None of an estimator that abstained."""
+    """The group prior that a run estimated, beside the true one, as shares of each label in an attribute value.
+
+    A factor common to all labels of an attribute value shifts all logits of a row alike, so only these shares count.
+    """
     report = series.runs[0].report
     prior = report["group_prior"]
     if not prior or not prior["estimated"] or sentences.found_shortcut(report["evidence"]) is False:
         return None
-    factor, names = None, (prior["label_names"], prior["attribute_names"])
-    if prior["true"]:
-        estimated, true = plots.label_shares(prior["estimated"]), plots.label_shares(prior["true"])
-        rare = (true > 0) & (true < 50) & (estimated > 0)
-        factor = float(np.exp(np.median(np.log(estimated[rare] / true[rare])))) if rare.any() else None
-    figures = plots.prior_heatmaps(prior["estimated"], prior["true"], *names, of=series.name)
-    return {**prior, "name": series.name, "figures": figures, "factor": factor}
+    tables = [np.array(table, float) for table in (prior["estimated"], prior["true"]) if table]
+    if tables[0].shape[1] > _MOST_COLUMNS:
+        return None
+    with np.errstate(invalid="ignore"):
+        shares = [table / table.sum(axis=0) for table in tables]
+    rare = (shares[-1] > 0) & (shares[-1] < 0.5) & (shares[0] > 0)
+    factor = float(np.exp(np.median(np.log(shares[0][rare] / shares[-1][rare])))) if rare.any() else None
+    return {**prior, "name": series.name, "shares": np.stack(shares, axis=-1).tolist(), "factor": factor}
 
 
 def _conflicting(series: Series) -> dict[str, Any] | None:
@@ -365,16 +282,14 @@ def _conflicting(series: Series) -> dict[str, Any] | None:
     if not found:
         return None
     examples = [{**one, "picture": checked_uri(one["picture"])} for one in found["examples"][:_MOST_EXAMPLES]]
-    for one in examples:
-        one["small"] = one["picture"] is not None and image_width(one["picture"]) < 100
     estimates, values = {one["estimated_attribute"] for one in examples}, data["attribute_names"]
-    known = bool(values) and estimates <= set(values) and any(one["attribute"] is not None for one in examples)
     return {
         **found,
         "name": series.name,
         "examples": examples,
+        "small": len(data["input_shape"]) == 3 and max(data["input_shape"]) < _SMALL,
         "total": data["rows"]["train"],
-        "known": known,
+        "known": estimates <= set(values) and any(one["attribute"] is not None for one in examples),
         "like_label": estimates <= {f"that of {name}" for name in data["label_names"]},
         "abstained": sentences.found_shortcut(evidence) is False,
         "unsure": evidence is not None and evidence.get("verdict") == "cannot tell",
@@ -386,37 +301,39 @@ def _conflicting(series: Series) -> dict[str, Any] | None:
 
 
 def _settings(run: RunFolder) -> dict[str, Any]:
-    """Settings of one run by readable names, what matters most first; None for what a run has not got."""
+    """What was run, by readable names, what matters most first; None for what a run has not got."""
     report, data, network = run.report, run.report["data"], run.report["network"] or {"name": "–"}
     training, groups = report["training"], run.groups()
     assert groups is not None
-    built = {**network.get("options", {}), **network.get("facts", {})}  # these say what ``auto`` stood for
-    train, minority = _train_counts(run, len(groups)), groups["minority"].eq(True).to_numpy()
-    rare = int(np.sum(np.asarray(train)[minority])) if train and minority.any() and any(train) else None
-    share = f"{rare:,} ({format_percent(rare / sum(n or 0 for n in train or ()), 2)})" if rare is not None else None
-    settings = {
+    train, minority = _train_counts(run, len(groups)), groups["minority"].eq(True)
+    rare = sum(n or 0 for n, one in zip(train, minority, strict=True) if one)
+    share = f"{rare:,} ({format_percent(rare / max(1, sum(n or 0 for n in train)), 2)})" if rare else None
+    return {
         "data": data["name"],
         **(data["facts"] or data["options"]),
         "rows": format_list([f"{count:,} {split}" for split, count in data["rows"].items()]),
         "training rows that conflict with the shortcut": share,
-        "network": ", ".join([network["name"], *(f"{format_name(k)} {format_value(v)}" for k, v in built.items())]),
+        "network": {**network.get("options", {}), **network.get("facts", {}), "name": network["name"]},
         "parameters": network.get("parameters"),
         "epochs": " + ".join(map(str, report["epochs_per_stage"])) or report["epochs"],
         **{name: training.get(name) for name in ("batch_size", "optimizer", "learning_rate", "schedule")},
-        **{name: training[name] for name in ("weight_decay", "gradient_clip") if training.get(name)},
+        **{name: training.get(name) or None for name in ("weight_decay", "gradient_clip")},
         "checkpoint": describe_selection(report["selection"] or {}),
         **report["method_options"],
-        **{f"seconds, {k}": None if v is None else round(v, 1) for k, v in (report["seconds"] or {}).items()},
+        **{f"labels read, {k}": ", ".join(v) or "none" for k, v in report["labels_read"].items()},
+        **{f"labels watched, {k}": ", ".join(v) for k, v in report["watched_labels_read"].items()},
+        **{f"labels read for this page, {k}": ", ".join(v) for k, v in report["diagnostics_labels_read"].items()},
+        **{f"seconds, {k}": None if v is None else round(v, 1) for k, v in report["seconds"].items()},
+        **report["environment"],
     }
-    return {format_name(name): value for name, value in settings.items()}
 
 
-def _shared(series: Sequence[Series], settings: Callable[[RunFolder], dict[str, Any]]) -> dict[str, Any]:
-    """One row per name: a single cell where all series agree, else one for each."""
-    tables = [settings(one.runs[0]) for one in series]
+def _shared(series: Sequence[Series]) -> dict[str, Any]:
+    """A row per setting: a single cell where all series agree, else one for each."""
+    tables = [_settings(one.runs[0]) for one in series]
     rows = []
     for name in dict.fromkeys(name for table in tables for name in table):
         cells = [format_value(table.get(name)) for table in tables]
         if set(cells) != {"–"}:
-            rows.append({"name": name, "cells": cells[:1] if len(set(cells)) == 1 else cells})
+            rows.append({"name": format_name(name), "cells": cells[:1] if len(set(cells)) == 1 else cells})
     return {"rows": rows, "split": any(len(row["cells"]) > 1 for row in rows)}
