@@ -21,41 +21,27 @@ Make = Callable[..., Path]
 
 
 def report(method: str, seed: int, minority: float | None, **changes: Any) -> dict[str, Any]:
-    test = {
-        "average": 0.9,
-        "group_balanced": 0.71,
-        "worst_group": 0.2,
-        "minority": minority,
-        "majority": 0.999,
-    }
+    test = {"average": 0.9, "group_balanced": 0.71, "worst_group": 0.2, "minority": minority, "majority": 0.999}
     base = {"method": method, "seed": seed, "epochs": 30, "test": test, "other_selections": []}
-    base["selection"] = {"rule": "last", "split": None, "labels_read": []}
-    return base | changes
+    return base | {"selection": {"rule": "last", "split": None, "labels_read": []}} | changes
 
 
-def test_one_row_per_run_with_fractions_and_nan() -> None:
-    table = comparison_table([report("ERM", 0, 0.31), report("LC", 1000, None)])
-    assert list(table.columns) == [
-        "method", "epochs", "seed",
-        "average", "group_balanced", "worst_group", "minority", "majority", "selection",
-    ]  # fmt: skip
-    assert table["method"].tolist() == ["ERM", "LC"]
-    assert table["minority"].iloc[0] == 0.31
-    assert np.isnan(table["minority"].iloc[1])
-    assert table["minority"].dtype == float
-
-
-def test_other_selections_follow_their_run() -> None:
+def test_one_row_per_run_with_fractions_and_nan_and_other_selections_after_their_run() -> None:
     other = {
         "rule": "valid_worst_group", "epoch": 7, "split": "valid", "labels_read": ["label", "attribute"],
         "test": {"average": 0.8},
     }  # fmt: skip
-    reports = [report("LC", 0, 0.7, other_selections=[other]), report("ERM", 0, 0.3)]
-    assert len(comparison_table(reports)) == 2
+    reports = [report("LC", 0, 0.7, other_selections=[other]), report("ERM", 1000, None)]
+    table = comparison_table(reports)
+    assert list(table.columns) == [
+        "method", "epochs", "seed",
+        "average", "group_balanced", "worst_group", "minority", "majority", "selection",
+    ]  # fmt: skip
+    assert table["method"].tolist() == ["LC", "ERM"] and table["minority"].dtype == float
+    assert table["minority"].iloc[0] == 0.7 and np.isnan(table["minority"].iloc[1])
     table = comparison_table(reports, other_selections=True)
-    assert table["epochs"].tolist() == [30, 7, 30]
+    assert table["epochs"].tolist() == [30, 7, 30] and table["average"].tolist() == [0.9, 0.8, 0.9]
     assert table["selection"].tolist() == ["last", "valid worst group (reads attribute)", "last"]
-    assert table["average"].tolist() == [0.9, 0.8, 0.9]
 
 
 def printed(table: Any, width: int = 80) -> str:
@@ -76,14 +62,10 @@ def test_console_shows_every_word_in_80_columns_and_what_all_runs_share_in_the_t
     assert "Seed" in printed(comparison_table([report("ERM", 0, 0.31), report("ERM", 1, 0.3)]))
 
 
-@pytest.mark.parametrize("method", ["[bold]x[/bold]", "[/]"])
-def test_console_prints_names_as_they_are(method: str) -> None:
-    assert method in printed(comparison_table([report(method, 0, 0.5)]), 120)
-
-
-def test_console_marks_the_best_of_several_runs() -> None:
-    shown = to_console(comparison_table([report("ERM", 0, 0.31), report("LC", 0, 0.74)]))
-    column = next(column for column in shown.columns if str(column.header) == "Minority")
+def test_console_prints_names_as_they_are_and_marks_the_best() -> None:
+    table = comparison_table([report("[bold]x[/bold]", 0, 0.31), report("[/]", 0, 0.74)])
+    assert "[bold]x[/bold]" in printed(table, 120) and "[/]" in printed(table, 120)
+    column = next(column for column in to_console(table).columns if str(column.header) == "Minority")
     assert [str(cell.style) for cell in column.cells] == ["", "bold"]  # type: ignore[union-attr]
 
 
@@ -139,7 +121,7 @@ def test_of_several_seeds_the_mean_and_the_spread_are_printed(
     assert told in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("many", "labels"), [(100, 100), (3, 60), (40, 3)])
+@pytest.mark.parametrize(("many", "labels"), [(3, 60), (40, 3)])
 def test_groups_that_have_no_room_are_counted(
     many: int, labels: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

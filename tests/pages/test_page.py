@@ -85,29 +85,28 @@ def test_a_comparison_has_every_section_and_loads_nothing(colored: Make, tmp_pat
         "On groups where the shortcut misleads: ERM ",
         "Runs side by side",
         "Accuracy per group",
+        "Here the 12 least accurate of 100.",
         "All 100 groups in numbers",
         "Training loss",
         "Validation accuracy",
         "Group prior that LC estimated",
-        "Estimated",
-        "True",
+        "the median estimate is 1.0 times the true share",
         "Rows that LC takes for bias-conflicting",
         "it finds 91 % of the true ones, and 59 % of those that it takes are right",
-        "What was run",
-        "Which labels were read",
-        "The attributes of the train split are read for the diagnostics on this page, never by a method.",
-        "Environment",
+        "What was run, and which labels were read",
+        "labels read for this page, train",
+        "Make it again",
         "logit-correction report",
         "logit-correction train --config",
         "One seed only, so the spread is unknown: try --seeds 3.",
     ):
         assert wanted in page.text.replace("\u00a0", " "), wanted
     assert sum(tag == "img" for tag, _ in page.tags) == 12
-    assert sum(tag == "svg" for tag, _ in page.tags) == 6  # two heat maps, two curves, two priors
+    assert sum(tag == "svg" for tag, _ in page.tags) == 3  # bars and two curves
 
 
-def test_a_page_of_one_run_compares_nothing_and_names_no_place(colored: Make, tmp_path: Path) -> None:
-    text = render_page([colored(tmp_path / "mine", "LC")], tmp_path / "mine" / "report.html")
+def test_a_page_of_one_run_compares_nothing_and_names_no_place(birds: Make, tmp_path: Path) -> None:
+    text = render_page([birds(tmp_path / "mine", "LC")], tmp_path / "mine" / "report.html")
     assert "Runs side by side" not in text and "<h2>Accuracy</h2>" in text
     assert str(tmp_path) not in text and "logit-correction report mine --out report.html" in text
     # The verdict comes before everything else.
@@ -123,7 +122,7 @@ def changed(run: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     return run
 
 
-def test_groups_without_rows_are_drawn_and_not_listed(colored: Make, tmp_path: Path) -> None:
+def test_of_many_groups_those_without_rows_are_not_listed(colored: Make, tmp_path: Path) -> None:
     def empty(report: dict[str, Any]) -> None:
         report["data"]["counts"] = {}
         for group in report["test"]["groups"][::2]:
@@ -131,24 +130,13 @@ def test_groups_without_rows_are_drawn_and_not_listed(colored: Make, tmp_path: P
 
     page = Page(render_page([changed(colored(tmp_path / "lc", "LC"), empty)]))
     assert "All 49 groups that have rows in numbers" in page.text
-    assert "– has no test rows." in page.text
 
 
-@pytest.mark.parametrize(
-    ("seeds", "said"),
-    [
-        ((1, 1), "are 95 % intervals (Wilson)."),
-        ((2, 2), "reach from the worst to the best run."),
-        ((2, 1), "reach from the worst to the best run; of one run they are 95 % intervals (Wilson)."),
-    ],
-)
-def test_what_the_ends_of_a_figure_are_is_told(birds: Make, tmp_path: Path, seeds: tuple[int, int], said: str) -> None:
-    runs = [
-        birds(tmp_path / f"{name}-{seed}", name, seed=seed)
-        for name, count in zip(("ERM", "LC"), seeds, strict=True)
-        for seed in range(count)
-    ]
-    assert f"Lines {said}" in Page(render_page(runs)).text
+def test_what_the_ends_of_a_figure_are_is_told(birds: Make, tmp_path: Path) -> None:
+    runs = [birds(tmp_path / name, name[:-1], seed=int(name[-1])) for name in ("ERM0", "LC0", "LC1")]
+    assert "Lines are 95 % intervals (Wilson)." in Page(render_page(runs[:2])).text
+    said = "Lines reach from the worst to the best run; of one run they are 95 % intervals (Wilson)."
+    assert said in Page(render_page(runs)).text
 
 
 def test_the_best_is_marked_where_there_is_one_and_attributes_are_named(birds: Make, tmp_path: Path) -> None:
@@ -163,7 +151,7 @@ def test_the_best_is_marked_where_there_is_one_and_attributes_are_named(birds: M
     page = render_page(unnamed)
     assert 'class="num best"' not in page and "estimated by heads on border; nobody has named it" in page
     assert page.index("Accuracy per estimated group") < page.index("Accuracy per label")
-    assert "Conflicting" in page.split("<h2>Runs side by side</h2>")[1].split("</thead>")[0]
+    assert "Conflict (est.)" in page.split("<h2>Runs side by side</h2>")[1].split("</thead>")[0]
 
 
 def test_overlapping_groups_are_shown_with_their_own_counts(birds: Make, tmp_path: Path) -> None:
@@ -176,7 +164,6 @@ def test_overlapping_groups_are_shown_with_their_own_counts(birds: Make, tmp_pat
 
     page = render_page([changed(birds(tmp_path / "run", "ERM"), overlapping)])
     assert "Groups overlap" in page and "115 train" in page
-    assert "Groups overlap" not in render_page([birds(tmp_path / "other", "ERM")])
 
 
 def test_a_table_by_attribute_stands_under_the_groups(birds: Make, tmp_path: Path) -> None:
@@ -232,22 +219,13 @@ def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: 
     assert "Label errors do not explain them (AUC 0.86, 0.80 to 0.92; 0.5 would)." in page
 
 
-@pytest.mark.parametrize(
-    ("verdict", "why"),
-    [("none found", "no shortcut was found"), ("cannot tell", "whether there is a shortcut cannot be told")],
-)
-def test_who_found_none_says_so_and_that_is_no_fault(birds: Make, tmp_path: Path, verdict: str, why: str) -> None:
-    prior = {
-        "estimated": [[0.5, 0.5], [0.5, 0.5]],
-        "true": None,
-        "label_names": ["a", "b"],
-        "attribute_names": ["a", "b"],
-    }
-    found = NONE | {"verdict": verdict}
-    page = render_page([birds(tmp_path / "run", "LC", evidence=found, estimated_minority=NOBODY, group_prior=prior)])
-    assert f"<strong>{verdict.capitalize()}.</strong> No narrow view predicts the label." in page
+def test_who_found_none_says_so_and_that_is_no_fault(birds: Make, tmp_path: Path) -> None:
+    names = {"label_names": ["a", "b"], "attribute_names": ["a", "b"]}
+    prior = {"estimated": [[0.5, 0.5], [0.5, 0.5]], "true": None, **names}
+    page = render_page([birds(tmp_path / "run", "LC", evidence=NONE, estimated_minority=NOBODY, group_prior=prior)])
+    assert "<strong>None found.</strong> No narrow view predicts the label." in page
     assert "Nothing was corrected; if you know a shortcut, name it by <code>--shortcut VIEW</code>" in page
-    assert f"None: {why}, so no attribute was estimated, and LC trained as ERM does." in page
+    assert "so no attribute was estimated, and LC trained as ERM does." in page
     assert "Group prior that LC estimated" not in page
 
 
@@ -296,10 +274,7 @@ def test_user_text_is_shown_and_never_run(birds: Make, tmp_path: Path) -> None:
     assert not any(tag == "img" for tag, _ in page.tags)
 
 
-@pytest.mark.parametrize("where", ["a section", "a figure"])
-def test_a_failing_render_leaves_the_old_page(
-    birds: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
+def test_a_failing_render_leaves_the_old_page(birds: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, out = birds(tmp_path / "run", "LC"), tmp_path / "pages" / "report.html"
     out.parent.mkdir()
     out.write_text("the old page")
@@ -307,14 +282,10 @@ def test_a_failing_render_leaves_the_old_page(
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("broken")
 
-    if where == "a section":
-        monkeypatch.setattr(page_module, "_part", broken)
-    else:
-        monkeypatch.setitem(page_module._template("page.html.j2").environment.filters, "svg", broken)
+    monkeypatch.setattr(page_module, "_part", broken)
     with pytest.raises(RuntimeError, match="broken"):
         write_page([folder], out)
-    assert out.read_text() == "the old page"
-    assert list(out.parent.iterdir()) == [out]
+    assert out.read_text() == "the old page" and list(out.parent.iterdir()) == [out]
 
 
 def test_a_place_that_cannot_be_written_is_named(birds: Make, tmp_path: Path) -> None:

@@ -138,9 +138,10 @@ def with_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
     judged = []
     for run, own in zip(runs, rows, strict=True):
         for other, theirs in zip(runs, rows, strict=True):
-            if own is None or theirs is None or theirs.estimate is None or _data(other) != _data(run):
+            if own is None or theirs is None or theirs.estimate is None:
                 continue
-            if np.array_equal(own.index, theirs.index) and np.array_equal(own.label, theirs.label):
+            same = all(run.report["data"][entry] == other.report["data"][entry] for entry in ("name", "options"))
+            if same and np.array_equal(own.index, theirs.index) and np.array_equal(own.label, theirs.label):
                 block = to_plain(estimated_report(replace(own, estimate=theirs.estimate))) or {}
                 by = {"by": {"method": other.report["method"], "seed": other.report["seed"]}} if block else {}
                 test = {**run.report["test"], "estimated": block | by or None}
@@ -148,11 +149,6 @@ def with_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
                 break
         judged.append(run)
     return judged
-
-
-def _data(run: RunFolder) -> list[Any]:
-    data = run.report["data"]
-    return [data["name"], run.task(), data["options"].get("seed")]
 
 
 @dataclass(frozen=True)

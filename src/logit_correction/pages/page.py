@@ -282,20 +282,15 @@ def _conflicting(series: Series) -> dict[str, Any] | None:
     if not found:
         return None
     examples = [{**one, "picture": checked_uri(one["picture"])} for one in found["examples"][:_MOST_EXAMPLES]]
-    estimates, values = {one["estimated_attribute"] for one in examples}, data["attribute_names"]
     return {
         **found,
         "name": series.name,
         "examples": examples,
         "small": len(data["input_shape"]) == 3 and max(data["input_shape"]) < _SMALL,
         "total": data["rows"]["train"],
-        "known": estimates <= set(values) and any(one["attribute"] is not None for one in examples),
-        "like_label": estimates <= {f"that of {name}" for name in data["label_names"]},
+        "named": {one["estimated_attribute"] for one in examples} <= set(data["attribute_names"]),
         "abstained": sentences.found_shortcut(evidence) is False,
-        "unsure": evidence is not None and evidence.get("verdict") == "cannot tell",
         "source": report["attributes"],
-        "views": sentences.name_views(sentences.views_of(evidence)) if sentences.found_shortcut(evidence) else None,
-        "attributed": bool(values),
         "texts": any(one["name"] and not one["picture"] for one in examples),
     }
 
