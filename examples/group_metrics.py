@@ -9,10 +9,11 @@ import argparse
 
 import pandas as pd
 import torch
+from fairlearn.metrics import MetricFrame
 from pytorch_loop import BATCH, rows_of
 from sklearn.metrics import accuracy_score, matthews_corrcoef
 
-from logit_correction import train
+from logit_correction import Predictions, train
 from logit_correction.integrations.metrics import GroupAccuracy, GroupBalancedAccuracy, WorstGroupAccuracy
 
 
@@ -23,8 +24,13 @@ def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
     # In each report: over all labels, one line for each attribute value.
     print(pd.DataFrame(run.report["test"]["by_attribute"]).round(3))
 
-    # By fairlearn: any metric of scikit-learn. `estimated=True` takes the attributes that the run estimates.
-    frame = run.metric_frame(metrics={"accuracy": accuracy_score, "Matthews": matthews_corrcoef})
+    # By fairlearn: any metric of scikit-learn. `rows.estimate.attribute` are the attributes that the run estimates.
+    rows = Predictions.load(run / "predictions.parquet")
+    attribute = pd.Series(rows.attribute_names, name="attribute")[rows.attribute]
+    metrics_of_rows = {"accuracy": accuracy_score, "Matthews": matthews_corrcoef}
+    frame = MetricFrame(
+        metrics=metrics_of_rows, y_true=rows.label, y_pred=rows.prediction, sensitive_features=attribute
+    )
     print(frame.by_group.round(3), frame.difference(), sep="\n")
 
     # By torchmetrics: in any loop, batch after batch; several processes are added up.

@@ -28,6 +28,9 @@ PRESETS = {
 #: Methods that are another one with the options of a preset.
 PRESET_OF_METHOD = {"StagedLC": "staged"}
 
+#: Training options that follow the data where they are None, as the network does without a name.
+LEFT_TO_THE_DATA = ("epochs", "batch_size", "weight_decay", "threads")
+
 #: Training options that say how a run goes on its machine, and by which nothing changes that comes out of it.
 PLACE_OF_TRAINING = ("threads", "workers", "log_every", "logger")
 

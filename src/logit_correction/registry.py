@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import ModuleType
@@ -11,8 +11,8 @@ from typing import Any
 
 from logit_correction.errors import InputError, MissingPackage, did_you_mean
 
-#: Where names are from that nobody vouches for, and the dotted paths that may be imported all the same.
-_untrusted: ContextVar[tuple[str, Collection[str]] | None] = ContextVar("untrusted", default=None)
+#: Where names are from that nobody vouches for.
+_untrusted: ContextVar[str | None] = ContextVar("untrusted", default=None)
 
 
 class UntrustedCode(InputError):
@@ -20,23 +20,13 @@ class UntrustedCode(InputError):
 
 
 @contextmanager
-def known_names_only(place: object, but: Collection[str] = ()) -> Iterator[None]:
-    """Import no dotted path for the length of the block: what a folder from elsewhere names would run as code.
-
-    Args:
-        place: Where the names are from, for the message.
-        but: Dotted paths that may be imported all the same.
-    """
-    token = _untrusted.set((str(place), but))
+def known_names_only(place: object) -> Iterator[None]:
+    """Import no dotted path for the length of the block: what ``place``, from elsewhere, names would run as code."""
+    token = _untrusted.set(str(place))
     try:
         yield
     finally:
         _untrusted.reset(token)
-
-
-def trusts_names() -> bool:
-    """Return whether any dotted path may be imported here."""
-    return _untrusted.get() is None
 
 
 def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: Any = object) -> type[Any]:
@@ -73,9 +63,9 @@ def resolve_any(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> A
             f"{kind} {path!r} is unknown{hint}: take one of {', '.join(known)}, or package.Class of your own"
         )
     untrusted = _untrusted.get()
-    if untrusted is not None and name not in known and path not in untrusted[1]:
+    if untrusted is not None and name not in known:
         raise UntrustedCode(
-            f"{untrusted[0]} names code of its own, {path}, as its {kind}: whatever that does is done with your "
+            f"{untrusted} names code of its own, {path}, as its {kind}: whatever that does is done with your "
             "rights, so it is imported only with --trust-code (in Python trust_code=True)"
         )
     try:

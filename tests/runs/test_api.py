@@ -93,14 +93,6 @@ def test_the_default_method_is_lc_and_a_preset_brings_its_own() -> None:
     assert staged.config.method.options["attributes"]["name"] == "CrossFitted"
 
 
-def test_what_a_person_knows_reaches_the_search() -> None:
-    data = {"name": "Planted", "set": "column", "rows": 200}
-    run = train(data, method="lc", shortcut=["column:form_version"], **SHORT)
-    assert run.report["evidence"]["view"] == "column:form_version"
-    with pytest.raises(InputError, match="methods that look for a shortcut"):
-        train(data, method="ERM", shortcut=["column:form_version"], **SHORT)
-
-
 def test_a_place_is_the_source_that_reads_it(frame: pd.DataFrame, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     frame.to_csv("t.csv", index=False)
@@ -119,15 +111,6 @@ def test_a_place_is_the_source_that_reads_it(frame: pd.DataFrame, tmp_path: Path
         train("digits", **SHORT)
     with pytest.raises(InputError, match="digits must hold a folder of images"):
         train("./digits", **SHORT)
-
-
-def test_one_view_may_be_named_alone() -> None:
-    with pytest.raises(InputError, match="view 'colur' is unknown"):
-        train(DIGITS, shortcut="colur", **SHORT)
-    with pytest.raises(InputError, match="view 'colur' is unknown"):
-        audit(DIGITS, legitimate="colur", **SHORT)
-    with pytest.raises(InputError, match="view 'colur' is unknown"):
-        audit(DIGITS, shortcut="colur", **SHORT)
 
 
 def test_without_a_folder_the_run_lives_as_long_as_its_object() -> None:
@@ -152,10 +135,6 @@ def test_without_a_folder_the_run_lives_as_long_as_its_object() -> None:
         (
             {"data": RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM")), "method": "LC"},
             "method is given beside a whole",
-        ),
-        (
-            {"data": RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM")), "epochs": 3},
-            "epochs is given beside a whole",
         ),
     ],
 )
@@ -182,17 +161,6 @@ def test_runs_side_by_side(digits: Run) -> None:
     assert list(table["method"]) == ["ERM", "ERM"]
     assert table["group_balanced"][0] == digits.report["test"]["group_balanced"]
     assert len(runs_table([digits], other_selections=True)) == 2
-
-
-def test_names_of_users_are_escaped_in_notebooks(frame: pd.DataFrame) -> None:
-    frame["kind"] = frame["kind"].replace("cat", "<script>")
-    run = train(from_table(frame, label="kind", features=["size"]), method="ERM", **SHORT)
-    assert "<script>" not in run._repr_html_() and "&lt;script&gt;" in run._repr_html_()
-
-
-def test_images_may_have_their_channels_last(digits: Run) -> None:
-    images = np.random.default_rng(0).integers(0, 256, (5, 3, 8, 8), dtype=np.uint8)
-    assert np.array_equal(digits.predict_proba(images), digits.predict_proba(images.transpose(0, 2, 3, 1)))
 
 
 def test_new_labelled_rows_are_judged_by_label_and_by_attribute(frame: pd.DataFrame) -> None:
@@ -250,21 +218,6 @@ def test_rows_may_come_one_by_one(digits: Run, frame: pd.DataFrame) -> None:
     rows = frame[["size", "place"]].iloc[:3]
     np.testing.assert_allclose(run.predict_proba(rows.to_dict("records")), run.predict_proba(rows))
     assert run.predict([]).shape == (0,) and run.predict_proba([]).shape == (0, 2)
-
-
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        ([[1.0, 2.0], [3.0]], "a list of list, and cannot be read as rows"),
-        (["a.png", 3], "a list of int, str, and cannot be read as rows"),
-        ({"x": 1.0, "name": "a"}, "the inputs are one row"),
-        (pd.Series({"x": 1.0, "name": "a"}), "a list of float, str, and cannot be read as rows"),
-        (7, "inputs are of type int: give a list of rows"),
-    ],
-)
-def test_what_is_no_list_of_rows_is_told(inputs: Any, message: str, digits: Run) -> None:
-    with pytest.raises(InputError, match=message):
-        digits.predict(inputs)
 
 
 def test_arrays_make_a_run(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from logit_correction import ComponentConfig, InputError, RunConfig, TrainingCon
 from logit_correction.bench.digits import Digits
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
-from logit_correction.runs import encode
 from logit_correction.runs.encode import Encoder, encode_table
 from logit_correction.runs.options import complete
 from logit_correction.training.display import Display
@@ -93,59 +92,12 @@ def test_other_inputs_or_weights_or_options_are_encoded_anew(cache: Path, digits
     assert len(list(cache.glob("*.npy"))) == 3
     encode_table(digits, config(ComponentConfig("ConvNet", {**SMALL.options, "channels": [4, 5]})))
     assert len(list(cache.glob("*.npy"))) == 4
-    encode_table(dataclasses.replace(digits, label=digits.label.flip(0)), config())  # labels are not encoded
-    assert len(list(cache.glob("*.npy"))) == 4
 
 
-@pytest.mark.parametrize("content", [b"", b"damaged", None])
-def test_a_damaged_file_is_made_again(content: bytes | None, cache: Path, digits: DataTable) -> None:
-    expected = torch.as_tensor(encode_table(digits, config()).inputs.fetch(torch.arange(9)))
-    (file,) = cache.glob("*.npy")
-    if content is None:
-        np.save(file, np.zeros((3, 6), np.float32))
-    else:
-        file.write_bytes(content)
-    again = torch.as_tensor(encode_table(digits, config()).inputs.fetch(torch.arange(9)))
-    torch.testing.assert_close(again, expected)
-
-
-def test_many_features_are_kept_in_half_precision(
-    cache: Path, digits: DataTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(encode, "FULL_PRECISION_BYTES", 1000)
-    inputs: Any = encode_table(digits, config()).inputs
-    assert inputs.values.dtype == torch.float16 and inputs.fetch(torch.arange(2)).dtype == torch.float32
-
-
-def test_features_too_large_for_half_precision_are_refused(
-    cache: Path, digits: DataTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    large = dataclasses.replace(digits, inputs=ArrayStore(1e7 * digits.inputs.fetch(torch.arange(len(digits.label)))))
-    assert bool(torch.isfinite(encode_table(large, config()).inputs.fetch(torch.arange(9))).all())
-    monkeypatch.setattr(encode, "FULL_PRECISION_BYTES", 1000)
-    for file in cache.glob("*"):
-        file.unlink()
-    with pytest.raises(InputError, match=r"--encoder ConvNet gives features as large as .*half precision"):
-        encode_table(large, config())
-    assert not list(cache.glob("*.npy"))
-
-
-def test_an_augmentation_is_left_out_and_that_is_said(cache: Path, digits: DataTable) -> None:
-    from logit_correction.data.augment import named_augmentation
-
-    table = encode_table(dataclasses.replace(digits, augment=named_augmentation("crop-flip", 8)), config())
-    assert table.augment is None and "without the augmentation" in table.notes[-1]
-
-
-@pytest.mark.parametrize("method", ["ERM", "LC"])
-def test_a_run_trains_a_head_and_predicts_from_images(method: str, cache: Path, tmp_path: Path) -> None:
-    online = {"name": "Online", "head_start_epochs": 1, "epochs": 1}
-    options = {"attributes": online} if method == "LC" else {}
+def test_a_run_trains_a_head_and_predicts_from_images(cache: Path, tmp_path: Path) -> None:
+    method = ComponentConfig("LC", {"attributes": {"name": "Online", "head_start_epochs": 1, "epochs": 1}})
     training = TrainingConfig(epochs=2, batch_size=128, threads=1)
-    run = train(
-        RunConfig(ComponentConfig("Digits"), ComponentConfig(method, options), encoder=SMALL, training=training),
-        tmp_path / "run",
-    )
+    run = train(RunConfig(ComponentConfig("Digits"), method, encoder=SMALL, training=training), tmp_path / "run")
     report = json.loads((run / "report.json").read_text())
     assert report["network"]["name"] == "Linear" and report["data"]["input_shape"] == [6]
     assert report["encoder"]["name"] == "ConvNet" and report["encoder"]["input_shape"] == [3, 8, 8]
@@ -194,13 +146,6 @@ def test_what_cannot_encode_is_refused(encoder: ComponentConfig, expected: str, 
     assert not (tmp_path / "run").exists() and not list(cache.glob("*.npy"))
 
 
-def test_options_of_the_encoder_are_checked() -> None:
-    with pytest.raises(InputError, match=r"--encoder\.hidden is 'wide', but must be"):
-        config(ComponentConfig("ConvNet", {"hidden": "wide"}))
-    with pytest.raises(InputError, match="network 'ConvNets' is unknown"):
-        config(ComponentConfig("ConvNets"))
-
-
 def test_texts_are_encoded(cache: Path, tiny_bert: Path, tmp_path: Path) -> None:
     text = pytest.importorskip("logit_correction.data.texts")
     phrases = [
@@ -223,14 +168,3 @@ def test_texts_are_encoded(cache: Path, tiny_bert: Path, tmp_path: Path) -> None
     torch.testing.assert_close(encoded.inputs.fetch(rows), encoder.features(store.fetch(rows)), rtol=1e-4, atol=1e-5)
     assert not encoded.info.tokens and encoded.info.input_shape == (16,)
     torch.testing.assert_close(encoder.of_store(store, torch.device("cpu"))[rows], encoded.inputs.fetch(rows))
-
-
-def test_the_command_line_takes_an_encoder(cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from logit_correction.cli import main
-
-    words = "train --data Digits --method ERM --encoder ConvNet --encoder.channels [4] --epochs 1 --threads 1"
-    assert main([*words.split(), "--out", str(tmp_path / "run")]) == 0
-    report = json.loads((tmp_path / "run" / "report.json").read_text())
-    assert report["encoder"]["options"]["channels"] == [4] and report["network"]["name"] == "Linear"
-    assert "encode by ConvNet" in capsys.readouterr().err
-    assert main([*words.split(), "--encoder.channel", "[4]", "--out", str(tmp_path / "other")]) == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,9 +16,7 @@ import pytest
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, train
 from logit_correction.files import check_seal, new_folder, replacing, seal
-from logit_correction.runs import folder as files
 from logit_correction.runs.folder import LOCK, FolderHeld, acquire, check_free
-from logit_correction.runs.options import complete
 
 HOLD = """
 import os, sys, time
@@ -52,28 +49,18 @@ def holding(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_a_lock_is_held_and_given_back(tmp_path: Path) -> None:
+def test_a_lock_is_given_back(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="mine"), acquire(tmp_path):
         with acquire(tmp_path / "." / ".." / tmp_path.name):  # a block within one is free, by whatever path
             check_free(tmp_path)
         raise RuntimeError("mine")
     assert list(tmp_path.iterdir()) == []
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="cannot be written"), acquire(tmp_path / "file"):
-        pass
-    for content in (b"", b"{", b"\xff" * 600):
-        (tmp_path / LOCK).write_bytes(content)
-        with acquire(tmp_path):
-            pass
 
 
-def test_another_process_is_named_and_frees_the_folder_when_it_is_killed(tmp_path: Path) -> None:
+def test_another_process_holds_a_folder_until_it_is_killed(tmp_path: Path) -> None:
     with holding(tmp_path, "fork") as other:
-        with pytest.raises(FolderHeld, match=rf"{tmp_path} is in use: process {other.pid} on "), acquire(tmp_path):
-            pass
-        for resume in (False, True):
-            with pytest.raises(InputError, match=f"process {other.pid} on "):
-                train(config(), tmp_path, resume=resume)
+        with pytest.raises(FolderHeld, match=f"{tmp_path} is in use by another process"):
+            train(config(), tmp_path, resume=True)
         assert [path.name for path in tmp_path.iterdir()] == [LOCK]
         other.kill()  # but not its child, which does not keep it
         other.wait()
@@ -108,27 +95,6 @@ def test_of_many_threads_one_at_a_time_has_it(tmp_path: Path) -> None:
     assert (most[0], done[0]) == (1, 6)
 
 
-def test_what_may_be_written_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = complete(config())
-    for folder in (tmp_path, tmp_path / "new"):
-        files.check_out(folder, whole, resume=True)
-    (tmp_path / "nowhere").write_text("a file")
-    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="link is a file"):
-        files.check_out(tmp_path / "link", whole, resume=False)
-    usage = type(shutil.disk_usage(tmp_path))
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(100, 60, 40))
-    files.check_disk(tmp_path / "not" / "yet", 40)
-    with pytest.raises(InputError, match="make room"):
-        files.check_disk(tmp_path / "not" / "yet", 41)
-
-
-def test_a_small_run_needs_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = type(shutil.disk_usage(tmp_path))
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(2**30, 2**30 - 5 * 2**20, 5 * 2**20))
-    train(config(), tmp_path / "run", page=False)
-
-
 def test_a_changed_file_is_told_of(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("1")
     check_seal(tmp_path / "a.json", "fix it")  # nothing is sealed yet
@@ -161,10 +127,9 @@ with replacing(Path(sys.argv[1]) / "out.csv") as file, new_folder(Path(sys.argv[
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.csv"]
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_after_the_work_changes_nothing(sent: signal.Signals) -> None:
+def test_a_signal_after_the_work_changes_nothing() -> None:
     command = [sys.executable, "-m", "logit_correction", "list", "methods"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.read()
-        process.send_signal(sent)
+        process.send_signal(signal.SIGTERM)
         assert process.wait(30) in (0, 130)

@@ -17,14 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, train
-from logit_correction.bench.planted import Planted
-from logit_correction.config import PRESETS, load_preset, plain
+from logit_correction.config import PRESETS, load_preset
 from logit_correction.runs.assemble import (
     GIVEN,
     KINDS,
     build_algorithm,
     build_source,
-    check_attributes,
     find_class,
     fitted,
     usual_network,
@@ -86,7 +84,6 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
     ("flat", "expected"),
     [
         ({"data": None}, "--data is missing"),
-        ({"method": None}, "--method is missing"),
         ({"epoch": 3}, "--epoch (did you mean --epochs?)"),
         ({"method": {"strength": 0.5}}, "--method.strength is of no effect without a name"),
         ({"data": 5}, "--data must be a name"),
@@ -94,26 +91,17 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
         ({"preset": "paper", "method": "StagedLC"}, "preset paper is for method LC, not StagedLC"),
         ({"epochs": "many"}, "--epochs is 'many', but must be int | None"),
         ({"epochs": 0}, "--epochs is 0, but must be at least 1"),
-        ({"batch_size": 0}, "--batch_size is 0"),
         ({"gradient_clip": None}, "--gradient_clip"),
-        ({"gradient_clip": float("inf")}, "--gradient_clip"),
         ({"learning_rate": float("nan")}, "--learning_rate"),
         ({"learning_rate": 0.0}, "--learning_rate is 0.0, but must be positive"),
-        ({"weight_decay": -1.0}, "--weight_decay is -1.0"),
         ({"seed": -1}, "--seed is -1"),
         ({"selection": "best"}, "--selection: selection rule 'best' is unknown"),
-        ({"also_select": ["best"]}, "--also_select: selection rule 'best'"),
         ({"also_select": 3}, "--also_select is 3, but must be list[str]"),
         ({"devices": 3, "batch_size": 10}, "--batch_size is 10, but must be divisible by the 3 processes"),
-        ({"devices": 10**6, "batch_size": 10**6}, "--devices is 1000000, but must be at least 1 and at most 4096"),
-        ({"deterministic": "maybe"}, "--deterministic is 'maybe', but must be bool"),
         ({"data": {"name": "Digits", "severty": 3}}, "--data.severty (did you mean --data.severity?)"),
-        ({"data": {"name": "Digits", "minority_ratio": "half"}}, "--data.minority_ratio is 'half', but must be float"),
         ({"method": {"name": "LC", "strength": None}}, "--method.strength is None, but must be float"),
-        ({"method": {"name": "LC", "seed": 1}}, "no option --method.seed"),
         ({"method": {"name": "LC", "prior": "best"}}, "prior 'best' is unknown: take one of Counted, Moving, or"),
         ({"method": {"name": "LC", "attributes": "Onlin"}}, "'Onlin' is unknown (did you mean Online?)"),
-        ({"method": {"name": "LC", "attributes": 5}}, "--method.attributes must be a name"),
         ({"method": {"name": "LC", "attributes": {"q": 0.7}}}, "no option --method.attributes.q"),
         ({"method": {"name": "LC", "prior": {"momentum": 0.7}}}, "--method.prior.momentum is of no effect without"),
         ({"method": {"name": "LC", "attributes": {"name": "Online", "schedule": "x"}}}, "Literal['same', 'none']"),
@@ -124,9 +112,6 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
         ({"shortcut": "colour"}, "--shortcut is for methods that look for a shortcut"),
         ({"network": {"name": "MLP", "hidden": 10}}, "--network.hidden is 10, but must be"),
         ({"method": "my_parts.Points"}, "'my_parts.Points' is not a method: its class must derive from"),
-        ({"network": "my_parts.Points"}, "not a network"),
-        ({"method": ".LC"}, ".LC"),
-        ({"method": {"name": ""}}, "is unknown"),
     ],
 )
 def test_what_is_wrong_is_named(flat: dict[str, Any], expected: str) -> None:
@@ -140,9 +125,7 @@ def test_cuda_that_is_not_there_is_refused() -> None:
         complete({"data": "Digits", "method": "ERM", "device": "cuda"})
 
 
-PARTS_OF_A_KIND = [
-    (kind, name) for kind in KINDS for name in KINDS[kind].known if kind not in ("biased_network", "encoder")
-]
+PARTS_OF_A_KIND = [(kind, name) for kind in ("method", "attributes", "prior", "mixing") for name in KINDS[kind][1]]
 
 
 @pytest.mark.parametrize(("kind", "name"), PARTS_OF_A_KIND)
@@ -152,8 +135,7 @@ def test_no_option_takes_what_is_no_finite_number(kind: str, name: str) -> None:
     needed = {one: "x" for one, p in taken.items() if p.default is p.empty}
     for one, parameter in taken.items():
         text = str(parameter.annotation)
-        values = [10**23] * ("int" in text) + [math.inf, math.nan] * ("int" in text or "float" in text)
-        for value in values[:2]:
+        for value in [10**23] * ("int" in text) or [math.inf] * ("float" in text):
             with pytest.raises(InputError, match=f"--{kind}.{one}"):
                 checked(kind, ComponentConfig(name, needed | {one: [value] if "list" in text else value}))
 
@@ -203,24 +185,8 @@ def test_parts_of_the_users_own_are_made_with_their_options(user_code: None) -> 
 def test_attributes_that_are_not_there_are_asked_for(user_code: None) -> None:
     data = {"name": "my_parts.Points", "known": False}
     config = complete({"data": data, "method": {"name": "LC", "attributes": "TrueAttributes"}, "network": "MLP"})
-    table = build_source(config).build()
     with pytest.raises(InputError, match=r"method LC as chosen needs the attribute.*or take .*--method\.attributes"):
-        check_attributes(config, build_algorithm(config, table.info), table)
-
-
-def test_a_broken_module_of_the_user_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "needs_more.py").write_text("import surely_not_installed\n")
-    (tmp_path / "is_broken.py").write_text("1 / 0\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(InputError, match="surely_not_installed"):
-        find_class("method", "needs_more.Method")
-    with pytest.raises(ZeroDivisionError):
-        find_class("method", "is_broken.Method")
-
-
-def test_what_a_file_cannot_hold_is_refused() -> None:
-    with pytest.raises(InputError, match=r"type object, which config\.yaml"):
-        plain([object()])
+        train(config)
 
 
 @pytest.mark.parametrize(
@@ -263,6 +229,9 @@ def test_what_was_chosen_stays_and_what_was_not_is_told() -> None:
     config, told = fitted(complete(flat), info)
     assert (config.network.name, config.training.batch_size, config.training.epochs) == ("MLP", 32, 100)
     assert len(told) == 5 and told[1] == "weight decay 0.001" and "1,000 steps" in told[3]
+    for network, size, threads in (("ConvNet", 28, 1), ("ConvNet", 64, 0), ("ResNet18", 32, 0)):
+        images = DataInfo(num_labels=2, num_rows=100, input_shape=(3, size, size))
+        assert fitted(complete({**flat, "network": network}), images)[0].training.threads == threads
 
 
 def test_a_run_writes_what_was_chosen_and_goes_on_with_it(tmp_path: Path) -> None:
@@ -275,21 +244,3 @@ def test_a_run_writes_what_was_chosen_and_goes_on_with_it(tmp_path: Path) -> Non
     other = RunConfig(data, ComponentConfig("ERM"), ComponentConfig("Linear"), training=config.training)
     with pytest.raises(InputError, match=r"network\.name = MLP"):
         train(other, tmp_path / "run", resume=True)
-
-
-def test_the_network_of_counted_words() -> None:
-    assert usual_network(Planted("topic", rows=200).build().info) == ("Linear", "texts as 4,096 counted words")
-
-
-@pytest.mark.parametrize(
-    ("network", "shape", "threads"),
-    [("MLP", (12,), 1), ("ConvNet", (3, 28, 28), 1), ("ConvNet", (3, 64, 64), 0), ("ResNet18", (3, 32, 32), 0)],
-)
-def test_small_networks_compute_on_one_thread_where_nobody_says(
-    network: str, shape: tuple[int, ...], threads: int
-) -> None:
-    info = DataInfo(num_labels=2, num_rows=100, input_shape=shape)
-    config, told = fitted(complete({"data": "Digits", "method": "ERM", "network": network}), info)
-    assert config.training.threads == threads and ("one processor thread" in told) is (threads == 1)
-    asked = complete({"data": "Digits", "method": "ERM", "network": network, "threads": 3})
-    assert fitted(asked, info)[0].training.threads == 3

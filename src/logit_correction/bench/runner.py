@@ -103,7 +103,7 @@ def run(
         InputError: An option of a run is wrong, or a folder holds another run; nothing was started.
         KeyboardInterrupt: Somebody stopped it; the same call goes on.
     """
-    from logit_correction.runs.folder import check_same, make, owner_of
+    from logit_correction.runs.folder import check_same, is_held, make
 
     cells = list(benchmark.cells(out))
     configs = {cell.folder: cell.config() for cell in cells}
@@ -127,12 +127,10 @@ def run(
     total, told, failed = len(waiting), False, []
     ended: set[Path] = set()
     while waiting:
-        holders = {cell.folder: owner_of(cell.folder) for cell in waiting}
-        free = [cell for cell in waiting if holders[cell.folder] is None]
+        free = [cell for cell in waiting if not is_held(cell.folder)]
         if not free:
             if not told:
-                who = ", ".join(sorted({str(holder) for holder in holders.values()}))
-                say(f"{len(waiting)} running elsewhere ({who}) and waited for; Ctrl-C leaves them to run")
+                say(f"{len(waiting)} running elsewhere and waited for; Ctrl-C leaves them to run")
             told = True
             time.sleep(POLL_SECONDS)
         places = {cell.folder.absolute(): cell for cell in free}

@@ -402,9 +402,7 @@ def _portable_config(run: Run) -> dict[str, Any]:
 
 def _origin(choice: ComponentConfig) -> ComponentConfig:
     """Return the network that a network of a run is, wherever that run took it from."""
-    while choice.name == "FromRun":
-        choice = Run(Path(choice.options["run"]), trust_code=bool(choice.options.get("trust_code"))).config.network
-    return choice
+    return Run(Path(choice.options["run"])).config.network if choice.name == "FromRun" else choice
 
 
 def _without_places(value: Any) -> Any:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -34,26 +34,14 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-class Kind(NamedTuple):
-    """A kind of part or component: what it is called, name -> dotted path and one line, and what it derives from."""
-
-    what: str
-    known: Mapping[str, tuple[str, str]]
-    base: type
-
-
-_NETWORK = Kind("network", NETWORKS, nn.Module)
-
-#: The parts of a run and the components inside them.
-KINDS: dict[str, Kind] = {
-    "data": Kind("data source", SOURCES, DataSource),
-    "method": Kind("method", METHODS, Algorithm),
-    "network": _NETWORK,
-    "biased_network": _NETWORK,
-    "encoder": _NETWORK,
-    "attributes": Kind("attribute estimator", ESTIMATORS, AttributeEstimator),
-    "prior": Kind("prior", PRIORS, PriorRule),
-    "mixing": Kind("mixing", MIXING, Mixing),
+#: The parts of a run and the components inside them: what each is called, name -> dotted path and one line, and base.
+KINDS: dict[str, tuple[str, Mapping[str, tuple[str, str]], type]] = {
+    "data": ("data source", SOURCES, DataSource),
+    "method": ("method", METHODS, Algorithm),
+    **dict.fromkeys(("network", "biased_network", "encoder"), ("network", NETWORKS, nn.Module)),
+    "attributes": ("attribute estimator", ESTIMATORS, AttributeEstimator),
+    "prior": ("prior", PRIORS, PriorRule),
+    "mixing": ("mixing", MIXING, Mixing),
 }
 
 #: Constructor arguments that the run itself gives and the user does not.
@@ -67,27 +55,15 @@ def known_name(kind: str, name: str) -> str:
     >>> known_name("method", "lc"), known_name("network", "resnet18"), known_name("method", "my_package.Mine")
     ('LC', 'ResNet18', 'my_package.Mine')
     """
-    known = KINDS[kind].known
-    return name if name in known else {one.lower(): one for one in known}.get(name.lower(), name)
+    return {one.lower(): one for one in KINDS[kind][1]}.get(name.lower(), name)
 
 
 def find_class(kind: str, name: str) -> Callable[..., Any]:
-    """Return the class that a name or dotted path stands for; a network may be a function.
-
-    Raises:
-        InputError: If there is none, or it is something else.
-    """
+    """Return the class that a name or dotted path stands for; a network may be a function. ``InputError`` if none."""
     what, known, base = KINDS[kind]
-    name = known_name(kind, name)
     found: Callable[..., Any] = resolve_any(what, name, known)
     if base is not nn.Module or isinstance(found, type) or not callable(found):
-        found = resolve(what, name, known, base)
-    if base is nn.Module:
-        parameters = inspect.signature(found).parameters
-        if "info" not in parameters and not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
-            raise InputError(
-                f"network {name!r} takes no argument `info`, the DataInfo: give a class or function that does"
-            )
+        return resolve(what, name, known, base)
     return found
 
 
@@ -103,11 +79,7 @@ def build_source(config: RunConfig) -> DataSource:
 
 
 def build_table(source: DataSource, rules: Sequence[str], splits: Sequence[str] = SPLITS) -> DataTable:
-    """Read the data, and check that ``splits`` have rows and the selection rules what they read.
-
-    Raises:
-        InputError: Says what is wrong with the data.
-    """
+    """Read the data; ``InputError`` unless ``splits`` have rows and the selection rules what they read."""
     table = source.build().check(splits)
     group_rules = [rule for rule in rules if reads_attributes([rule])]
     if group_rules and not table.has_groups("valid"):
@@ -136,12 +108,9 @@ SMALL_SIDE, LARGE_SIDE = 16, 64
 
 
 def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
-    """Return the config with all that it leaves to the data filled in, and what to tell a user of it.
+    """Return a complete config with ``LEFT_TO_THE_DATA`` and the network filled in, and what to tell a user of it.
 
-    Args:
-        config: Complete, with an empty name for a network that nobody chose, and None for weight decay, batch size and
-            epochs.
-        info: Sizes of the data, behind an encoder those of its features.
+    ``info`` has the sizes of the data, behind an encoder those of its features.
     """
     told, training, rows = [], config.training, info.num_rows
     if not config.network.name:
@@ -206,31 +175,18 @@ def network_factory(choice: ComponentConfig, info: DataInfo, part: str = "networ
 
 
 def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
-    """Build the method with its networks.
-
-    Raises:
-        InputError: If a biased network is given to a method without one, or an option does not fit the data.
-    """
-    method = checked("method", config.method)
+    """Build the method with its networks; ``InputError`` if an option does not fit the data or the method."""
     given: dict[str, Any] = {"seed": config.training.seed}
     if config.biased_network is not None:
-        if "biased_network" not in inspect.signature(find_class("method", method.name)).parameters:
-            raise InputError(f"method {method.name} has no biased network: leave --biased_network out")
+        if "biased_network" not in inspect.signature(find_class("method", config.method.name)).parameters:
+            raise InputError(f"method {config.method.name} has no biased network: leave --biased_network out")
         given["biased_network"] = network_factory(config.biased_network, info, "biased_network")
-    algorithm: Algorithm = method.make(network_factory(config.network, info), info, **given)
+    network = network_factory(config.network, info)
+    algorithm: Algorithm = checked("method", config.method).make(network, info, **given)
     estimator = algorithm.attributes
     if config.biased_network is not None and estimator is not None and not estimator.trains_network:
         raise InputError(f"{type(estimator).__name__} as chosen trains no biased network: leave --biased_network out")
     return algorithm
-
-
-def check_attributes(config: RunConfig, algorithm: Algorithm, table: DataTable) -> None:
-    """Raise ``InputError`` unless the training rows have the attributes that the method needs."""
-    if algorithm.needs_attributes and not table.has_attributes("train"):
-        raise InputError(
-            f"method {config.method.name} as chosen needs the attribute of every training row, but some are unknown: "
-            "give them, or take a method or --method.attributes that does not need them"
-        )
 
 
 @contextmanager

@@ -24,9 +24,6 @@ from logit_correction.seeds import derive_seed
 from logit_correction.training.display import Display
 from logit_correction.types import DataInfo, Inputs
 
-#: Features that take more bytes are kept in half precision.
-FULL_PRECISION_BYTES = 4 * 2**30
-
 
 def batches_of(store: InputStore, device: torch.device) -> Iterator[Inputs]:
     """Yield the inputs of all rows in order, on a device, as many at a time as fit."""
@@ -58,7 +55,7 @@ class Encoder:
         Raises:
             InputError: If it cannot be built, has no ``features``, or has other weights than ``report.json`` expects.
         """
-        self.choice, self.info, self.name = choice, info, choice.name
+        self.name = choice.name
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive_seed(0, "encoder"))
             network = network_factory(choice, info, "encoder")()
@@ -90,17 +87,7 @@ class Encoder:
 
     def of_store(self, store: InputStore, device: torch.device, bf16: bool = False) -> Tensor:
         """Return the features (n, F) of new inputs."""
-        parts = list(self.encode(batches_of(store, device), device, bf16))
-        return torch.cat(parts) if parts else torch.zeros(0, self.width())
-
-    def width(self) -> int:
-        """Return the number of features, from a try on an input of zeros."""
-        blank: Inputs = torch.zeros(1, *self.info.input_shape)
-        if self.info.tokens:
-            ones = torch.ones(1, *self.info.input_shape, dtype=torch.long)
-            blank = {"input_ids": 0 * ones, "attention_mask": ones}
-        with torch.no_grad():
-            return int(self.features.cpu()(blank).shape[1])
+        return torch.cat(list(self.encode(batches_of(store, device), device, bf16)))
 
 
 def encode_table(
@@ -113,7 +100,11 @@ def encode_table(
     """
     assert config.encoder is not None
     encoder = Encoder(config.encoder, table.info, expected)
-    values = _kept_features(encoder, table, config.training, display or Display())
+    bf16 = config.training.precision == "bf16-mixed"
+    named = json.dumps([encoder.name, config.encoder.options, bf16], sort_keys=True, default=str)
+    path = cache_folder() / "features" / f"{digest([named, encoder.weights, _digest_of_inputs(table.inputs)])}.npy"
+    kept, _ = verified_array(path, lambda: _all_features(encoder, table, config.training, bf16, display or Display()))
+    values = torch.from_numpy(kept)
     description = {
         "name": encoder.name,
         "options": config.encoder.options,
@@ -138,16 +129,6 @@ def before_encoder(info: DataInfo, described: dict[str, Any] | None) -> DataInfo
     return replace(info, input_shape=tuple(described["input_shape"]), tokens=described["tokens"])
 
 
-def _kept_features(encoder: Encoder, table: DataTable, training: TrainingConfig, display: Display) -> Tensor:
-    """Return the features of all rows (M, F), read from the cache or written into it."""
-    bf16 = training.precision == "bf16-mixed"
-    config = json.dumps([encoder.name, encoder.choice.options, bf16], sort_keys=True, default=str)
-    name = digest([config, encoder.weights, _digest_of_inputs(table.inputs)])
-    path = cache_folder() / "features" / f"{name}.npy"
-    values, _ = verified_array(path, lambda: _all_features(encoder, table, training, bf16, display))
-    return torch.from_numpy(values)
-
-
 @keeping_threads()
 def _all_features(
     encoder: Encoder, table: DataTable, training: TrainingConfig, bf16: bool, display: Display
@@ -162,27 +143,13 @@ def _all_features(
         whole, "all", batch_size=evaluation_batch(table.inputs), device=device, workers=training.workers
     )
     parts: list[Tensor] = []
-    done = 0
     with display:
         display.start(f"encode by {encoder.name}", total, 0)
         for values in encoder.encode((batch.inputs for batch in loader.epoch()), device, bf16):
-            half = 4 * total * values.shape[1] > FULL_PRECISION_BYTES
-            parts.append(_halved(values, encoder.name) if half else values)
-            done += len(values)
-            display.update(done, {})
+            parts.append(values)
+            display.update(sum(map(len, parts)), {})
     encoder.features.cpu()
     return torch.cat(parts).numpy()
-
-
-def _halved(values: Tensor, name: str) -> Tensor:
-    """Return features in half precision, which holds numbers up to 65,504."""
-    halved = values.half()
-    if not bool(torch.isfinite(halved).all()):
-        raise InputError(
-            f"--encoder {name} gives features as large as {float(values.abs().max()):.3g}, more than half precision "
-            "holds, in which so many are kept: take another one"
-        )
-    return halved
 
 
 def _digest_of_weights(module: nn.Module) -> str:

@@ -27,7 +27,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import Counted
 from logit_correction.runs.api import Part, config_of
 from logit_correction.runs.assemble import build_source, keeping_threads
-from logit_correction.runs.new_rows import Names, NewInputs, labelled
+from logit_correction.runs.new_rows import Names, NewInputs, labels_of
 from logit_correction.runs.train import prepare
 from logit_correction.sentences import answer
 from logit_correction.training.display import Display, choose_display
@@ -89,11 +89,7 @@ class AttributeEstimates:
         return pd.DataFrame(table, index=list(self.label_names), columns=list(self.attribute_names))
 
     def prior(self, smoothing: float = SMOOTHING) -> Tensor:
-        """Return the group prior (L, K); uniform where nothing is to be corrected.
-
-        Args:
-            smoothing: Added to the count of each group, 0 or more.
-        """
+        """Return the group prior (L, K), with ``smoothing`` added to each count; uniform where nothing is corrected."""
         shape = len(self.label_names), len(self.attribute_names)
         if not self.corrects:
             return torch.full(shape, 1 / (shape[0] * shape[1]))
@@ -116,18 +112,16 @@ class AttributeEstimates:
         if self._built is None:
             raise InputError("estimates from another process know their own rows alone: ask those that were not sent")
         algorithm, source, info = self._built
-        estimator = algorithm.attributes
-        assert estimator is not None
         found = [np.zeros(0, dtype=np.int64)]
         for rows in source.new_rows(inputs):
-            number, start = labelled(rows, label, None, {"label_names": self.label_names}).label, 0
+            number, start = labels_of(rows, label, self.label_names), 0
             for part in source.read(rows, info):
                 part.problems.raise_if_any(fix=FIX)
                 own = torch.from_numpy(number[start : start + len(part.store)])
                 start += len(own)
                 estimate = estimate_rows(algorithm, own, as_views_see(part.store, part.looks))
-                if estimate is None and not estimator.abstained:
-                    name = type(estimator).__name__
+                if estimate is None and self.corrects:
+                    name = type(algorithm.attributes).__name__
                     raise InputError(f"{name} knows its training rows alone: estimate by Auto instead")
                 found.append(np.full(len(own), -1) if estimate is None else estimate.attribute)
         return np.concatenate(found)
@@ -142,8 +136,7 @@ class AttributeEstimates:
         For learners that take an offset for each row and class, such as the margin of gradient boosting. The greatest
         value of a row is 0, which changes no loss.
         """
-        prior = self.loss(smoothing).prior
-        return prior.log_for_attribute(torch.from_numpy(self.attribute)).float().numpy()
+        return self.loss(smoothing).offset(torch.from_numpy(self.attribute)).float().numpy()
 
     def sample_weight(self) -> NDArray[np.float64]:
         """Return a weight for each row, (N,), of mean 1: in proportion to 1 / P(y, a).
@@ -164,7 +157,6 @@ class AttributeEstimates:
         return pd.DataFrame({"row": self.rows, "label": labels[self.label], "attribute": names[self.attribute]})
 
     def __repr__(self) -> str:
-        """Say what was found."""
         known = int((self.attribute >= 0).sum())
         return f"AttributeEstimates({self.verdict or 'estimated'}, {known:,} of {len(self.label):,} rows)"
 
@@ -224,20 +216,13 @@ def estimate_attributes(
 
 @keeping_threads()
 def estimates_of(config: RunConfig, display: Display) -> tuple[AttributeEstimates, Algorithm, RunConfig]:
-    """Return the estimates of a complete config, the method, which stands before its own stage, and what was chosen.
-
-    Raises:
-        InputError: Something given is wrong, or the method has no estimates that settle.
-        TrainingError: The loss was not finite.
-    """
+    """Return the estimates of a complete config, the method, which stands before its own stage, and what was chosen."""
     built = prepare(config, display, splits=("train",))
     config, table, algorithm = built.config, built.table, built.algorithm
     attributes = algorithm.attributes
-    if attributes is None:
-        raise InputError(f"{type(algorithm).__name__} estimates no attributes: take method LC")
-    if not attributes.settled:
-        name = type(attributes).__name__
-        raise InputError(f"the estimates of {name} change throughout the training: train with method LC instead")
+    if attributes is None or not attributes.settled:
+        name = type(attributes or algorithm).__name__
+        raise InputError(f"{name} settles no attributes before the training: take another estimator, such as Auto")
     with display:
         built.fit(display).run(estimator_only=True)
     rows, source = table.split["train"], build_source(config)

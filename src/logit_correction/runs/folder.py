@@ -1,30 +1,26 @@
 """The folder of a run: its files, who may write into it, and what may be there already.
 
-One process at a time writes into it and holds filelock's lock on a file in it, which also names the process. The
-operating system holds the lock (``flock``), so it is gone with its process, however that ends. Machines see each
-other's locks where their shared file system carries ``flock``; where it has none, the file's existence is the lock.
+One process at a time writes into it and holds filelock's lock on a file in it, which is gone with its process, however
+that ends.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import socket
 import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from filelock import FileLock, SoftFileLock, Timeout, lock_descriptor
+from filelock import FileLock, Timeout
 
-from logit_correction.config import RunConfig
+from logit_correction.config import LEFT_TO_THE_DATA, RunConfig
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.evaluation.report import REPORT, Report
-from logit_correction.files import NoRoom, check_new, disk_of, writable, write_text
-from logit_correction.registry import UntrustedCode, known_names_only
+from logit_correction.files import NoRoom, check_new, writable, write_text
 
 CONFIG, METRICS, PAGE = "config.yaml", "metrics.csv", "report.html"
 PREDICTIONS, VALIDATION, CHECKPOINT = "predictions.parquet", "validation.parquet", "checkpoint.pt"
@@ -87,29 +83,16 @@ def difference(folder: Path, config: RunConfig, ignore: Collection[str] = ()) ->
 
     Args:
         folder: Of the run.
-        config: The config, complete.
+        config: The config, complete; what it leaves to the data may be anything.
         ignore: Names of options that may differ, such as ``data.root``.
-
-    Raises:
-        InputError: The folder holds a run that this version cannot read.
     """
-    from logit_correction.runs.options import complete
-
     if not (folder / CONFIG).is_file():
         return None
-    here = flat_options(config)
-    try:
-        stored = RunConfig.read(folder / CONFIG)
-        # Another class need not be imported to be another one.
-        with suppress(UntrustedCode), known_names_only(folder / CONFIG, but=list(here.values())):
-            stored = complete(stored)  # with the defaults of options younger than the run
-    except InputError as error:
-        raise InputError(f"{folder} holds a run that cannot go on here ({error}): give another folder") from error
-    there = flat_options(stored)
-    to_the_data = [name for name in ("epochs", "batch_size", "weight_decay", "threads") if here.get(name) is None]
+    here, there = flat_options(config), flat_options(RunConfig.read(folder / CONFIG))
     for name in {**here, **there}:
-        left = name in (*ignore, *to_the_data) or (not config.network.name and name.startswith("network"))
-        if not left and there.get(name) != here.get(name):
+        left = name in LEFT_TO_THE_DATA and here.get(name) is None
+        left = left or (name.startswith("network.") and not config.network.name)
+        if not left and name not in ignore and there.get(name) != here.get(name):
             return f"{folder} holds a run with {name} = {there.get(name)}, not {here.get(name)}"
     return None
 
@@ -138,28 +121,15 @@ def make(folder: Path) -> None:
             pass
 
 
-def sweep(folder: Path) -> None:
-    """Remove what only an unfinished run needs, and half-written files of one that was killed."""
-    (folder / RESUME).unlink(missing_ok=True)
-    for name in (CONFIG, METRICS, REPORT, PAGE, PREDICTIONS, VALIDATION, CHECKPOINT, RESUME):
-        for left in folder.glob(f".{Path(name).stem}-*{Path(name).suffix}"):
-            left.unlink(missing_ok=True)
-
-
 @contextmanager
 def going_on_later(folder: Path) -> Iterator[None]:
-    """Tell of a disk that gets full in the block or of another process that ends, and how to go on with the run.
-
-    Raises:
-        TrainingError: The disk is full, or another process has ended; every file is as it was before.
-    """
+    """Raise ``TrainingError`` that says how to go on where the disk gets full or another process of the run ends."""
     command = f"`train --resume --out {shlex.quote(str(folder))}`"
     try:
         yield
     except NoRoom as error:
         raise TrainingError(
-            f"{error.filename} cannot be written ({error.strerror}): what was saved before it is kept; make room and "
-            f"go on with {command}"
+            f"{error.filename} cannot be written ({error.strerror}): make room and go on with {command}"
         ) from error
     except RuntimeError as error:
         from logit_correction.distributed import lost_process  # torch, which reading a folder needs not
@@ -168,7 +138,7 @@ def going_on_later(folder: Path) -> Iterator[None]:
         if lost is None:
             raise
         raise TrainingError(
-            f"{lost} of this run has ended, perhaps for want of memory: what was saved is kept; go on with {command}"
+            f"{lost} of this run has ended, perhaps for want of memory: go on with {command}"
         ) from error
 
 
@@ -193,37 +163,20 @@ def check_parent(path: Path, option: str = "--out") -> None:
         raise InputError(f"{option} {path}: its folder does not exist; make it first")
 
 
-def check_disk(folder: Path, needed_bytes: int) -> None:
-    """Raise ``InputError`` unless the disk of the folder has room for so many bytes, what lies there included."""
-    disk = disk_of(folder)
-    if folder.is_dir():  # of a run that goes on: its checkpoint is among what it needs
-        needed_bytes -= sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
-    if disk.total and disk.free < needed_bytes:  # what is no disk, such as /proc, has neither
-        raise InputError(
-            f"--out {folder}: the disk has {disk.free / 2**20:.1f} MiB free, but the run needs about "
-            f"{needed_bytes / 2**20:.1f} MiB: make room or give another folder"
-        )
-
-
-def owner_of(folder: Path) -> str | None:
-    """Return who writes into the folder, such as "process 12 on host", or None; this process counts too."""
-    try:
-        descriptor = os.open(folder / LOCK, os.O_RDWR)
-    except OSError:
-        return None
-    try:
-        return None if lock_descriptor(descriptor, blocking=False) else _holder(folder)
-    except OSError:  # a file system without locks: the file is the lock
-        return _holder(folder)
-    finally:
-        os.close(descriptor)
-
-
 def check_free(folder: Path) -> None:
-    """Raise ``FolderHeld`` if another process, or another thread of this one, writes into the folder; says who."""
+    """Raise ``FolderHeld`` if another process, or another thread of this one, writes into the folder."""
     if (folder / LOCK).exists():
         with acquire(folder):
             pass
+
+
+def is_held(folder: Path) -> bool:
+    """Return whether another process, or another thread of this one, writes into the folder."""
+    try:
+        check_free(folder)
+    except FolderHeld:
+        return True
+    return False
 
 
 @contextmanager
@@ -239,28 +192,12 @@ def acquire(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=_PATIENCE)
     except Timeout as error:
-        raise FolderHeld(
-            f"--out {folder} is in use: {_holder(folder)} is writing into it; wait for it, or give another folder"
-        ) from error
+        raise FolderHeld(f"--out {folder} is in use by another process: wait for it, or give another folder") from error
     except OSError as error:
         raise InputError(f"--out {folder} cannot be written ({error.strerror}): give another folder") from error
-    outermost = lock.lock_counter == 1 and not isinstance(lock, SoftFileLock)  # that one writes and removes by itself
     try:
-        if outermost:
-            with suppress(OSError):  # the name is a courtesy
-                path.write_text(f"{os.getpid()}\n{socket.gethostname()}\n", encoding="utf-8")
         yield
     finally:
-        if outermost and lock.is_locked:  # not in a forked child
-            with suppress(OSError):
-                path.unlink()
+        if lock.lock_counter == 1:
+            path.unlink(missing_ok=True)
         lock.release()
-
-
-def _holder(folder: Path) -> str:
-    """Name the holder by the lock's file: its process number and its machine, a line each."""
-    try:
-        pid, host = (folder / LOCK).read_text(encoding="utf-8").split()[:2]
-    except (OSError, ValueError):
-        return "another process"
-    return f"process {pid} on {host}"

@@ -6,10 +6,9 @@ import csv
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -23,8 +22,7 @@ from logit_correction.data.images import Images
 from logit_correction.data.reader import DataSource, Rows
 from logit_correction.data.rows import FIX, Problems, combined, places_of
 from logit_correction.errors import InputError, InputWarning
-from logit_correction.evaluation.predictions import EstimatedAttributes, Predictions
-from logit_correction.evaluation.report import GroupReport
+from logit_correction.evaluation.report import DataSummary
 
 if TYPE_CHECKING:
     from logit_correction.runs.run import Run
@@ -38,82 +36,49 @@ Names: TypeAlias = str | Sequence[Any] | NDArray[Any]
 #: Bytes that are read from a stream at a time, and those of a row at most: whatever is sent, memory stays bounded.
 BLOCK, MOST_BYTES = 2**16, 2**24
 
-#: Probabilities count as no less than this where a logarithm is taken.
-_LEAST = 1e-30
 
-
-@dataclass(frozen=True)
-class LabelledRows:
-    """What is known of n new rows.
-
-    Attributes:
-        label: (n,) numbers of labels.
-        label_names: L names.
-        attribute: (n,) numbers of attribute values, -1 where unknown; None where nobody told.
-        attribute_names: K names.
-        correlation: Which labels go with which of these values, where that is known.
-    """
-
-    label: NDArray[np.int64]
-    label_names: Sequence[str]
-    attribute: NDArray[np.int64] | None = None
-    attribute_names: Sequence[str] = ()
-    correlation: Correlation | None = None
-
-    def evaluate(self, probability: NDArray[np.float32], estimate: EstimatedAttributes | None = None) -> dict[str, Any]:
-        """Return the figures of predictions (n, L), and of what an estimator says, as ``report.json`` has them."""
-        rows = Predictions(
-            index=np.arange(len(self.label)),
-            label=self.label,
-            logits=np.log(probability.clip(_LEAST)),
-            label_names=self.label_names,
-            attribute=self.attribute,
-            attribute_names=self.attribute_names,
-            split="new rows",
-            estimate=estimate,
-        )
-        return GroupReport.from_predictions(rows, self.correlation).to_dict()
-
-
-def labelled(rows: Rows, label: Names | None, attribute: Names | None, data: Mapping[str, Any]) -> LabelledRows:
-    """Return the labels and attributes of new rows.
+def labels_of(rows: Rows, label: Names | None, known: Sequence[str]) -> NDArray[np.int64]:
+    """Return the numbers (n,) of the labels of new rows among the known ones.
 
     Args:
         rows: The rows.
         label: (n,) names or whole numbers, or a column; None where rows lie in the folders of their labels.
-        attribute: The same of attributes; None where nobody knows them.
-        data: What ``report.json`` says of the data.
+        known: L names.
 
     Raises:
-        InputError: If labels are missing or none of the run's; names the first ten.
+        InputError: If labels are missing or none of the known ones; names the first ten.
     """
     label = rows.label if label is None or rows.label is not None else label
     if label is None:
         raise InputError("new rows can be judged only by their labels: give label=, a list of names or a column")
-    names, labels = [str(name) for name in data["label_names"]], _names_of(rows, label, "label")
-    number, problems = places_of(labels, names), Problems(rows.place, rows.names)
+    labels = _names_of(rows, label, "label")
+    number, problems = places_of(labels, known), Problems(rows.place, rows.names)
     for row in (number < 0).nonzero().flatten().tolist():
         problems.add(row, f"the label {labels[row]!r} is none that was trained on" if labels[row] else "has no label")
-    problems.raise_if_any(fix=f"the labels of training are {', '.join(names)}: give one of them to each row")
-    if attribute is None:
-        return LabelledRows(number.numpy(), names)
-    values = _names_of(rows, attribute, "attribute")
-    known, table = [str(name) for name in data["attribute_names"]], data.get("correlation")
-    there = sorted({name for name in values if name})
-    if not set(there) <= set(known):
-        return LabelledRows(number.numpy(), names, places_of(values, there).numpy(), there)
-    correlation = None if table is None else Correlation.from_table(table, len(known))
-    return LabelledRows(number.numpy(), names, places_of(values, known).numpy(), known, correlation)
+    problems.raise_if_any(fix=f"the labels of training are {', '.join(known)}: give one of them to each row")
+    return number.numpy()
 
 
-def trained_attributes(rows: Rows, source: DataSource, chosen: Sequence[str]) -> Names | None:
-    """Return the attribute of rows by the columns that training would read: those chosen, or ``attribute`` of images.
+def attributes_of(
+    rows: Rows, attribute: Names, data: DataSummary
+) -> tuple[NDArray[np.int64], list[str], Correlation | None]:
+    """Return the attributes of new rows, -1 where unknown, their names, and the correlation where all are known ones.
 
     Args:
         rows: The rows.
-        source: The run's data source.
-        chosen: The columns of attributes that the run was given.
+        attribute: (n,) names, or a column.
+        data: What ``report.json`` says of the data.
     """
+    values, known = _names_of(rows, attribute, "attribute"), data.attribute_names
+    there = sorted({name for name in values if name})
+    if not set(there) <= set(known):
+        return places_of(values, there).numpy(), there, None
+    correlation = None if data.correlation is None else Correlation.from_table(data.correlation, len(known))
+    return places_of(values, known).numpy(), known, correlation
+
+
+def trained_attributes(rows: Rows, source: DataSource, chosen: Sequence[str]) -> Names | None:
+    """Return the attribute of rows by the columns that training would read: ``chosen``, or ``attribute`` of images."""
     reader = source.reader
     if not chosen and isinstance(reader, Images) and reader.column is None:
         chosen = ["attribute"]
@@ -131,9 +96,7 @@ def _names_of(rows: Rows, given: Names, what: str) -> Sequence[str | None]:
             raise InputError(f"there are {len(rows):,} rows, but {len(names):,} {what}s: give one a row")
         return names
     if rows.frame is None:
-        raise InputError(
-            f"{what} {given!r} names a column, and {rows.place} have none: give a table, or one {what} a row"
-        )
+        raise InputError(f"{what} {given!r} names a column, and {rows.place} have none: give one {what} a row")
     check_columns(rows.frame, rows.place, [given])
     return texts_of(rows.frame, given)
 
@@ -146,7 +109,7 @@ def answers(run: Run, rows: Iterable[Rows], several: bool = False) -> Iterator[l
     Raises:
         InputError: If rows are of another kind, or none can be answered.
     """
-    labels, waiting, bad, good = list(map(str, run.label_names)), list[list[str]](), list[Problems](), 0
+    labels, waiting, bad, good = run.label_names, list[list[str]](), list[Problems](), 0
     for part in (part for one in rows for part in run.source.read(one, run.inputs_info)):
         key, names = part.answered
         if not good and not waiting:
@@ -172,73 +135,57 @@ def answers(run: Run, rows: Iterable[Rows], several: bool = False) -> Iterator[l
         warnings.warn(f"{what}: {told}{'; and more' if len(bad) > 3 else ''}", InputWarning, stacklevel=2)
 
 
-def rows_of_stream(stream: BinaryIO, source: DataSource) -> Iterator[Rows]:
-    """Yield rows from a stream as they come: a CSV, JSON lines, or names of image files, a line each.
-
-    Args:
-        stream: Bytes, such as those of standard input.
-        source: Says which rows are wanted.
+def rows_of_stream(stream: Any, source: DataSource) -> Iterator[Rows]:
+    """Yield rows from a stream of bytes as they come: a CSV, JSON lines, or names of image files, a line each.
 
     Raises:
-        InputError: A line is none of these; the rows before it have been yielded.
+        InputError: A line is none of these; the rows of the parts before it have been yielded.
     """
-    images = isinstance(source.reader, Images)
-    parse: Callable[[bytes], Any] | None = None
-    number = 0
+    images, header, separator, number = isinstance(source.reader, Images), list[str](), ",", 0
     for lines in _lines_as_they_come(stream):
-        found: dict[int, Any] = {}
-        fault = None
-        for line in lines:
-            number += 1
-            try:
-                if parse is None:
-                    parse, is_header = _parser_of(line, images)
-                    if is_header:
-                        continue
-                if line.strip():
-                    found[number] = parse(line)
-            except (ValueError, KeyError, TypeError, RecursionError, csv.Error) as error:
-                reason = f"has no {error}" if isinstance(error, KeyError) else f"cannot be read ({error})"
-                fault = InputError(f"row {number} of the stream {reason}; the rows before it were answered")
-                break
-        if found:
-            numbers, values = pd.Index(list(found)), list(found.values())
-            if images:
-                yield Rows("the stream", numbers, "line", files=values)
-            elif isinstance(values[0], dict):
-                yield Rows("the stream", numbers, "line", frame=pd.DataFrame(values, numbers, dtype=object))
+        there = {line: text for line, text in enumerate(lines, number + 1) if text.strip()}
+        number += len(lines)
+        as_json = next(iter(there.values()), "").startswith(("{", "["))
+        if there and not (header or as_json or images):
+            first = there.pop(min(there)).removeprefix("\ufeff")
+            separator = max("\t;,|", key=first.count)
+            header = [name.strip() for name in next(csv.reader([first], delimiter=separator))]
+        if not there:
+            continue
+        form: dict[str, Any]
+        numbers, texts = pd.Index(list(there)), list(there.values())
+        try:
+            if as_json:
+                found = [json.loads(text) for text in texts]
+                if images:
+                    form = {"files": [Path(one["path"]) for one in found]}
+                elif isinstance(found[0], dict):
+                    form = {"frame": pd.DataFrame(found, numbers, dtype=object)}
+                else:
+                    form = {"values": np.asarray(found, dtype=np.float32)}
+            elif images:
+                form = {"files": list(map(Path, texts))}
             else:
-                yield Rows("the stream", numbers, "line", values=np.asarray(values, dtype=np.float32))
-        if fault is not None:
-            raise fault
+                cells = list(csv.reader(texts, delimiter=separator, strict=True))
+                if max(map(len, cells)) > len(header):
+                    raise ValueError(f"a row has {max(map(len, cells))} cells, but there are {len(header)} columns")
+                rows = [dict(zip(header, row, strict=False)) for row in cells]
+                form = {"frame": pd.DataFrame(rows, numbers, columns=header, dtype=object)}
+        except (ValueError, KeyError, TypeError, RecursionError, csv.Error) as error:
+            raise InputError(
+                f"the stream cannot be read from line {numbers[0]} on ({error}); the rows before it were answered"
+            ) from error
+        yield Rows("the stream", numbers, "line", **form)
 
 
-def _parser_of(line: bytes, images: bool) -> tuple[Callable[[bytes], Any], bool]:
-    """Return how the lines of a stream are read by what its first one is, and whether this is a header."""
-    if line.lstrip().startswith((b"{", b"[")):
-        return (lambda one: Path(json.loads(one)["path"])) if images else json.loads, False
-    if images:
-        return lambda one: Path(os.fsdecode(one.rstrip(b"\r"))), False
-    separator = max("\t;,|", key=line.decode("utf-8-sig").count)
-    header = [name.strip() for name in next(csv.reader([line.decode("utf-8-sig")], delimiter=separator))]
-
-    def cells(one: bytes) -> dict[str, str]:
-        row = next(csv.reader([one.decode().rstrip("\r")], delimiter=separator, strict=True))
-        if len(row) > len(header):
-            raise ValueError(f"it has {len(row)} cells, but there are {len(header)} columns")
-        return dict(zip(header, row + [""] * (len(header) - len(row)), strict=True))
-
-    return cells, True
-
-
-def _lines_as_they_come(stream: Any) -> Iterator[list[bytes]]:
-    """Yield the lines that are there, and wait for more only where there is none."""
+def _lines_as_they_come(stream: Any) -> Iterator[list[str]]:
+    """Yield the lines that are there, and wait for more only where there is none; names of files may be any bytes."""
     rest = b""
     while block := stream.read1(BLOCK):
         *lines, rest = (rest + block).split(b"\n")
         if len(rest) > MOST_BYTES:
             raise InputError(f"a row of the stream is longer than {MOST_BYTES:,} bytes")
         if lines:
-            yield lines
+            yield [os.fsdecode(line).rstrip("\r") for line in lines]
     if rest:
-        yield [rest]
+        yield [os.fsdecode(rest)]

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import lru_cache
 from inspect import signature
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from jsonargparse import ArgumentParser, Namespace
 
@@ -45,19 +45,23 @@ HABITS |= {"model": "network", "arch": "network", "algorithm": "method", "output
 MOST_PROCESSES, MOST, MOST_OF_SEED = 4096, 2**31 - 1, 2**63 - 1
 
 
-class Choice(NamedTuple):
-    """A part or component by its kind, its name, and its class or the function that makes it."""
+#: A part or component that was chosen: its kind, its name, and its class or the function that makes it.
+Choice: TypeAlias = tuple[str, str, Callable[..., Any]]
 
-    kind: str
-    name: str
-    cls: Callable[..., Any]
+#: The least values of options of training, and the greatest where there is one.
+RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("epochs", "batch_size", "log_every", "step_every"), (1, MOST)),
+    **dict.fromkeys(("devices", "nodes"), (1, MOST_PROCESSES)),
+    **dict.fromkeys(("weight_decay", "gradient_clip"), (0, math.inf)),
+    "threads": (0, MOST_PROCESSES),
+    "workers": (-1, MOST_PROCESSES),
+}
 
 
 def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
     """Check every option and fill in the defaults, so that the result says all that a run depends on.
 
-    Args:
-        given: A config, of which what is complete stays as it is, or what ``RunConfig.from_dict`` reads.
+    ``given`` is a config, of which what is complete stays as it is, or what ``RunConfig.from_dict`` reads.
 
     Raises:
         InputError: Names the option that is unknown or has a wrong value.
@@ -67,11 +71,7 @@ def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
 
 
 def complete_parts(config: RunConfig) -> RunConfig:
-    """Check the options of data, method and networks and fill in their defaults.
-
-    Raises:
-        InputError: Names the option that is unknown or has a wrong value.
-    """
+    """Check the options of data, method and networks and fill in their defaults; see ``complete``."""
     parts = {part: getattr(config, part) for part in PARTS}
     chosen = {part: one for part, one in parts.items() if one is not None and (one.name or part != "network")}
     checked_parts: dict[str, Any] = {part: checked(part, one) for part, one in chosen.items()}
@@ -79,11 +79,7 @@ def complete_parts(config: RunConfig) -> RunConfig:
 
 
 def checked(kind: str, part: ComponentConfig) -> ComponentConfig:
-    """Return a part with its options checked and completed; one that is complete as it is.
-
-    Raises:
-        InputError: Names the option that is unknown or has a wrong value.
-    """
+    """Return a part with its options checked and completed; one that is complete as it is."""
     if part.cls is not None:
         return part
     choices: dict[str, Choice] = {}
@@ -106,9 +102,10 @@ def choose(kind: str, path: str, given: Any, choices: dict[str, Choice], default
         full = merge(load_preset(PRESET_OF_METHOD[name])["method"], full | {"name": "LC"}) | {"name": name}
     for option in [option for option in full if option.endswith("+") and option[:-1] in full]:  # one that appends
         full[option[:-1]] = [*listed(full[option[:-1]]), *listed(full.pop(option))]
-    choices[path] = Choice(kind, name, find_class(kind, name))
-    for argument, its_kind in components_of(choices[path].cls).items():
-        usual = signature(choices[path].cls).parameters[argument].default
+    cls = find_class(kind, name)
+    choices[path] = kind, name, cls
+    for argument, its_kind in components_of(cls).items():
+        usual = signature(cls).parameters[argument].default
         inner = choose(its_kind, f"{path}.{argument}", full.get(argument, usual), choices, usual)
         full[argument] = {"name": None} if inner is None else inner
     return full
@@ -119,7 +116,6 @@ def _part_of(path: str, found: Mapping[str, Any], choices: Mapping[str, Choice])
     from logit_correction.runs.assemble import components_of
 
     _, name, cls = choices[path]
-    _check_numbers(path, found)
     arguments = {option: value for option, value in found.items() if option != "name"}
     for argument in components_of(cls):
         inner, value = f"{path}.{argument}", arguments.pop(argument, None)
@@ -135,7 +131,7 @@ def add_options(parser: ArgumentParser, choices: Mapping[str, Choice], training:
         from logit_correction.runs.assemble import GIVEN, KINDS, components_of
 
         group, components = parser.add_argument_group(f"{path}: {name}"), components_of(cls)
-        text = f"The {KINDS[kind].what}; short: --{path} NAME."
+        text = f"The {KINDS[kind][0]}; short: --{path} NAME."
         group.add_argument(f"--{path}.name", type=str, default=name, metavar="NAME", help=text)
         add = group.add_class_arguments if isinstance(cls, type) else group.add_function_arguments
         skip: set[str | int] = {*GIVEN.get(kind, ()), *components}
@@ -163,7 +159,10 @@ def parsed(parser: ArgumentParser, given: Mapping[str, Any]) -> Namespace:
             with explained(parser, leaves):
                 parser.parse_args([f"--{option}=null"])
     with explained(parser, leaves):
-        return deepcopy(parser.parse_object(given))  # defaults that are lists are the parser's own
+        found = deepcopy(parser.parse_object(given))  # defaults that are lists are the parser's own
+    for option, value in found.as_dict().items():
+        _check_numbers(option, value)
+    return found
 
 
 @contextmanager
@@ -228,7 +227,7 @@ def _check_numbers(option: str, value: Any) -> None:
     """Raise ``InputError`` unless all numbers of an option are such that programs can count with."""
     if isinstance(value, Mapping):
         for name, part in value.items():
-            _check_numbers(f"{option}.{name}" if option else name, part)
+            _check_numbers(f"{option}.{name}", part)
     elif isinstance(value, list | tuple):
         for part in value:
             _check_numbers(option, part)
@@ -242,17 +241,13 @@ def _check_numbers(option: str, value: Any) -> None:
 def _checked_training(options: Mapping[str, Any]) -> TrainingConfig:
     """Return options of training whose types fit, if their values make sense together and on this machine."""
     config = TrainingConfig(**options)
-    _check_numbers("", options)
-    lowest = {"epochs": 1, "batch_size": 1, "devices": 1, "nodes": 1, "log_every": 1, "step_every": 1, "workers": -1}
-    for name in (*lowest, "weight_decay", "gradient_clip", "threads", "sgd_momentum"):
+    for name, (least, most) in RANGES.items():
         if (value := getattr(config, name)) is not None:
-            most = MOST_PROCESSES if name in ("devices", "nodes", "workers", "threads") else math.inf
-            check_range(f"--{name}", value, lowest.get(name, 0), most)
+            check_range(f"--{name}", value, least, most)
     for name in ("learning_rate", "step_factor"):
         if not getattr(config, name) > 0:
             raise InputError(f"--{name} is {getattr(config, name)}, but must be positive")
-    if config.sgd_momentum >= 1:
-        raise InputError(f"--sgd_momentum is {config.sgd_momentum}, but must be less than 1")
+    check_range("--sgd_momentum", config.sgd_momentum, 0, 1, open_end=True)
     processes = config.devices * config.nodes
     if config.compile == "reduce-overhead" and processes > 1:
         raise InputError("--compile reduce-overhead is for one process: give --compile true with several devices")

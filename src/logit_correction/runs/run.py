@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from contextvars import ContextVar
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -26,26 +24,21 @@ from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
 from logit_correction.data.table import SPLITS
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import Predictions, collect
-from logit_correction.evaluation.report import Report
+from logit_correction.evaluation.report import GroupReport, Report
 from logit_correction.files import check_seal, checksum_of_file, is_within, read_json
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import Network, without_pretrained_weights
 from logit_correction.pages.console import run_as_html
-from logit_correction.registry import UntrustedCode, known_names_only, needed, trusts_names
+from logit_correction.registry import UntrustedCode, known_names_only, needed
 from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import build_algorithm, build_source
 from logit_correction.runs.encode import Encoder, batches_of, before_encoder, encode_table
-from logit_correction.runs.new_rows import Names, NewInputs, labelled, trained_attributes
+from logit_correction.runs.new_rows import Names, NewInputs, attributes_of, labels_of, trained_attributes
 from logit_correction.runs.options import complete_parts
 from logit_correction.runs.write import check_same_data, figures_of, predictions_of
 from logit_correction.training import checkpoint
 from logit_correction.training.estimates import estimate_rows, estimate_split
 from logit_correction.types import DataInfo
-
-if TYPE_CHECKING:
-    from fairlearn.metrics import MetricFrame
-
-Metrics: TypeAlias = Callable[..., Any] | Mapping[str, Callable[..., Any]]
 
 #: The files of an exported folder that can be loaded, and the entry with the SHA-256 of its weights.
 EXPORT, WEIGHTS, CHECKSUM = "config.json", "model.safetensors", "weights_sha256"
@@ -57,9 +50,6 @@ LIBRARY, FORMAT, HERE = "logit-correction", 1, "./"
 ENCODER, NETWORK = "encoder.", "network."
 
 _EXPORT_AGAIN = "export the run again"
-
-#: Folders of runs whose network is being built.
-_opened: ContextVar[tuple[Path, ...]] = ContextVar("opened", default=())
 
 
 class Run(os.PathLike[str]):
@@ -253,19 +243,19 @@ class Run(os.PathLike[str]):
 
     def probabilities_of(self, store: InputStore) -> NDArray[np.float32]:
         """Return the probability of every label (n, L) of rows as the source reads them."""
-        return self._probabilities(self.encoded(store))
+        return self._logits(self.encoded(store)).softmax(1).numpy()
 
     def encoded(self, store: InputStore) -> InputStore:
         """Return rows as the network takes them: their features, where the run has an encoder."""
-        if self.config.encoder is None:
+        if self.config.encoder is None or not len(store):
             return store
         bf16 = self.config.training.precision == "bf16-mixed"
         return ArrayStore(self.encoder.of_store(store, self.device, bf16))
 
     @torch.no_grad()
-    def _probabilities(self, encoded: InputStore) -> NDArray[np.float32]:
-        parts = [self.algorithm.predict(inputs).softmax(1) for inputs in batches_of(encoded, self.device)]
-        return torch.cat(parts).cpu().numpy() if parts else np.zeros((0, len(self.label_names)), np.float32)
+    def _logits(self, encoded: InputStore) -> Tensor:
+        parts = [self.algorithm.predict(inputs) for inputs in batches_of(encoded, self.device)]
+        return torch.cat(parts).cpu() if parts else torch.zeros(0, len(self.label_names))
 
     def evaluate(
         self, data: str | Path | NewInputs = "test", label: Names | None = None, attribute: Names | None = None
@@ -293,37 +283,6 @@ class Run(os.PathLike[str]):
             return figures_of(rows, table).to_dict()
         return self._evaluate_new(data, label, attribute)
 
-    def metric_frame(self, split: str = "test", metrics: Metrics | None = None, estimated: bool = False) -> MetricFrame:
-        """Return fairlearn's ``MetricFrame`` of a split of its data, by attribute; rows without one are left out.
-
-        Args:
-            split: ``test``, ``valid`` or ``train``.
-            metrics: One, or several by name, of true and predicted labels as numbers; by default the count and
-                accuracies.
-            estimated: Take the attribute that the run's estimator finds.
-
-        Raises:
-            InputError: If fairlearn is not installed, or no row has an attribute.
-        """
-        fairlearn = needed("fairlearn.metrics", "metric_frame")
-        from sklearn.metrics import accuracy_score, balanced_accuracy_score
-
-        rows = Predictions.load(self.path / files.PREDICTIONS) if split == "test" else self._predicted(split)[0]
-        attribute, names = rows.attribute, rows.attribute_names
-        if estimated:
-            attribute, names = (None, ()) if rows.estimate is None else (rows.estimate.attribute, rows.estimate.names)
-        if attribute is None or not (attribute >= 0).any():
-            what = "the run estimates no attribute of them" if estimated else "nobody named one: try estimated=True"
-            raise InputError(f"no row of the {split} split has an attribute, as {what}")
-        usual = {"count": fairlearn.count, "accuracy": accuracy_score, "balanced_accuracy": balanced_accuracy_score}
-        known = attribute >= 0
-        return fairlearn.MetricFrame(
-            metrics=usual if metrics is None else metrics,
-            y_true=rows.label[known],
-            y_pred=rows.prediction[known],
-            sensitive_features=pd.Series(np.asarray(names, dtype=object)[attribute[known]], name="attribute"),
-        )
-
     def _predicted(self, split: str) -> tuple[Predictions, Any]:
         """Return what the run predicts of a split of its data, which are read anew, and the data."""
         if split not in SPLITS:
@@ -348,19 +307,24 @@ class Run(os.PathLike[str]):
             label = str(options.get("label") or "label")
         if attribute is None:
             attribute = trained_attributes(rows, self.source, listed(options.get("attribute")))
-        known = labelled(rows, label, attribute, self.report["data"])
-        predicted, estimates, start = [np.zeros((0, len(self.label_names)), np.float32)], [], 0
+        labels, correlation = labels_of(rows, label, self.label_names), None
+        known: dict[str, Any] = {}
+        if attribute is not None:
+            values, names, correlation = attributes_of(rows, attribute, self.results.data)
+            known = {"attribute": values, "attribute_names": names}
+        logits, estimates, start = [torch.zeros(0, len(self.label_names))], [], 0
         for part in self.source.read(rows, self.inputs_info):
             part.problems.raise_if_any(fix=FIX)
-            encoded, own = self.encoded(part.store), torch.from_numpy(known.label[start : start + len(part.store)])
+            encoded, own = self.encoded(part.store), torch.from_numpy(labels[start : start + len(part.store)])
             start += len(own)
-            predicted.append(self._probabilities(encoded))
+            logits.append(self._logits(encoded))
             estimates.append(estimate_rows(self.algorithm, own, as_views_see(part.store, part.looks, encoded)))
         told = [one for one in estimates if one is not None]
-        estimate = None
         if told and len(told) == len(estimates):
-            estimate = replace(told[0], attribute=np.concatenate([one.attribute for one in told]))
-        return known.evaluate(np.concatenate(predicted), estimate)
+            known["estimate"] = replace(told[0], attribute=np.concatenate([one.attribute for one in told]))
+        index, scores = np.arange(len(labels)), torch.cat(logits).numpy()
+        predicted = Predictions(index, labels, scores, self.label_names, split="new rows", **known)
+        return GroupReport.from_predictions(predicted, correlation).to_dict()
 
 
 #: Its name until version 0.1.
@@ -370,30 +334,18 @@ TrainedRun = Run
 class FromRun(Network):
     """The predicting network of a finished run with its weights; a new head where the labels are others."""
 
-    def __init__(self, info: DataInfo, run: str, trust_code: bool = False) -> None:
-        """Load the network.
-
-        Args:
-            info: Input shape and number of labels.
-            run: Folder that ``train`` has written.
-            trust_code: Import classes that the run's config names by a dotted path; they may do anything.
+    def __init__(self, info: DataInfo, run: str) -> None:
+        """Load the network of the run in a folder, whose config names no code of its own.
 
         Raises:
             InputError: If it holds no finished run, or the run's network has no halves or takes other inputs.
         """
         super().__init__()
-        place = Path(run).resolve()
-        if place in _opened.get():
-            raise InputError(f"the network of {run} is that of the run itself: name another run")
-        token = _opened.set((*_opened.get(), place))
-        try:
-            # A config from elsewhere does not vouch for what it leads to.
-            model = Run(run, trust_code=trust_code and trusts_names())
-            network, there = model.algorithm.network, model.info
-        finally:
-            _opened.reset(token)
-        if model.config.encoder is not None:
-            raise InputError(f"the run {run} has an encoder itself: take that one as --encoder")
+        model = Run(run)
+        parts = [part for part in (model.config.network, model.config.biased_network) if part is not None]
+        if model.config.encoder is not None or any(part.name == "FromRun" for part in parts):
+            raise InputError(f"the run {run} took a network from elsewhere itself: name that one")
+        network, there = model.algorithm.network, model.info
         head = getattr(network, "head", None)
         if not isinstance(getattr(network, "features", None), nn.Module) or not isinstance(head, nn.Linear):
             raise InputError(f"the network of {run} has no `features` and linear `head`: take another run")

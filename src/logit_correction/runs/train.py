@@ -25,7 +25,6 @@ from logit_correction.runs.assemble import (
     build_fabric,
     build_source,
     build_table,
-    check_attributes,
     fitted,
     keeping_threads,
 )
@@ -55,10 +54,9 @@ def train(
     display: Display | None = None,
     announce: Callable[[RunConfig, DataTable], None] | None = None,
     page: bool = True,
-    checkpoint_seconds: float = 30.0,
     loggers: Sequence[Any] = (),
 ) -> Path:
-    """Train one run and write its folder.
+    """Train one run, write its folder, and return it.
 
     Args:
         config: What to run; options that are left out take their defaults.
@@ -67,11 +65,7 @@ def train(
         display: Shows progress; by default nothing.
         announce: Called with the complete config and the data before training starts.
         page: Write ``report.html``.
-        checkpoint_seconds: Least time between two checkpoints to resume from.
         loggers: Loggers of Lightning's that take figures beside those that the config names.
-
-    Returns:
-        The folder.
 
     Raises:
         InputError: Something given is wrong, or another process writes into the folder; nothing was trained.
@@ -80,14 +74,14 @@ def train(
     """
     out, config = Path(out), complete(config)
     first = is_first_process(config.training)
+    display = display if first and display is not None else Display()
     files.check_out(out, config, resume)
     if first:
         files.check_free(out)
-    built = None if resume and files.is_finished(out) else prepare(config, display if first else None)
+    built = None if resume and files.is_finished(out) else prepare(config, display)
     if built is not None:
-        files.check_disk(out, _needed_bytes(built))
         files.make(out)
-        if built.chosen and display is not None and first:  # after all that may be refused: a refusal stands alone
+        if built.chosen:  # after all that may be refused: a refusal stands alone
             display.say(built.chosen)
     with files.acquire(out) if first else nullcontext(), files.going_on_later(out):
         files.check_out(out, built.config if built else config, resume)  # others may have trained here meanwhile
@@ -103,14 +97,11 @@ def train(
                 files.write_text(out / files.CONFIG, built.config.to_yaml())
             if announce is not None:
                 announce(built.config, built.table)
-        else:
-            display, loggers = None, ()
         fabric.barrier()
-        names = built.config.training.logger if fabric.is_global_zero else ()
+        names, loggers = (built.config.training.logger, loggers) if fabric.is_global_zero else ((), ())
         with logging_to(names, loggers, out, files.flat_options(built.config)) as active:
-            kept = {"loggers": active, "checkpoint_seconds": checkpoint_seconds}
-            fit = built.fit(display or Display(), fabric, out / files.RESUME, **kept)
-            with fit.display:
+            fit = built.fit(display, fabric, out / files.RESUME, active)
+            with display:
                 fit.run(resume=resume and (out / files.RESUME).is_file())
             if fabric.is_global_zero:
                 test = write_run(fit, built.config, out).test.to_dict()
@@ -124,6 +115,15 @@ def train(
 def is_first_process(training: TrainingConfig) -> bool:
     """Return whether this process is the first one of those that train together."""
     return training.devices * training.nodes == 1 or all(os.environ.get(name, "0") == "0" for name in RANKS)
+
+
+def _finish(out: Path, page: bool) -> None:
+    """Do what comes after the report: remove what only an unfinished run needs, and write the page."""
+    (out / files.RESUME).unlink(missing_ok=True)
+    if page:
+        from logit_correction.pages.page import write_page
+
+        write_page([out], out / files.PAGE)
 
 
 @dataclass(frozen=True)
@@ -140,28 +140,24 @@ class Built:
     config: RunConfig
     table: DataTable
     algorithm: Algorithm
-    chosen: str
+    chosen: str = ""
 
     def fit(
-        self, display: Display, fabric: Fabric | None = None, checkpoint: Path | None = None, **options: Any
+        self,
+        display: Display,
+        fabric: Fabric | None = None,
+        checkpoint: Path | None = None,
+        loggers: list[Any] | None = None,
     ) -> Fit:
         """Return the loop, by default on the devices of the config and without a file to resume from."""
-        training = self.config.training
-        return Fit(
-            self.algorithm, self.table, training, fabric or build_fabric(training), checkpoint, display, **options
-        )
+        fabric = fabric or build_fabric(self.config.training)
+        return Fit(self.algorithm, self.table, self.config.training, fabric, checkpoint, display, loggers)
 
 
-def prepare(config: RunConfig, display: Display | None, splits: Sequence[str] = SPLITS) -> Built:
-    """Read the data, fill in what the config leaves to them, and build the method; all that may be refused is.
+def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS) -> Built:
+    """Read the data, fill in what a complete config leaves to them, and build the method.
 
-    Args:
-        config: Complete.
-        display: Told of long work.
-        splits: Those that must have rows.
-
-    Raises:
-        InputError: Something given is wrong.
+    All that may be refused is refused here, by an ``InputError``. ``splits`` are those that must have rows.
     """
     rules = rules_of(config.training)
     for name in config.training.logger:
@@ -174,39 +170,39 @@ def prepare(config: RunConfig, display: Display | None, splits: Sequence[str] = 
         table = replace(table, metadata=table.metadata | {"chosen to fit the data": "; ".join(chosen)})
     algorithm = build_algorithm(config, table.info)
     check_fits(algorithm, table, config.network.name)
-    check_attributes(config, algorithm, table)
-    examined = getattr(algorithm.attributes, "run", None)
-    if isinstance(algorithm.attributes, Auto) and examined is not None:  # it may have seen the validation rows
-        check_same_data(
-            Report.read(examined), table, Path(examined), "give its answers for these data by `--predictions`"
+    if algorithm.needs_attributes and not table.has_attributes("train"):
+        raise InputError(
+            f"method {config.method.name} as chosen needs the attribute of every training row, but some are unknown: "
+            "give them, or take a method or --method.attributes that does not need them"
         )
+    if isinstance(algorithm.attributes, Auto) and algorithm.attributes.run is not None:
+        examined = Path(algorithm.attributes.run)  # it may have seen the validation rows
+        check_same_data(Report.read(examined), table, examined, "give its answers for these data by `--predictions`")
     check_watch(config.training.watch, table)
     check_estimates(rules, algorithm, config.method.name)
     algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display))
     return Built(config, table, algorithm, f"chosen to fit the data: {'; '.join(chosen)}" if chosen else "")
 
 
-def training_rows(table: DataTable, algorithm: Algorithm, epochs: int, display: Display | None) -> TrainingRows:
+def training_rows(table: DataTable, algorithm: Algorithm, epochs: int, display: Display | None = None) -> TrainingRows:
     """Return what a method may look at once; attributes only if it declares that it needs them."""
-    train = _rows_of(table, "train")
+
+    def of_split(split: str) -> TrainingRows:
+        rows, names = table.split[split], table.row_names
+        return TrainingRows(
+            label=table.label[rows],
+            view_inputs=table.view_inputs(split),
+            names=None if names is None else LazyNames(names.__getitem__, rows.numpy()),
+            numbers=rows,
+            lines=None if table.lines is None else table.lines[rows],
+        )
+
     return replace(
-        train,
+        of_split("train"),
         attribute=table.attribute[table.split["train"]] if algorithm.needs_attributes else None,
         epochs=epochs,
-        held_out=_rows_of(table, "valid"),
+        held_out=of_split("valid"),
         report=(display or Display()).say,
-    )
-
-
-def _rows_of(table: DataTable, split: str) -> TrainingRows:
-    """Return the rows of a split without attributes."""
-    rows, names = table.split[split], table.row_names
-    return TrainingRows(
-        label=table.label[rows],
-        view_inputs=table.view_inputs(split),
-        names=None if names is None else LazyNames(names.__getitem__, rows.numpy()),
-        numbers=rows,
-        lines=None if table.lines is None else table.lines[rows],
     )
 
 
@@ -216,32 +212,12 @@ def check_fits(algorithm: Algorithm, table: DataTable, name: str) -> None:
     algorithm.eval()
     try:
         with torch.no_grad():
-            logits = algorithm.predict(table.inputs.fetch(rows))
+            shape = tuple(algorithm.predict(table.inputs.fetch(rows)).shape)
     except InputError:
         raise
     except (RuntimeError, TypeError, AttributeError, ValueError, IndexError) as error:
         shown = f"texts of {info.input_shape[0]} tokens" if info.tokens else f"inputs of shape {info.input_shape}"
         raise InputError(f"network {name} does not take {shown} ({reason_of(error)}): take another network") from error
-    finally:
-        algorithm.train()
-    shape, expected = tuple(getattr(logits, "shape", ())), (len(rows), info.num_labels)
-    if shape != expected:
+    algorithm.train()
+    if shape != (expected := (len(rows), info.num_labels)):
         raise InputError(f"network {name} gives logits of shape {shape}, but must give {expected}: one for each label")
-
-
-def _finish(out: Path, page: bool) -> None:
-    """Do what comes after the report: clear up and write the page."""
-    files.sweep(out)
-    if page:
-        from logit_correction.pages.page import write_page
-
-        write_page([out], out / files.PAGE)
-
-
-def _needed_bytes(built: Built) -> int:
-    """Estimate the room for two checkpoints with Adam's moments, the selected weights, predictions and a page."""
-    values = built.algorithm.state_dict().values()
-    state = sum(value.numel() * value.element_size() for value in values if hasattr(value, "numel"))
-    predictions = 8 * len(built.table.label_names) * len(built.table.split["test"])
-    rules = rules_of(built.config.training, built.algorithm)
-    return 2 * state * (3 + len(rules)) + predictions + 2**20

@@ -6,6 +6,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -56,12 +57,10 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     started, both = time.monotonic(), ["label", "attribute"]
     algorithm, table, training = fit.algorithm, fit.table, config.training
     first, *others = fit.rules
-    if fit.config.selection is None and first not in fit.progress.best:  # the default rule had nothing to go by
+    if training.selection is None and first not in fit.progress.best:  # the default rule had nothing to go by
         fit.rules = list(dict.fromkeys(["last", *others]))
-    minority, estimator = (
-        _estimated_minority(fit.collect("train", algorithm.diagnose), table, algorithm),
-        algorithm.attributes,
-    )
+    minority = _estimated_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
+    estimator = algorithm.attributes
     source = None if estimator is None else estimator.describe()
     warnings = [*table.notes, *table.attribute_notes, *fit.progress.warnings]
     if minority is not None and not (estimator is not None and estimator.abstained):
@@ -71,7 +70,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         for rule in fit.rules
         if rule_of(rule).needs_estimate and rule not in fit.progress.best
     ]
-    prior = _group_prior(algorithm, table)
+    prior = _group_prior(algorithm, table)  # before weights of another epoch come with another one
     ((selected, test), *other_selections), test_rows = _evaluate_selections(fit)
     seen = table  # with attributes only if a rule has read them
     if fit.valid_groups is None:
@@ -262,36 +261,28 @@ def environment(device: torch.device) -> dict[str, Any]:
     """Return versions and machine."""
     from logit_correction import __version__
 
+    machine = platform.processor() or platform.machine()
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        machine = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     return {
         "version": __version__,
         "commit": _commit(),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "device": device.type,
-        "machine": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
+        "machine": torch.cuda.get_device_name(device) if device.type == "cuda" else machine,
         "threads": torch.get_num_threads(),
     }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 @cache
 def _commit() -> str | None:
     """Return the commit of the checkout that this package runs from, marked if it was changed since."""
-
-    def git(*words: str) -> str:
-        command = ["git", "-C", str(Path(__file__).resolve().parent), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-
-    try:
-        if not git("ls-files", "--error-unmatch", __file__):
-            return None
-        return git("rev-parse", "--short=12", "HEAD") + ("-dirty" if git("status", "--porcelain", "--", "src") else "")
-    except (OSError, subprocess.SubprocessError):
+    checkout = Path(__file__).resolve().parents[3]
+    if not (checkout / ".git").exists():
         return None
+    words = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    with suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(words, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    return None
