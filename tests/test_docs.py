@@ -67,6 +67,25 @@ def test_links_of_a_page_lead_to_files(page: Path) -> None:
     ] == []
 
 
+def sentences(page: str) -> list[str]:
+    """Return the sentences of a page's paragraphs and lists: no code, no table, no heading, no formula."""
+    page = re.sub(
+        r"<!--.*?-->|^```.*?^```|^\$\$.*?^\$\$|^:::[^\n]*(?:\n [^\n]*)*", "", page, flags=re.DOTALL | re.MULTILINE
+    )
+    blocks = [block.strip() for block in re.split(r"\n\s*\n|\n(?=[-*#|>]|\d+\. )", page)]
+    texts = [re.sub(r"\]\([^)]*\)", "]", block) for block in blocks if block and block[0] not in "|#!"]
+    return [one for text in texts for one in re.split(r"(?<=[.:!?])\s+(?=[A-Z\"`*\[(])", " ".join(text.split()))]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "changelog.md"], ids=_name)
+def test_no_sentence_of_a_page_has_more_than_35_words(page: Path) -> None:
+    assert [one for one in sentences(page.read_text()) if len(one.split()) > 35] == []
+
+
+def test_the_readme_has_at_most_100_lines() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 100
+
+
 @pytest.mark.parametrize("name", ["quickstart", "tests"])
 def test_readme_marks_the_two_commands_that_ci_runs(name: str) -> None:
     fence = re.compile(rf"^<!-- ci: {name} -->\n```bash\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
