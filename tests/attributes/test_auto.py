@@ -10,7 +10,6 @@ import torch
 
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, load, train
 from logit_correction.attributes.auto import Auto
-from logit_correction.attributes.evidence import Thresholds
 from logit_correction.attributes.folds import draw_folds
 from logit_correction.attributes.search import Judged, Search
 from logit_correction.bench.planted import Planted
@@ -56,6 +55,9 @@ def test_a_tell_tale_column_is_found_and_its_rows_are_estimated(tmp_path: Path) 
     assert evidence["rows"] > 10 and evidence["ratio"] > 0.92
     assert report["estimated_minority"]["recall"] == 1 and report["estimated_minority"]["precision"] == 1
     assert report["labels_read"]["train"] == ["label"]
+    state = checkpoint.read(tmp_path / "run" / "checkpoint.pt")["algorithm"]
+    assert not any(name.startswith("attributes.networks.") for name in state)  # what only searched is gone
+    assert load(tmp_path / "run").evaluate()["group_balanced"] == pytest.approx(report["test"]["group_balanced"])
 
 
 def test_where_nothing_is_found_the_training_is_that_of_erm_bit_for_bit(tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_a_run_of_other_data_is_refused(tmp_path: Path) -> None:
     attached(examine, Planted(set="wine").build())
     with pytest.raises(InputError, match="held_out"):
         examine.setup(replace(examine.rows, held_out=None))
-    for option, value in (("shortcut", ["column:capital"]), ("epochs", 3)):
+    for option, value in (("shortcut", ["column:capital"]), ("predictions", "a.csv")):
         with pytest.raises(InputError, match=r"leave|give one"):
             Auto(run=examine.run, **{option: value})
 
@@ -127,9 +129,9 @@ def test_no_attribute_is_read_of_any_split(tmp_path: Path, monkeypatch: pytest.M
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_the_search_takes_a_share_of_many_rows_and_the_estimate_all() -> None:
-    table = Planted(set="column", rows=1000).build()
-    estimator = prepared(Auto(rows=300), table, epochs=6)
+def test_the_search_takes_a_share_of_many_rows_and_the_estimate_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("logit_correction.attributes.auto.MOST_ROWS", 300)
+    estimator = prepared(Auto(), Planted(set="column", rows=1000).build(), epochs=6)
     assert int((estimator.fold >= 0).sum()) == 300
     estimator.finish(torch.full((800, 2), 0.5))  # a network that knows nothing: the column knows more
     assert bool((estimator.row_attribute >= 0).all()) or estimator.abstained
@@ -147,14 +149,6 @@ def test_views_that_do_not_apply_are_told_before_any_work() -> None:
         Auto(shortcut=["colour"], views=["texture"])
 
 
-def test_the_search_leaves_no_networks_behind_and_the_run_predicts(tmp_path: Path) -> None:
-    run(tmp_path / "run", COLUMN)
-    state = checkpoint.read(tmp_path / "run" / "checkpoint.pt")["algorithm"]
-    assert not any(name.startswith("attributes.networks.") for name in state)
-    model = load(tmp_path / "run")
-    assert model.evaluate()["group_balanced"] == pytest.approx(read_report(tmp_path / "run")["test"]["group_balanced"])
-
-
 CELLS = [(0, 0), (0, 24), (24, 0), (24, 24), (8, 8), (16, 8), (8, 16)]  # corners of cells of 8 x 8 pixels
 
 
@@ -168,7 +162,8 @@ def test_many_places_together_are_no_narrow_look(num_labels: int, breadth: int) 
     inputs = ViewInputs(num_rows=len(label), inputs=lambda rows: images[rows] / 255, images=lambda rows: images[rows])
     network, rows = torch.eye(num_labels)[label], torch.arange(len(label))
     judged = Judged("train", rows, network, draw_folds(len(label), 3, generator))
-    search = Search(TrainingRows(label, view_inputs=inputs), rows, judged, num_labels, Thresholds())
-    ((found, seen),) = search.look(Places.members())
+    search = Search(TrainingRows(label, view_inputs=inputs), rows, judged, num_labels)
+    search.look(Places.members())
+    (found,), seen = search.signs, search.seen[search.signs[0].view]
     assert len(found.views) == num_labels and found.accuracy > 0.95 and seen.shape == network.shape
     assert found.breadth == breadth

@@ -57,7 +57,7 @@ def test_settled_estimates_are_looked_up_by_the_rows_index() -> None:
     randomness = StepRandomness(0)
     found = ready()(batch(5, 2, 0, 2), 3.0, randomness)
     assert found.attribute.tolist() == [0, -1, 0, -1] and randomness.count == 0  # nothing is drawn
-    assert (found.posterior, found.label_probability, found.loss, found.features, found.probability) == (None,) * 5
+    assert (found.posterior, found.label_probability, found.loss) == (None,) * 3
     assert ready(finish=False)(batch(0, 3), 0.0, randomness).attribute.tolist() == [-1, -1]
 
 
@@ -79,14 +79,6 @@ def test_the_state_brings_the_estimates_back() -> None:
     other.load_state_dict(torch.load(file, weights_only=True))
     assert torch.equal(other.row_attribute, ATTRIBUTE)
     assert (other.evidence, other.abstained, other.stage) == ({"verdict": "none found", "signs": []}, True, 2)
-
-
-def test_what_an_estimator_does_not_have() -> None:
-    with pytest.raises(InputError, match="Told has no features to cluster: take Online with head_start_epochs"):
-        Told().keep_features()
-    with pytest.raises(InputError, match="Told has no stage"):
-        ready().begin_stage(0, None)
-    assert ready().estimate_new(LABEL, None) is None and ready().row_posterior() is None
 
 
 def test_the_oracle_reads_the_attributes_of_the_rows(table) -> None:

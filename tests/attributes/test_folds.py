@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from logit_correction.attributes.biased import hidden_logits, hide
-from logit_correction.attributes.folds import FoldNetworks, draw_folds, draw_halves, gather_members, held_out
+from logit_correction.attributes.folds import (
+    FoldNetworks,
+    draw_folds,
+    draw_halves,
+    gather_members,
+    held_out,
+    hidden_logits,
+    hide,
+)
 from logit_correction.errors import InputError
 from logit_correction.types import Batch
 

@@ -13,7 +13,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.seeds import StepRandomness
-from logit_correction.types import Batch, DataInfo, Stage
+from logit_correction.types import Batch, Stage
 
 from .conftest import all_rows, attached, prepared
 
@@ -53,13 +53,12 @@ def test_the_estimate_is_that_of_the_class_probabilities(table: Any, expected: l
     batch, own = asked(data, [0, 0, 1, 2]), torch.tensor([0.7, 0.1, 0.5, 0.9])
     found, seen = estimator(batch, 0.0, StepRandomness(0)), estimator.diagnose(batch)
     torch.testing.assert_close(found.posterior, correlation.posterior(probability))
-    torch.testing.assert_close(found.probability, probability)
     assert found.attribute.tolist() == expected == seen["estimated_attribute"].tolist()
     assert torch.equal(seen["minority"], correlation.is_minority(batch.label, found.attribute))
     for value in (found.label_probability, seen["label_probability"]):
         torch.testing.assert_close(value, own)
     torch.testing.assert_close(found.loss, ((1 - own**0.7) / 0.7).mean())  # eq. 3
-    assert found.features is None and not found.posterior.requires_grad and not found.probability.requires_grad
+    assert not found.posterior.requires_grad
     assert attached(Online(), make_table(Correlation.from_table([[0, 1], [2], [3]]))).num_attributes == 3
 
 
@@ -115,7 +114,7 @@ def test_the_estimate_is_made_in_full_precision_whatever_the_networks_compute_in
         logits = estimator.network(batch.inputs)
         found = estimator(batch, 0.0, StepRandomness(0))
     assert logits.dtype == torch.bfloat16
-    torch.testing.assert_close(found.probability, logits.detach().float().softmax(1))
+    torch.testing.assert_close(found.posterior, logits.detach().float().softmax(1))
     torch.testing.assert_close(found.loss, nn.functional.cross_entropy(logits.float(), batch.label))
 
 
@@ -154,21 +153,10 @@ def test_after_a_head_start_alone_every_row_is_settled_as_the_network_would_say(
     [
         ({"q": 1.1}, r"q is 1\.1"),
         ({"temperature": 0.0}, r"temperature is 0\.0"),
-        ({"head_start_epochs": 2, "epochs": 1.5}, r"epochs is 1\.5, but the head start takes 2 epochs"),
-        ({"epochs": 0}, "epochs is 0.*more than 0"),
-        ({"input_dropout": 1.0}, r"input_dropout is 1\.0"),
+        ({"head_start_epochs": 2, "epochs": 1.5}, r"epochs is 1\.5, but must be at least 2"),
         ({"input_dropout": float("nan")}, "input_dropout is nan"),
     ],
 )
 def test_impossible_options_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         Online(**options)
-
-
-def test_what_does_not_fit_the_data_is_refused(table) -> None:
-    with pytest.raises(InputError, match=r"pooling needs images, but inputs have shape \(12,\)"):
-        attached(Online(pooling=2), table)
-    texts = DataInfo(num_labels=2, num_rows=4, input_shape=(7,), tokens=True)
-    for options, words in (({"input_dropout": 0.5}, "tokens cannot be hidden"), ({"correlation": "known"}, "knows")):
-        with pytest.raises(InputError, match=words):
-            Online(**options).attach(lambda network, role: network(), nn.Identity, texts, 0)

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder
-from logit_correction.attributes.evidence import Evidence, Thresholds
+from logit_correction.attributes.evidence import Evidence
 from logit_correction.attributes.folds import FoldNetworks, draw_folds
 from logit_correction.attributes.heads import estimate_by_heads
-from logit_correction.attributes.search import Judged, PredictionsFile, Search, judged_by_run, network_of_run
+from logit_correction.attributes.search import Judged, Search, judged_by_file, judged_by_run, network_of_run
 from logit_correction.distributed import broadcast_from_first
-from logit_correction.errors import InputError, check_range
+from logit_correction.errors import InputError
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
 from logit_correction.sentences import SAID
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
@@ -25,7 +25,7 @@ from logit_correction.views.choose import available_views, find_views
 #: Parts that the rows are divided into; each is predicted by a network that was trained on the others.
 FOLDS = 3
 
-#: Most rows that are looked at, where nobody says.
+#: Most rows that are looked at; the estimate itself takes all.
 MOST_ROWS = 10_000
 
 #: Most rows of a batch of the search where it looks at some rows: larger ones fit all rows, but leave these few steps.
@@ -55,8 +55,6 @@ class Auto(AttributeEstimator):
         shortcut: list[str] | None = None,
         legitimate: list[str] | None = None,
         views: list[str] | None = None,
-        rows: int | None = None,
-        epochs: int | None = None,
         run: str | None = None,
         predictions: str | None = None,
     ) -> None:
@@ -67,54 +65,46 @@ class Auto(AttributeEstimator):
                 without a search.
             legitimate: Views, or families of views, that are known to be no shortcut: never corrected by.
             views: Families of views to look at; by default all that the data permit.
-            rows: Most rows that are looked at in the search; None takes 10,000. The estimate itself takes all.
-            epochs: Epochs of the ordinary networks; None takes as many as the run has.
             run: Folder of a finished run of ERM on the same data and split. Its network is then asked about the
                 validation rows, which it was not trained on, and none are trained in folds.
             predictions: CSV or Parquet file of what any classifier says of training rows, out of fold, or else of
                 validation rows, with columns ``row``, ``line`` or ``path``, and ``probability_LABEL``.
 
         Raises:
-            InputError: If an option is out of range, or a view is both.
+            InputError: If options contradict each other.
         """
         super().__init__()
-        check_range("rows", rows or 100, 100)
-        check_range("epochs", 1 if epochs is None else epochs, 1)
         self.shortcut, self.legitimate = list(shortcut or []), list(legitimate or [])
         both = set(self.shortcut) & set(self.legitimate)
         if both:
             raise InputError(f"view {sorted(both)[0]} is given both as shortcut and as legitimate: leave one out")
-        search = {"views": views, "rows": rows, "epochs": epochs, "run": run, "predictions": predictions}
+        search = {"views": views, "run": run, "predictions": predictions}
         asked = [name for name, option in search.items() if option is not None]
         if self.shortcut and asked:
             raise InputError(f"with shortcut nothing is looked for: leave {asked[0]} out")
-        answered = len({"run", "predictions", "epochs"} & set(asked))
-        if answered > 1:
-            raise InputError("run, predictions and epochs each say who answers as an ordinary classifier: give one")
-        self.own_views = [*self.shortcut, *(views or [])]
-        self.family_names, self.most_rows, self.epochs = views, rows or MOST_ROWS, epochs
-        self.run, self.predictions = run, predictions
+        if run is not None and predictions is not None:
+            raise InputError("run and predictions each say who answers as an ordinary classifier: give one")
+        self.family_names, self.run, self.predictions = views, run, predictions
         self.num_stages = 0 if self.shortcut or run is not None or predictions is not None else 1
         self.networks = None
-        self.thresholds = Thresholds()
         self.search: Search | None = None  # what it saw, row by row, for those who ask
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         """Draw the rows to look at and their folds; build the ordinary networks, if there is something to look for."""
         super().attach(build, network, info, seed)
-        self.fold = draw_folds(info.num_rows, FOLDS, make_generator(seed, "looked at"), self.most_rows)
+        self.fold = self._draw(info.num_rows)
         if self.num_stages:
             networks = [build(network, f"ordinary network {number}") for number in range(FOLDS)]
             self.networks = FoldNetworks(networks, self.fold.unsqueeze(0))
+
+    def _draw(self, rows: int) -> Tensor:
+        return draw_folds(rows, FOLDS, make_generator(self.seed, "looked at"), MOST_ROWS)
 
     def setup(self, rows: TrainingRows) -> None:
         """Take in the labels, find the views, and read what a given classifier answers."""
         super().setup(rows)
         if rows.view_inputs is None:
-            raise InputError(
-                "Auto needs to look at the inputs of all training rows: give TrainingRows.view_inputs, or take another "
-                "estimator, such as Online"
-            )
+            raise InputError("Auto looks at all training rows: give TrainingRows.view_inputs, or take Online")
         if self.shortcut:
             find_views(self.shortcut, rows.view_inputs)  # what does not apply is told at once
             return
@@ -123,24 +113,20 @@ class Auto(AttributeEstimator):
         usable = [view for view in available_views(rows.view_inputs, self.family_names) if view.breadth < EVERYTHING]
         self.views = [view for view in usable if view.name not in never]
         if self.run is not None:
-            if rows.held_out is None or rows.held_out.view_inputs is None:
-                raise InputError(
-                    "a given run is asked about validation rows: give TrainingRows.held_out, or leave run out"
-                )
-            examined = network_of_run(self.run, self.info)
-            self._judge = partial(judged_by_run, examined, rows.held_out)
+            if rows.held_out is None:
+                raise InputError("a given run is asked about validation rows: give TrainingRows.held_out")
+            self._judge = partial(judged_by_run, network_of_run(self.run, self.info), rows.held_out)
         elif self.predictions is not None:
-            told = PredictionsFile(self.predictions, self.info.label_names)
-            judged = told.judged(rows, self.most_rows, FOLDS, make_generator(self.seed, "looked at"))
+            judged = judged_by_file(self.predictions, rows, self.info.label_names, self._draw)
             self._judge = lambda _: judged
 
     # -- the ordinary networks
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        """Ask for the epochs of the ordinary networks, on the rows that are looked at."""
+        """Ask for as many epochs as the run has, on the rows that are looked at."""
         if bool((self.fold >= 0).all()):
-            return Stage(epochs=self.epochs)
-        return Stage(epochs=self.epochs, sample_weight=(self.fold >= 0).long(), most_rows=MOST_OF_A_BATCH)
+            return Stage()
+        return Stage(sample_weight=(self.fold >= 0).long(), most_rows=MOST_OF_A_BATCH)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         """Return the sum of the networks' mean cross-entropies, each over the rows of the other folds."""
@@ -175,39 +161,32 @@ class Auto(AttributeEstimator):
             else:
                 judged = Judged("train", seen, outputs[seen], self.fold[seen])
             broadcast_from_first(judged.network)
-            self.search = Search(self.rows, seen, judged, self.info.num_labels, self.thresholds)
+            self.search = Search(self.rows, seen, judged, self.info.num_labels)
             evidence = self.search.conclude(self.views)
         self.networks = None  # their work is done, and a checkpoint need not hold them
         self._follow(evidence)
-
-    def _follow(self, evidence: Evidence) -> None:
-        """Estimate the attributes by the views of a shortcut, or abstain."""
-        self.evidence = evidence.to_dict(self.info.label_names)
-        self.abstained = evidence.verdict != "shortcut"
-        if self.abstained:
-            self.settle(torch.full_like(self.rows.label, UNKNOWN), None)
-            return
-        assert self.rows.view_inputs is not None
-        views = find_views(evidence.views, self.rows.view_inputs)
-        found = estimate_by_heads(views, self.rows, self.correlation, derive_seed(self.seed, "estimate"))
-        self.held_out, self.kept = found.probability, found.kept
-        self.settle(found.attribute, found.probability.gather(1, self.rows.label.unsqueeze(1)).squeeze(1))
-
-    def check_views(self, views: Sequence[str]) -> None:
-        """Raise an ``InputError`` if one of these views does not apply to the rows."""
-        assert self.rows.view_inputs is not None
-        find_views(views, self.rows.view_inputs)
 
     def insist(self, views: Sequence[str]) -> None:
         """Correct by views that a person calls a shortcut, after a search that may have concluded otherwise.
 
         What the search saw is kept, so that the person's word stands beside its figures.
-
-        Raises:
-            InputError: If there is no such view.
         """
         assert self.rows.view_inputs is not None and self.search is not None
         self._follow(self.search.insist(find_views(views, self.rows.view_inputs)))
+
+    def _follow(self, evidence: Evidence) -> None:
+        self.evidence = evidence.to_dict(self.info.label_names)
+        self.abstained = evidence.verdict != "shortcut"
+        super().finish(None)
+
+    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Estimate the attributes by the views of a shortcut, or abstain."""
+        if self.abstained:
+            return torch.full_like(self.rows.label, UNKNOWN), None
+        assert self.rows.view_inputs is not None and self.evidence is not None
+        views, seed = find_views(self.evidence["views"], self.rows.view_inputs), derive_seed(self.seed, "estimate")
+        attribute, self.held_out, self.kept = estimate_by_heads(views, self.rows, self.correlation, seed)
+        return attribute, self.held_out.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Do without the ordinary networks where the search was over."""
@@ -216,7 +195,6 @@ class Auto(AttributeEstimator):
             self.networks = None
 
     def describe(self) -> str:
-        """Say where the attributes come from."""
         if self.evidence is None:
             return "a search for a shortcut by views"
         if self.abstained:

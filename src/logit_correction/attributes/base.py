@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from logit_correction.attributes.heads import KeptHeads, likely_attribute
 from logit_correction.correlation import Correlation
 from logit_correction.distributed import broadcast_from_first
-from logit_correction.errors import InputError
 from logit_correction.functional import cell_sums
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
@@ -35,16 +34,12 @@ class Estimate:
         posterior: (B, K), P(a | x); None where the estimates are settled.
         label_probability: (B,), the biased network's p_y(x) of each row's label; None where settled.
         loss: The estimator's own loss, 0-d; None where nothing trains.
-        features: (B, F) that clusters are found in; None unless asked for.
-        probability: (B, L), the class probabilities that the posterior was made of; None where settled.
     """
 
     attribute: Tensor
     posterior: Tensor | None = None
     label_probability: Tensor | None = None
     loss: Tensor | None = None
-    features: Tensor | None = None
-    probability: Tensor | None = None
 
 
 class AttributeEstimator(nn.Module, ABC):
@@ -58,8 +53,8 @@ class AttributeEstimator(nn.Module, ABC):
     4. ``finish`` with what the last stage collected, in any case before the method's own stage;
     5. ``forward`` for each batch of the method's own stage.
 
-    A *settled* estimator knows each row's attribute once and for all when it is finished. It is looked up by the row's
-    index, which costs next to nothing. Otherwise ``forward`` estimates anew, and may train on.
+    A *settled* estimator knows each row's attribute once and for all when it is finished, by ``estimate_rows``; it is
+    looked up by the row's index. Otherwise ``forward`` estimates anew, and may train on.
 
     Attributes:
         components: Constructor argument -> kind of component, for arguments that are components with options of their
@@ -68,7 +63,8 @@ class AttributeEstimator(nn.Module, ABC):
         trains_network: Whether it trains networks of the kind that ``attach`` is given.
         num_stages: How many stages of the training loop it wants before the method's own.
         settled: See above.
-        correlation: Which attribute values are a label's majority.
+        correlation: Which attribute values are a label's majority; by default label j goes with value j.
+        attribute_names: K names; None where value j is only known as what goes with label j.
         row_attribute: (N,) long, a_x of every training row, -1 where unknown; of settled estimates.
         row_label_probability: (N,), how well the label fits what was seen of each row.
         evidence: What was found of a shortcut, for ``report.json``; None where nobody looked.
@@ -76,7 +72,6 @@ class AttributeEstimator(nn.Module, ABC):
         held_out: (N, L), class probabilities of every training row by what did not see the row; None where there are
             none.
         kept: Heads on views that tell of other rows than those of training; None where there are none.
-        own_views: Views by name that the options give; a checkpoint may bring in no other class of a user's own.
     """
 
     components: ClassVar[Mapping[str, str]] = {}
@@ -85,6 +80,7 @@ class AttributeEstimator(nn.Module, ABC):
     num_stages: int = 0
     settled: bool = True
     correlation: Correlation
+    attribute_names: list[str] | None = None
     row_attribute: Tensor
     row_label_probability: Tensor
 
@@ -95,7 +91,6 @@ class AttributeEstimator(nn.Module, ABC):
         self.stage = 0
         self.held_out: Tensor | None = None
         self.kept: KeptHeads | None = None
-        self.own_views: list[str] = []
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         """Learn of the data and build what there is to build; raises ``InputError`` if an option does not fit the data.
@@ -106,24 +101,14 @@ class AttributeEstimator(nn.Module, ABC):
             info: Sizes and names of the data.
             seed: Seed of everything random.
         """
-        self.info, self.seed = info, seed
-        self.correlation = self.choose_correlation(info)
+        self.info, self.seed, self.correlation = info, seed, Correlation.one_to_one(info.num_labels)
         self.register_buffer("row_attribute", torch.full((info.num_rows,), UNKNOWN, dtype=torch.long))
         self.register_buffer("row_label_probability", torch.zeros(info.num_rows))
-
-    def choose_correlation(self, info: DataInfo) -> Correlation:
-        """Return which labels go with which attribute values; by default label j with value j."""
-        return Correlation.one_to_one(info.num_labels)
 
     @property
     def num_attributes(self) -> int:
         """K."""
         return self.correlation.num_attributes
-
-    @property
-    def attribute_names(self) -> list[str] | None:
-        """K names; None where value j is only known as what goes with label j."""
-        return None
 
     def setup(self, rows: TrainingRows) -> None:
         """Take in the training rows; does no long work."""
@@ -133,7 +118,7 @@ class AttributeEstimator(nn.Module, ABC):
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         """Prepare stage 0..num_stages-1; ``outputs`` (N, C) is what ``collect`` returned after the stage before."""
-        raise InputError(f"{type(self).__name__} has no stage of its own")
+        raise NotImplementedError
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         """Return the loss of a batch in a stage of its own, ``epoch`` epochs after the stage began."""
@@ -154,20 +139,20 @@ class AttributeEstimator(nn.Module, ABC):
     # -- estimates
 
     def finish(self, outputs: Tensor | None) -> None:
-        """Make the estimates that the method's own stage begins with, by outputs (N, C) of the last; the long work."""
-        self.settle(*self.estimate_rows(outputs))
+        """Make the estimates that the method's own stage begins with, by outputs (N, C) of the last; the long work.
 
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Return the attribute (N,) of all rows, -1 where unknown, and their label's probability (N,) or None."""
-        raise NotImplementedError
-
-    def settle(self, attribute: Tensor, label_probability: Tensor | None) -> None:
-        """Keep the estimates of all rows; every process those of the first one."""
+        Every process keeps those of the first one.
+        """
+        attribute, label_probability = self.estimate_rows(outputs)
         self.row_attribute.copy_(attribute)
         if label_probability is not None:
             self.row_label_probability.copy_(label_probability)
         broadcast_from_first(self.row_attribute)
         broadcast_from_first(self.row_label_probability)
+
+    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return the attribute (N,) of all rows, -1 where unknown, and their label's probability (N,) or None."""
+        raise NotImplementedError
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
         """Estimate the attributes of a batch, ``epoch`` epochs after the method's own stage began."""
@@ -193,22 +178,6 @@ class AttributeEstimator(nn.Module, ABC):
         known = (self.row_attribute >= 0).double()
         label = self.rows.label.to(known.device)
         return cell_sums(label, self.row_attribute.clamp_min(0), known, self.info.num_labels, self.num_attributes)[0]
-
-    def learn_from_losses(self, estimate: Estimate, label: Tensor, losses: Tensor) -> None:
-        """Take in the robust network's losses (B,) of a batch; by default do nothing."""
-
-    # -- what Clusters asks of an inner estimator
-
-    def keep_features(self) -> None:
-        """Keep the features that clusters are to be found in; called before ``attach``."""
-        raise InputError(
-            f"{type(self).__name__} has no features to cluster: take Online with head_start_epochs, or "
-            "CrossFitted on a view"
-        )
-
-    def rows_to_cluster(self, outputs: Tensor | None) -> tuple[Tensor, Tensor, float]:
-        """Return class probabilities (N, L), features (N, F) and the odds of a minority value, after ``finish``."""
-        raise NotImplementedError
 
     # -- reports and state
 
@@ -237,7 +206,7 @@ class AttributeEstimator(nn.Module, ABC):
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take over what ``get_extra_state`` returned."""
         self.evidence, self.abstained, self.stage = state["evidence"], state["abstained"], state["stage"]
-        self.kept = KeptHeads.from_state(state["kept"], self.own_views)
+        self.kept = None if state["kept"] is None else KeptHeads.from_state(state["kept"])
 
     @abstractmethod
     def describe(self) -> str:

@@ -45,22 +45,16 @@ class Signs:
         breadth: How much it can see, see ``View``.
         accuracy: Held-out accuracy of a head on the view alone.
         network_accuracy: Held-out accuracy of the whole network on the same rows.
-        ratio: The first divided by the second.
-        ratio_low: Lower end of its interval of 90 %.
-        ratio_high: Upper end.
+        ratio: The first divided by the second; like others with an interval of 90 % from ``_low`` to ``_high``.
         rows: Held-out rows where the view is sure of another label.
         share: Of all rows that are looked at.
         follows_view: Share of them in which the network says what the view says.
-        follows_label: Share of them in which the network says the label.
-        follows_low: Lower end of the interval of 90 % of the first among both.
-        follows_high: Upper end.
+        follows_label: Share of them in which the network says the label; the interval is of the first among both.
         confidence: Mean of the view's greatest probability.
         information: Share of the label's entropy that the view alone takes away, 1 less cross-entropy over entropy;
             less than 0 where the head is worse than the labels' shares.
         told_apart: How well the network tells the rows where the view is sure of another label from rows of that label
             (area under the curve). Were their labels just wrong, both would look alike and it were 0.5.
-        told_apart_low: Lower end of its interval of 90 %.
-        told_apart_high: Upper end.
         conflicts: (label, what the view says, rows) of the commonest pairs, at most ``MOST_PAIRS``.
     """
 
@@ -100,22 +94,17 @@ class Signs:
         }
 
 
-def signs_of(
-    view: str, sentence: str, breadth: int, seen: Tensor, network: Tensor, label: Tensor, sure: float = 0.8
-) -> Signs:
-    """Put held-out class probabilities (n, L) of a head on a view beside a network's on the same rows.
-
-    ``label`` is (n,) long; the view is ``sure`` from this probability on.
-    """
+def signs_of(view: str, sentence: str, breadth: int, seen: Tensor, network: Tensor, label: Tensor) -> Signs:
+    """Put held-out class probabilities (n, L) of a head on a view beside a network's on the same rows, label (n,)."""
     confidence, says = seen.max(dim=1)
     answer = network.argmax(dim=1)
     right, network_right = (says == label).double(), (answer == label).double()
     ratio, low, high = ratio_interval(right, network_right)
-    conflict = (says != label) & (confidence > sure)
+    conflict = (says != label) & (confidence > Thresholds.sure)
     rows = int(conflict.sum())
     with_view, with_label = (int((answer == other)[conflict].sum()) for other in (says, label))
     follows_low, follows_high = wilson_interval(with_view, with_view + with_label, CONFIDENCE)
-    apart, apart_low, apart_high = told_apart(seen, network, label, sure)
+    apart, apart_low, apart_high = told_apart(seen, network, label)
     pairs, count = torch.stack([label[conflict], says[conflict]], dim=1).unique(dim=0, return_counts=True)
     order = count.argsort(descending=True, stable=True)[:MOST_PAIRS]
     return Signs(
@@ -170,7 +159,7 @@ def ratio_interval(one: Tensor, other: Tensor) -> tuple[float, float, float]:
     return a / b, a / b * math.exp(-half), a / b * math.exp(half)
 
 
-def told_apart(seen: Tensor, network: Tensor, label: Tensor, sure: float = 0.8) -> tuple[float, float, float]:
+def told_apart(seen: Tensor, network: Tensor, label: Tensor) -> tuple[float, float, float]:
     """Return how well a network tells rows that contradict a view from rows that it fits, with an interval of 90 %.
 
     Label noise is the rival explanation of rows where a view is sure of another label: if their labels are wrong, they
@@ -187,7 +176,7 @@ def told_apart(seen: Tensor, network: Tensor, label: Tensor, sure: float = 0.8) 
     from scipy.stats import rankdata
 
     confidence, says = seen.max(dim=1)
-    certain = confidence > sure
+    certain = confidence > Thresholds.sure
     says, label, score = says[certain], label[certain], network[certain].double()
     wins = pairs = variance = 0.0
     for answer in says[says != label].unique().tolist():
@@ -271,9 +260,7 @@ class Evidence:
         return found | {"signs": [one.to_dict() for one in self.signs]}
 
 
-def judge(
-    signs: list[Signs], num_labels: int, thresholds: Thresholds = Thresholds(), num_rows: int | None = None
-) -> tuple[Verdict, str, Signs | None]:
+def judge(signs: list[Signs], num_labels: int, num_rows: int | None = None) -> tuple[Verdict, str, Signs | None]:
     """Return the verdict on what all views tell, why it is so (see ``sentences.of_evidence``), and by which view.
 
     A view counts as a shortcut if it leaves little of the label open, alone predicts the label about as well as the
@@ -282,13 +269,13 @@ def judge(
     everything are no evidence. ``num_rows`` is how many were looked at, where known.
     """
     narrow = [one for one in signs if one.breadth < EVERYTHING]
-    there = [one for one in narrow if one.ratio >= thresholds.ratio and one.information >= thresholds.information]
-    clear = [one for one in there if one.breadth < RICH or one.ratio >= thresholds.rich_ratio]
-    enough = [one for one in clear if one.rows >= thresholds.least_rows]
-    followed = [one for one in enough if one.follows_low >= thresholds.follows]
+    there = [one for one in narrow if one.ratio >= Thresholds.ratio and one.information >= Thresholds.information]
+    clear = [one for one in there if one.breadth < RICH or one.ratio >= Thresholds.rich_ratio]
+    enough = [one for one in clear if one.rows >= Thresholds.least_rows]
+    followed = [one for one in enough if one.follows_low >= Thresholds.follows]
     apart = [one for one in followed if one.told_apart_low > CHANCE]
-    taken = [one for one in apart if one.breadth < RICH or num_labels >= thresholds.rich_labels]
-    high = [one for one in narrow if one.ratio >= thresholds.ratio]
+    taken = [one for one in apart if one.breadth < RICH or num_labels >= Thresholds.rich_labels]
+    high = [one for one in narrow if one.ratio >= Thresholds.ratio]
 
     def most_accurate(some: list[Signs]) -> Signs:
         return max(some, key=lambda one: one.accuracy)
@@ -302,26 +289,20 @@ def judge(
     if followed:
         return "cannot tell", "mislabelled", most_accurate(followed)
     if there:
-        doubtful = any(one.follows_low >= thresholds.follows for one in there)
+        doubtful = any(one.follows_low >= Thresholds.follows for one in there)
         return "none found" if enough and not doubtful else "cannot tell", "follows", most_accurate(enough or there)
     if not narrow:
         return "cannot tell", "no view", None
-    if num_rows is not None and num_rows < thresholds.least_rows:
+    if num_rows is not None and num_rows < Thresholds.least_rows:
         return "cannot tell", "few rows", None
     if high:  # both may be right about most rows where one label has most
         return "none found", "little", max(high, key=lambda one: one.information)
     return "none found", "worse", max(narrow, key=lambda one: one.ratio)
 
 
-def conclude(
-    signs: list[Signs],
-    num_labels: int,
-    thresholds: Thresholds = Thresholds(),
-    num_rows: int | None = None,
-    who: str = ORDINARY,
-) -> Evidence:
+def conclude(signs: list[Signs], num_labels: int, num_rows: int | None = None, who: str = ORDINARY) -> Evidence:
     """Draw the conclusion from what all views tell, in words that call the classifier ``who``; see ``judge``."""
-    verdict, reason, one = judge(signs, num_labels, thresholds, num_rows)
+    verdict, reason, one = judge(signs, num_labels, num_rows)
     number = num_labels if reason == "honest" else num_rows or 0
-    sentence = of_evidence(reason, None if one is None else one.to_dict(), who, number, thresholds.information)
+    sentence = of_evidence(reason, None if one is None else one.to_dict(), who, number, Thresholds.information)
     return Evidence(verdict, one.views if one is not None and verdict == "shortcut" else [], signs, sentence)

@@ -6,18 +6,17 @@ In all of them features are (N, F), standardised; label and target (N,) long, 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, one_hot
 
-from logit_correction.attributes.biased import ramped_q
-from logit_correction.attributes.folds import Fit, draw_halves, held_out
+from logit_correction.attributes.folds import Fit, draw_halves, held_out, ramped_q
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.functional import generalize
@@ -33,10 +32,9 @@ MOST_DEVIATIONS = 8.0
 #: linear head finds the shortcut, and is the surer for it; more want a hidden layer.
 MANY_FEATURES, LINEAR_FEATURES = 300, 100
 
-#: Odds from which a row counts as minority, where nobody says: of linear heads, and of those with a hidden layer.
-LINEAR_ODDS, HIDDEN_ODDS = 4.0, 3.0
-
-_OTHER_VERSION = "the heads of the run are of another version: train again"
+#: Held-out odds from which a row counts as minority: of linear heads, and of those with a hidden layer; and odds from
+#: which it is given another target in the next round.
+LINEAR_ODDS, HIDDEN_ODDS, RELABEL_ODDS = 4.0, 3.0, 10.0
 
 
 @dataclass(frozen=True)
@@ -108,11 +106,6 @@ def logistic(
     return fit
 
 
-def telling(features: Tensor, label: Tensor, num_labels: int, few: int | None) -> Callable[[Tensor], Tensor]:
-    """Return what chooses the features that go most with each label in some rows, ``few`` of each."""
-    return lambda rows: telling_features(features[rows], label[rows], num_labels, few)
-
-
 def telling_features(features: Tensor, label: Tensor, num_labels: int, few: int | None) -> Tensor:
     """Return the columns of features that correlate most with each label, ``few`` of each; all without ``few``."""
     if few is None or features.shape[1] <= few * num_labels:
@@ -138,74 +131,40 @@ def telling_members(members: Sequence[Tensor], label: Tensor, num_labels: int) -
     return sorted(set(torch.stack(explained).argmax(dim=0).tolist()))
 
 
-def telling_columns(members: Sequence[Tensor], label: Tensor, num_labels: int) -> Callable[[Tensor], Tensor]:
-    """Return what chooses, by some rows, the columns of the members that tell each label best; all side by side."""
-    places = torch.arange(sum(part.shape[1] for part in members)).split([part.shape[1] for part in members])
-
-    def choose(rows: Tensor) -> Tensor:
-        return torch.cat(
-            [places[i] for i in telling_members([part[rows] for part in members], label[rows], num_labels)]
-        )
-
-    return choose
-
-
 # -- heads with a hidden layer
 
 
-@dataclass(frozen=True)
-class HeadTraining:
-    """How a head with one hidden layer is trained: generalized cross-entropy, Adam.
-
-    Attributes:
-        epochs: Passes over its half of the rows; None takes 3, and more where these are fewer than 150 steps.
-        learning_rate: Of Adam.
-        q: Exponent of the generalized cross-entropy.
-        q_ramp_up: Share of the epochs over which q rises from 0.
-        input_dropout: Probability with which a feature is hidden while the head trains.
-    """
-
-    epochs: int | None = None
-    learning_rate: float = 1e-3
-    q: float = 0.7
-    q_ramp_up: float = 2 / 3
-    input_dropout: float = 0.2
-
-
 def hidden_layer(
-    features: Tensor,
-    target: Tensor,
-    num_labels: int,
-    training: HeadTraining,
-    seed_of: Callable[[int], int],
-    kept: list[Head] | None = None,
+    features: Tensor, target: Tensor, num_labels: int, seed_of: Callable[[int], int], kept: list[Head]
 ) -> Fit:
-    """Return heads with a hidden layer for ``held_out``, of a seed for each fold; ``kept`` takes the heads."""
+    """Return heads with a hidden layer for ``held_out``, of a seed for each fold; ``kept`` takes the heads.
+
+    They are trained by Adam with generalized cross-entropy, over 3 passes and at least 150 steps, q rising from 0 to
+    0.7 over two thirds of them, and one feature in five hidden.
+    """
 
     def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:
         size = 256 if len(rows) >= 8000 else 64
         steps, seed = math.ceil(len(rows) / size), seed_of(number)
-        epochs = training.epochs or max(3, math.ceil(150 / steps))
+        epochs = max(3, math.ceil(150 / steps))
         # The global generator, since layers draw their weights and dropout its masks from nothing else.
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive_seed(seed, "head"))
-            first, last = nn.Linear(features.shape[1], 256), nn.Linear(256, num_labels)
-            hide = nn.Dropout(training.input_dropout)
+            first, last, hide = nn.Linear(features.shape[1], 256), nn.Linear(256, num_labels), nn.Dropout(0.2)
             network = nn.Sequential(hide, first, nn.ReLU(), hide, last)
-            optimizer = torch.optim.Adam(network.parameters(), lr=training.learning_rate, fused=True)
+            optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
             generator = make_generator(seed, "order")
             for epoch in range(epochs):
                 order = rows[torch.randperm(len(rows), generator=generator)]
                 for step, batch in enumerate(order.split(size)):
                     loss = cross_entropy(network(features.index_select(0, batch)), target[batch], reduction="none")
-                    q = ramped_q(training.q, epoch + step / steps, training.q_ramp_up * epochs)
+                    q = ramped_q(0.7, epoch + step / steps, 2 / 3 * epochs)
                     optimizer.zero_grad()
                     generalize(loss, q).mean().backward()
                     optimizer.step()
         layers = [(layer.weight.detach(), layer.bias.detach()) for layer in (first, last)]
         head = Head(torch.arange(features.shape[1]), layers)
-        if kept is not None:
-            kept.append(head)
+        kept.append(head)
         return lambda others: head(features[others])
 
     return fit
@@ -231,59 +190,39 @@ class KeptHeads:
     @torch.no_grad()
     def probability(self, rows: ViewInputs) -> Tensor:
         """Return class probabilities (n, L) of rows by what the views keep of them, the mean over the heads."""
-        features = torch.cat(features_of(self.views, rows), dim=1)
-        if features.shape[1] != len(self.mean):
-            raise InputError(_OTHER_VERSION)
-        features = scaled(features, self.mean, self.deviation)
+        features = scaled(torch.cat(features_of(self.views, rows), dim=1), self.mean, self.deviation)
         return torch.stack([head(features) for head in self.heads]).mean(dim=0)
 
     def state(self) -> dict[str, Any] | None:
-        """Return what a checkpoint holds; None where a view of a user's own holds what cannot be kept."""
+        """Return what a checkpoint holds; None with a view of a user's own, whose class no checkpoint brings back."""
         views = [state_of(view) for view in self.views]
-        if None in views:
-            return None
-        heads = [{"columns": head.columns, "layers": [list(layer) for layer in head.layers]} for head in self.heads]
-        return {"views": views, "heads": heads, "odds": self.odds, "mean": self.mean, "deviation": self.deviation}
+        return None if None in views else {**vars(self), "views": views, "heads": [vars(head) for head in self.heads]}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any] | None, own: Sequence[str]) -> KeptHeads | None:
-        """Return what ``state`` described; of views by dotted paths only those in ``own`` are imported."""
-        if state is None:
-            return None
+    def from_state(cls, state: dict[str, Any]) -> KeptHeads:
+        """Return what ``state`` described."""
         try:
-            heads = [Head(one["columns"], [(weight, bias) for weight, bias in one["layers"]]) for one in state["heads"]]
-            views = [view_of(one, own) for one in state["views"]]
-            return cls(views, state["mean"], state["deviation"], heads, state["odds"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(_OTHER_VERSION) from error
-
-
-@dataclass(frozen=True)
-class HeadEstimates:
-    """What heads on views say of all training rows, each row by heads that have not seen it."""
-
-    attribute: Tensor  # (N,) long
-    probability: Tensor  # (N, L)
-    features: Tensor  # (N, F) of the views
-    kept: KeptHeads
+            heads, views = [Head(**one) for one in state["heads"]], [view_of(one) for one in state["views"]]
+            return cls(**{**state, "views": views, "heads": heads})
+        except (KeyError, TypeError) as error:
+            raise InputError("the heads of the run are of another version: train again") from error
 
 
 def estimate_by_heads(
-    views: Sequence[View],
-    rows: TrainingRows,
-    correlation: Correlation,
-    seed: int,
-    *,
-    head: Literal["linear", "hidden layer"] | None = None,
-    training: Mapping[str, Any] | None = None,
-    splits: int = 2,
-    rounds: int = 2,
-    relabel_odds: float = 10.0,
-    odds: float | None = None,
-) -> HeadEstimates:
-    """Fit views, and estimate the attribute of all training rows by heads on them.
+    views: Sequence[View], rows: TrainingRows, correlation: Correlation, seed: int, splits: int = 2, rounds: int = 2
+) -> tuple[Tensor, Tensor, KeptHeads]:
+    """Fit views, and estimate the attribute of all training rows by heads on them, cross-fitted in halves.
 
-    The options are those of ``CrossFitted``; ``training`` are those of ``HeadTraining`` that were given.
+    Args:
+        views: The views, side by side.
+        rows: The training rows.
+        correlation: Which attribute values are a label's majority.
+        seed: Seed of halves and heads.
+        splits: Random splits into halves that are averaged.
+        rounds: Rounds of relabelling, see ``relabeled``.
+
+    Returns:
+        The attribute (N,), the class probabilities (N, L) by heads that have not seen the row, and the heads.
     """
     assert rows.view_inputs is not None
     rows.report(f"looking at {', '.join(view.name for view in views)}")
@@ -292,57 +231,50 @@ def estimate_by_heads(
     features = torch.cat(features_of(views, rows.view_inputs), dim=1)
     scale = scale_of(features)
     features, few = scaled(features, *scale), next((view.few for view in views if view.few is not None), None)
-    linear = head == "linear" or (head is None and (few is not None or features.shape[1] <= LINEAR_FEATURES))
-    if linear and training:
-        raise InputError(
-            f"{next(iter(training))} does not apply to linear heads, which this view has: give head=hidden layer, or "
-            "leave it out"
-        )
-    how = None if linear else HeadTraining(**(training or {}))
+    linear = few is not None or features.shape[1] <= LINEAR_FEATURES
     target, num_labels = rows.label, correlation.num_labels
     for turn in range(rounds + 1):
         rows.report(f"estimating the attribute, round {turn + 1} of {rounds + 1}")
         times = splits if turn == rounds else 1  # the targets of a round need be no better than that
-        found, heads = cross_fit(features, target, num_labels, how, few, times, derive_seed(seed, "round", turn))
-        target = relabeled(found, rows.label, relabel_odds)
-    kept = KeptHeads(views, *scale, heads, odds or (LINEAR_ODDS if linear else HIDDEN_ODDS))
-    attribute = likely_attribute(correlation.posterior(found), rows.label, correlation, kept.odds)
-    return HeadEstimates(attribute, found, features, kept)
+        found, heads = cross_fit(features, target, num_labels, linear, few, times, derive_seed(seed, "round", turn))
+        target = relabeled(found, rows.label)
+    kept = KeptHeads(views, *scale, heads, LINEAR_ODDS if linear else HIDDEN_ODDS)
+    return likely_attribute(correlation.posterior(found), rows.label, correlation, kept.odds), found, kept
 
 
 def cross_fit(
-    features: Tensor,
-    target: Tensor,
-    num_labels: int,
-    training: HeadTraining | None,
-    few: int | None = None,
-    splits: int = 1,
-    seed: int = 0,
+    features: Tensor, target: Tensor, num_labels: int, linear: bool, few: int | None, splits: int, seed: int
 ) -> tuple[Tensor, list[Head]]:
     """Return class probabilities (N, L), each row's by heads that were trained on the other half, and the heads.
 
-    They are averaged over random splits into halves. Without ``training`` the heads are linear.
+    They are averaged over random splits into halves.
     """
     total, heads = torch.zeros(len(features), num_labels), list[Head]()
     for split in range(splits):
-        if training is None:
-            fit = logistic(features, target, num_labels, telling(features, target, num_labels, few), heads)
+        if linear:
+            fit = logistic(
+                features,
+                target,
+                num_labels,
+                lambda rows: telling_features(features[rows], target[rows], num_labels, few),
+                heads,
+            )
         else:
-            fit = hidden_layer(features, target, num_labels, training, partial(derive_seed, seed, "half", split), heads)
+            fit = hidden_layer(features, target, num_labels, partial(derive_seed, seed, "half", split), heads)
         total += held_out(fit, draw_halves(len(features), make_generator(seed, "halves", split)), num_labels)
     return total / splits, heads
 
 
-def relabeled(probability: Tensor, label: Tensor, odds: float) -> Tensor:
-    """Return the targets (N,) of the next round: another label where its held-out odds exceed ``odds``, else the label.
+def relabeled(probability: Tensor, label: Tensor) -> Tensor:
+    """Return the targets (N,) of the next round: another label where its held-out odds exceed 10, else the label.
 
     >>> probability = torch.tensor([[0.95, 0.05], [0.8, 0.2]])
-    >>> relabeled(probability, torch.tensor([1, 1]), odds=10)
+    >>> relabeled(probability, torch.tensor([1, 1]))
     tensor([0, 1])
     """
     own = probability.gather(1, label.unsqueeze(1)).squeeze(1)
     greatest, other = probability.max(dim=1)
-    return torch.where(greatest > odds * own, other, label)
+    return torch.where(greatest > RELABEL_ODDS * own, other, label)
 
 
 def likely_attribute(posterior: Tensor, label: Tensor, correlation: Correlation, odds: float = 1.0) -> Tensor:

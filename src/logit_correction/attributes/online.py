@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Literal, cast
+from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d, interpolate, log_softmax, nll_loss, softmax
+from torch.nn.functional import log_softmax, nll_loss, softmax
 
 from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate
-from logit_correction.attributes.biased import hide, ramped_q
+from logit_correction.attributes.folds import hide, ramped_q
 from logit_correction.attributes.heads import answers
-from logit_correction.correlation import Correlation
-from logit_correction.errors import InputError, check_range
+from logit_correction.errors import check_range
 from logit_correction.functional import generalize
-from logit_correction.networks.base import Network, feature_size, frozen_statistics
+from logit_correction.networks.base import frozen_statistics
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
 from logit_correction.views.base import ViewInputs
@@ -45,7 +44,6 @@ class Online(AttributeEstimator):
         head_start_epochs: int = 0,
         epochs: float | None = None,
         input_dropout: float = 0.0,
-        pooling: int = 0,
         temperature: float = 1.0,
         learning_rate_scale: float = 1.0,
         schedule: Literal["same", "none"] = "same",
@@ -62,78 +60,53 @@ class Online(AttributeEstimator):
                 end, as the paper does.
             input_dropout: Probability with which each pixel (each feature) is hidden from the biased network while it
                 trains, in [0, 1). To hide much is the belief that the shortcut shows in any part of the input.
-            pooling: If positive, the biased network sees images averaged down to so many cells a side.
             temperature: Divides the biased logits before the softmax that estimates the attribute.
             learning_rate_scale: Learning rate of the biased network relative to the robust one's.
             schedule: ``same`` follows the run's schedule, ``none`` keeps the biased network's learning rate constant.
             correlation: ``one-to-one`` takes label j to go with attribute value j; ``known`` uses the data source's
                 category-level table (LC+).
-
-        Raises:
-            InputError: If an option is out of range.
         """
         super().__init__()
         check_range("q", q, 0, 1)
         check_range("q_ramp_up_epochs", q_ramp_up_epochs, 0)
         check_range("head_start_epochs", head_start_epochs, 0)
         check_range("input_dropout", input_dropout, 0, 1, open_end=True)
-        check_range("pooling", pooling, 0)
         check_range("temperature", temperature, 1e-6)
         check_range("learning_rate_scale", learning_rate_scale, 0)
-        if epochs is not None and (epochs < head_start_epochs or epochs <= 0):
-            raise InputError(
-                f"epochs is {epochs}, but the head start takes {head_start_epochs} epochs, in which the biased network "
-                "trains alone: give at least as many, and more than 0"
-            )
+        if epochs is not None:
+            check_range("epochs", epochs, max(head_start_epochs, 1e-6))
         self.q, self.q_ramp_up_epochs = q, q_ramp_up_epochs
         self.head_start_epochs, self.epochs = head_start_epochs, epochs
-        self.input_dropout, self.pooling, self.temperature = input_dropout, pooling, temperature
+        self.input_dropout, self.temperature = input_dropout, temperature
         self.learning_rate_scale, self.schedule, self.choice = learning_rate_scale, schedule, correlation
         self.num_stages = int(head_start_epochs > 0)
         self.settled = epochs is not None and epochs == head_start_epochs
-        self.keeps_features = False
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        """Build the biased network."""
         super().attach(build, network, info, seed)
-        if self.pooling and len(info.input_shape) != 3:
-            raise InputError(f"pooling needs images, but inputs have shape {info.input_shape}: leave it at 0")
-        if self.input_dropout and info.tokens:
-            raise InputError("tokens cannot be hidden from a biased network: give input_dropout=0")
+        self.correlation = info.chosen_correlation(self.choice)
         self.network = build(network, "biased network")
-        if self.keeps_features:
-            feature_size(self.network)  # refuses one without features
-
-    def choose_correlation(self, info: DataInfo) -> Correlation:
-        """Return label j with value j, or the data source's table."""
-        return info.chosen_correlation(self.choice)
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        """Ask for the head start."""
         self.stage = ALONE
         return Stage(epochs=self.head_start_epochs)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
-        """Train alone on a batch."""
         loss = self._train_on(batch, epoch, randomness)[0]
         return Step(loss, {"loss_biased": loss.detach()})
 
     def collect(self, batch: Batch) -> Tensor:
-        """Return class probabilities of rows, and their features if clusters want them, (B, L + F)."""
-        log_probability, features = self._run(self._seen(batch.inputs))
-        probability = self._probability(log_probability)
-        return probability if features is None else torch.cat([probability, features], dim=1)
+        """Return the class probabilities of rows, (B, L)."""
+        return self.probability(self.predict(batch.inputs))
 
     def finish(self, outputs: Tensor | None) -> None:
-        """Settle the estimates if the biased network is to stay as it is."""
         self.stage = BESIDE
         if self.settled:
             super().finish(outputs)
 
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Estimate all rows from their collected class probabilities."""
         assert outputs is not None
-        attribute, _, own = self._estimated(outputs[:, : self.info.num_labels], self.rows.label)
+        attribute, _, own = self._estimated(outputs, self.rows.label)
         return attribute, own
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
@@ -145,75 +118,43 @@ class Online(AttributeEstimator):
         """Train on a batch, or look at it, and estimate the rows' attributes (eq. 3, 11, 12)."""
         if self.settled:
             return super().forward(batch, epoch, randomness)
-        loss, log_probability, features = self._train_on(batch, epoch + self.head_start_epochs, randomness)
+        loss, log_probability = self._train_on(batch, epoch + self.head_start_epochs, randomness)
         with torch.no_grad():
-            probability = self._probability(log_probability)
-            attribute, posterior, own = self._estimated(probability, batch.label)
-            return Estimate(attribute, posterior, own, loss, features, probability)
+            return Estimate(*self._estimated(self.probability(log_probability), batch.label), loss)
 
     def _estimated(self, probability: Tensor, label: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return attributes (B,), their posterior (B, K) and the labels' probability (B,) by class probabilities."""
         posterior = self.correlation.posterior(probability)
         return posterior.argmax(dim=1), posterior, probability.gather(1, label.unsqueeze(1)).squeeze(1)
 
-    def _train_on(self, batch: Batch, epoch: float, randomness: StepRandomness) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return the loss, and the log-softmax (B, L) and features that the attribute is estimated from."""
-        inputs = self._seen(batch.inputs)
+    def _train_on(self, batch: Batch, epoch: float, randomness: StepRandomness) -> tuple[Tensor, Tensor]:
+        """Return the loss, and the log-softmax (B, L) that the attribute is estimated from."""
         trains = torch.is_grad_enabled() and (self.stage == ALONE or self.epochs is None or epoch < self.epochs)
         hides = trains and self.input_dropout > 0
         # Running statistics are of whole inputs, each counted once, and stay as they are with the rest of the network.
         statistics = frozen_statistics(self.network) if hides or not trains else nullcontext()
         with torch.set_grad_enabled(trains), statistics:
+            inputs = batch.inputs
             shown = hide(inputs, self.input_dropout, randomness.next(batch.label.device)) if hides else inputs
             # One log-softmax serves the loss and the estimate.
-            log_probability, features = self._run(shown)
+            log_probability = self.predict(shown)
             loss = nll_loss(log_probability, batch.label, reduction="none")
             loss = generalize(loss, ramped_q(self.q, epoch, self.q_ramp_up_epochs)).mean()
         if hides:
             # The attribute is estimated from all that there is to see.
             with torch.no_grad():
-                log_probability, features = self._run(inputs)
-        return loss, log_probability.detach(), features
-
-    def _probability(self, log_probability: Tensor) -> Tensor:
-        """Return p(x), (B, L)."""
-        if self.temperature == 1:
-            return log_probability.exp()
-        return softmax(log_probability / self.temperature, dim=1)
-
-    def _run(self, inputs: Inputs) -> tuple[Tensor, Tensor | None]:
-        """Return the log-softmax (B, L) and, if clusters want them, the detached features (B, F)."""
-        if not self.keeps_features:
-            return log_softmax(self.network(inputs).float(), dim=1), None
-        halves = cast(Network, self.network)
-        features: Tensor = halves.features(inputs)
-        # A copy: where a compiled network replays a CUDA graph, the robust network's pass would overwrite them.
-        return log_softmax(halves.head(features).float(), dim=1), features.detach().to(torch.float32, copy=True)
+                log_probability = self.predict(inputs)
+        return loss, log_probability.detach()
 
     def predict(self, inputs: Inputs) -> Tensor:
         """Return the log-softmax (B, L) of the biased network."""
-        return self._run(self._seen(inputs))[0]
+        return log_softmax(self.network(inputs).float(), dim=1)
 
-    def _seen(self, inputs: Inputs) -> Inputs:
-        """Return what the biased network sees of inputs: all, or images averaged."""
-        if not self.pooling:
-            return inputs
-        assert isinstance(inputs, Tensor)
-        return interpolate(adaptive_avg_pool2d(inputs, self.pooling), size=inputs.shape[-2:])
-
-    def keep_features(self) -> None:
-        """Keep the biased network's features, which are clustered after its head start."""
-        if not self.num_stages:
-            raise InputError(
-                "head_start_epochs is 0, but several attribute values of one label are told apart after the biased "
-                "network's head start: give 1 or more"
-            )
-        self.keeps_features = True
-
-    def rows_to_cluster(self, outputs: Tensor | None) -> tuple[Tensor, Tensor, float]:
-        """Return what was collected after the head start."""
-        assert outputs is not None
-        return outputs[:, : self.info.num_labels], outputs[:, self.info.num_labels :], 1.0
+    def probability(self, log_probability: Tensor) -> Tensor:
+        """Return p(x), (B, L), at the temperature of the estimate."""
+        if self.temperature == 1:
+            return log_probability.exp()
+        return softmax(log_probability / self.temperature, dim=1)
 
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return the optimiser group; none once the network stays as it is."""
@@ -224,13 +165,10 @@ class Online(AttributeEstimator):
         return [group | {"schedule": "none"} if self.schedule == "none" else group]
 
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
-        """Return each row's estimated attribute and whether it is taken for minority."""
         if self.settled:
             return super().diagnose(batch)
-        probability = self._probability(self._run(self._seen(batch.inputs))[0])
-        attribute, _, own = self._estimated(probability, batch.label)
+        attribute, _, own = self._estimated(self.collect(batch), batch.label)
         return self.diagnosis(batch.label, attribute, own)
 
     def describe(self) -> str:
-        """Say where the attributes come from."""
         return "a biased network beside the robust one"

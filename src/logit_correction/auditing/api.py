@@ -36,6 +36,7 @@ from logit_correction.runs.write import environment
 from logit_correction.seeds import make_generator
 from logit_correction.sentences import headline, would_change
 from logit_correction.training.display import choose_display
+from logit_correction.views.choose import find_views
 
 #: The files of an audit beside its rows.
 AUDIT, SHEET, FIX, PAGE = "audit.json", "sheet.csv", "fix.yaml", "report.html"
@@ -148,7 +149,7 @@ def audit(
     built = prepare(config, display)
     estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto)
-    estimator.check_views(listed(shortcut))
+    find_views(listed(shortcut), built.table.view_inputs("train"))  # what does not apply is told at once
     if built.chosen:
         display.say(built.chosen)
     files.make(folder)

@@ -120,7 +120,6 @@ class LC(Algorithm):
             loss = logit_corrected_cross_entropy(logits, batch.label, log_prior, "mean")  # eq. 7
         else:
             losses = logit_corrected_cross_entropy(logits, batch.label, log_prior)
-            self.attributes.learn_from_losses(estimate, batch.label, losses.detach())
             loss = (losses * self.row_weight.index_select(0, batch.index) if self.oversampling else losses).mean()
         return self.step_beside(loss, estimate)
 

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from logit_correction.types import CHUNK, ViewInputs
+from logit_correction.types import ViewInputs
 
-__all__ = ["CHUNK", "EVERYTHING", "RICH", "View", "ViewInputs", "features_of"]
+__all__ = ["EVERYTHING", "RICH", "View", "ViewInputs", "features_of"]
 
 #: Breadth of views of rich statistics, and of one that sees everything.
 RICH, EVERYTHING = 2, 3
@@ -32,7 +32,7 @@ class View(ABC):
             features of which a shortcut would take one or two, such as words.
         together: How many members of a family are, side by side, as narrow as one; more of them count as rich
             statistics. None for any number. For members that together are the whole input, such as places.
-        needs: In what form the rows have to be there, as a message says it; empty if in any.
+        needs: In what form the rows have to be there, as a message says it.
         name: Name for reports and for ``--shortcut``: that of the family, and of a member ``family:member``.
 
     >>> import torch
@@ -48,7 +48,7 @@ class View(ABC):
     breadth: int = 1
     few: ClassVar[int | None] = None
     together: ClassVar[int | None] = None
-    needs: ClassVar[str] = ""
+    needs: ClassVar[str] = "other inputs"
     name: str
 
     @classmethod

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, avg_pool2d
 
-from logit_correction.errors import InputError
 from logit_correction.views.base import EVERYTHING, View, ViewInputs
 
 #: Values (rows x channels x pixels) that are looked at together: so few stay in the processor's cache, which makes
@@ -39,7 +38,6 @@ class ImageView(View):
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:
-        """Return the views where the inputs are images."""
         if inputs.image_shape is None:
             return []
         views = cls.members()
@@ -49,11 +47,9 @@ class ImageView(View):
         return views
 
     def can_look(self, inputs: ViewInputs) -> bool:
-        """Return whether there are images."""
         return inputs.image_shape is not None
 
     def features(self, inputs: ViewInputs) -> Tensor:
-        """Return the features of all rows, (N, F)."""
         return torch.cat([self.look(images) for images in image_parts(inputs)])
 
     @abstractmethod
@@ -65,8 +61,7 @@ def image_parts(inputs: ViewInputs, values: int = _VALUES) -> Iterator[Tensor]:
     """Yield the images of all rows in order, in parts of at most ``values`` values, but of one row at least."""
     for rows in inputs.image_chunks():
         images = inputs.images(rows)
-        if images is None:
-            raise InputError("a view of images is asked for, but the inputs are no images: take another view")
+        assert images is not None
         yield from images.split(max(1, values // max(1, images[0:1].numel())))
 
 
@@ -126,7 +121,6 @@ class Thumbnail(ImageView):
     sentence = "the image averaged to 4 x 4 points: where it is light and dark, and in which colour"
 
     def look(self, images: Tensor) -> Tensor:
-        """Return the averages (B, 16 C) in [0, 1]."""
         return area_average(images, 4, 4).flatten(1) / 255
 
 
@@ -139,11 +133,7 @@ class Colour(ImageView):
     shares = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
     def look(self, images: Tensor) -> Tensor:
-        """Return (B, 9 C) in [0, 1]: the means of all channels, then deviations, maxima, minima and quantiles.
-
-        >>> Colour().look(torch.full((1, 1, 2, 2), 51, dtype=torch.uint8))
-        tensor([[0.2000, 0.0000, 0.2000, 0.2000, 0.2000, 0.2000, 0.2000, 0.2000, 0.2000]])
-        """
+        """Return (B, 9 C) in [0, 1]: the means of all channels, then deviations, maxima, minima and quantiles."""
         rows, channels, pixels = *images.shape[:2], images.shape[2] * images.shape[3]
         # All follows from how often each byte is in each channel, which takes a fifth of the time of sorting pixels.
         start = 256 * torch.arange(rows * channels).view(-1, 1)
@@ -173,7 +163,7 @@ class Border(ImageView):
     sentence = "the colours of a frame along the edge of the image, beside those of its centre"
 
     def look(self, images: Tensor) -> Tensor:
-        """Return (B, 8 C): frame and centre in [0, 1], frame less centre, and the outer half of the frame.
+        """Return (B, 8 C): frame, centre, frame less centre, and the outer half of the frame.
 
         Each is means, then standard deviations. Images without a centre, of one or two pixels, are their own.
         """
@@ -217,7 +207,6 @@ class Light(ImageView):
     least_side = 16
 
     def look(self, images: Tensor) -> Tensor:
-        """Return the slopes (B, 28)."""
         # 4 is added to bytes before the logarithm, so that rounding of the dark ones does not count.
         light = halved(brightness(images).unsqueeze(1)).squeeze(1).add(4).log_()
         looks: list[Tensor] = []
@@ -247,8 +236,8 @@ class Places(ImageView):
     def __init__(self, row: int, column: int) -> None:
         """Choose the cell: row 1..4 from the top, column 1..4 from the left."""
         self.name, self.cell = f"places:{row},{column}", (row - 1, column - 1)
-        vertical = "top" if row == 1 else "bottom" if row == self.grid else ""
-        across = "left" if column == 1 else "right" if column == self.grid else ""
+        vertical = {1: "top", self.grid: "bottom"}.get(row, "")
+        across = {1: "left", self.grid: "right"}.get(column, "")
         where = f"a cell at the {vertical or across} edge" if vertical or across else "a cell near the centre"
         if vertical and across:
             where = f"the cell in the {vertical} {across} corner"
@@ -256,19 +245,22 @@ class Places(ImageView):
 
     @classmethod
     def members(cls) -> list[View]:
-        """Return the 16 cells."""
         return [cls(row, column) for row in range(1, cls.grid + 1) for column in range(1, cls.grid + 1)]
 
     @classmethod
     def features_together(cls, members: Sequence[View], inputs: ViewInputs) -> list[Tensor]:
-        """Return the numbers of several cells; the images are read once, not once for each cell."""
+        """Read the images once, not once for each cell."""
         cells = [cell for cell in members if isinstance(cell, Places)]
         parts = [[cell.look(images) for cell in cells] for images in image_parts(inputs, values=1 << 19)]
         return [torch.cat(of_cell) for of_cell in zip(*parts, strict=True)]
 
     def look(self, images: Tensor) -> Tensor:
-        """Return the numbers (B, 4 C + 112) of the cell in [0, 1]."""
-        height, width = (self._span(index, length) for index, length in zip(self.cell, images.shape[2:], strict=True))
+        # Cells overlap only where there are fewer pixels than cells.
+        spans = []
+        for index, length in zip(self.cell, images.shape[2:], strict=True):
+            start = min(index * length // self.grid, length - 1)
+            spans.append(slice(start, max(start + 1, (index + 1) * length // self.grid)))
+        height, width = spans
         part = images[:, :, height, width].float()
         flat = part.flatten(2)
         mean = flat.mean(2)
@@ -276,8 +268,3 @@ class Places(ImageView):
         points = area_average(brightness(part).unsqueeze(1), 8, 8)
         changes = [points.diff(dim=axis).abs_().flatten(1) for axis in (2, 3)]
         return torch.cat([mean, deviation, flat.amin(2), flat.amax(2), *changes], dim=1) / 255
-
-    def _span(self, index: int, length: int) -> slice:
-        """Return the pixels of one row or column of cells; they overlap only where there are fewer than cells."""
-        start = min(index * length // self.grid, length - 1)
-        return slice(start, max(start + 1, (index + 1) * length // self.grid))

@@ -41,17 +41,18 @@ class Columns(View):
     are missing, whether they are another than the commonest, and one flag for each of those.
     """
 
-    sentence = "one column alone"
     breadth = 0
     needs = "a table of features"
 
     def __init__(self, column: str) -> None:
         self.column, self.name = column, f"column:{column}"
         self.sentence = f"the column {column} alone"
+        # Plain values, which a checkpoint holds.
         self._names: list[str] = []
-        self._points = np.zeros(0)
+        self._points: list[float] = []
+        self._edges: list[float] = []
+        self._common: list[float] = []
         self._median, self._spread = 0.0, 1.0
-        self._edges = self._common = np.zeros(0)
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:
@@ -65,7 +66,6 @@ class Columns(View):
         return views
 
     def can_look(self, inputs: ViewInputs) -> bool:
-        """Return whether there are values of the column."""
         return self.column in inputs.columns
 
     def fit(self, inputs: ViewInputs) -> None:
@@ -74,56 +74,56 @@ class Columns(View):
         if not is_numeric(values):
             names, count = np.unique(values[values != ""].astype(str), return_counts=True)
             often = np.argsort(-count, kind="stable")  # of equally common names those first in the alphabet
-            self._names = [str(name) for name in names[often]][: told_apart(inputs.num_rows)]
+            self._names = names[often].tolist()[: told_apart(inputs.num_rows)]
             return
         present = values.astype(np.float64)
         present = present[np.isfinite(present)]
         if not len(present):
             return
-        self._points = np.quantile(present, np.linspace(0, 1, POINTS), method="inverted_cdf")
-        self._median = float(self._points[POINTS // 2])
-        low, high = (float(self._points[round(share * (POINTS - 1))]) for share in (0.05, 0.95))
+        points = np.quantile(present, np.linspace(0, 1, POINTS), method="inverted_cdf")
+        self._points, self._median = points.tolist(), float(points[POINTS // 2])
+        low, high = (float(points[round(share * (POINTS - 1))]) for share in (0.05, 0.95))
         # A column that is nearly always the same has no spread but for its few other values.
         self._spread = (high / 2 - low / 2) or float(np.abs(present / 2 - self._median / 2).max()) or 1.0
         found, count = np.unique(present, return_counts=True)
         few = len(found) <= VALUES
         often = np.argsort(-count, kind="stable")[:VALUES]
-        self._common = np.sort(found[often[count[often] >= max(LEAST_OF_A_VALUE, 0 if few else SHARE * len(present))]])
+        enough = max(LEAST_OF_A_VALUE, 0 if few else SHARE * len(present))
+        self._common = np.sort(found[often[count[often] >= enough]]).tolist()
         bins = min(BINS, max(1, len(present) // LEAST_OF_A_BIN))
         inner = np.arange(1, bins) / bins
-        self._edges = np.zeros(0) if few else np.unique(np.quantile(present, inner, method="higher"))
+        self._edges = [] if few else np.unique(np.quantile(present, inner, method="higher")).tolist()
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return the features of the column, (N, F); a missing number has the median's."""
         values = inputs.columns[self.column]
-        return torch.from_numpy(self._of_numbers(values) if is_numeric(values) else self._of_names(values))
+        missing = is_missing(values)
+        parts = self._of_numbers(values, missing) if is_numeric(values) else self._of_names(values, missing)
+        return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
 
-    def _of_numbers(self, values: NDArray[Any]) -> NDArray[np.float32]:
-        number = values.astype(np.float64)
-        missing = ~np.isfinite(number)
-        number = np.where(missing, self._median, number)
+    def _of_numbers(self, values: NDArray[Any], missing: NDArray[np.bool_]) -> list[NDArray[Any]]:
+        number = np.where(missing, self._median, values.astype(np.float64))
         with np.errstate(over="ignore"):  # halved, so that no difference of finite numbers is infinite
             value = np.clip((number / 2 - self._median / 2) / self._spread, -FURTHEST, FURTHEST)
         rank = np.full(len(number), 0.5)
-        if len(self._points):  # the share of the training rows below, those that are equal counted half
+        if self._points:  # the share of the training rows below, those that are equal counted half
             below, upto = (np.searchsorted(self._points, number, side=side) for side in ("left", "right"))
             rank = (below + upto) / (2 * len(self._points))
         parts = [value[:, None], missing[:, None], rank[:, None]]
-        if len(self._edges):
+        if self._edges:
             parts.append(_flags(np.searchsorted(self._edges, number, side="right"), missing, len(self._edges) + 1))
-        if len(self._common):
+        if self._common:
             place = np.searchsorted(self._common, number).clip(max=len(self._common) - 1)
-            parts.append(_flags(place, missing | (self._common[place] != number), len(self._common)))
-        return np.concatenate(parts, axis=1, dtype=np.float32)
+            other = np.asarray(self._common)[place] != number
+            parts.append(_flags(place, missing | other, len(self._common)))
+        return parts
 
-    def _of_names(self, values: NDArray[Any]) -> NDArray[np.float32]:
+    def _of_names(self, values: NDArray[Any], missing: NDArray[np.bool_]) -> list[NDArray[Any]]:
         import pandas as pd
 
         place = pd.Index(self._names, dtype=object).get_indexer(pd.Index(values, dtype=object))
-        missing = is_missing(values)
-        flags = _flags(place.clip(min=0), place < 0, len(self._names))
         other = (place < 0) & ~missing
-        return np.concatenate([missing[:, None], other[:, None], flags], axis=1, dtype=np.float32)
+        return [missing[:, None], other[:, None], _flags(place, place < 0, len(self._names))]
 
 
 class Missing(View):
@@ -139,15 +139,12 @@ class Missing(View):
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:
-        """Return the view if any value is missing."""
         return [cls()] if any(is_missing(values).any() for values in inputs.columns.values()) else []
 
     def can_look(self, inputs: ViewInputs) -> bool:
-        """Return whether there are columns of features."""
         return bool(inputs.columns)
 
     def fit(self, inputs: ViewInputs) -> None:
-        """Learn in which columns values are missing."""
         self._columns = [name for name, values in inputs.columns.items() if is_missing(values).any()]
 
     def features(self, inputs: ViewInputs) -> Tensor:
@@ -170,10 +167,9 @@ class Inputs(View):
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:
-        """Return the view if an input is a tensor of few numbers; tokens are none."""
         if not inputs.num_rows:
             return []
-        first = inputs.inputs(torch.zeros(1, dtype=torch.long))
+        first = inputs.inputs(torch.zeros(1, dtype=torch.long))  # tokens are no numbers
         return [cls()] if isinstance(first, Tensor) and 0 < math.prod(first.shape[1:]) <= MOST_OF_A_ROW else []
 
     def features(self, inputs: ViewInputs) -> Tensor:

@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.views.base import CHUNK, View, ViewInputs
+from logit_correction.types import CHUNK
+from logit_correction.views.base import View, ViewInputs
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import CountVectorizer
@@ -46,7 +47,16 @@ KINDS: dict[str, Callable[[str], bool]] = {
 }
 
 
-class TermView(View):
+class TextView(View):
+    """A view of texts."""
+
+    needs = "texts"
+
+    def can_look(self, inputs: ViewInputs) -> bool:
+        return inputs.texts is not None
+
+
+class TermView(TextView):
     """Which of the commonest terms a text has: 1 where it has one, however often, else 0.
 
     Attributes:
@@ -55,19 +65,13 @@ class TermView(View):
         terms: The terms that the view has learnt, the commonest first.
     """
 
-    needs = "texts"
     most: ClassVar[int]
     terms_by: ClassVar[dict[str, Any]]
 
     def __init__(self) -> None:
         self.terms: list[str] = []
 
-    def can_look(self, inputs: ViewInputs) -> bool:
-        """Return whether there are texts."""
-        return inputs.texts is not None
-
-    def vectorizer(self, **options: Any) -> CountVectorizer:
-        """Return what finds the terms of texts, with further options."""
+    def _vectorizer(self, **options: Any) -> CountVectorizer:
         from sklearn.feature_extraction.text import CountVectorizer
 
         return CountVectorizer(binary=True, **self.terms_by, **options)
@@ -77,14 +81,12 @@ class TermView(View):
         texts = inputs.texts or []
         step = max(1, len(texts) / ROWS)
         some = [texts[int(i * step)] for i in range(min(len(texts), ROWS))]
-        vectorizer = self.vectorizer()
+        vectorizer, self.terms = self._vectorizer(), []
         try:
             present = vectorizer.fit_transform(some)
         except ValueError:  # no text has a term
-            self.terms = []
             return
-        found = np.asarray(vectorizer.get_feature_names_out())
-        rows = np.bincount(present.indices, minlength=len(found))
+        found, rows = np.asarray(vectorizer.get_feature_names_out()), np.bincount(present.indices)
         fitting = (rows >= max(LEAST_ROWS, math.ceil(LEAST_SHARE * len(some)))) & (rows < MOST_SHARE * len(some))
         found, rows = found[fitting], rows[fitting]
         self.terms = [str(term) for term in found[np.argsort(-rows, kind="stable")[: self.most]]]
@@ -94,7 +96,7 @@ class TermView(View):
         texts = inputs.texts or []
         values = torch.zeros(len(texts), max(1, len(self.terms)))
         if self.terms:
-            vectorizer = self.vectorizer(vocabulary=self.terms, dtype=np.float32)
+            vectorizer = self._vectorizer(vocabulary=self.terms, dtype=np.float32)
             for start in range(0, len(texts), CHUNK):
                 there = vectorizer.transform(texts[start : start + CHUNK]).toarray()
                 values[start : start + CHUNK] = torch.from_numpy(there)
@@ -153,11 +155,7 @@ class Opening(TermView):
 
 
 def last_words(text: str) -> list[str]:
-    """Return the last words in lower case, and the very last once more, marked as such.
-
-    >>> last_words("Kind regards, Bob.")
-    ['kind', 'regards', 'bob', '|bob']
-    """
+    """Return the last words in lower case, and the very last once more, marked as such."""
     found = [word.lower() for word in re.findall(WORD, text)[-WIDTH:]]
     return found + [OUTERMOST + word for word in found[-1:]]
 
@@ -172,29 +170,20 @@ class Closing(TermView):
     terms_by: ClassVar[dict[str, Any]] = {"analyzer": last_words}
 
 
-class Form(View):
-    """Length, punctuation, capitals, digits and blanks of a text: how it is written, not what it says."""
+class Form(TextView):
+    """How a text is written, not what it says.
+
+    ln(1 + characters), ln(1 + words), mean length of a word, the shares of ``KINDS`` in [0, 1], and ln(1 + count) of
+    each of ``MARKS``, of which the last is the line break.
+    """
 
     name = "form"
     sentence = "the form of the text: its length, punctuation, capitals, digits and blanks"
-    needs = "texts"
-
-    def can_look(self, inputs: ViewInputs) -> bool:
-        """Return whether there are texts."""
-        return inputs.texts is not None
 
     def features(self, inputs: ViewInputs) -> Tensor:
-        """Return the form of each text.
-
-        Returns:
-            (N, F): ln(1 + characters), ln(1 + words), mean length of a word, the shares of ``KINDS`` in [0, 1], and
-            ln(1 + count) of each of ``MARKS``, of which the last is the line break.
-        """
         texts = inputs.texts or []
-        values = np.zeros((len(texts), 3 + len(KINDS) + len(MARKS)), dtype=np.float32)
-        for start in range(0, len(texts), CHUNK):
-            values[start : start + CHUNK] = _form(texts[start : start + CHUNK])
-        return torch.from_numpy(values)
+        parts = [_form(texts[start : start + CHUNK]) for start in range(0, len(texts), CHUNK)]
+        return torch.from_numpy(np.concatenate(parts, dtype=np.float32))
 
 
 def _form(texts: Sequence[str]) -> NDArray[np.float64]:
