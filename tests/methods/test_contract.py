@@ -45,7 +45,7 @@ IMAGES, FEATURES, FEWER, SEVERAL = SOURCES
 SIDE_BY_SIDE = {"name": "Online", "input_dropout": 0.5, "q_ramp_up_epochs": 1.0, "schedule": "none"}
 ONCE_AHEAD = {"name": "Online", "head_start_epochs": 1, "epochs": 1}
 HALVES = {"name": "CrossFitted", "splits": 1, "input_dropout": 0.5}
-HEADS = {"name": "CrossFitted", "view": "inputs", "head": "hidden layer", "splits": 1, "rounds": 1, "epochs": 2}
+HEADS = {"name": "CrossFitted", "view": "inputs", "splits": 1, "rounds": 1}
 GIVEN = {"name": "Given", "column": "hint"}
 PAPER = {
     "attributes": "Online",
@@ -70,7 +70,7 @@ FURTHER: list[tuple[str, dict[str, Any], str]] = [
         IMAGES,
     ),
     ("LC", {"attributes": HALVES, "mixing": {"name": "IndependentMixUp", "place": "features"}}, FEATURES),
-    ("LC", {"attributes": {**HALVES, "rounds": 1, "relabel_odds": 1.5, "correlation": "known"}}, FEWER),
+    ("LC", {"attributes": {**HALVES, "rounds": 1, "correlation": "known"}}, FEWER),
     ("LC", {"attributes": HEADS, "strength": 0.5}, IMAGES),
     (
         "LC",
@@ -81,7 +81,6 @@ FURTHER: list[tuple[str, dict[str, Any], str]] = [
     ("LC", {"attributes": "TrueAttributes", "mixing": "GroupMixUp"}, FEWER),
     ("LC", {"attributes": "Clusters", "strength": 0.0}, SEVERAL),
     ("LC", {"attributes": {"name": "Clusters", "attributes": {**ONCE_AHEAD, "temperature": 0.5}}}, SEVERAL),
-    ("LC", {"attributes": {"name": "Clusters", "attributes": HEADS, "weights": "size"}}, SEVERAL),
     ("Reweighting", {"attributes": SIDE_BY_SIDE}, IMAGES),
     ("Reweighting", {"attributes": {"name": "CrossFitted", "splits": 1}, "prior": "Counted"}, FEWER),
     ("Reweighting", {"attributes": "TrueAttributes"}, SEVERAL),
@@ -91,7 +90,7 @@ FURTHER: list[tuple[str, dict[str, Any], str]] = [
     ("GroupDRO", {"attributes": ONCE_AHEAD}, IMAGES),
     ("GroupDRO", {"attributes": {**HALVES, "correlation": "known"}}, FEWER),
     ("GroupDRO", {"attributes": GIVEN}, FEATURES),
-    ("StagedLC", {"attributes": {**HALVES, "q_ramp_up": 0.0}, "mixing": "NoMixing"}, IMAGES),
+    ("StagedLC", {"attributes": HALVES, "mixing": "NoMixing"}, IMAGES),
     ("StagedLC", {"attributes": "TrueAttributes"}, FEWER),
     ("DFA", {"swap_from_epoch": 0.0}, IMAGES),
 ]

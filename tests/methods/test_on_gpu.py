@@ -28,7 +28,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("LC", {"attributes": HALVES}),
     ("LC", {"attributes": {"name": "CrossFitted", "view": "inputs", "splits": 1}}),
     ("LC", {"attributes": {"name": "Auto"}}),
-    ("LC", {"attributes": {"name": "Clusters", "attributes": AHEAD}}),
+    ("LC", {"attributes": {"name": "Clusters", "attributes": {**AHEAD, "epochs": 1}}}),
     ("Reweighting", {"attributes": "Online"}),
     ("Reweighting", {"attributes": "TrueAttributes"}),
     ("Reweighting", {"attributes": HALVES}),

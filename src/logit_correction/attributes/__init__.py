@@ -23,6 +23,6 @@ ESTIMATORS: dict[str, tuple[str, str]] = {
     ),
     "Clusters": (
         "logit_correction.attributes.clusters.Clusters",
-        "tells apart several attribute values of one label, on top of another estimator (LC+)",
+        "tells apart several attribute values of one label, on top of a biased network (LC+)",
     ),
 }

@@ -64,8 +64,8 @@ class Given(AttributeEstimator):
     The file, CSV or Parquet, has one row for each row of the data that it tells of, in any order. A column ``row``
     holds the row's number in the whole data set (from 0, as the audit has it), a column ``line`` its number in a CSV as
     a spreadsheet has it (from 2, as ``predict`` writes it), or a column ``path`` its name, with folders before it or
-    not. The attribute's name stands in a column ``attribute``. An empty cell is unknown, and an unknown row is not
-    corrected.
+    not. The attribute's name stands in a column ``attribute``. An empty cell, or -1, is unknown, and an unknown row
+    is not corrected.
 
     A label's majority is its commonest value.
 
@@ -94,9 +94,9 @@ class Given(AttributeEstimator):
         """Find each training row's attribute."""
         super().setup(rows)
         names = self._in_data(rows) if self.file is None else self._in_file(self.file, rows)
-        self.attribute_names = sorted({name for name in names if name})
+        self.attribute_names = sorted({name for name in names if name and name != str(UNKNOWN)})
         number = {name: i for i, name in enumerate(self.attribute_names)}
-        self.given = torch.tensor([number[name] if name else UNKNOWN for name in names])
+        self.given = torch.tensor([number.get(name or "", UNKNOWN) for name in names])
         self.correlation = Correlation.counted(rows.label, self.given, self.info.num_labels, len(number))
 
     def _in_data(self, rows: TrainingRows) -> list[str | None]:
