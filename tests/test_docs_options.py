@@ -11,7 +11,6 @@ import pytest
 
 import logit_correction
 from logit_correction.cli import COMMANDS, commands
-from logit_correction.cli.arguments import SHORT
 from logit_correction.config import PARTS, VIEWS, TrainingConfig
 from logit_correction.registry import resolve_any
 from logit_correction.runs.assemble import KINDS
@@ -49,7 +48,7 @@ def own_options() -> set[str]:
     """The options that the commands themselves define, and those of training."""
     functions = [getattr(commands, f"{name}_command") for name in COMMANDS]
     flags = {name for function in functions for name in inspect.signature(function).parameters}
-    flags |= {"help", "version", "debug", *VIEWS, *SHORT, "preset"}
+    flags |= {"help", "version", "debug", *VIEWS, "preset"}
     return flags | {field.name for field in fields(TrainingConfig)} | set(PARTS)
 
 

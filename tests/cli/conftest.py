@@ -1,9 +1,7 @@
-"""The command line, called as a user calls it but in this process, and finished runs to call it on."""
+"""The command line, called as a user calls it but in this process."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,21 +60,3 @@ def command(capfd: pytest.CaptureFixture[str]) -> Command:
         return Outcome(status, *capfd.readouterr())
 
     return call
-
-
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Two finished runs, method -> folder."""
-    folder = tmp_path_factory.mktemp("runs")
-    data = ["--data", "Digits", "--data.minority_ratio", "0.05"]
-    options = ["--epochs", "4", "--batch_size", "128", "--threads", "1", "--log_every", "5"]
-    for method, own in (("ERM", []), ("LC", ["--method.attributes", "Online"])):
-        assert main(["train", *data, "--method", method, *own, *options, "--out", str(folder / method)]) == 0
-    return {method: folder / method for method in ("ERM", "LC")}
-
-
-@pytest.fixture
-def python() -> list[str]:
-    """The words that start the program in a process of its own."""
-    assert os.environ["PYTHONPATH"]
-    return [sys.executable, "-m", "logit_correction"]

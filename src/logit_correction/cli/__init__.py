@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import sys
-import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from logit_correction import __version__
-from logit_correction.errors import InputError, InputWarning, Interrupted, TrainingError, did_you_mean
+from logit_correction.errors import InputError, Interrupted, TrainingError, did_you_mean
 from logit_correction.files import NoRoom
 
 #: Name -> one line; ``commands.NAME_command`` is its function.
@@ -29,11 +26,6 @@ COMMANDS = {
     "benchmark": "a grid of runs: methods, variants of the data and seeds",
     "preview": "the rows of a data source before anything is trained, and a contact sheet of images",
     "list": "what there is: methods, data, networks, benchmarks",
-}
-
-#: Options of a run that a command chooses itself.
-FIXED: dict[str, dict[str, Any]] = {
-    "audit": {"method": "LC", "preset": None, "biased_network": None, "selection": None}
 }
 
 #: What torch says where it cannot have the memory that it needs.
@@ -62,79 +54,49 @@ def usage() -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command and return its exit status."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
+    given = list(sys.argv[1:] if argv is None else argv)
+    words = [word for word in given if word != "--debug"]
     if not words or words[0] in ("-h", "--help", "help"):
         print(usage())
         return 0 if words else 2
     if words[0] == "--version":
         print(__version__)
         return 0
-    command, *rest = words
-    if command not in COMMANDS:
-        hint = did_you_mean(command, COMMANDS)
-        print(f"error: There is no command {command!r}{hint}: take one of {', '.join(COMMANDS)}", file=sys.stderr)
-        return 2
     try:
-        with _stoppable(), warnings.catch_warnings():
-            _show_plainly()
-            status = _call(command, rest)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_plainly
+            status = _call(*words)
         sys.stdout.flush()
         return status
     except BaseException as error:
-        if debug or isinstance(error, SystemExit):
+        if len(words) < len(given) or isinstance(error, SystemExit):
             raise
         return _report(error, words)
 
 
-def _call(command: str, words: list[str]) -> int:
+def _call(command: str, *words: str) -> int:
     """Call the function of a command with what its words give."""
+    if command not in COMMANDS:
+        hint = did_you_mean(command, COMMANDS)
+        raise InputError(f"There is no command {command!r}{hint}: take one of {', '.join(COMMANDS)}")
     from logit_correction.cli import commands
-
-    function: Callable[..., int] = getattr(commands, f"{command}_command")
-    if command == "list" and not any(word.startswith("-") for word in words[:2]) and len(words) < 2:
-        return function(*words)  # without a parser, which takes as long to import as all else
     from logit_correction.cli.arguments import arguments_of
 
-    return function(**arguments_of(command, function, words, FIXED.get(command)))
+    function: Callable[..., int] = getattr(commands, f"{command}_command")
+    return function(**arguments_of(command, function, words))
 
 
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Let SIGTERM stop what goes on as Ctrl-C does (in the main thread)."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _show_plainly() -> None:
-    """Let warnings of the input be shown without the place in the program that they come from."""
-    show = warnings.showwarning
-
-    def show_plainly(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        if issubclass(category, InputWarning):
-            print(f"warning: {message}", file=sys.stderr)
-        else:
-            show(message, category, *where, **more)
-
-    warnings.showwarning = show_plainly
+def _show_plainly(message: Warning | str, *where: Any, **more: Any) -> None:
+    print(f"warning: {message}", file=sys.stderr)
 
 
 def _report(error: BaseException, words: list[str]) -> int:
     """Say in one message what went wrong and return the exit status."""
     if isinstance(error, KeyboardInterrupt | Interrupted):
-        if words[0] in ("quickstart", "tune", "benchmark") or (words[0] == "train" and isinstance(error, Interrupted)):
-            again = ["--resume"] if words[0] == "train" and "--resume" not in words else []
-            told = f"stopped; go on with: {shlex.join(['logit-correction', *words, *again])}"
-        else:
-            told = "interrupted" if words[0] != "audit" else "stopped; an audit begins anew when it is started again"
-        print(told, file=sys.stderr)
+        resume = ["--resume"] if words[0] == "train" and "--resume" not in words else []
+        again = shlex.join(["logit-correction", *words, *resume])
+        goes_on = isinstance(error, Interrupted) or words[0] in ("quickstart", "tune", "benchmark")
+        print(f"stopped; go on with: {again}" if goes_on else "interrupted", file=sys.stderr)
         return 130
     if isinstance(error, BrokenPipeError):
         # Nobody reads on, as in `... | head`; the interpreter would complain when it flushes at exit.

@@ -28,28 +28,25 @@ HELP = {
     "legitimate": "A view that is known to be none; may be repeated.",
 }
 
-#: A second name of an option, and options that may be given several times.
-SHORT, REPEATED = {"data_root": "data.root"}, (*VIEWS, "logger")
+#: Options that may be given several times.
+REPEATED = (*VIEWS, "logger")
+
+#: Options of a run that a command chooses itself.
+FIXED: dict[str, dict[str, Any]] = {
+    "audit": {"method": "LC", "preset": None, "biased_network": None, "selection": None}
+}
 
 
-def arguments_of(
-    command: str, function: Callable[..., int], words: Sequence[str], fixed: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def arguments_of(command: str, function: Callable[..., int], words: Sequence[str]) -> dict[str, Any]:
     """Return the arguments that a command line gives to the function of a command; exits after ``--help``.
 
     Parameters without a name on the command line are positional ones; keyword-only ones are options, and one whose
     default is False is a flag. ``config`` stands for all options of a run, and ``data`` for those of a data source.
 
-    Args:
-        command: Its name.
-        function: The function; its docstring is the help.
-        words: The command line behind the name.
-        fixed: Options of a run that the command chooses itself.
-
     Raises:
         InputError: An option is unknown, missing, or has a wrong value.
     """
-    parameters, fixed = signature(function).parameters, fixed or {}
+    parameters, fixed = signature(function).parameters, FIXED.get(command, {})
     whole, where = "config" in parameters, f"; `logit-correction {command} --help` shows what there is"
     parts = [part for part in PARTS if whole or part in parameters]
     own, values, given = _split(words, parameters, bool(parts))
@@ -57,12 +54,11 @@ def arguments_of(
     parser = ArgumentParser(prog=f"logit-correction {command}", **ways)
     _add_own(parser, function, parameters)
     known = [*parts, *((*TrainingConfig.__dataclass_fields__, "config", "preset", *VIEWS) if whole else ())]
+    known = [one for one in known if one not in fixed]
     for option in given:
-        if option in fixed:
-            raise InputError(f"{command} takes no --{option}: leave it out")
-        options.check_known(option.removesuffix("+"), [*known, *options.known_options(parser)], where)
+        options.check_known(option, [*known, *options.known_options(parser)], where)
     if "help" in values or "-h" in own:
-        elsewhere = {*parameters} - {"config", *parts} | {*fixed}
+        elsewhere = {*parameters} - {"config", *parts}
         _add_run(parser, _file(given) | given, [one for one in known if one not in elsewhere], whole)
         parser.parse_args(["--help"])
     with options.explained(parser, values, where):
@@ -70,8 +66,8 @@ def arguments_of(
     if not parts:
         return found
     names = [part for part in PARTS if isinstance(one := given.get(part, {}), str) or "name" in one]
-    goes_on = found.get("resume") and not (names or {"config", "preset"} & set(given))
-    before = _resumed(found) if goes_on else _file(given)
+    goes_on = found.get("resume") and found["out"] is not None and not (names or {"config", "preset"} & set(given))
+    before = read_yaml(found["out"] / "config.yaml") if goes_on else _file(given)
     chosen = merge(before, {name: value for name, value in given.items() if name != "config"})
     if not whole:
         return found | {part: options.checked(part, as_part(part, spelled_out(chosen).get(part))) for part in parts}
@@ -83,7 +79,7 @@ def arguments_of(
 def _split(
     words: Sequence[str], parameters: Mapping[str, Parameter], of_run: bool
 ) -> tuple[list[str], dict[str, str], dict[str, Any]]:
-    """Return the words of the command's own options, these with their values, and options of a run as a file has them.
+    """Return the words of the command's own options, their values, and options of a run as a file has them.
 
     >>> _split(["--method.q=1", "--method", "LC"], {}, True)
     ([], {}, {'method': {'q': '1', 'name': 'LC'}})
@@ -99,10 +95,10 @@ def _split(
             continue
         name = head[2:].replace("-", "_")
         parameter = None if name in ("config", *PARTS) else parameters.get(name)
-        if name == "help" or (parameter is not None and parameter.default is False):
-            value = value or (left.pop(0) if left[:1] in (["true"], ["false"]) else "true")
-        elif not equals and left and not left[0].startswith("--"):
+        flag = name == "help" or (parameter is not None and parameter.default is False)
+        if not equals and left and (left[0] in ("true", "false") if flag else not left[0].startswith("--")):
             value = left.pop(0)
+        value = value or ("true" if flag else "")
         if parameter is not None or not of_run or name == "help":
             several = parameter is not None and str(parameter.annotation).startswith("list")
             own += [f"--{name}{'+' * several}", *([value] if value else [])]
@@ -112,7 +108,7 @@ def _split(
         elif name in REPEATED:
             given[name] = [*given.get(name, []), *listed(value)]
         else:
-            _put(given, SHORT.get(name, name).split("."), None if value == "null" else value)
+            _put(given, name.split("."), None if value == "null" else value)
     return own, values, given
 
 
@@ -122,9 +118,7 @@ def _put(given: dict[str, Any], path: Sequence[str], value: Any) -> None:
     for name in outer:
         inner = given.get(name, {})
         given[name] = given = inner if isinstance(inner, dict) else {"name": inner}
-    if last.endswith("+"):
-        given[last] = [*given.get(last, []), value]
-    elif isinstance(given.get(last), dict) and value is not None:
+    if isinstance(given.get(last), dict) and value is not None:
         given[last]["name"] = value
     else:
         given[last] = value
@@ -133,15 +127,6 @@ def _put(given: dict[str, Any], path: Sequence[str], value: Any) -> None:
 def _file(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of the file that a command line names."""
     return read_yaml(Path(given["config"])) if "config" in given else {}
-
-
-def _resumed(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the unfinished run that is to go on."""
-    if found["out"] is None:
-        raise InputError("--out is missing: give the folder of the unfinished run that is to go on")
-    if not (found["out"] / "config.yaml").is_file():
-        raise InputError(f"--resume: {found['out']} holds no run: give the folder of an unfinished run")
-    return read_yaml(found["out"] / "config.yaml")
 
 
 def _add_own(parser: ArgumentParser, function: Callable[..., int], parameters: Mapping[str, Parameter]) -> None:

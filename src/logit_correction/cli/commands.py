@@ -9,13 +9,16 @@ import csv
 import os
 import shlex
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
+
+from jsonargparse.typing import PositiveInt
 
 from logit_correction.config import PRESETS, ComponentConfig, RunConfig
-from logit_correction.errors import InputError, check_range
+from logit_correction.errors import InputError
 
 #: Exit status where ``audit --fail-on`` names the verdict.
 FOUND = 3
@@ -55,7 +58,12 @@ def quickstart_command(*, out: Path = Path("quickstart"), seed: int = 0) -> int:
 
 
 def train_command(
-    config: RunConfig, *, out: Path | None = None, resume: bool = False, seeds: int = 1, print_config: bool = False
+    config: RunConfig,
+    *,
+    out: Path | None = None,
+    resume: bool = False,
+    seeds: PositiveInt = 1,
+    print_config: bool = False,
 ) -> int:
     """Train one method on one data set and write a run folder.
 
@@ -68,13 +76,11 @@ def train_command(
         seeds: runs of so many seeds, each in OUT/seed-S
         print_config: print all options of the run as the YAML that --config takes, and run nothing
     """
-    check_range("--seeds", seeds, 1, 10_000)
     if print_config:
         print(config.to_yaml(), end="")
         return 0
     if out is None:
         raise InputError("--out is missing: give the folder to write the run into")
-    from logit_correction.errors import Interrupted
     from logit_correction.pages.console import announce, show_runs
     from logit_correction.pages.page import write_page
     from logit_correction.runs.folder import PAGE, is_finished
@@ -86,14 +92,7 @@ def train_command(
         own = replace(config, training=replace(config.training, seed=seed))
         folder, told = out if seeds == 1 else out / f"seed-{seed}", None if folders else announce
         there = resume or (seeds > 1 and is_finished(folder))
-        try:
-            folders.append(train(own, folder, resume=there, display=choose_display(), announce=told))
-        except Interrupted:
-            if seeds > 1:
-                raise
-            again = shlex.join(["logit-correction", "train", "--resume", "--out", str(out)])
-            print(f"stopped; go on with: {again}", file=sys.stderr)
-            return 130
+        folders.append(train(own, folder, resume=there, display=choose_display(), announce=told))
     if is_first_process(config.training):
         if seeds > 1:
             write_page(folders, out / PAGE)
@@ -130,26 +129,23 @@ def audit_command(
         labels: read a filled-in sheet back into a finished audit
         json: print audit.json
     """
-    from logit_correction.auditing import api as files
+    from logit_correction.auditing import api
     from logit_correction.pages.console import show_audit
 
-    sheet = files.SHEET
-    again = shlex.join(["logit-correction", "audit", "--labels", str(out / sheet), "--out", str(out)])
-    fill_in = f"fill in the column attribute of {out / sheet}, then: {again}" if label_budget is not None else ""
-    if config is not None and labels is not None:
-        raise InputError("--labels goes on with the audit in --out: leave the options of data and training out")
-    if labels is not None and label_budget is not None:
-        raise InputError("--label-budget writes a sheet and --labels reads it back: give one at a time")
+    if labels is not None and (config is not None or label_budget is not None):
+        raise InputError("--labels reads a sheet back into the audit in --out: leave out other options")
+    fill_in = ""
+    if label_budget is not None:
+        again = shlex.join(["logit-correction", "audit", "--labels", str(out / api.SHEET), "--out", str(out)])
+        fill_in = f"fill in the column attribute of {out / api.SHEET}, then: {again}"
     if labels is not None:
-        found = files.add_labels(out, labels)
+        found = api.add_labels(out, labels)
     elif config is not None:
-        from logit_correction.auditing.api import audit
-
-        known: dict[str, Any] = {"shortcut": shortcut or (), "legitimate": legitimate or ()}
-        known |= {"run": run, "predictions": predictions, "try_fix": try_fix, "label_budget": label_budget}
-        found = audit(config, out, progress=True, **known).summary
+        known: dict[str, Any] = {"shortcut": shortcut or (), "legitimate": legitimate or (), "try_fix": try_fix}
+        known |= {"run": run, "predictions": predictions, "label_budget": label_budget}
+        found = api.audit(config, out, progress=True, **known).summary
     elif label_budget is not None:
-        files.add_sheet(out, label_budget)
+        api.add_sheet(out, label_budget)
         print(fill_in)
         return 0
     else:
@@ -157,7 +153,7 @@ def audit_command(
     if json:
         _print_json({name: value for name, value in found.items() if name not in ("contrasts", "shown")})
     else:
-        show_audit(found, out / "report.html", fill_in)
+        show_audit(found, out / api.PAGE, fill_in)
     return FOUND if fail_on == found["verdict"] else 0
 
 
@@ -186,19 +182,18 @@ def evaluate_command(
     from logit_correction.pages.console import show_evaluation
     from logit_correction.runs.api import load
 
-    for name, given in (("label", label), ("attribute", attribute)):
-        if given is not None and on is None:
-            raise InputError(f"--{name} names a column of new rows: give --on FOLDER|CSV too")
-    if split is not None and on is not None:
+    if on is None and (label is not None or attribute is not None):
+        raise InputError("--label and --attribute name columns of new rows: give --on FOLDER|CSV too")
+    if on is not None and split is not None:
         raise InputError("--split is of the run's own data, and --on of new rows: leave one of them out")
     loaded = load(run, trust_code=trust_code)
-    figures = loaded.evaluate(split or "test") if on is None else loaded.evaluate(on, label, attribute)
+    figures = loaded.evaluate(on or split or "test", label, attribute)
     if json:
         _print_json(figures)
         return 0
     # Beside groups that the run's own data name, estimated ones would tell nothing new.
     named = on is None and any(group["attribute"] is not None for group in figures["groups"])
-    what = f"{split or 'test'} split" if on is None else str(on)
+    what = str(on or f"{split or 'test'} split")
     show_evaluation(figures, f"{run}, {what}", None if named else figures["estimated"])
     return 0
 
@@ -219,48 +214,37 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
         out: CSV to write; standard output by default
         trust_code: import classes of its maker's own that RUN names; they may do anything: only for people you trust
     """
-    if STREAM in inputs and len(inputs) > 1:
-        raise InputError("- stands for standard input: give it alone")
     from logit_correction.files import replacing
     from logit_correction.runs.api import load
+    from logit_correction.runs.folder import check_parent
     from logit_correction.runs.new_rows import answers, rows_of_stream
 
+    if STREAM in inputs and len(inputs) > 1:
+        raise InputError("- stands for standard input: give it alone")
     if out is not None:
-        _check_answers(out, inputs)
-    model, streamed = load(run, trust_code=trust_code), inputs == [STREAM]
-    source = model.source
-    rows = rows_of_stream(os.fdopen(os.dup(0), "rb"), source) if streamed else source.new_rows(inputs, chunk=CHUNK)
+        check_parent(out)
+        if out.exists() and any(one.exists() and one.samefile(out) for one in inputs):
+            raise InputError(f"--out {out} is an input itself, which would be lost: give another file")
+    model = load(run, trust_code=trust_code)
+    if inputs == [STREAM]:
+        rows = rows_of_stream(os.fdopen(os.dup(0), "rb"), model.source)
+    else:
+        rows = model.source.new_rows(inputs, chunk=CHUNK)
+    told = answers(model, rows, several=len(inputs) > 1)
     if out is None:
-        for lines in answers(model, rows, several=len(inputs) > 1):
-            csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
-            sys.stdout.flush()
+        _write_lines(sys.stdout, told)
         return 0
-    stopped = None
     with replacing(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        try:
-            for lines in answers(model, rows, several=len(inputs) > 1):
-                csv.writer(file, lineterminator="\n").writerows(lines)
-        except InputError as error:
-            if not streamed or not file.tell():
-                raise
-            stopped = error  # what was answered before is kept
-    if stopped is not None:
-        raise stopped
+        _write_lines(file, told)
     print(out)
     return 0
 
 
-def _check_answers(path: Path, inputs: list[Path]) -> None:
-    """Raise ``InputError`` if what is written at ``path`` takes the place of an input, or its name calls it Parquet."""
-    from logit_correction.data.frames import PARQUET
-    from logit_correction.runs.folder import check_parent
-
-    check_parent(path, "--out")
-    if path.suffix.lower() in PARQUET:
-        raise InputError(f"--out {path}: CSV is written, not Parquet: give a .csv")
-    there = [os.stat(0 if one == STREAM else one) for one in inputs if one == STREAM or one.exists()]
-    if path.exists() and any(os.path.samestat(path.stat(), one) for one in there):
-        raise InputError(f"--out {path} is an input itself, which would be lost: give another file")
+def _write_lines(file: TextIO, parts: Iterable[list[list[str]]]) -> None:
+    """Write the lines of a CSV as they come."""
+    for lines in parts:
+        csv.writer(file, lineterminator="\n").writerows(lines)
+        file.flush()
 
 
 def export_command(
@@ -291,12 +275,9 @@ def report_command(runs: list[Path], *, out: Path | None = None) -> int:
         runs: folders that `train` wrote
         out: the page; report.html in the last run's folder by default
     """
-    from logit_correction.evaluation.report import check_finished
     from logit_correction.pages.page import write_page
     from logit_correction.runs.folder import PAGE, check_parent
 
-    for run in runs:
-        check_finished(run)
     out = out or runs[-1] / PAGE
     check_parent(out)
     write_page(runs, out)
@@ -304,7 +285,9 @@ def report_command(runs: list[Path], *, out: Path | None = None) -> int:
     return 0
 
 
-def tune_command(config: RunConfig, *, out: Path, trials: int, objective: str | None = None, jobs: int = 1) -> int:
+def tune_command(
+    config: RunConfig, *, out: Path, trials: PositiveInt, objective: str | None = None, jobs: PositiveInt = 1
+) -> int:
     """Choose options of a run by its validation rows, on Optuna.
 
     Tries learning rate, weight decay and the method's own options, and writes trials.csv, best.yaml and a run folder
@@ -320,8 +303,6 @@ def tune_command(config: RunConfig, *, out: Path, trials: int, objective: str | 
     """
     from logit_correction.tuning import BEST, TABLE, tune
 
-    for name, value in (("trials", trials), ("jobs", jobs)):
-        check_range(f"--{name}", value, 1)
     told = {"say": lambda text: print(text, file=sys.stderr, flush=True)}
     best = tune(config, out, trials, objective=objective, jobs=jobs, **told)
     print(f"best: {best}\noptions: {out / BEST}\ntrials: {out / TABLE}")
@@ -331,8 +312,8 @@ def tune_command(config: RunConfig, *, out: Path, trials: int, objective: str | 
 def benchmark_command(
     name: str,
     *,
-    seeds: int | None = None,
-    jobs: int | None = None,
+    seeds: PositiveInt | None = None,
+    jobs: PositiveInt | None = None,
     out: Path | None = None,
     also: list[Path] | None = None,
     backend: Literal["loky", "ray", "dask"] = "loky",
@@ -355,9 +336,6 @@ def benchmark_command(
     """
     if name == "list":
         return list_command("benchmarks")
-    for option, value in (("jobs", jobs), ("seeds", seeds)):
-        if value is not None:
-            check_range(f"--{option}", value, 1, 10_000)
     from logit_correction.bench.grid import read
     from logit_correction.bench.runner import DataMissing, run_on
     from logit_correction.bench.tables import write_results
@@ -377,7 +355,7 @@ def preview_command(
     data: ComponentConfig,
     *,
     out: Path | None = None,
-    rows: int = 2,
+    rows: PositiveInt = 2,
     split: Literal["train", "valid", "test"] = "test",
 ) -> int:
     """Show the rows of a data source before anything is trained: their groups and, of images, a contact sheet.
@@ -388,7 +366,6 @@ def preview_command(
         rows: images of each group
         split: whose images
     """
-    check_range("--rows", rows, 1, 20)
     from logit_correction.files import replacing
     from logit_correction.pages.console import show_rows
     from logit_correction.pages.images import sheet_of
@@ -397,11 +374,12 @@ def preview_command(
     if out is not None:
         check_parent(out)
     table = data.make().build()
-    sheet = None if out is None else sheet_of(table, split, rows)
-    show_rows(table, data.name)
-    if out is not None and sheet is not None:
+    if out is not None:
+        sheet = sheet_of(table, split, rows)
         with replacing(out) as temporary:
             sheet.save(temporary, "PNG", optimize=True)
+    show_rows(table, data.name)
+    if out is not None:
         print(f"{out}: {split} images of {data.name}, label by attribute")
     return 0
 
@@ -420,9 +398,9 @@ def list_command(kind: str = "") -> int:
     from logit_correction.training import LOGGERS, RULES
     from logit_correction.views import VIEWS
 
-    known: dict[str, dict[str, str]] = {"methods": _lines(METHODS), "estimators": _lines(ESTIMATORS)}
-    known |= {"views": _lines(VIEWS), "presets": PRESETS, "data": _lines(SOURCES), "networks": _lines(NETWORKS)}
-    known |= {"rules": _lines(RULES), "loggers": _lines(LOGGERS), "formats": _lines(FORMATS), "benchmarks": {}}
+    known: dict[str, Mapping[str, str | tuple[str, str]]] = {"methods": METHODS, "estimators": ESTIMATORS}
+    known |= {"views": VIEWS, "presets": PRESETS, "data": SOURCES, "networks": NETWORKS, "rules": RULES}
+    known |= {"loggers": LOGGERS, "formats": FORMATS, "benchmarks": {}}
     if kind and kind not in known:
         raise InputError(f"There is no list of {kind!r}: take one of {', '.join(known)}")
     if kind in ("", "benchmarks"):
@@ -430,10 +408,7 @@ def list_command(kind: str = "") -> int:
 
         known["benchmarks"] = shipped()
     for name in (kind,) if kind else known:
-        width = max(map(len, known[name]), default=0) + 2
-        print("\n".join([f"{name}:", *(f"  {one:<{width}}{line}" for one, line in known[name].items())]))
+        lines = {one: line if isinstance(line, str) else line[1] for one, line in known[name].items()}
+        width = max(map(len, lines), default=0) + 2
+        print("\n".join([f"{name}:", *(f"  {one:<{width}}{line}" for one, line in lines.items())]))
     return 0
-
-
-def _lines(known: dict[str, tuple[str, str]]) -> dict[str, str]:
-    return {name: line for name, (_, line) in known.items()}

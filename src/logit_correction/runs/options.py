@@ -175,7 +175,11 @@ def explained(parser: ArgumentParser, given: Mapping[str, Any], where: str = "")
         for option, value in given.items():
             hint = getattr(parser._option_string_actions.get(f"--{option}"), "_typehint", None)
             if hint is not None and f'"{option.rstrip("+")}"' in told:
-                of_type = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+                of_type = (
+                    hint.__name__
+                    if isinstance(hint, type)
+                    else str(hint).replace("jsonargparse.", "").replace("typing.", "")
+                )
                 told = f"--{option} is {value!r}, but must be {of_type.replace('NoneType', 'None')}"
         raise InputError(told + where) from error
 
