@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.bench.grid import Benchmark
-from logit_correction.bench.results import find, results
+from logit_correction.bench.results import finished, results
 from logit_correction.bench.tables import markdown
 from logit_correction.files import replacing, write_text
 
@@ -97,18 +97,17 @@ class Results:
 
     def add_grid(self, grid: Benchmark, runs: Path, name: str, started: float) -> None:
         """Write the figures of the runs that are finished."""
-        found = find(grid, runs)
-        frame = results(found)
+        frame = results(grid, runs)
         with replacing(self.out / "grid.csv") as temporary:
             frame.to_csv(temporary, index=False)
         own = frame[frame["selection"] == "last"].groupby("row", sort=False) if len(frame) else None
         self.add(
             part="grid",
             name=name,
-            finished=len(found.cells),
+            finished=len(finished(grid, runs)),
             call_seconds=time.monotonic() - started,
             seconds={} if own is None else own["train_seconds"].median().to_dict(),
-            table=markdown(grid, frame, found.notes) if len(frame) else "no run is finished",
+            table=markdown(grid, frame) if len(frame) else "no run is finished",
         )
 
 

@@ -20,7 +20,7 @@ import pandas as pd
 
 from logit_correction import InputError, RunConfig, train
 from logit_correction.bench.grid import Benchmark, read
-from logit_correction.bench.results import OF_THE_MACHINE, find, results
+from logit_correction.bench.results import OF_THE_MACHINE, results
 
 ROOT = Path(__file__).parents[1]
 
@@ -102,7 +102,7 @@ def _trained(benchmark: Benchmark, run: pd.Series) -> pd.DataFrame:
             if (cell.row, cell.column, cell.seed) == (run["row"], run["column"], run["seed"]):
                 cell.folder.parent.mkdir(parents=True)
                 train(RunConfig.from_dict(cell.options), cell.folder, page=False)
-                results(find(benchmark, out)).to_csv(out / "table.csv", index=False)  # gaps and numbers as in the other
+                results(benchmark, out).to_csv(out / "table.csv", index=False)  # gaps and numbers as in the other
                 return read_table(out / "table.csv")
     raise InputError("the grid beside the table has no such run")
 

@@ -16,7 +16,6 @@ from logit_correction.bench.grid import Benchmark, figures_of
 from logit_correction.pages import plots
 
 ROWS = {"ERM": "ERM", "ERM, mixed": "LC", "LC": "LC"}
-AT_END = {"kind": "margins", "over": "end"}
 
 
 def benchmark(figure: Any = None, columns: tuple[str, ...] = ("0.5 %", "5 %"), **changes: Any) -> Benchmark:
@@ -78,7 +77,6 @@ def painted(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("none", ("1", "2"), []),
         ("curves", ("1",), ["curves"]),
         ("curves", ("1", "2 %"), ["curves-1", "curves-2"]),
-        (AT_END, ("1", "2"), ["margins"]),
         (["margins", {"kind": "margins", "margin": "mean"}], ("1",), ["margins", "margins-mean"]),
         ({"kind": "curves", "metric": "worst_group"}, ("1",), []),  # nobody watched it
     ],

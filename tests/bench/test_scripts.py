@@ -13,7 +13,7 @@ import yaml
 
 from logit_correction import RunConfig, train
 from logit_correction.bench.grid import read
-from logit_correction.bench.results import find, results
+from logit_correction.bench.results import results
 
 from ..conftest import benchmark_script
 from .conftest import GRID
@@ -36,7 +36,7 @@ def test_reproduce_tells_what_is_equal_what_differs_and_what_is_not_trained(tmp_
     grid = read(str(folder / "benchmark.yaml"), seeds=2)
     cell = list(grid.cells(runs))[1]
     train(RunConfig.from_dict(cell.options), cell.folder, page=False)
-    results(find(grid, runs)).to_csv(folder / "table.csv", index=False)
+    results(grid, runs).to_csv(folder / "table.csv", index=False)
     assert script.reproduce(folder).startswith("plain, 5 %, seed 1: equal (")
     table = pd.read_csv(folder / "table.csv")
     table.assign(average=table["average"] + 0.25, commit="0" * 12).to_csv(folder / "table.csv", index=False)

@@ -26,8 +26,6 @@ def benchmark(rows: tuple[str, ...] = ("ERM", "LC", "JTT"), **changes: Any) -> B
         "columns": {"1": {}, "2": {}, "5": {}},
         "common": {},
         "seeds": 3,
-        "data_seeds": False,
-        "metric": "group_balanced",
         "paper": {"LC": {"1": 82.25, "5": [91.16, 0.97]}, "DFA": {"5": 89.66}},
     }
     return Benchmark(**options | changes)
@@ -100,18 +98,3 @@ def test_the_papers_figures_stand_beside_empty_cells_if_no_run_is_finished() -> 
     assert text.startswith("# A grid\n\nNo run is finished.\n\nGroup-balanced test accuracy in % in the paper.\n")
     assert cells(text, "LC") == ["", "", "82.25", "", "", "91.16 (0.97)"]
     assert cells(text, "ERM") == [""] * 6 and cells(text, "DFA")[5] == "89.66"
-
-
-def test_a_column_without_attributes_has_nothing_in_bold_and_the_estimated_groups() -> None:
-    runs = frame().assign(worst_group=0.2, estimated_group_balanced=None, estimated_by=None)
-    unnamed = runs["column"] == "2"
-    runs.loc[unnamed, ["group_balanced", "worst_group"]] = None
-    runs.loc[unnamed, "estimated_group_balanced"] = [0.5, 0.6, 0.7, 0.9]
-    runs.loc[unnamed, "estimated_by"] = "heads on colour"
-    text = markdown(benchmark(), runs)
-    assert cells(text, "LC")[1].startswith("**") and cells(text, "ERM")[3] == "60.0 (10.0)"
-    assert cells(text, "LC")[3] == "90.0"
-    assert "In 2 the test rows name no attributes: groups are estimated, by heads on colour, and nothing is" in text
-    assert "name no attributes" not in markdown(benchmark(), frame())
-    plain = markdown(benchmark(metric="average"), runs.drop(columns=["estimated_group_balanced", "estimated_by"]))
-    assert cells(plain, "LC")[3] == "50.0" and "there are no groups, and nothing is in bold" in plain

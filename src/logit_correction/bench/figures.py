@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,8 +23,8 @@ _WIDTH, _HEIGHT = 3.6, 2.3
 _MARKERS, _DASHES = "osD^vPX*<>", ("-", "--", ":", "-.")
 _SPARE = ("#b03a5b", "#6b8e23", "#3f4a5a", "#a0522d", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a4fa3")
 
+#: Which margin of a group's rows -> the column of ``metrics.csv`` that holds its ratio.
 _RATIOS = {"least": "train_margin_ratio", "mean": "train_mean_margin_ratio"}
-_TITLES = {name: f"Majority margin / minority margin ({kind} of a group)" for kind, name in _RATIOS.items()}
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,9 @@ def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) ->
     if frame.empty:
         return
     frame = frame[frame["selection"] == frame["selection"].iloc[0]]
-    numbers, columns, colors = _numbers(benchmark), list(benchmark.columns), row_colors(benchmark, frame)
-    bars_height = max(0.6, len(columns) * (0.2 * len(benchmark.rows) + 0.24))
+    columns, colors = list(benchmark.columns), row_colors(benchmark, frame)
+    numbers = pd.to_numeric(pd.Series(columns).str.replace("%", ""), errors="coerce")
+    ordered = bool(numbers.notna().all())
 
     def drawn(name: str, title: str, height: float, paint: Callable[[Axes], None], column: str = "") -> Drawing:
         def titled(axes: Axes) -> None:
@@ -61,44 +62,35 @@ def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) ->
         given = (_WIDTH, height, description, titled)
         return Drawing(name + (f"-{slug(column)}" if column else ""), plots.draw(*given), plots.draw_png(*given))
 
-    usual = ({"kind": "accuracy" if numbers is not None and len(columns) > 1 else "bars"},)
+    usual = ({"kind": "accuracy" if ordered and len(columns) > 1 else "bars"},)
     for options in usual if benchmark.figures is None else benchmark.figures:
-        kind = options["kind"]
+        kind, margin = options["kind"], options.get("margin", "least")
         if kind in ("accuracy", "bars"):
-            value = options.get("metric", benchmark.metric)
-            if frame[value].isna().all():
-                continue
-            title, summary = _title(value), 100 * _summary(frame, value, ["row", "column"])
-            if kind == "accuracy" and numbers is not None:
-                yield drawn(kind, title, _HEIGHT, partial(_lines, benchmark, summary, colors, numbers))
-                continue
-            own = colors
-            if len(columns) == 1:  # each bar has its name beside it
-                methods = dict(zip(frame["row"], frame["method"], strict=True))
-                own = {row: METHOD_COLORS.get(methods.get(row, ""), plots.MUTED) for row in benchmark.rows}
-            yield drawn(kind, title, bars_height, partial(_bars, benchmark, summary, own, 100.0))
+            value, known = benchmark.metric, frame
+        else:
+            value = _RATIOS[margin] if kind == "margins" else f"test_{options.get('metric', 'group_balanced')}"
+            known = history
+        if value not in known or known[value].isna().all():
             continue
-        is_ratio = kind == "margins"
-        value = _RATIOS[options["margin"]] if is_ratio else f"test_{options['metric']}"
-        name = "margins-mean" if options.get("margin") == "mean" else kind
-        if value not in history or history[value].isna().all():
-            continue
-        known = history.dropna(subset=[value])
-        if options.get("over") == "end":  # the ratio in the last epoch in which there is one
-            ends = known.sort_values("epoch").groupby(["row", "column", "seed"], as_index=False).last()
-            paint = partial(_bars, benchmark, _summary(ends, value, ["row", "column"]), colors, None)
-            yield drawn(name, f"{_TITLES[value]}, last epoch", bars_height, paint)
-            continue
-        values = np.log(known[value].where(known[value] > 0)) if is_ratio else 100 * known[value]
-        summary = _summary(known.assign(**{value: values}), value, ["column", "row", "epoch"])
-        title = _TITLES.get(value) or _title(value.removeprefix("test_"))
-        for column in [one for one in columns if one in summary.index.get_level_values("column")]:
-            paint = partial(_curves, summary.loc[(column,), :], colors, is_ratio)
-            yield drawn(name, title, _HEIGHT, paint, column if len(columns) > 1 else "")
-
-
-def _title(metric: str) -> str:
-    return f"{metric.replace('_', '-').capitalize()} test accuracy, %"
+        title = f"{value.removeprefix('test_').replace('_', '-').capitalize()} test accuracy, %"
+        if kind == "accuracy" and ordered:
+            place = dict(zip(columns, numbers, strict=True))
+            of_rows = _summary(100 * frame[value], frame, "row", "column")
+            yield drawn(kind, title, _HEIGHT, partial(_lines, benchmark, of_rows, colors, place))
+        elif kind in ("accuracy", "bars"):
+            height = max(0.6, len(columns) * (0.2 * len(benchmark.rows) + 0.24))
+            of_rows = _summary(100 * frame[value], frame, "row", "column")
+            yield drawn(kind, title, height, partial(_bars, benchmark, of_rows, colors))
+        else:
+            ratio = kind == "margins"
+            if ratio:
+                title = f"Majority margin / minority margin ({margin} of a group)"
+            values = np.log(known[value].where(known[value] > 0)) if ratio else 100 * known[value]
+            curves = _summary(values, known, "column", "row", "epoch")
+            for column in [one for one in columns if one in curves.index.get_level_values("column")]:
+                name = "margins-mean" if ratio and margin == "mean" else kind
+                paint = partial(_curves, curves.loc[(column,), :], colors, ratio)
+                yield drawn(name, title, _HEIGHT, paint, column if len(columns) > 1 else "")
 
 
 def row_colors(benchmark: Benchmark, frame: pd.DataFrame) -> dict[str, str]:
@@ -115,40 +107,29 @@ def row_colors(benchmark: Benchmark, frame: pd.DataFrame) -> dict[str, str]:
         color = METHOD_COLORS.get(methods.get(row, ""))
         if color and color not in colors.values():
             colors[row] = color
-    free = [color for color in _SPARE if color not in colors.values()]
-    for row in benchmark.rows:
-        if row not in colors:
-            colors[row] = free.pop(0) if free else plots.MUTED
-    return {row: colors[row] for row in benchmark.rows}
+    free = iter([color for color in _SPARE if color not in colors.values()])
+    return {row: colors.get(row) or next(free, plots.MUTED) for row in benchmark.rows}
 
 
-def _numbers(benchmark: Benchmark) -> list[float] | None:
-    """Return the columns as numbers, if they are, such as ``0.5`` and ``5 %``."""
-    try:
-        return [float(column.replace("%", "")) for column in benchmark.columns]
-    except ValueError:
-        return None
-
-
-def _summary(frame: pd.DataFrame, value: str, by: list[str]) -> pd.DataFrame:
+def _summary(values: pd.Series, frame: pd.DataFrame, *by: str) -> pd.DataFrame:
     """Return mean and standard deviation over the seeds; the latter is 0 for a single one."""
-    return frame.groupby(by)[value].agg(["mean", "std"]).fillna({"std": 0.0}).dropna(subset=["mean"])
+    grouped = values.groupby([frame[name] for name in by])
+    return grouped.agg(["mean", "std"]).fillna({"std": 0.0}).dropna(subset=["mean"])
 
 
 def _lines(
-    benchmark: Benchmark, summary: pd.DataFrame, colors: dict[str, str], numbers: list[float], axes: Axes
+    benchmark: Benchmark, summary: pd.DataFrame, colors: Mapping[str, str], place: Mapping[str, float], axes: Axes
 ) -> None:
     """Paint a line a row over the columns, error bars one standard deviation each way."""
-    logarithmic = min(numbers) > 0 and max(numbers) >= 5 * min(numbers)
-    place = dict(zip(benchmark.columns, numbers, strict=True))
+    low, high = min(place.values()), max(place.values())
+    logarithmic = low > 0 and high >= 5 * low
     rows = [row for row in benchmark.rows if row in summary.index.get_level_values("row")]
-    width = max(numbers) - min(numbers)
     for order, row in enumerate(rows):
         of_row = summary.loc[row].reindex([c for c in benchmark.columns if (row, c) in summary.index])
         aside = order - (len(rows) - 1) / 2  # so that error bars do not hide each other
         x = np.array([place[column] for column in of_row.index])
         axes.errorbar(
-            x * 1.012**aside if logarithmic else x + 0.006 * aside * width,
+            x * 1.012**aside if logarithmic else x + 0.006 * aside * (high - low),
             of_row["mean"].to_numpy(float),
             yerr=of_row["std"].to_numpy(float),
             color=colors[row],
@@ -161,14 +142,14 @@ def _lines(
         )
     if logarithmic:
         axes.set_xscale("log")
-    axes.set_xticks(numbers, list(benchmark.columns))
+    axes.set_xticks(list(place.values()), list(place))
     axes.minorticks_off()
     axes.set_xlabel(benchmark.column_title)
     axes.grid(axis="y")
     axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), handlelength=2.2)
 
 
-def _curves(summary: pd.DataFrame, colors: dict[str, str], is_ratio: bool, axes: Axes) -> None:
+def _curves(summary: pd.DataFrame, colors: Mapping[str, str], is_ratio: bool, axes: Axes) -> None:
     """Paint a line a row over the epochs, a band of one standard deviation around it; of ratios, by logarithms."""
     for order, (row, color) in enumerate(colors.items()):
         if row not in summary.index.get_level_values("row"):
@@ -187,30 +168,25 @@ def _curves(summary: pd.DataFrame, colors: dict[str, str], is_ratio: bool, axes:
     axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), handlelength=2.2)
 
 
-def _bars(benchmark: Benchmark, summary: pd.DataFrame, colors: dict[str, str], top: float | None, axes: Axes) -> None:
-    """Paint a bar a row and column, the value beside it, the standard deviation as a line."""
+def _bars(benchmark: Benchmark, summary: pd.DataFrame, colors: Mapping[str, str], axes: Axes) -> None:
+    """Paint a bar a row and column, the value in % beside it, the standard deviation as a line."""
     rows, columns = list(benchmark.rows), list(benchmark.columns)
-    thickness, pitch, several = 0.2, 0.2 * len(rows) + 0.24, len(columns) > 1
-    ends = (summary["mean"] + summary["std"]).max(), (summary["mean"] - summary["std"]).min()
-    span = max(ends[0] if top is None else top, 0.0) - min(ends[1], 0.0)
+    thickness, pitch = 0.2, 0.2 * len(rows) + 0.24
     for row, column in [(row, column) for row in rows for column in columns if (row, column) in summary.index]:
-        order, number = rows.index(row), columns.index(column)
         mean, spread = summary.loc[[(row, column)]].to_numpy(float)[0]
-        y = number * pitch + order * thickness
-        label = plots.shorten(row, 34) if several and number == 0 else None
+        y = columns.index(column) * pitch + rows.index(row) * thickness
+        label = plots.shorten(row, 34) if column == columns[0] else None
         axes.barh(y, mean, 0.84 * thickness, color=colors[row], label=label)
         axes.hlines(y, mean - spread, mean + spread, color=plots.INK, linewidth=0.9)
-        text = f"{mean:.1f}" if top else f"{mean:.2f}"
-        axes.text(max(mean + spread, 0) + 0.015 * span, y, text, va="center", fontsize=7.5, color=plots.MUTED)
-    if several:
+        axes.text(mean + spread + 1.5, y, f"{mean:.1f}", va="center", fontsize=7.5, color=plots.MUTED)
+    if len(columns) > 1:
         axes.set_yticks(np.arange(len(columns)) * pitch + (len(rows) - 1) * thickness / 2, columns)
         axes.set_ylabel(benchmark.column_title)
         axes.legend(loc="upper left", bbox_to_anchor=(1.06, 1.0), handlelength=0.9)
     else:
         axes.set_yticks(np.arange(len(rows)) * thickness, [plots.shorten(row, 50) for row in rows])
     axes.set_ylim((len(columns) - 1) * pitch + len(rows) * thickness - 0.08, -0.14)
-    if top is not None:
-        axes.set_xlim(0, top)
+    axes.set_xlim(0, 100)
     axes.axvline(0, color=plots.RULE, linewidth=0.8)
     axes.grid(axis="x")
     axes.spines["bottom"].set_visible(False)

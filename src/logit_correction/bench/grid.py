@@ -20,16 +20,9 @@ KEYS = (
     "column_title",
 )  # fmt: skip
 
-#: The accuracies that a table may show.
+#: The accuracies that a table may show, and the kinds of figures.
 METRICS = ("average", "group_balanced", "worst_group", "worst_class", "minority", "majority")
-
-#: Kind of figure -> its options -> their choices, the default first; "" is the metric of the tables.
-FIGURES: dict[str, dict[str, tuple[str, ...]]] = {
-    "accuracy": {"metric": ("", *METRICS)},
-    "bars": {"metric": ("", *METRICS)},
-    "curves": {"metric": ("group_balanced", "average", "worst_group")},
-    "margins": {"over": ("training", "end"), "margin": ("least", "mean")},
-}
+FIGURES = ("accuracy", "bars", "curves", "margins")
 
 
 @dataclass(frozen=True)
@@ -58,10 +51,10 @@ class Benchmark:
     rows: dict[str, dict[str, Any]]
     columns: dict[str, dict[str, Any]]
     common: dict[str, Any]
-    seeds: int
-    data_seeds: bool
-    metric: str
-    paper: dict[str, dict[str, float | list[float]]]
+    seeds: int = 3
+    data_seeds: bool = False
+    metric: str = "group_balanced"
+    paper: dict[str, dict[str, float | list[float]]] = field(default_factory=dict)
     figures: tuple[dict[str, str], ...] | None = None
     column_title: str = ""
     text: str = ""
@@ -144,34 +137,23 @@ def read(name: str, seeds: int | None = None) -> Benchmark:
 
 def _parsed(path: Path, content: dict[str, Any], seeds: int | None) -> Benchmark:
     for key in content:
-        _check_known("key", str(key), KEYS)
+        _check_known("key", key, KEYS)
     for key in KEYS[:3]:
         if not content.get(key):
             raise InputError(f"{key} is missing")
-    two_deep = {key: _two_deep(key, content.get(key)) for key in ("rows", "columns", "cells", "paper")}
-    rows, columns, cells, paper = two_deep.values()
+    rows, columns, cells, paper = (_two_deep(key, content.get(key)) for key in ("rows", "columns", "cells", "paper"))
     for key, names in (("rows", rows), ("columns", columns)):
-        folders = list(map(slug, names))
+        folders = [slug(name) for name in names]
         if "" in folders or len({*folders}) < len(folders):
-            raise InputError(
-                f"{key}: each name needs a folder of its own, but theirs are {', '.join(folders)}: rename one"
-            )
-    for key, table in (("cells", cells), ("paper", paper)):
+            raise InputError(f"{key}: each name needs a folder of its own, but theirs are {', '.join(folders)}")
+    metrics = {**_mapping("column_metrics", content.get("column_metrics")), "": content.get("metric", "group_balanced")}
+    for table in (cells, paper, {"": metrics}):
         for column in (column for of_row in table.values() for column in of_row):
-            _check_known(f"{key}: column", column, columns)
+            _check_known("column", column, ["", *columns])
     for row in cells:
         _check_known("cells: row", row, rows)
-    for figure in (figure for of_row in paper.values() for figure in of_row.values()):
-        numbers = figure if isinstance(figure, list) and len(figure) == 2 else [figure]
-        if not all(type(number) in (int, float) for number in numbers):
-            raise InputError(f"paper: {figure!r} is not a figure in per cent such as 71.25 or [71.25, 3.17]")
-    metrics = {**_mapping("column_metrics", content.get("column_metrics")), "": content.get("metric", "group_balanced")}
-    for column, metric in metrics.items():
-        _check_known("column_metrics: column", column, ["", *columns])
+    for metric in metrics.values():
         _check_known("metric", metric, METRICS)
-    number, data_seeds = content.get("seeds", 3), content.get("data_seeds", False)
-    if type(number) is not int or number < 1 or not isinstance(data_seeds, bool):
-        raise InputError(f"seeds is {number!r} and data_seeds {data_seeds!r}: give a number from 1, and true or false")
     return Benchmark(
         name=path.stem,
         title=str(content["title"]),
@@ -179,8 +161,8 @@ def _parsed(path: Path, content: dict[str, Any], seeds: int | None) -> Benchmark
         columns=columns,
         # A table holds runs that one rule has chosen.
         common={"selection": "last", **_mapping("common", content.get("common"))},
-        seeds=number if seeds is None else seeds,
-        data_seeds=data_seeds,
+        seeds=seeds or int(content.get("seeds", 3)),
+        data_seeds=bool(content.get("data_seeds")),
         metric=metrics.pop(""),
         paper=paper,
         figures=figures_of(content.get("figure")),
@@ -205,33 +187,19 @@ def _two_deep(key: str, value: Any) -> dict[str, dict[str, Any]]:
 def _check_known(what: str, name: str, known: Collection[str]) -> None:
     """Raise ``InputError`` unless a name is among those that there are."""
     if name not in known:
-        raise InputError(f"{what} {name!r} is unknown{did_you_mean(name, known)}: there are {', '.join(known)}")
+        raise InputError(f"{what} {name!r} is unknown{did_you_mean(str(name), known)}: there are {', '.join(known)}")
 
 
 def figures_of(given: Any) -> tuple[dict[str, str], ...] | None:
-    """Return the figures that the key ``figure`` asks for, each with all its options; None where it is left out.
+    """Return the figures that the key ``figure`` asks for, each as a mapping; None where it is left out.
 
-    Args:
-        given: A kind, a mapping with a kind and its options, a list of such, or ``none``.
-
-    Raises:
-        InputError: Names what is wrong.
-
-    >>> figures_of("margins")
-    ({'kind': 'margins', 'over': 'training', 'margin': 'least'},)
+    >>> figures_of(["bars", {"kind": "curves", "metric": "average"}])
+    ({'kind': 'bars'}, {'kind': 'curves', 'metric': 'average'})
     """
     if given is None:
         return None
-    found: list[dict[str, str]] = []
-    for one in [] if given == "none" else given if isinstance(given, list) else [given]:
-        options = {"kind": one} if isinstance(one, str) else _mapping("figure", one)
-        kind = str(options.pop("kind", ""))
-        _check_known("figure: kind", kind, FIGURES)
-        for name, value in options.items():
-            _check_known(f"figure {kind}: option", name, FIGURES[kind])
-            _check_known(f"figure {kind}: {name}", str(value), FIGURES[kind][name])
-        usual = {name: choices[0] for name, choices in FIGURES[kind].items() if choices[0]}
-        found.append({"kind": kind, **usual, **options})
-    if len({(one["kind"], one.get("margin")) for one in found}) < len(found):
-        raise InputError("figure: two of one kind would share a file: keep one")
-    return tuple(found)
+    listed = [] if given == "none" else given if isinstance(given, list) else [given]
+    found = tuple({"kind": one} if isinstance(one, str) else _mapping("figure", one) for one in listed)
+    for one in found:
+        _check_known("figure", one.get("kind", ""), FIGURES)
+    return found

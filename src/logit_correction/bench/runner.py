@@ -3,41 +3,26 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor
-from contextlib import nullcontext, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from logit_correction.bench.grid import Benchmark, Cell
-from logit_correction.bench.results import find
 from logit_correction.config import RunConfig
 from logit_correction.errors import InputError, Interrupted, TrainingError
 
-State = Literal["done", "failed", "held", "stopped"]
-
-#: Seconds between two looks at runs of other processes, or at the process that a worker belongs to.
-POLL_SECONDS = 1.0
+#: How a run ended; ``held``: another process is at it.
+State: TypeAlias = Literal["done", "failed", "held", "stopped"]
 
 
 class DataMissing(InputError):
     """The data of all runs of a grid are missing."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a run ended: done, failed, held (another process is at it, or has ended it) or stopped."""
-
-    folder: Path
-    state: State
-    seconds: float = 0.0
-    message: str = ""
 
 
 def log_of(folder: Path) -> Path:
@@ -57,13 +42,13 @@ def to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def run_on(backend: str, benchmark: Benchmark, out: Path, jobs: int | None, also: Sequence[Path]) -> list[Cell]:
+def run_on(backend: str, benchmark: Benchmark, out: Path, jobs: int | None) -> list[Cell]:
     """Train what is not finished on loky, ray or dask; see ``run``."""
     from joblib import parallel_config
 
     if backend == "loky":  # one thread a run: as many runs as there are processors fit
         with parallel_config(backend, n_jobs=jobs or 1, inner_max_num_threads=1):
-            return run(benchmark, out, also=also)
+            return run(benchmark, out)
     try:
         if backend == "ray":
             from ray.util.joblib import register_ray
@@ -76,23 +61,16 @@ def run_on(backend: str, benchmark: Benchmark, out: Path, jobs: int | None, also
     except ImportError as error:
         raise InputError(f"--backend {backend} needs {error.name}: install it by pip, or leave it out") from error
     with parallel_config(backend, n_jobs=jobs or -1):
-        return run(benchmark, out, also=also)
+        return run(benchmark, out)
 
 
-def run(
-    benchmark: Benchmark,
-    out: Path,
-    jobs: int | None = None,
-    also: Sequence[Path] = (),
-    say: Callable[[str], None] = to_stderr,
-) -> list[Cell]:
+def run(benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[[str], None] = to_stderr) -> list[Cell]:
     """Train what is not finished; several processes and machines may do so at once with the same folder.
 
     Args:
         benchmark: The grid.
         out: Folder of the runs' folders.
         jobs: Runs at a time; by default what ``joblib.parallel_config`` says, else one, in this process.
-        also: Folders of the same grid whose finished runs count too.
         say: Told how it goes.
 
     Returns:
@@ -103,106 +81,93 @@ def run(
         InputError: An option of a run is wrong, or a folder holds another run; nothing was started.
         KeyboardInterrupt: Somebody stopped it; the same call goes on.
     """
-    from logit_correction.runs.folder import check_same, is_held, make
+    from logit_correction.runs.folder import check_same, make
 
-    cells = list(benchmark.cells(out))
-    configs = {cell.folder: cell.config() for cell in cells}
+    cells = {cell.folder: cell for cell in benchmark.cells(out)}
+    configs = {folder: cell.config() for folder, cell in cells.items()}
     for folder, config in configs.items():
         check_same(folder, config)
+        if config.training.devices * config.training.nodes > 1:
+            raise InputError(f"{cells[folder]}: a run of a grid trains on one device: leave devices and nodes out")
     make(out)
-    found = find(benchmark, out, also, configs)
-    for note in found.notes:
-        say(note)
-    place = {cell.folder: folder for cell, folder in found.cells}
-    waiting = [one for one in cells if not is_complete(one.folder) and place.get(one.folder, one.folder) == one.folder]
+    waiting = {folder: config for folder, config in configs.items() if not is_complete(folder)}
     done = len(cells) - len(waiting)
     say(f"{benchmark.name}: {len(cells)} runs, {done} finished before")
-    for reason, left_out in missing_data(waiting, configs).items():
-        columns = list(dict.fromkeys(cell.column for cell in left_out))
-        are = f"column {columns[0]} is" if len(columns) == 1 else f"columns {', '.join(columns)} are"
-        say(f"{are} left out: {reason}")
-        waiting = [cell for cell in waiting if cell not in left_out]
-        if not waiting and not done:
-            raise DataMissing(f"{benchmark.name}: no run can be trained, since all data are missing; see above")
-    total, told, failed = len(waiting), False, []
-    ended: set[Path] = set()
-    while waiting:
-        free = [cell for cell in waiting if not is_held(cell.folder)]
-        if not free:
-            if not told:
-                say(f"{len(waiting)} running elsewhere and waited for; Ctrl-C leaves them to run")
-            told = True
-            time.sleep(POLL_SECONDS)
-        places = {cell.folder.absolute(): cell for cell in free}
-        for outcome in _outcomes({place: configs[cell.folder] for place, cell in places.items()}, jobs):
-            cell = places[outcome.folder]
-            if outcome.state == "stopped":
+    missing = missing_data(waiting)
+    for column, reason in dict.fromkeys((cells[folder].column, reason) for folder, reason in missing.items()):
+        say(f"column {column} is left out: {reason}")
+    waiting = {folder: config for folder, config in waiting.items() if folder not in missing}
+    if missing and not waiting and not done:
+        raise DataMissing(f"{benchmark.name}: no run can be trained, since all data are missing; see above")
+    total, ended, failed = len(waiting), 0, []
+    for wait in (False, True):  # first the runs that nobody is at, then those of others, which may die at them
+        for folder, state, seconds in _trained(waiting, jobs, wait):
+            if state == "stopped":
                 raise KeyboardInterrupt
-            if outcome.state == "held":
+            if state == "held":
                 continue
-            ended.add(cell.folder)
-            how = f"done in {_took(outcome.seconds)}"
-            if outcome.state == "failed":
-                failed.append(cell)
-                log = log_of(cell.folder)
-                how = f"FAILED, see {log}" if log.is_file() else f"FAILED: {outcome.message}"
-            say(f"[{len(ended)}/{total}] {cell}: {how}")
-        waiting = [cell for cell in waiting if cell.folder not in ended and not is_complete(cell.folder)]
+            ended += 1
+            took = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+            if state == "failed":
+                failed.append(cells[folder])
+            how = f"done in {took}" if state == "done" else f"FAILED, see {log_of(folder)}"
+            say(f"[{ended}/{total}] {cells[folder]}: {how}")
+        over = {cell.folder for cell in failed}
+        waiting = {one: config for one, config in waiting.items() if one not in over and not is_complete(one)}
     return failed
 
 
-def _outcomes(configs: Mapping[Path, RunConfig], jobs: int | None) -> Iterator[Outcome]:
+def _trained(configs: Mapping[Path, RunConfig], jobs: int | None, wait: bool) -> Iterator[tuple[Path, State, float]]:
     """Train runs by joblib and yield how they ended; where a process is killed, the runs under way have failed."""
     from joblib import Parallel, delayed
 
     # A process whose memory has grown by a run is replaced by joblib, which is meant and nothing to warn of.
     warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
-    left = set(configs)
+    left = {folder.absolute(): folder for folder in configs}
+    tasks = [delayed(perform)(configs[folder], place, os.getpid(), wait) for place, folder in left.items()]
     try:
         parallel = Parallel(jobs, batch_size=1, return_as="generator_unordered")
     except ValueError:  # a backend that returns all outcomes in the end, such as Ray's
         parallel = Parallel(jobs, batch_size=1, verbose=5)
     try:
-        for outcome in parallel(delayed(perform)(config, folder, os.getpid()) for folder, config in configs.items()):
-            left.remove(outcome.folder)
-            yield outcome
+        for place, state, seconds in parallel(tasks):
+            yield left.pop(place), state, seconds
     except BrokenExecutor as error:
-        for folder in (folder for folder in left if log_of(folder).is_file()):
-            message = f"its process was killed, perhaps for want of memory: {error}"
+        for folder in (folder for place, folder in left.items() if log_of(place).is_file()):
             with log_of(folder).open("a", encoding="utf-8") as file:  # which the process itself could not
-                print(f"error: {message}", file=file)
-            yield Outcome(folder, "failed", message=message)
+                print(f"error: its process was killed, perhaps for want of memory: {error}", file=file)
+            yield folder, "failed", 0.0
 
 
-def perform(config: RunConfig, folder: Path, parent: int) -> Outcome:
-    """Train a run in this process, or go on with it.
+def perform(config: RunConfig, folder: Path, parent: int, wait: bool) -> tuple[Path, State, float]:
+    """Train a run in this process, or go on with it, and return how it ended and after how many seconds.
 
     Args:
         config: Complete.
         folder: Of the run.
         parent: Number of the process that runs the grid; a worker that it started ends with it.
+        wait: Whether to wait for another process that is at the run.
     """
     from logit_correction.distributed import end_with
-    from logit_correction.runs.folder import FolderHeld, acquire, check_free, make
+    from logit_correction.runs.folder import FolderHeld, acquire, make
 
     end_with(parent)
-    start, log = time.monotonic(), log_of(folder)
-    several = config.training.devices * config.training.nodes > 1  # processes, which lock the folder themselves
-    try:
-        make(folder)
-        check_free(folder)
-        with nullcontext() if several else acquire(folder):
-            if is_complete(folder):  # by a process that was faster by a moment
-                return Outcome(folder, "held")
-            with log.open("w", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):
-                state = _train_by_command(config, folder) if several else _train(config, folder)
-    except FolderHeld:
-        return Outcome(folder, "held")
-    except InputError as error:
-        return Outcome(folder, "failed", message=str(error))
-    if state == "done":
-        log.unlink(missing_ok=True)
-    return Outcome(folder, state, time.monotonic() - start)
+    make(folder)
+    log = log_of(folder)
+    while True:
+        start = time.monotonic()
+        try:
+            with acquire(folder):
+                if is_complete(folder):  # by the other process
+                    return folder, "held", 0.0
+                with log.open("w", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):
+                    state = _train(config, folder)
+                if state == "done":
+                    log.unlink(missing_ok=True)
+                return folder, state, time.monotonic() - start
+        except FolderHeld:
+            if not wait:
+                return folder, "held", 0.0
 
 
 def _train(config: RunConfig, folder: Path) -> State:
@@ -222,35 +187,21 @@ def _train(config: RunConfig, folder: Path) -> State:
     return "done"
 
 
-def _train_by_command(config: RunConfig, folder: Path) -> State:
-    """Train a run of several processes, which all begin with the command."""
-    given = log_of(folder).with_suffix(".yaml")
-    given.write_text(config.to_yaml(), encoding="utf-8")
-    words = ["train", "--config", str(given), "--out", str(folder), "--resume"]
-    done = subprocess.run([sys.executable, "-m", "logit_correction", *words], stdout=sys.stdout, stderr=sys.stderr)
-    given.unlink()
-    return "done" if done.returncode == 0 else "stopped" if done.returncode == 130 else "failed"
-
-
-def missing_data(cells: Sequence[Cell], configs: Mapping[Path, RunConfig]) -> dict[str, list[Cell]]:
-    """Return what data are missing and where to put them -> the runs that need them; what may be is downloaded."""
+def missing_data(configs: Mapping[Path, RunConfig]) -> dict[Path, str]:
+    """Return why the data of runs are missing and where to put them; what may be is downloaded."""
     from logit_correction.runs.assemble import build_source
 
-    looked: dict[str, str | None] = {}
-    missing: dict[str, list[Cell]] = {}
-    for cell in cells:
-        data = configs[cell.folder].data
-        key = repr((data.name, {**data.options, "seed": None}))
+    looked: dict[str, str] = {}
+    missing: dict[Path, str] = {}
+    for folder, config in configs.items():
+        key = repr((config.data.name, {**config.data.options, "seed": None}))
         if key not in looked:
-            source, looked[key] = build_source(configs[cell.folder]), None
+            source = build_source(config)
             try:
                 source.ensure_files()
+                looked[key] = ""
             except InputError as error:
                 looked[key] = str(error)
-        if (reason := looked[key]) is not None:
-            missing.setdefault(reason, []).append(cell)
+        if looked[key]:
+            missing[folder] = looked[key]
     return missing
-
-
-def _took(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

@@ -315,7 +315,6 @@ def benchmark_command(
     seeds: PositiveInt | None = None,
     jobs: PositiveInt | None = None,
     out: Path | None = None,
-    also: list[Path] | None = None,
     backend: Literal["loky", "ray", "dask"] = "loky",
 ) -> int:
     """Run a grid of runs: methods, variants of the data and seeds.
@@ -329,8 +328,6 @@ def benchmark_command(
         seeds: number of seeds; the benchmark's own by default
         jobs: runs at a time; 1 by default, with Ray or Dask as many as the cluster takes
         out: folder to write; benchmark-NAME by default
-        also: a further folder of the same benchmark, whose finished runs are not run again and count in the tables; may
-            be repeated
         backend: where joblib trains: processes of this machine, the Ray cluster at RAY_ADDRESS, or the Dask cluster at
             DASK_SCHEDULER_ADDRESS, else one here
     """
@@ -340,14 +337,14 @@ def benchmark_command(
     from logit_correction.bench.runner import DataMissing, run_on
     from logit_correction.bench.tables import write_results
 
-    grid, also = read(name, seeds), also or []
+    grid = read(name, seeds)
     out = out or Path(f"benchmark-{grid.name}")
     try:
-        failed = run_on(backend, grid, out, jobs, also)
+        failed = run_on(backend, grid, out, jobs)
     except DataMissing:
-        write_results(grid, out, also, seeds)  # the figures of the paper beside empty cells
+        write_results(grid, out, seeds)  # the figures of the paper beside empty cells
         raise
-    write_results(grid, out, also, seeds)
+    write_results(grid, out, seeds)
     return 1 if failed else 0
 
 
