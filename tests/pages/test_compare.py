@@ -39,46 +39,17 @@ def test_runs_that_differ_by_their_seed_alone_are_one_series(birds: Make, tmp_pa
     np.testing.assert_allclose(series.groups()["low"], accuracies.min(0))
 
 
-AUTO, ONLINE = {"name": "Auto", "views": None}, {"name": "Online", "q": 0.7, "schedule": "same"}
-
-
-@pytest.mark.parametrize(
-    ("options", "names"),
-    [
-        ([{"q": 0.7, "momentum": 0.9}, {"q": 0.8, "momentum": 0.9}], ["LC (q 0.7)", "LC (q 0.8)"]),
-        # Of a part that differs its name, and what runs with that part do not share.
-        (
-            [{"attributes": one} for one in (AUTO, ONLINE, ONLINE | {"q": 0.8}, None)],
-            ["Auto", "Online with q 0.7", "Online with q 0.8", "–"],
-        ),
-        ([{"attributes": ONLINE}, {"attributes": ONLINE | {"q": 0.8}}], ["q 0.7", "q 0.8"]),
-    ],
-)
-def test_runs_of_one_method_are_named_by_their_differences(
-    colored: Make, tmp_path: Path, options: list[dict[str, object]], names: list[str]
-) -> None:
-    runs = [colored(tmp_path / f"{i}", "LC", method_options=one) for i, one in enumerate(options)]
-    (comparison,) = compare([RunFolder.read(run) for run in runs])
-    assert [one.name for one in comparison.series] == [n if "(" in n else f"LC (attributes {n})" for n in names]
-    assert len({one.color for one in comparison.series}) == len(names)
-
-
-def test_the_rule_and_the_training_name_a_run_and_the_device_does_not(colored: Make, tmp_path: Path) -> None:
-    def names(*changes: dict[str, object]) -> list[str]:
-        made = [colored(tmp_path / f"{len(list(tmp_path.iterdir()))}", "LC", **one) for one in changes]
-        return [one.name for one in compare([RunFolder.read(run) for run in made])[0].series]
-
-    rules = [{"selection": {"rule": rule, "labels_read": []}} for rule in ("valid_worst_group", "last")]
-    assert names(*rules) == ["LC (selection valid worst group)", "LC (selection last)"]
-    assert names(rules[0] | {"method_options": {"q": 0.7}}, rules[1] | {"method_options": {"q": 0.8}}) == [
-        "LC (q 0.7)",
-        "LC (q 0.8)",
-    ]
-    rates = [
-        {"training": {"learning_rate": rate, "device": device}}
-        for rate, device in ((1, "cpu"), (1, "cuda"), (2, "cpu"))
-    ]
-    assert names(*rates) == ["LC (learning rate 1)", "LC (learning rate 2)"]
+def test_runs_of_one_method_are_named_by_their_differences(birds: Make, tmp_path: Path) -> None:
+    online, auto = {"name": "Online", "q": 0.7, "pooling": 0}, {"name": "Auto", "views": None}
+    options = [{"attributes": one, "strength": 1} for one in (auto, online, online | {"q": 0.8}, None)]
+    runs = [birds(tmp_path / f"{i}", "LC", method_options=one) for i, one in enumerate(options)]
+    first = ("attributes Online", "attributes q 0.7", "attributes pooling 0")
+    other = ("attributes Online", "attributes q 0.8", "attributes pooling 0")
+    assert names(runs) == ["LC (attributes Auto)", f"LC ({', '.join(first)})", f"LC ({', '.join(other)})", "LC"]
+    assert names(runs[1:3]) == ["LC (attributes q 0.7)", "LC (attributes q 0.8)"]
+    rates = [{"learning_rate": rate, "device": device} for rate, device in ((1, "cpu"), (1, "cuda"), (2, "cpu"))]
+    runs = [birds(tmp_path / f"rate {i}", "LC", training=one) for i, one in enumerate(rates)]
+    assert names(runs) == ["LC (learning rate 1)", "LC (learning rate 2)"]
 
 
 def test_other_tasks_are_kept_apart(colored: Make, birds: Make, tmp_path: Path) -> None:
