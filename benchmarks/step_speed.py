@@ -28,10 +28,10 @@ from torch.utils.data import DataLoader
 
 from logit_correction.attributes.given import TrueAttributes
 from logit_correction.attributes.online import Online
-from logit_correction.bench.digits import NUM_TRAIN, ColoredMNIST, color_names, mnist_present
+from logit_correction.bench.digits import NUM_TRAIN, ColoredMNIST, ColoredStore, color_names, mnist_present
 from logit_correction.config import TrainingConfig
 from logit_correction.data.loading import BatchLoader
-from logit_correction.data.stores import ArrayStore, ColoredStore
+from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC

@@ -25,7 +25,7 @@ from PIL import Image
 from logit_correction.data.image_folder import ImageFolder
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
-from logit_correction.data.stores import StreamedImages, location_of
+from logit_correction.data.stores import StreamedStore
 from logit_correction.data.table import DataTable
 
 
@@ -122,13 +122,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["LOGIT_CORRECTION_CACHE"] = f"{folder}/cache"
         draw_files(Path(folder) / "files", options.images, options.side)
-        source: DataSource = ImageFolder(f"{folder}/files", memory_limit=options.limit, augment=options.augment)
+        os.environ["LOGIT_CORRECTION_MEMORY"] = str(options.limit)
+        source: DataSource = ImageFolder(f"{folder}/files", augment=options.augment)
         before, started, processor = resident_mib(), time.perf_counter(), time.process_time()
         table = source.build()
         seconds, read = time.perf_counter() - started, time.process_time()
-        assert isinstance(table.inputs, StreamedImages), "raise --images or lower --limit"
+        assert isinstance(table.inputs, StreamedStore), "raise --images or lower --limit"
         figures: dict[str, object] = {
-            "inputs": location_of(table.inputs),
+            "inputs": table.inputs.place,
             "reading": {
                 "files a second": options.images / seconds,
                 "processor milliseconds a file": (read - processor) / options.images * 1000,

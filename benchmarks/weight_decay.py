@@ -114,7 +114,7 @@ def accuracy(name: str, seed: int, method: str, decay: float | None, folder: str
     rows = frame(name, seed, shortcut=method != "ERM, no shortcut")
     features = [column for column in rows if column not in ("goes with", "label", "split")]
     columns = {"label": "label", "attribute": "goes with", "split": "split", "features": features}
-    data = from_table(rows, **columns, keep_duplicates=True, folder=folder)
+    data = from_table(rows, **columns, folder=folder)
     options: dict[str, Any] = {"method": "LC", "shortcut": ["column:name"]} if method == "LC" else {"method": "ERM"}
     report = train(data, seed=seed, weight_decay=decay, threads=1, device="cpu", page=False, **options).report
     figure = report["test"]["average" if method == "ERM, no shortcut" else "group_balanced"]

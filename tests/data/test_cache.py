@@ -1,13 +1,31 @@
-"""Files that are made once."""
+"""Files that are made once; arrays are verified when they are read, and made again when they are damaged."""
 
 from __future__ import annotations
 
+import hashlib
+import multiprocessing
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from logit_correction.data.cache import cache_folder, digest, made_once
+from logit_correction.data.cache import cache_folder, digest, made_once, verified_array
 from logit_correction.errors import InputError
+
+VALUES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+
+
+class Maker:
+    """Makes the values and counts how often."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> NDArray[np.uint8]:
+        self.count += 1
+        return VALUES
 
 
 def test_the_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -21,7 +39,6 @@ def test_the_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 def test_digests_tell_parts_apart() -> None:
     given = [["a", "b"], ["b", "a"], ["ab"], ["a", b"b", "c"], ["a", 1], ["a", "", "b"], []]
     assert len({digest(parts) for parts in given}) == len(given)
-    assert digest(["a", 1]) == digest(["a", "1"])
 
 
 def test_a_file_is_made_once_and_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -34,12 +51,61 @@ def test_a_file_is_made_once_and_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         made_once(target, fails)
     assert list(target.parent.iterdir()) == []
-    assert made_once(target, lambda path: path.write_bytes(b"whole") and None) == target
+    assert made_once(target, lambda path: path.write_bytes(b"whole")) == target
     assert made_once(target, fails).read_bytes() == b"whole"
-    assert list(target.parent.iterdir()) == [target]
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_the_array_is_made_once_and_its_checksum_lies_beside_it(tmp_path: Path) -> None:
+    make, path = Maker(), tmp_path / "deep" / "a.npy"
+    for _ in range(3):
+        values, checksum = verified_array(path, make)
+        assert np.array_equal(values, VALUES)
+    assert make.count == 1 and checksum == hashlib.sha256(bytes(range(24))).hexdigest()
+    assert path.with_suffix(".sha256").read_text().split()[0] == checksum
+
+
+@pytest.mark.parametrize("damage", ["changed", "cut", "no checksum", "other checksum", "other type"])
+def test_a_damaged_array_is_made_again(tmp_path: Path, damage: str) -> None:
+    make, path = Maker(), tmp_path / "a.npy"
+    verified_array(path, make)
+    content = path.read_bytes()
+    if damage == "changed":
+        path.write_bytes(content[:-1] + b"x")
+    elif damage == "cut":
+        path.write_bytes(content[:-5])
+    elif damage == "no checksum":
+        path.with_suffix(".sha256").unlink()
+    elif damage == "other checksum":
+        path.with_suffix(".sha256").write_text("0" * 64)
+    else:
+        np.save(path, VALUES.astype(np.int64))
+    for _ in range(2):
+        assert np.array_equal(verified_array(path, make)[0], VALUES) and make.count == 2
+
+
+def test_nothing_is_left_of_a_making_that_failed(tmp_path: Path) -> None:
+    def fail() -> NDArray[np.uint8]:
+        raise InputError("no")
+
+    with pytest.raises(InputError, match="no"):
+        verified_array(tmp_path / "a.npy", fail)
+    assert {file.suffix for file in tmp_path.iterdir()} <= {".lock"}
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(InputError, match=r"cannot be written .* LOGIT_CORRECTION_CACHE"):
-        made_once(tmp_path / "file" / "deep" / "x.bin", lambda path: None)
+    with pytest.raises(InputError, match=r"cannot be written.*LOGIT_CORRECTION_CACHE"):
+        verified_array(tmp_path / "file" / "a.npy", Maker())
+
+
+def _slowly(path: Path) -> tuple[int, bool]:
+    made = []
+
+    def make() -> NDArray[np.uint8]:
+        made.append(time.sleep(0.2))
+        return VALUES
+
+    return int(verified_array(path, make)[0].sum()), bool(made)
+
+
+def test_of_two_processes_one_makes_and_both_read(tmp_path: Path) -> None:
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        found = pool.map(_slowly, [tmp_path / "a.npy"] * 2, chunksize=1)
+    assert sorted(found) == [(276, False), (276, True)]

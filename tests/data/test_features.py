@@ -10,7 +10,7 @@ import pytest
 import torch
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from logit_correction.data.features import Columns, typed
+from logit_correction.data.features import Columns, kind_of
 from logit_correction.data.reader import Rows
 from logit_correction.data.rows import Problems
 from logit_correction.errors import InputError
@@ -29,12 +29,17 @@ def fitted(frame: pd.DataFrame, train: int = 60, **options: Any) -> tuple[Column
 def test_numbers_and_names_are_as_scikit_learn_makes_them_of_the_training_rows() -> None:
     draw = np.random.default_rng(0)
     frame = pd.DataFrame({"a": draw.normal(5, 3, ROWS), "b": draw.choice(["x", "y", "z"], ROWS), "c": 7.0})
-    _, vectors, notes = fitted(frame)
+    columns, vectors, notes = fitted(frame)
     scaler = StandardScaler().fit(frame[["a"]][:60])
     flags = OneHotEncoder(sparse_output=False).fit(frame[["b"]][:60]).transform(frame[["b"]])
     expected = np.hstack([scaler.transform(frame[["a"]]), flags, np.zeros((ROWS, 1))])
     np.testing.assert_allclose(vectors.numpy(), expected, atol=1e-6)
     assert notes == []
+    again, problems = Columns(), Problems("rows", [f"row {i}" for i in range(ROWS)])
+    again.learnt = columns.learnt
+    store, looks = again.transform(Rows("rows", range(ROWS), frame=frame[["c", "b", "a"]].astype(str)), problems)
+    torch.testing.assert_close(store.fetch(torch.arange(ROWS)), vectors)
+    assert looks["columns"]["a"].tolist() == frame["a"].tolist() and not problems
 
 
 @pytest.mark.parametrize(
@@ -49,11 +54,10 @@ def test_numbers_and_names_are_as_scikit_learn_makes_them_of_the_training_rows()
         (pd.Categorical([1, 2] * 9), "names"),
         ([*map(str, range(30)), "old"], "numbers"),  # a bad row: thirty values are no categories
         (["4", "6"] * 20 + ["rotary"], "names"),
-        (["0,126", "1,5"] * 9, "names"),
     ],
 )
 def test_what_a_column_is_taken_for(values: Any, kind: str) -> None:
-    assert typed(pd.DataFrame({"x": values}), "x").kind == kind
+    assert kind_of(pd.DataFrame({"x": values}), "x")[0] == kind
 
 
 def test_gaps_are_the_mean_and_a_flag_only_where_training_had_some() -> None:
@@ -67,9 +71,7 @@ def test_columns_that_are_hardly_categories() -> None:
     frame = pd.DataFrame({"name": [f"n{i}" for i in range(180)], "a": range(180)})
     _, vectors, notes = fitted(frame)
     assert vectors.shape == (180, 1) and "'name' (180 different texts, such as 'n0')" in notes[0]
-    with pytest.raises(
-        InputError, match="'name' holds 180 different texts in 180 rows, such as 'n0', which are hardly"
-    ):
+    with pytest.raises(InputError, match="'name' holds 180 different texts in 180 rows"):
         fitted(frame, names=["name"])
     with pytest.raises(InputError, match="no column left for features"):
         fitted(frame[["name"]])
@@ -79,13 +81,3 @@ def test_large_and_infinite_numbers_are_bad_rows() -> None:
     frame = pd.DataFrame({"a": [*map(float, range(88)), 1e200, np.inf]})
     with pytest.raises(InputError, match=r"2 rows are bad: row 88: column 'a' holds .* which is more than 3.4e\+38"):
         fitted(frame)
-
-
-def test_new_rows_by_what_was_learnt_alone() -> None:
-    frame = pd.DataFrame({"a": np.arange(90.0), "b": ["x", "y", "z"] * 30})
-    first, vectors, _ = fitted(frame)
-    again, problems = Columns(), Problems("rows", [f"row {i}" for i in range(90)])
-    again.learnt = first.learnt
-    store, looks = again.transform(Rows("rows", range(90), frame=frame[["b", "a"]].astype(str)), problems)
-    torch.testing.assert_close(store.fetch(torch.arange(90)), vectors)
-    assert looks["columns"]["a"].tolist() == list(range(90)) and not problems

@@ -40,8 +40,7 @@ def test_two_lines_train_and_the_run_predicts(tmp_path: Path) -> None:
 def test_the_file_is_named_by_its_content(tmp_path: Path) -> None:
     X, y = two_clouds()
     assert from_arrays(X, y) == from_arrays(torch.tensor(X), list(y))
-    names = {str(from_arrays(*given).options["file"]) for given in ((X, y), (X + 1, y), (X, y[::-1]))}
-    assert len(names) == 3 and all(name.startswith(str(tmp_path / "cache" / "arrays")) for name in names)
+    assert len({str(from_arrays(*given).options["file"]) for given in ((X, y), (X + 1, y), (X, y[::-1]))}) == 3
     other = from_arrays(X, y, folder=tmp_path / "mine", test_fraction=0.5)
     assert Path(other.options["file"]).parent == tmp_path / "mine" and other.options["test_fraction"] == 0.5
     assert len(Arrays(**other.options).build().split["test"]) == 30
@@ -57,13 +56,6 @@ def test_attributes_and_splits(tmp_path: Path) -> None:
     assert named.attribute.tolist() == [-1, 1, 0] * 10
     numbers = Arrays(**from_arrays(X, np.arange(30) % 12 // 5).options).build()
     assert numbers.label_names == ["0", "1", "2"]
-
-
-@pytest.mark.parametrize("split", ["valid", "test"])
-def test_a_split_of_no_rows_is_told_with_its_option(split: str) -> None:
-    choice = from_arrays(*two_clouds(20), **{f"{split}_fraction": 0.0})
-    with pytest.raises(InputError, match=rf"the {split} split has no rows: .* a {split}_fraction above 0"):
-        Arrays(**choice.options).build().check()
 
 
 def test_rows_that_are_bad() -> None:
@@ -87,13 +79,9 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
             Arrays(str(tmp_path / "x.npz")).build()
 
 
-FRAME = pd.DataFrame({"words": [f"row {i}" for i in range(20)], "kind": ["a", "b"] * 10, "size": np.arange(20.0)})
-
-
-@pytest.mark.parametrize("label", [2, "2"])
-def test_a_data_frame_whose_columns_are_numbered(label: Any) -> None:
+def test_a_data_frame_whose_columns_are_numbered() -> None:
     frame = pd.DataFrame({0: np.arange(20.0), 1: np.arange(20.0) ** 2, 2: ["a", "b"] * 10})
-    table = Table(**from_table(frame, label=label, features="*").options).build().check()
+    table = Table(**from_table(frame, label="2", features="*").options).build().check()
     assert table.label_names == ["a", "b"] and list(table.columns) == ["0", "1"]
 
 
@@ -121,17 +109,6 @@ def test_datasets_of_the_hub() -> None:
     whole = Table(**from_table(splits, label="label", text="text").options).build().check()
     assert {name: len(rows) for name, rows in whole.split.items()} == {"train": 20, "valid": 6, "test": 4}
     assert whole.metadata["split"] == "given"
-
-
-def test_a_real_dataset_of_the_hub() -> None:
-    datasets = pytest.importorskip("datasets")
-    features = datasets.Features(
-        {"label": datasets.ClassLabel(names=["good", "bad"]), "text": datasets.Value("string")}
-    )
-    rows = {"label": [0, 1] * 10, "text": [f"row {i}" for i in range(20)]}
-    dataset = datasets.Dataset.from_dict(rows, features=features)
-    table = Table(**from_table(datasets.DatasetDict({"train": dataset}), label="label", text="text").options).build()
-    assert table.label_names == ["bad", "good"] and table.label.tolist() == [1, 0] * 10
 
 
 def test_a_tensor_in_half_precision_is_taken(tmp_path: Path) -> None:

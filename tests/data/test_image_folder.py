@@ -11,7 +11,6 @@ import torch
 from PIL import Image
 
 from logit_correction.data.image_folder import ImageFolder
-from logit_correction.data.stores import StreamedStore
 from logit_correction.errors import InputError
 
 
@@ -55,8 +54,8 @@ def test_a_folder_per_label(root: Path) -> None:
     rows = torch.arange(20)
     assert [value >= 100 for value in brightness(table, rows)] == table.label[rows].bool().tolist()
     assert table.row_names is not None and "cat/deep/3.png" in table.row_names
-    assert len(table.notes) == 1 and "2 files are no images by name" in table.notes[0]
-    assert "cat/notes.txt" in table.notes[0] and "dog/notes.txt" in table.notes[0]
+    (note,) = table.notes
+    assert "no images by name" in note and "cat/notes.txt" in note and "dog/notes.txt" in note
     assert table.metadata["split"] == "drawn label by label, 10 % valid, 20 % test, seed 0"
 
 
@@ -71,21 +70,12 @@ def test_a_folder_per_split(names: tuple[str, ...], tmp_path: Path) -> None:
         assert all(abs(value - start) <= 5 for value in brightness(table, table.split[name]))
 
 
-def test_a_missing_test_folder_is_drawn_from_training(tmp_path: Path) -> None:
-    for split in ("train", "val"):
-        for i in range(20):
-            save(tmp_path / "data" / split / ("b" if i % 2 else "a") / f"{i}.png", i)
-    table = source(tmp_path / "data").build().check()
-    assert {name: len(rows) for name, rows in table.split.items()} == {"train": 16, "valid": 20, "test": 4}
-
-
-def test_a_name_of_a_split_beside_others_is_a_label_and_told(tmp_path: Path) -> None:
+def test_a_name_of_a_split_beside_others_is_a_label(tmp_path: Path) -> None:
     for label in ("bus", "car", "train"):
         for i in range(5):
             save(tmp_path / "data" / label / f"{i}.png", i)
     table = source(tmp_path / "data").build().check()
     assert table.label_names == ["bus", "car", "train"]
-    assert [note for note in table.notes if "train is taken for a label and not for a split, as bus, car" in note]
 
 
 def test_splits_without_labels_are_not_taken_for_labels(tmp_path: Path) -> None:
@@ -128,9 +118,6 @@ def test_a_metadata_file(root: Path) -> None:
     assert {name: len(rows) for name, rows in table.split.items()} == {"train": 4, "valid": 4, "test": 4}
     assert table.attribute.tolist() == [1, 0, -1, 0, -1, 1] * 2
     assert brightness(table, torch.tensor([0, 3, 11])) == [0, 4, 106]
-    write(root / "other.csv", [("file", "kind", "label"), *((name, i, label) for name, label, i, _ in listed)])
-    other = source(root, metadata=str(root / "other.csv"), label="kind", attribute="label").build()
-    assert other.label_names == ["0", "1", "2"] and other.attribute_names == ["cat", "dog"]
 
 
 def test_images_that_cannot_be_read(root: Path) -> None:
@@ -146,10 +133,6 @@ def test_images_that_cannot_be_read(root: Path) -> None:
 
 def test_links_in_the_place_of_a_label(root: Path, tmp_path: Path) -> None:
     save(tmp_path / "elsewhere" / "x.png")
-    (root / "ant").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="ant is a link to nothing"):
-        source(root).build()
-    (root / "ant").unlink()
     (root / "ant").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InputError, match=r"1 row is bad: ant/x\.png: is a link that leaves the folder"):
         source(root).build()
@@ -162,23 +145,17 @@ def test_folders_that_are_none(tmp_path: Path, root: Path) -> None:
     with pytest.raises(InputError, match="is no folder"):
         source(tmp_path / "nothing").build()
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"a folder of images for each of at least two labels.*it holds no folder"):
+    with pytest.raises(InputError, match=r"a folder of images for each of at least two labels.*it holds nothing"):
         source(tmp_path / "empty").build()
-    with pytest.raises(InputError, match="at least two labels"):
-        save(tmp_path / "one" / "cat" / "0.png")
-        source(tmp_path / "one").build()
-    (tmp_path / "two" / "a").mkdir(parents=True)
-    (tmp_path / "two" / "b").mkdir()
+    for label in "ab":
+        (tmp_path / "two" / label).mkdir(parents=True)
     with pytest.raises(InputError, match="holds no images"):
         source(tmp_path / "two").build()
     save(root / "train" / "cat" / "0.png")
-    with pytest.raises(InputError, match=r"folders of splits and others \(cat, dog\).*if train is a label, rename"):
+    with pytest.raises(InputError, match=r"holds folders that hold folders \(cat\): give one of them, such as .*train"):
         source(root).build()
     write(root / "metadata.csv", [("name", "label"), ("cat/0.png", "cat")])
     with pytest.raises(InputError, match=r"has no column path, file, filename"):
-        source(root).build()
-    write(root / "metadata.csv", [("file", "labels"), ("cat/0.png", "cat")])
-    with pytest.raises(InputError, match=r"no column 'label' \(did you mean labels\?\): it has file, labels"):
         source(root).build()
 
 
@@ -186,12 +163,3 @@ def test_a_label_whose_folder_is_empty_is_noted(root: Path) -> None:
     (root / "emu").mkdir()
     table = source(root).build()
     assert table.label_names == ["cat", "dog"] and "emu holds no image" in table.notes[0]
-
-
-def test_options(root: Path) -> None:
-    with pytest.raises(InputError, match=r"--data.size is 0"):
-        source(root, size=0)
-    streamed = source(root, memory_limit=0, augment="crop-flip").build()
-    assert isinstance(streamed.inputs, StreamedStore) and streamed.augment is not None
-    assert "memory" not in str(streamed.metadata)
-    assert source(root).build().augment is None

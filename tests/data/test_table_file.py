@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from PIL import Image
 
 from logit_correction.data.table_file import Table
 from logit_correction.data.texts import hashed_words
@@ -42,14 +41,14 @@ def source(file: Path, **options: Any) -> Table:
     return Table(str(file), **({"label": "mood"} | options))
 
 
-@pytest.mark.parametrize("kind", ["semicolon.csv", "tab.tsv", "quoted.csv", "file.parquet"])
+@pytest.mark.parametrize("kind", ["tab.tsv", "quoted.csv", "file.parquet"])
 def test_kinds_of_files(kind: str, file: Path, tmp_path: Path) -> None:
     path = tmp_path / kind
     frame = FRAME.assign(text=FRAME["text"] + '\nwith "quotes", commas; and lines')
     if kind.endswith("parquet"):
         frame.to_parquet(path)
     else:
-        separator = {"semicolon.csv": ";", "tab.tsv": "\t"}.get(kind, ",")
+        separator = {"tab.tsv": "\t"}.get(kind, ",")
         frame.to_csv(path, sep=separator, index=False, encoding="utf-8-sig")
     table = source(path, text="text", attribute="writer", split="part").build().check()
     assert torch.equal(
@@ -61,7 +60,6 @@ def test_kinds_of_files(kind: str, file: Path, tmp_path: Path) -> None:
 
 def test_several_attributes_make_one(file: Path) -> None:
     table = source(file, text="text", attribute=["writer", "place"]).build().check()
-    assert len(table.attribute_names) == 6 and table.attribute_names[0] == "writer=a, place=land"
     named = [table.attribute_names[int(a)] for a in table.attribute]
     assert named == [f"writer={w}, place={p}" for w, p in zip(FRAME["writer"], FRAME["place"], strict=True)]
 
@@ -72,35 +70,16 @@ def test_a_star_takes_all_that_is_left(file: Path, tmp_path: Path) -> None:
     assert [column["name"] for column in table.preparation["columns"]] == ["age", "place"]
     FRAME[["mood"]].to_csv(tmp_path / "none.csv", index=False)
     with pytest.raises(InputError, match="no column left for features"):
-        source(tmp_path / "none.csv", features="*", keep_duplicates=True).build()
-
-
-@pytest.fixture
-def images(tmp_path: Path) -> Path:
-    folder = tmp_path / "shots"
-    folder.mkdir()
-    for i in range(ROWS):
-        Image.new("RGB", (5, 5), (i, i, i)).save(folder / f"{i}.png")
-    names = [f"{i}.png" for i in range(ROWS)]
-    FRAME.assign(shot=names).to_csv(folder / "rows.csv", index=False)
-    FRAME.assign(shot=[f"shots/{name}" for name in names]).to_csv(tmp_path / "above.csv", index=False)
-    return folder / "rows.csv"
-
-
-def bad(file: Path, **changes: tuple[int, Any]) -> Path:
-    """Write the rows with some values changed."""
-    frame = FRAME.astype(object)
-    for column, (row, value) in changes.items():
-        frame.loc[row, column] = value
-    frame.to_csv(file, index=False)
-    return file
+        source(tmp_path / "none.csv", features="*").build()
 
 
 def test_features_that_are_no_numbers(file: Path) -> None:
-    changed = bad(file, age=(4, "old"))
+    frame = FRAME.astype(object)
+    frame.loc[4, "age"] = "old"
+    frame.to_csv(file, index=False)
     with pytest.raises(InputError, match=r"row 6: column 'age' holds 'old', which is no finite number; fix"):
-        source(changed, features=["age", "place"]).build()
-    table = source(changed, features=["age", "place"], on_bad_rows="skip").build().check()
+        source(file, features=["age", "place"]).build()
+    table = source(file, features=["age", "place"], on_bad_rows="skip").build().check()
     assert [column["name"] for column in table.preparation["columns"]] == ["age", "place"]
 
 
@@ -118,64 +97,33 @@ def test_numbers_may_stand_for_names(file: Path) -> None:
         source(file, features="place", categorical="age")
     with pytest.raises(InputError, match=r"no column 'site'"):
         source(file, features="*", categorical=["site"]).build()
-    with pytest.raises(InputError, match=r"--data\.categorical is for features"):
-        source(file, text="text", categorical="age")
-
-
-@pytest.mark.parametrize("inputs", [{"features": ["age", "mood"]}, {"text": "mood"}, {"path": "mood"}])
-def test_the_label_is_no_input(inputs: dict[str, Any], file: Path) -> None:
-    with pytest.raises(InputError, match=f"'mood' would be its own input: leave it out of --data.{next(iter(inputs))}"):
-        source(file, **inputs)
 
 
 def test_options_that_do_not_go_together(file: Path) -> None:
-    FRAME.to_parquet(file.with_suffix(".parquet"))
-    for suffix in (".csv", ".parquet"):
-        with pytest.raises(InputError, match=rf"given: none; .*rows\{suffix} has the columns text, mood, age"):
-            source(file.with_suffix(suffix))
-        with pytest.raises(InputError, match=rf"data.label is missing: .*; .*rows\{suffix} has the columns text, mood"):
-            Table(str(file.with_suffix(suffix)), text="text")
-    for broken in (b"", b"PAR1"):
-        file.with_name("broken.parquet").write_bytes(broken)
-        with pytest.raises(InputError, match=r"given: none$"):
-            source(file.with_name("broken.parquet"))
-    with pytest.raises(InputError, match="given: text and path"):
-        source(file, text="text", path="text")
-    with pytest.raises(InputError, match=r"--data\.tokenizer is for texts"):
-        source(file, path="text", tokenizer="x")
-    noted = source(file.rename(file.with_name("named.csv")), text="text")
-    noted.file.write_text(noted.file.read_text().replace("part", "split", 1))
-    note = "the column 'split' is not used: give --data.split split to use it"
-    assert noted.build().notes == (note,)
-    table = source(noted.file, features="*").build()
-    assert note in table.notes and "split" not in table.columns
+    for options in ({"features": ["age", "mood"]}, {"text": "mood"}, {"path": "mood"}):
+        with pytest.raises(InputError, match="'mood' would be its own input"):
+            source(file, **options)
+    for options in ({}, {"text": "text", "path": "text"}, {"text": "text", "label": None}):
+        with pytest.raises(
+            InputError, match=r"give --data.label.* and one of .*; .*rows\.csv has the columns text, mood"
+        ):
+            source(file, **options)
+
+
+def test_columns_that_nobody_named(tmp_path: Path) -> None:
+    frame = FRAME.rename(columns={"part": "split"}).drop(columns="text")
+    frame.to_csv(tmp_path / "rows.csv")  # with the index
+    table = source(tmp_path / "rows.csv", features="*").build()
+    assert list(table.columns) == ["age", "place", "writer"] and table.lines is not None
+    assert "the first column, without a name, is not used (Unnamed: 0)" in table.notes
+    assert "the column 'split' is not used: give --data.split split to use it" in table.notes
     for options in ({"features": ["age", "split"]}, {"features": "*", "categorical": "split"}):
-        table = source(noted.file, **options).build()
-        assert note not in table.notes and "split" in table.columns
+        assert "split" in source(tmp_path / "rows.csv", **options).build().columns
 
 
-NESTED = {
-    "lists": [[0, i] for i in range(ROWS)],
-    "structs": [{"size": i} for i in range(ROWS)],
-    "lists of structs, some missing": [None if i % 2 else [{"size": [i]}] for i in range(ROWS)],
-}
-
-
-@pytest.mark.parametrize("values", NESTED.values(), ids=NESTED.keys())
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"label": "nested", "features": "age"},
-        {"label": "mood", "features": ["age", "nested"]},
-        {"label": "mood", "features": "*"},
-        {"label": "mood", "features": "age", "attribute": "nested"},
-        {"label": "mood", "features": "age", "split": "nested"},
-        {"label": "mood", "text": "nested"},
-        {"label": "mood", "path": "nested"},
-    ],
-    ids=str,
-)
-def test_a_column_of_lists_or_structs_is_refused(values: list[Any], options: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("values", [[[0, i] for i in range(ROWS)], [None if i % 2 else {"a": i} for i in range(ROWS)]])
+def test_a_column_of_lists_or_structs_is_refused(values: list[Any], tmp_path: Path) -> None:
     FRAME.assign(nested=values).to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(InputError, match=r"rows\.parquet: column nested holds lists or mappings"):
-        Table(str(tmp_path / "rows.parquet"), **options).build()
+    for options in ({"label": "nested", "features": "age"}, {"features": "*"}, {"text": "nested"}, {"path": "nested"}):
+        with pytest.raises(InputError, match=r"rows\.parquet: column nested holds lists or mappings"):
+            source(tmp_path / "rows.parquet", **options).build()

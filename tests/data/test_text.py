@@ -10,7 +10,7 @@ import pytest
 import torch
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from logit_correction.data.texts import LENGTH, MOST_WORDS, TokenStore, hashed_words, tokenize
+from logit_correction.data.texts import LENGTH, MOST_WORDS, hashed_words, tokenize
 from logit_correction.errors import InputError
 
 TEXTS = ["A good film, good indeed.", "bad", "", "Das Ende war gut; all's well!", "good bad good bad bad"]
@@ -32,17 +32,6 @@ def test_of_a_very_long_text_the_heaviest_words_count() -> None:
     assert int((fetched != 0).sum()) <= MOST_WORDS
     heavy = hashed_words([" ".join(words[-100:])], 2**20).fetch(torch.tensor([0]))[0].nonzero().flatten()
     assert bool((fetched[heavy] != 0).all())
-
-
-def test_tokens_are_fetched_by_row() -> None:
-    ids = torch.arange(12, dtype=torch.int32).reshape(4, 3)
-    store = TokenStore({"input_ids": ids, "attention_mask": (ids > 2).int()})
-    batch = store.fetch(torch.tensor([2, 0]))
-    assert {name: (values.dtype, values.tolist()) for name, values in batch.items()} == {
-        "input_ids": (torch.int64, [[6, 7, 8], [0, 1, 2]]),
-        "attention_mask": (torch.int64, [[1, 1, 1], [0, 0, 0]]),
-    }
-    assert store.input_shape == (3,) and len(store) == 4
 
 
 @pytest.fixture

@@ -51,7 +51,6 @@ def test_equal_rows_are_kept_and_told(door: Door) -> None:
     table(a=1.0)
     answer = door(*TRAIN.split())
     assert answer.status == 0 and "78 of 80 rows repeat earlier ones and are kept" in answer.err
-    assert door(*TRAIN.replace("x", "z").split(), "--data.keep_duplicates", "false").status == 2
 
 
 def test_the_parent_of_folders_of_labels_is_told(door: Door, here: Path) -> None:

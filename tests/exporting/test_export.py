@@ -82,13 +82,13 @@ def case_of(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
         reviews(60, 0).to_csv(folder / "reviews.csv", index=False)
         data = {"name": "Table", "file": str(folder / "reviews.csv"), "label": "verdict", "text": "review"}
         tiny_bert = request.getfixturevalue("tiny_bert") if tokens else ""
-        data |= {"tokenizer": str(tiny_bert), "max_tokens": 12} if tokens else {"num_words": 64}
+        data |= {"tokenizer": str(tiny_bert), "max_tokens": 12} if tokens else {}
         network = {"name": "TextClassifier", "model": str(tiny_bert)} if tokens else "MLP"
         run, texts = train(data, method="ERM", network=network, **OPTIONS), reviews(ROWS, 1)["review"].tolist()
         if not tokens:
             from sklearn.feature_extraction.text import HashingVectorizer
 
-            words = HashingVectorizer(n_features=64, dtype=np.float32).transform(texts).toarray()
+            words = HashingVectorizer(n_features=4096, dtype=np.float32).transform(texts).toarray()
             return Case(run, texts, {"words": words})
         from transformers import AutoTokenizer
 

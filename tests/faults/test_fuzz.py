@@ -76,7 +76,6 @@ options = st.fixed_dictionaries(
         "split": names,
         "attribute": st.one_of(names, st.lists(names, max_size=3)),
         "on_bad_rows": st.sampled_from(["skip", "error"]),
-        "keep_duplicates": st.booleans(),
         "valid_fraction": st.floats(-1, 2),
         "test_fraction": st.floats(-1, 2),
         "seed": st.integers(0, 2**63 - 1),

@@ -140,7 +140,7 @@ def test_texts() -> None:
 
 def test_frames(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
     frame, y = planted
-    with pytest.warns(InputWarning, match="column 'site' holds names .*, such as 'east', in 1 row"):
+    with pytest.warns(InputWarning, match="column 'site' holds names .*, such as 'east'"):
         fitted.predict(frame.head(3).assign(site=["north", "east", "south"]))
     with pytest.raises(InputError, match="fit was given a data frame, and these rows have no columns"):
         fitted.predict(frame.to_numpy())

@@ -87,7 +87,7 @@ def test_what_cannot_be_estimated_is_refused(table: tuple) -> None:
         estimate_attributes(frame)
     with pytest.raises(InputError, match="600 rows and 3 labels"):
         estimate_attributes(frame, label[:3])
-    with pytest.raises(InputError, match="one name or text"):
+    with pytest.raises(InputError, match="one value of type str"):
         estimate_attributes("a text", [0])
 
 

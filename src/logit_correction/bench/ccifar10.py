@@ -17,6 +17,7 @@ from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, verified_array
 from logit_correction.data.images import image_store
 from logit_correction.data.reader import DataSource
+from logit_correction.data.rows import Problems
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
@@ -164,8 +165,11 @@ class CorruptedCIFAR10(DataSource):
         base, parts = self._published_parts(folder)
         source = f"published Corrupted CIFAR-10, {parts[0].removesuffix('/align')}"
         read = published.read_conflict_folders(base, parts, len(CLASSES))
+        problems = Problems(str(base), read.names)
+        images = image_store(read.paths, (SIZE, SIZE), problems)
+        problems.raise_if_any(fix="get them again")
         return DataTable(
-            inputs=image_store(read.paths, (SIZE, SIZE)),
+            inputs=images,
             label=read.label,
             attribute=read.attribute,
             split=read.split,

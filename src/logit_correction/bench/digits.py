@@ -12,7 +12,7 @@ from logit_correction.bench.published import data_folder
 from logit_correction.data.augment import CropFlip
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import consecutive_splits
-from logit_correction.data.stores import ColoredStore
+from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.files import plain
@@ -112,6 +112,46 @@ def read_mnist(root: Path, download: bool) -> tuple[Tensor, Tensor]:
             "there, name their folder by --data.root or LOGIT_CORRECTION_DATA, or delete damaged files to download them"
         ) from error
     return torch.cat(glyphs), torch.cat(digits)
+
+
+class ColoredStore(InputStore):
+    """Grey glyphs, coloured when a batch is fetched: one byte a pixel in memory instead of twelve.
+
+    Row m shows glyph ``glyph_of_row[m]`` in colour ``color[m]``; several rows may share one glyph.
+    """
+
+    def __init__(self, glyphs: Tensor, glyph_of_row: Tensor, color: Tensor, scale: float = 1.0) -> None:
+        """Keep the parts.
+
+        Args:
+            glyphs: (P, H, W) uint8, brightness of each pixel.
+            glyph_of_row: (M,) long, 0..P-1.
+            color: (M, 3) float in [0, 1].
+            scale: Multiplies the pixels, which lie in [0, 1] before.
+        """
+        self.glyphs, self.glyph_of_row, self.color, self.scale = glyphs, glyph_of_row, color, scale
+        self._factor = color * (scale / 255)
+
+    def __len__(self) -> int:
+        return len(self.glyph_of_row)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return (3, *self.glyphs.shape[1:])
+
+    def fetch(self, rows: Tensor) -> Tensor:
+        # index_select copies whole rows, where plain indexing goes byte by byte: 5 us instead of 100.
+        grey = self.glyphs.index_select(0, self.glyph_of_row.index_select(0, rows)).float()
+        return grey[:, None] * self._factor.index_select(0, rows)[:, :, None, None]
+
+    def images(self, rows: Tensor) -> Tensor:
+        """Return the coloured images of ``rows`` as uint8, whatever the scale."""
+        grey = self.glyphs[self.glyph_of_row[rows]].float()
+        return (grey[:, None] * self.color[rows][:, :, None, None]).round().to(torch.uint8)
+
+    def to(self, device: torch.device | str) -> ColoredStore:
+        glyphs, glyph_of_row, color = (part.to(device) for part in (self.glyphs, self.glyph_of_row, self.color))
+        return ColoredStore(glyphs, glyph_of_row, color, self.scale)
 
 
 class _Coloring:

@@ -53,7 +53,7 @@ def _read_images(source: DataSource, place: Path, paths: Sequence[Path], names: 
     """Read images in the size of a source; the error names the first that are missing or damaged."""
     assert source.image_size is not None
     problems = Problems(str(place), list(names))
-    store = image_store(paths, source.image_size, problems, fit=source.fit)
+    store = image_store(paths, source.image_size, problems, source.fit)
     problems.raise_if_any("error", f"get the images of {type(source).__name__} again, or fix them")
     return store
 

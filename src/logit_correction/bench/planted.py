@@ -19,7 +19,7 @@ from logit_correction.data.features import Columns
 from logit_correction.data.frames import row_names
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems, consecutive_splits
-from logit_correction.data.stores import ArrayStore, ColoredStore, InputStore
+from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.data.texts import beginning, hashed_words
 from logit_correction.errors import InputError, check_range, did_you_mean
@@ -226,7 +226,7 @@ class Planted(DataSource):
         color = torch.ones(len(label), 3)
         if self.marks:
             color = digits.jittered_colors(attribute, 4, make_generator(self.seed, "planted", "look"))
-        return self._table(ColoredStore(glyph, example, color), label, attribute, split, source)
+        return self._table(digits.ColoredStore(glyph, example, color), label, attribute, split, source)
 
     def _texts(self) -> DataTable:
         _, split, label, attribute = self._drawn(*self._generated_labels())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ def source_of_place(data: Any) -> Any:
         data: A name, or a mapping with a name and options.
 
     Raises:
-        InputError: If what is named can only be a place, and nothing is there, or is a place and nearly a source.
+        InputError: If what is named can only be a place, and nothing is there.
 
     >>> source_of_place({"name": "..", "size": "64"})
     {'name': 'ImageFolder', 'root': '..', 'size': '64'}
@@ -61,26 +60,16 @@ def source_of_place(data: Any) -> Any:
     place = given.get("name")
     if not isinstance(place, str) or place in SOURCES:
         return data
-    named = next((name for name in SOURCES if name.lower() == place.lower()), None)
-    if not Path(place).exists():
-        if named is not None or (
-            "." in place and os.sep not in place and find_spec(place.partition(".")[0]) is not None
-        ):
-            return data  # a source's name, or the dotted path of a class
-        hint = did_you_mean(place, SOURCES)
-        raise InputError(
-            f"--data {place}: there is no such folder or file, and no data source of this name{hint}: give a folder of "
-            "images, a CSV or Parquet file, or a name that `logit-correction list data` shows"
-        )
-    if named is not None:
-        raise InputError(f"--data {place} may be the place or the data source {named}: give ./{place} or {named}")
-    source = {"name": "ImageFolder", "root": place} if Path(place).is_dir() else _table(place)
-    return {**source, **{name: value for name, value in given.items() if name != "name"}}
-
-
-def _table(file: str) -> dict[str, str]:
-    from logit_correction.data.images import SUFFIXES  # which reads torch
-
-    if Path(file).suffix.lower() in SUFFIXES:
-        raise InputError(f"--data {file} is one image: give the folder that holds a folder of images for each label")
-    return {"name": "Table", "file": file}
+    options = {name: value for name, value in given.items() if name != "name"}
+    if Path(place).is_dir():
+        return {"name": "ImageFolder", "root": place, **options}
+    if Path(place).exists():
+        return {"name": "Table", "file": place, **options}
+    module, dot, _ = place.partition(".")
+    if place.lower() in map(str.lower, SOURCES) or (dot and module.isidentifier() and find_spec(module) is not None):
+        return data  # nearly a source's name, or the dotted path of a class
+    raise InputError(
+        f"--data {place}: there is no such folder or file, and no data source of this name"
+        f"{did_you_mean(place, SOURCES)}: give a folder of images, a CSV or Parquet file, or a name that "
+        "`logit-correction list data` shows"
+    )

@@ -13,13 +13,14 @@ from torch import Tensor
 
 from logit_correction.config import ComponentConfig
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.cache import cache_folder, digest, made_once, read_arrays
+from logit_correction.data.cache import cache_folder, digest, made_once
 from logit_correction.data.frames import as_text, check_names
 from logit_correction.data.images import Channels, Images, images_of
 from logit_correction.data.reader import DataSource, Numbers, Reader, Rows, frame_of, rows_of
 from logit_correction.data.rows import OnBadRows, Problems, Records, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, reason_of
+from logit_correction.files import plain
 from logit_correction.types import as_array
 
 
@@ -61,39 +62,31 @@ class Arrays(DataSource):
     def build(self) -> DataTable:
         """Read the file and check the arrays."""
         try:
-            arrays = checked_arrays(read_arrays(self.file))
-        except (OSError, ValueError) as error:
+            with np.load(plain(self.file), allow_pickle=False) as kept:
+                arrays = checked_arrays({name: kept[name] for name in kept.files})
+        except Exception as error:  # zipfile and NumPy raise many kinds
             raise InputError(
-                f"the arrays' file {self.file} cannot be read ({error}): call from_arrays again, which saves it"
+                f"the arrays' file {self.file} cannot be read ({reason_of(error)}): call from_arrays again"
             ) from error
         inputs, rows = arrays["inputs"], range(len(arrays["label"]))
         self.shape = inputs.shape[1:]
         problems = Problems("the arrays", [f"row {row}" for row in rows])
         store, looks = Numbers().transform(Rows("the arrays", rows, values=inputs), problems)
-        raw = Records(
-            problems,
-            [as_text(value) for value in arrays["label"].tolist()],
-            [as_text(value) for value in arrays["split"].tolist()] if "split" in arrays else None,
-            {"attribute": _known(arrays["attribute"])} if "attribute" in arrays else {},
-            metadata={"source": "arrays given in Python"},
-        )
+        del arrays["inputs"]
+        texts = {name: [as_text(value) for value in values.tolist()] for name, values in arrays.items()}
+        attribute = texts.get("attribute")
+        if attribute and arrays["attribute"].dtype.kind in "iu":
+            attribute = [None if value == "-1" else value for value in attribute]
+        attributes = {"attribute": attribute} if attribute else {}
+        source: dict[str, object] = {"source": "arrays given in Python"}
+        raw = Records(problems, texts["label"], texts.get("split"), attributes, metadata=source)
         augment = named_augmentation(self.augment, inputs.shape[2:]) if inputs.ndim == 4 else None
         table = build_table(raw, lambda _: (store, looks), self.splitting, self.on_bad_rows, augment)
         return replace(table, preparation={"shape": list(self.shape)})
 
 
-def _known(values: NDArray[Any]) -> list[str | None]:
-    """Return attributes as texts; -1 of whole numbers is unknown."""
-    unknown = "-1" if values.dtype.kind in "iu" else None
-    return [None if (text := as_text(value)) == unknown else text for value in values.tolist()]
-
-
 def checked_arrays(arrays: Mapping[str, NDArray[Any]], channels: Channels | None = None) -> dict[str, NDArray[Any]]:
-    """Return arrays that can be rows of data, as bytes, floats or texts.
-
-    Raises:
-        InputError: If shapes, types or the values of images do not fit.
-    """
+    """Return arrays that can be rows of data, as bytes, floats or texts; ``InputError`` if they do not fit."""
     inputs = arrays["inputs"]
     if inputs.ndim not in (2, 4) or not len(inputs) or inputs.dtype.kind not in "uifb":
         raise InputError(
@@ -138,24 +131,23 @@ def from_arrays(
     logit_correction.errors.InputError: label has shape (1,), but must be (2,), one for each input
     """
     given = {"inputs": inputs, "label": label, "attribute": attribute, "split": split}
-    arrays = checked_arrays({name: _plain(values) for name, values in given.items() if values is not None}, channels)
+    arrays = {}
+    for name, values in given.items():
+        if values is not None:
+            try:
+                array = as_array(values)
+            except ValueError as error:
+                raise InputError(f"{name} has rows of different shapes: give all rows as many numbers") from error
+            if array.dtype.kind in "OSU":  # what can be saved without pickle
+                array = np.asarray([as_text(value) or "" for value in array.ravel().tolist()]).reshape(array.shape)
+            arrays[name] = array
+    arrays = checked_arrays(arrays, channels)
     parts: list[str | bytes] = []
-    for name, values in sorted(arrays.items()):
-        parts += [name, f"{values.dtype} {values.shape}", np.ascontiguousarray(values).tobytes()]
+    for name, array in sorted(arrays.items()):
+        parts += [name, f"{array.dtype} {array.shape}", np.ascontiguousarray(array).tobytes()]
     target = (cache_folder() / "arrays" if folder is None else Path(folder)) / f"{digest(parts)}.npz"
     made_once(target, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
     return ComponentConfig("Arrays", {"file": str(target), **options})
-
-
-def _plain(values: Any) -> NDArray[Any]:
-    """Return an array that can be saved without pickle: names as texts, empty where there is none."""
-    try:
-        array = as_array(values)
-    except ValueError as error:
-        raise InputError("the rows are of different lengths or shapes: give all rows as many numbers") from error
-    if array.dtype.kind in "OSU":
-        return np.asarray([as_text(value) or "" for value in array.ravel().tolist()]).reshape(array.shape)
-    return array
 
 
 def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **options: Any) -> ComponentConfig:
@@ -188,9 +180,8 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     try:
         content = frame.to_parquet(index=False)
     except (ArrowException, ValueError, TypeError, OverflowError) as error:
-        reason = reason_of(error)
         raise InputError(
-            f"the table cannot be saved ({reason}): give each column its own name and values of one kind"
+            f"the table cannot be saved ({reason_of(error)}): give each column its own name and values of one kind"
         ) from error
     target = (cache_folder() / "tables" if folder is None else Path(folder)) / f"{digest([content])}.parquet"
     made_once(target, lambda file: file.write_bytes(content))
@@ -202,17 +193,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
 def from_rows(
     inputs: Any, label: ArrayLike | Sequence[Any], *, folder: Path | str | None = None, **options: Any
 ) -> ComponentConfig:
-    """Make rows the data of a run, whatever they are.
-
-    Args:
-        inputs: An array or tensor, as ``from_arrays`` takes it; a data frame, of which all columns are features; or a
-            list of texts.
-        label: (n,) names or whole numbers.
-        folder: Where to save; by default the cache folder.
-        **options: Those of ``Arrays`` or ``Table``, such as ``test_fraction``.
-
-    Raises:
-        InputError: If it is none of these, or numbers of inputs and labels differ.
+    """Make rows the data of a run, whatever they are: all columns of a data frame are features.
 
     >>> from_rows(["good", "bad"], [1, 0]).options["text"]
     'text'

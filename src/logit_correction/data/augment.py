@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -21,21 +21,17 @@ LEAST_AREA = 0.7
 
 
 class Augmentation(Protocol):
-    """Changes one image (C, H, W) of unsigned bytes; the same seed always changes it in the same way.
+    """Changes images of unsigned bytes; the same seed always changes one in the same way.
 
     It is sent to the processes that read images, so it must be picklable.
     """
 
-    def __call__(self, image: Tensor, seed: int) -> Tensor:
-        """Return the changed image, of the same shape, as unsigned bytes."""
+    @property
+    def on_device(self) -> bool:
+        """Whether batches are changed on the network's device, rather than by the processes that read images."""
 
-
-@runtime_checkable
-class BatchedAugmentation(Augmentation, Protocol):
-    """An augmentation that can also change a whole batch at once, on the batch's device."""
-
-    def batch(self, images: Tensor, seeds: Tensor) -> Tensor:
-        """Return the changed images (B, C, H, W); row i is what ``self(images[i], int(seeds[i]))`` gives."""
+    def __call__(self, images: Tensor, seeds: Tensor) -> Tensor:
+        """Return the changed images (B, C, H, W), of the same shape; each by its seed (B,)."""
 
 
 def named_augmentation(name: AugmentationName, size: int | tuple[int, int]) -> Augmentation | None:
@@ -49,24 +45,19 @@ def named_augmentation(name: AugmentationName, size: int | tuple[int, int]) -> A
     if name == "crop-flip":
         return CropFlip()
     if name == "resized-crop-flip":
-        height, width = (size, size) if isinstance(size, int) else size
-        return ResizedCropFlip(height, width)
+        return ResizedCropFlip(*((size, size) if isinstance(size, int) else size))
     raise InputError(f"augmentation {name!r} is unknown: give none, crop-flip or resized-crop-flip")
 
 
 @dataclass(frozen=True)
 class CropFlip:
-    """Shift by up to ``padding`` pixels into a black border, and mirror half of the time; whole batches at once."""
+    """Shift by up to ``padding`` pixels into a black border, and mirror half of the time."""
 
     padding: int = PADDING
     mirror: bool = True
+    on_device = True
 
-    def __call__(self, image: Tensor, seed: int) -> Tensor:
-        """Change one image (C, H, W)."""
-        return self.batch(image[None], torch.tensor([seed]))[0]
-
-    def batch(self, images: Tensor, seeds: Tensor) -> Tensor:
-        """Change images (B, C, H, W) by seeds (B,) on the same device."""
+    def __call__(self, images: Tensor, seeds: Tensor) -> Tensor:
         count, channels, height, width = images.shape
         places = 2 * self.padding + 1
         device = images.device
@@ -88,18 +79,20 @@ class ResizedCropFlip:
 
     height: int
     width: int
+    on_device = False
 
-    def __call__(self, image: Tensor, seed: int) -> Tensor:
-        """Change one image (C, H, W)."""
+    def __call__(self, images: Tensor, seeds: Tensor) -> Tensor:
         from torchvision.transforms import v2
 
         steps = [v2.RandomResizedCrop((self.height, self.width), scale=(LEAST_AREA, 1.0)), v2.RandomHorizontalFlip()]
+        change, changed = v2.Compose(steps), []
         # torchvision draws from torch's own generator, so that is seeded and put back. Only the CPU's: seeding all
         # devices would disturb whatever else draws from them.
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
-            changed: Tensor = v2.Compose(steps)(image)
-        return changed
+            for image, seed in zip(images, seeds.tolist(), strict=True):
+                torch.default_generator.manual_seed(seed)
+                changed.append(change(image))
+        return torch.stack(changed)
 
 
 def mixed_seeds(seeds: Tensor | int, *parts: Tensor | int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,8 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from logit_correction.errors import InputError, reason_of
-from logit_correction.files import plain, replacing
+from logit_correction.errors import InputError
+from logit_correction.files import plain, replacing, write_text
 
 #: Share of the free memory that inputs may take.
 SHARE = 0.5
@@ -41,41 +42,28 @@ def digest(parts: Iterable[str | bytes | int]) -> str:
 
 
 def made_once(path: Path, make: Callable[[Path], object]) -> Path:
-    """Return ``path``, made by ``make`` if it is not there; it is complete or absent.
-
-    Raises:
-        InputError: If the folder cannot be written.
-    """
+    """Return ``path``, made by ``make`` if it is not there; it is complete or absent."""
     if not path.exists():
         with _writing(path), replacing(path) as temporary:
             make(temporary)
     return path
 
 
-def mapped_array(path: Path) -> NDArray[Any] | None:
-    """Return the array of a ``.npy`` file, mapped into memory, or None if it is missing or damaged."""
-    try:
-        return np.lib.format.open_memmap(plain(path), mode="r")  # unlike np.load opens neither archives nor pickles
-    except Exception:  # NumPy raises many kinds
-        return None
-
-
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays that ``np.savez`` wrote to a file; ``ValueError`` if it is damaged or holds pickles."""
-    try:
-        with np.load(plain(path), allow_pickle=False) as kept:
-            return {name: kept[name] for name in kept.files}
-    except OSError:
-        raise
-    except Exception as error:  # zipfile and NumPy raise many kinds
-        raise ValueError(reason_of(error)) from error
-
-
 def verified_array(path: Path, make: Callable[[], NDArray[Any]]) -> tuple[NDArray[Any], str]:
-    """Return the array kept at ``path`` and its checksum; one that is missing or damaged is made.
+    """Return the array kept at ``path`` and its checksum; one that is missing or damaged is made."""
+    values, checksum, _ = kept_array(path, lambda file: np.save(file, make()))
+    return values, checksum
 
-    The checksum lies beside it and is compared at each reading. Of several processes that ask at once one makes the
-    array and the others wait for it.
+
+def kept_array(path: Path, write: Callable[[Path], Any], check: bool = True) -> tuple[NDArray[Any], str, Any]:
+    """Return the array kept at ``path``, its checksum and a note; one that is missing or damaged is made.
+
+    Checksum and note lie beside it. Of several processes that ask at once one makes the array and the others wait.
+
+    Args:
+        path: A ``.npy`` file.
+        write: Writes the array to the file that it is given, and returns the note, of plain values.
+        check: Read the array into memory and compare its checksum; otherwise it is mapped from the file.
 
     Raises:
         InputError: If the folder cannot be written.
@@ -83,31 +71,34 @@ def verified_array(path: Path, make: Callable[[], NDArray[Any]]) -> tuple[NDArra
     from filelock import FileLock
 
     beside = path.with_suffix(".sha256")
-    with _writing(path):  # only the waiting: what goes wrong later has errors of its own
-        lock = FileLock(path.with_suffix(".lock")).acquire()
-    with lock:
-        kept = mapped_array(path)
-        expected = beside.read_text().strip() if beside.is_file() else ""
-        if kept is not None and kept.dtype.isnative and expected == checksum_of(kept):
-            return np.array(kept), expected
-        values = make()
-        checksum = checksum_of(values)
-        remove(path, beside)
-        made_once(beside, lambda file: file.write_text(checksum, encoding="ascii"))
-        made_once(path, lambda file: np.save(file, values))
-    return values, checksum
+    with _writing(path), FileLock(path.with_suffix(".lock")):
+        kept = _kept(path, beside, check)
+        if kept is None:
+            path.unlink(missing_ok=True)
+            beside.unlink(missing_ok=True)
+            with replacing(path) as temporary:
+                note = write(temporary)
+                checksum = checksum_of(np.load(temporary, mmap_mode="r"))
+                write_text(beside, f"{checksum}\n{json.dumps(note)}")
+            kept = _kept(path, beside, check=False)
+            assert kept is not None
+    return (np.array(kept[0]) if check else kept[0], *kept[1:])
+
+
+def _kept(path: Path, beside: Path, check: bool) -> tuple[NDArray[Any], str, Any] | None:
+    """Return the array, mapped into memory, its checksum and the note; None if one is missing or damaged."""
+    try:
+        checksum, _, note = plain(beside).read_text(encoding="utf-8").partition("\n")
+        values = np.lib.format.open_memmap(plain(path), mode="r")  # unlike np.load opens neither archives nor pickles
+        found = values, checksum, json.loads(note or "null")
+    except Exception:  # NumPy raises many kinds
+        return None
+    return None if check and (not values.dtype.isnative or checksum_of(values) != checksum) else found
 
 
 def checksum_of(values: NDArray[Any]) -> str:
     """Return the SHA-256 of the values in C order, whatever file they lie in."""
     return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
-
-
-def remove(*files: Path) -> None:
-    """Remove what lies in the place of kept files."""
-    for file in files:
-        with _writing(file):
-            file.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -123,25 +114,18 @@ def _writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-def memory_limit_bytes(gib: float | None = None) -> int:
-    """Return how many bytes of inputs may stay in memory: GiB, or LOGIT_CORRECTION_MEMORY, or half of what is free.
-
-    Raises:
-        InputError: If a limit is negative or no number.
-    """
+def memory_limit() -> int:
+    """Return how many bytes of inputs may stay in memory: LOGIT_CORRECTION_MEMORY in GiB, or half of what is free."""
     named = os.environ.get("LOGIT_CORRECTION_MEMORY", "")
-    if gib is None and not named:
-        return int(SHARE * free_memory())
+    if not named:
+        return int(SHARE * _free_memory())
     try:
-        limit = float(named) if gib is None else gib
-    except ValueError:
-        limit = -1.0
-    if not 0 <= limit < float("inf"):
-        raise InputError(f"the memory limit is {named if gib is None else gib}, but must be a number of GiB, 0 or more")
-    return int(limit * 2**30)
+        return max(0, int(float(named) * 2**30))
+    except (ValueError, OverflowError):
+        raise InputError(f"LOGIT_CORRECTION_MEMORY is {named!r}: give a number of GiB") from None
 
 
-def free_memory() -> int:
+def _free_memory() -> int:
     """Return the bytes that this process may still take, of the machine and of its container."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()

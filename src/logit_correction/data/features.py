@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 #: days, and ``gaps`` if training rows had no value. Among categories the empty text stands for no value.
 Column = dict[str, Any]
 
-#: What a column holds. A date is the number of days since 1970, a span of time one of days.
+#: What a column holds. A date is the number of days since 1970.
 Kind = Literal["numbers", "dates", "names"]
 
 #: A column counts as numbers, or as dates, if so large a share of its values are.
@@ -46,88 +45,60 @@ ROUNDING = 10 * np.finfo(np.float64).eps
 #: Larger numbers overflow where a network works with them.
 LARGEST = float(np.finfo(np.float32).max)
 
-SECONDS_OF_A_DAY = 86_400
 
-
-@dataclass(frozen=True)
-class Typed:
-    """A column of M rows as what it holds.
-
-    Attributes:
-        kind: What it holds.
-        values: (M,) numbers or days, NaN where there is none; or texts, empty where there is none.
-        wrong: (M,) where neither a value nor a gap stands.
-        gaps: (M,) where there is no value.
-        word: A word, or a number of another form, that makes names of what are numbers else.
-    """
-
-    kind: Kind
-    values: NDArray[Any]
-    wrong: NDArray[np.bool_]
-    gaps: NDArray[np.bool_]
-    word: str | None = None
-
-    def categories(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """Return the different names (T,), and which of them each row holds (M,)."""
-        import pandas as pd
-
-        place, names = pd.factorize(self.values)
-        return names, place
-
-
-def typed(frame: pd.DataFrame, name: str, kind: Kind | None = None, categorical: bool = False) -> Typed:
-    """Return a column as what it holds, but for gaps and a few bad rows; or as a kind that is known.
+def kind_of(frame: pd.DataFrame, name: str) -> tuple[Kind, str]:
+    """Return what a column holds, but for gaps and a few bad rows, and the word that makes names of numbers.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"age": ["40", "?"], "day": ["1970-01-03", ""], "form": ["old", "new"]})
-    >>> [(one.kind, one.values.tolist()) for one in (typed(frame, name) for name in frame)]
-    [('numbers', [40.0, nan]), ('dates', [2.0, nan]), ('names', ['old', 'new'])]
+    >>> [kind_of(frame, name)[0] for name in frame]
+    ['numbers', 'dates', 'names']
     """
     import pandas as pd
 
-    held, word = frame[name], None
-    boolean = held.dtype.kind in "bO" and pd.api.types.infer_dtype(held, skipna=True) == "boolean"
-    if kind is None and (categorical or boolean or isinstance(held.dtype, pd.CategoricalDtype)):
-        kind = "names"
-    for other, of in (("numbers", _numbers), ("dates", _days)):
-        if kind not in (None, other):
-            continue
-        values = of(held)
-        none = np.isnan(values)
-        gaps = none.copy()
-        gaps[none] = [(text or "").lower() in GAPS for text in texts_of(frame[none], name)]
-        as_other = Typed(other, values, ~gaps & ~(np.abs(values) <= LARGEST), gaps)  # type: ignore[arg-type]
-        if kind == other:
-            return as_other
-        if not none.all() and (~none).sum() >= SHARE_OF_NUMBERS * (~gaps).sum():
-            words = none & ~gaps
-            if not words.any() or frame[name].nunique() * FEWEST_ROWS > len(frame):
-                return as_other
-            word = texts_of(frame[words], name)[0]  # among few values they are categories, and so is it
-            break
-    texts = np.asarray([text or "" for text in texts_of(frame, name)], dtype=object)
-    if kind is None and word is None:  # perhaps they are numbers with a decimal comma, or with separated thousands
-        some = pd.Series(texts[texts != ""][:1000], dtype=object)
-        if some.str.fullmatch(r"[-+]?\d[\d.,' \u00a0\u202f]*%?").mean() >= SHARE_OF_NUMBERS:
-            word = some.iloc[0]
-    return Typed("names", texts, np.zeros(len(texts), dtype=bool), texts == "", word)
+    held = frame[name]
+    if isinstance(held.dtype, pd.CategoricalDtype) or pd.api.types.infer_dtype(held, skipna=True) == "boolean":
+        return "names", ""
+    kinds: tuple[Kind, ...] = ("numbers", "dates")
+    for kind in kinds:
+        none = np.isnan(_as_floats(held, kind))
+        if not none.all():
+            words = [text for text in texts_of(frame[none], name) if text and text.lower() not in GAPS]
+            count = len(held) - none.sum()
+            if count >= SHARE_OF_NUMBERS * (count + len(words)):
+                # among few values a word is a category, and so are they
+                few = bool(words) and held.nunique() * FEWEST_ROWS <= len(held)
+                return ("names", words[0] or "") if few else (kind, "")
+    return "names", ""
 
 
-def _numbers(values: pd.Series) -> NDArray[np.float64]:
+def read_column(
+    frame: pd.DataFrame, name: str, kind: Kind, problems: Problems, may_miss: bool = True
+) -> NDArray[np.float64] | NDArray[np.object_]:
+    """Return a column as numbers or days, NaN where there is none, or as texts; rows that hold neither are noted."""
+    if kind == "names":
+        return np.asarray([text or "" for text in texts_of(frame, name)], dtype=object)
+    values = _as_floats(frame[name], kind)
+    bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
+    for row, text in zip(bad.tolist(), texts_of(frame.iloc[bad], name), strict=True):
+        if not may_miss or (text or "").lower() not in GAPS:
+            why = f"is no {'date, such as 2024-05-31' if kind == 'dates' else 'finite number'}"
+            if np.isfinite(values[row]):
+                why = f"is more than {LARGEST:.1e} (give it in another unit, or leave it out of the features)"
+            problems.add(row, f"column {name!r} " + (f"holds {text!r}, which {why}" if text else "is empty"))
+    values[bad] = np.nan
+    return values
+
+
+def _as_floats(values: pd.Series, kind: Kind) -> NDArray[np.float64]:
+    """Return numbers, or days since 1970, NaN where there is none."""
     import pandas as pd
 
-    if values.dtype.kind == "M":  # dates, of which pandas would make nanoseconds
+    if values.dtype.kind in ("M" if kind == "numbers" else "biufm"):
         return np.full(len(values), np.nan)
-    if values.dtype.kind == "m":
-        return (values.dt.total_seconds() / SECONDS_OF_A_DAY).to_numpy(dtype=np.float64, na_value=np.nan)
-    return pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-
-
-def _days(values: pd.Series) -> NDArray[np.float64]:
-    import pandas as pd
-
-    if values.dtype.kind in "biufm":
-        return np.full(len(values), np.nan)
+    if kind == "numbers":
+        values = values.dt.total_seconds() if values.dtype.kind == "m" else pd.to_numeric(values, errors="coerce")
+        return values.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
     if values.dtype.kind != "M":
         written = values.astype(object).where(values.notna(), "").astype(str).str.strip()
         written = written.where(written.str.match(r"\d{4}-\d\d"))  # pandas would take "now" for a date as well
@@ -149,16 +120,13 @@ class Columns:
         """Choose the columns, and those whose numbers stand for names.
 
         * stands for all but ``others`` and those of too many different texts.
-
-        Raises:
-            InputError: A column whose numbers stand for names is none of the features.
         """
         self.names, self.others, self.categorical = list(names), others, categorical
         for name in categorical:
             if name in others or (self.names != ["*"] and name not in names):
                 raise InputError(f"--data.categorical {name} is none of the features: add it to --data.features")
         self.learnt: list[Column] = []
-        self._read: dict[str, Typed] = {}
+        self._read: dict[str, tuple[Kind, NDArray[Any]]] = {}
         self._told: set[str] = set()
 
     def check(self, frame: pd.DataFrame, problems: Problems) -> list[str]:
@@ -167,32 +135,31 @@ class Columns:
         Raises:
             InputError: If a column is missing, or none is left.
         """
-        every = self.names == ["*"]
+        every, rows = self.names == ["*"], len(frame)
         names = [name for name in frame.columns if name not in self.others] if every else self.names
         check_columns(frame, problems.place, [*names, *self.categorical])
-        self._read = {name: typed(frame, name, categorical=name in self.categorical) for name in names}
-        different = {name: one.categories()[0] for name, one in self._read.items() if one.kind == "names"}
-        few = {name: of for name, of in different.items() if every and hardly_categories(len(of), len(frame))}
-        self._read = {name: one for name, one in self._read.items() if name not in few}
+        left_out, as_names, gaps = [], [], []
+        for name in names:
+            kind, word = kind_of(frame, name)
+            if name in self.categorical:
+                kind, word = "names", ""
+            values = read_column(frame, name, kind, problems)
+            if kind == "names" and every and hardly_categories(len(different := set(values.tolist())), rows):
+                left_out.append(f"{name!r} ({len(different):,} different texts, such as {values[0]!r})")
+                continue
+            self._read[name] = kind, values
+            if word:
+                as_names.append(f"{name!r} (for {word!r})")
+            if missing := int((values == "").sum() if kind == "names" else np.isnan(values).sum()):
+                gaps.append(f"{name!r} in {missing:,} of {rows:,} rows")
         if not self._read:
             raise InputError(f"{problems.place} has no column left for features: name them by --data.features")
-        _note_wrong(self._read, frame, problems)
-        kept, rows, most = self._read.items(), len(frame), told_apart(len(frame))
-        notes = {
-            "columns that are no features, since few rows share a text": [
-                f"{name!r} ({len(of):,} different texts, such as {of[0]!r})" for name, of in few.items()
-            ],
-            "columns that look like numbers, but are read as names; write plain numbers, such as 0.126 or 1037.5": [
-                f"{name!r} (for {one.word!r})" for name, one in kept if one.word
-            ],
-            f"columns of more names than {most}, of which the commonest {most} are told apart": [
-                f"{name!r} ({len(different[name]):,})" for name in self._read if len(different.get(name, ())) > most
-            ],
-            "columns with missing values, which count as the mean of training and have an input of their own": [
-                f"{name!r} in {one.gaps.sum():,} of {rows:,} rows" for name, one in kept if one.gaps.any()
-            ],
+        told = {
+            "columns that are no features, since few rows share a text": left_out,
+            "columns that look like numbers, but are read as names": as_names,
+            "columns with missing values, which count as the mean of training and have an input of their own": gaps,
         }
-        return [f"{what}: {format_faults(names)}" for what, names in notes.items() if names]
+        return [f"{what}: {format_faults(found)}" for what, found in told.items() if found]
 
     def fit(self, train: NDArray[np.int64]) -> tuple[ArrayStore, dict[str, Any]]:
         """Find out mean and deviation, or the categories, of each column over the training rows, and transform all.
@@ -200,68 +167,60 @@ class Columns:
         Raises:
             InputError: If a column of names has too many different ones.
         """
-        self.learnt = [_learn(name, one, train) for name, one in self._read.items()]
-        read, self._read = self._read, {}
+        self.learnt = [_learn(name, kind, values, train) for name, (kind, values) in self._read.items()]
+        read = {name: values for name, (_, values) in self._read.items()}
+        self._read = {}
         return ArrayStore(to_vectors(read, self.learnt)), self._looks(read)
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[ArrayStore, dict[str, Any]]:
         """Return new rows as vectors (n, F), and the columns as they were written; bad rows are noted.
 
         Raises:
-            InputError: If a column is missing, or rows are numbers without names and the columns more than numbers.
+            InputError: If a column is missing, or numbers without names are not one for each column.
         """
-        names = [column["name"] for column in self.learnt]
-        frame = rows.frame if rows.frame is not None else rows.as_frame(names)
-        if rows.frame is None and any("categories" in one or one.get("date") or one.get("gaps") for one in self.learnt):
-            what = "some features are names or dates, or may be missing"
-            raise InputError(f"{what}: give the new rows as a data frame or a file")
+        import pandas as pd
+
+        names, frame = [column["name"] for column in self.learnt], rows.frame
+        if frame is None:
+            if rows.values is None or rows.values.shape[1:] != (len(names),):
+                raise InputError(f"inputs must be a table with the columns {', '.join(names)}, or a number for each")
+            frame = pd.DataFrame(rows.values, columns=names)
         check_columns(frame, problems.place, names)
-        read = {one["name"]: typed(frame, one["name"], _kind_of(one)) for one in self.learnt}
-        missing_before = {one["name"] for one in self.learnt if one.get("gaps")}
-        _note_wrong(read, frame, problems, names_with_gaps=missing_before)
-        self._warn_of_unknown_names(read)
-        return ArrayStore(to_vectors(read, self.learnt)), self._looks(read)
-
-    def _looks(self, read: Mapping[str, Typed]) -> dict[str, Any]:
-        """Return the columns for views: floats, NaN where there is none, or texts; no attribute, though a feature."""
-        plain = {name: one.values if one.kind == "names" else np.where(one.wrong, np.nan, one.values)
-                 for name, one in read.items() if name not in self.others}  # fmt: skip
-        return {"columns": plain}
-
-    def _warn_of_unknown_names(self, read: Mapping[str, Typed]) -> None:
-        """Warn, once a column, of rows that hold none of the categories of training."""
+        read: dict[str, NDArray[Any]] = {}
         for column in self.learnt:
             name = column["name"]
-            unknown: Sequence[str] = ()
-            if "categories" in column:
-                unknown = read[name].values[_category(read[name], column) < 0].tolist()
-            if len(unknown) and name not in self._told:
+            kind: Kind = "names" if "categories" in column else "dates" if column.get("date") else "numbers"
+            read[name] = values = read_column(frame, name, kind, problems, may_miss=bool(column.get("gaps")))
+            unknown = [] if kind != "names" else sorted(set(values.tolist()).difference(column["categories"]))
+            if unknown and name not in self._told:
                 self._told.add(name)
-                what = (
-                    f"column {name!r} holds names that the model was not trained to tell apart, such as {unknown[0]!r}"
-                )
-                rows = "1 row" if len(unknown) == 1 else f"{len(unknown):,} rows"
-                warnings.warn(f"{what}, in {rows}: they count as none of the names", InputWarning, 3)
+                what = f"column {name!r} holds names that the model was not trained to tell apart, such as"
+                warnings.warn(f"{what} {unknown[0]!r}: they count as none of the names", InputWarning, 3)
+        return ArrayStore(to_vectors(read, self.learnt)), self._looks(read)
+
+    def _looks(self, read: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+        """Return the columns for views; no attribute, though it be a feature."""
+        return {"columns": {name: values for name, values in read.items() if name not in self.others}}
 
 
-def _learn(name: str, column: Typed, train: NDArray[np.int64]) -> Column:
-    if column.kind == "names":
-        names, place = column.categories()
-        count = np.bincount(place[train], minlength=len(names))
-        if hardly_categories(len(names), len(place)):
+def _learn(name: str, kind: Kind, values: NDArray[Any], train: NDArray[np.int64]) -> Column:
+    if kind == "names":
+        import pandas as pd
+
+        different = len(set(values.tolist()))
+        if hardly_categories(different, len(values)):
             raise InputError(
-                f"column {name!r} holds {len(names):,} different texts in {len(place):,} rows, such as {names[0]!r}, "
-                "which are hardly categories: leave it out of the features, write numbers as 1037.5, or give it as "
-                "--data.text"
+                f"column {name!r} holds {different:,} different texts in {len(values):,} rows, such as {values[0]!r}, "
+                "which are hardly categories: leave it out of the features, or give it as --data.text"
             )
-        commonest = np.lexsort((names.astype(str), -count))[: min(int((count > 0).sum()), told_apart(len(place)))]
-        return {"name": name, "categories": sorted(names[commonest].tolist())}
-    values = column.values[train]
-    present = values[np.isfinite(values)]
+        count = pd.Series(values[train]).value_counts().to_dict()
+        commonest = sorted(count, key=lambda text: (-count[text], text))[: told_apart(len(values))]
+        return {"name": name, "categories": sorted(commonest)}
+    present = values[train][np.isfinite(values[train])]
     mean, std = mean_and_std(present) if len(present) else (0.0, 1.0)
-    learnt: Column = {"name": name} | ({"date": True} if column.kind == "dates" else {})
+    learnt: Column = {"name": name} | ({"date": True} if kind == "dates" else {})
     learnt |= {"mean": float(mean), "std": float(std)}
-    return learnt | ({"gaps": True} if len(present) < len(values) else {})
+    return learnt | ({"gaps": True} if len(present) < len(train) else {})
 
 
 def mean_and_std(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -287,52 +246,22 @@ def hardly_categories(different: int, rows: int) -> bool:
     return different > FEWEST_NAMES and different * FEWEST_ROWS > rows
 
 
-def to_vectors(read: Mapping[str, Typed], learnt: Sequence[Column]) -> Tensor:
+def to_vectors(read: Mapping[str, NDArray[Any]], learnt: Sequence[Column]) -> Tensor:
     """Return rows as vectors (M, F) float32: numbers standardised, categories as one number each, 0 or 1.
 
     Where training rows had gaps, a gap is the mean, 0, and 1 in a number of its own. A category that no training row
-    has is all zeros, and what is no number is 0.
+    has is all zeros.
     """
+    import pandas as pd
+
     parts: list[NDArray[np.float32]] = []
     for column in learnt:
-        one = read[column["name"]]
+        values = read[column["name"]]
         if "categories" in column:
-            flags = np.zeros((len(one.values), len(column["categories"])), dtype=np.float32)
-            number = _category(one, column)
-            known = np.flatnonzero(number >= 0)
-            flags[known, number[known]] = 1
-            parts.append(flags)
+            code = pd.Index(column["categories"], dtype=object).get_indexer(values)
+            parts.append((code[:, None] == np.arange(len(column["categories"]))).astype(np.float32))
             continue
-        missing = one.gaps | one.wrong
-        with np.errstate(invalid="ignore"):
-            numbers = np.where(missing, 0, (one.values - column["mean"]) / column["std"])
+        missing = np.isnan(values)
+        numbers = np.where(missing, 0, (values - column["mean"]) / column["std"])
         parts.append(np.stack([numbers, missing] if column.get("gaps") else [numbers], 1).astype(np.float32))
     return torch.from_numpy(np.concatenate(parts, axis=1))
-
-
-def _category(one: Typed, column: Column) -> NDArray[np.intp]:
-    """Return the place of each row's name among the categories (M,), -1 where it is none of them."""
-    names, place = one.categories()
-    number = {name: i for i, name in enumerate(column["categories"])}
-    return np.array([number.get(name, -1) for name in names.tolist()], dtype=np.intp)[place]
-
-
-def _kind_of(column: Column) -> Kind:
-    return "names" if "categories" in column else "dates" if column.get("date") else "numbers"
-
-
-def _note_wrong(
-    read: Mapping[str, Typed], frame: pd.DataFrame, problems: Problems, names_with_gaps: Collection[str] | None = None
-) -> None:
-    """Note each row that holds no number or no date; and nothing at all, in columns that had no gap in training."""
-    for name, one in read.items():
-        if one.kind == "names":
-            continue
-        wrong = one.wrong if names_with_gaps is None or name in names_with_gaps else one.wrong | one.gaps
-        rows = np.flatnonzero(wrong)
-        what = "date, such as 2024-05-31" if one.kind == "dates" else "finite number"
-        for row, text in zip(rows.tolist(), texts_of(frame.iloc[rows], name), strict=True):
-            large = np.isfinite(one.values[row])
-            why = f"holds {text!r}, which is {f'more than {LARGEST:.1e}' if large else f'no {what}'}"
-            fix = f"give {name!r} in another unit, or leave it out of the features" if large else ""
-            problems.add(row, why if text else "is empty", name, fix)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import gzip
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from logit_correction.errors import InputError, did_you_mean, format_first, reason_of
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PARQUET = (".parquet", ".pq")
-SUFFIXES = (".csv", ".tsv", *PARQUET)
 
 #: Files that other programs open as tables and that are not read here.
 OTHERS = (".xlsx", ".xls", ".ods", ".json", ".jsonl")
@@ -29,16 +27,18 @@ FILE_COLUMNS = ("path", "file", "filename", "file_name", "image", "img_filename"
 #: What a spreadsheet calls the first row after the header.
 FIRST_LINE = 2
 
-#: Columns that a message names.
-MOST_NAMED = 20
-
 #: How to fix a file that cannot be read as a table.
 FIX = "save it as a CSV in UTF-8, with texts that hold the separator in quotes, or as Parquet"
 
 
 def is_table(path: Path) -> bool:
     """Return whether a file is a table by its name; a CSV may be packed by gzip."""
-    return path.name.lower().removesuffix(".gz").endswith(SUFFIXES)
+    return path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv", *PARQUET))
+
+
+def has_lines(file: Path) -> bool:
+    """Return whether the rows of a table stand in lines, as those of a CSV do."""
+    return file.suffix.lower() not in PARQUET
 
 
 def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = FIX, **layout: Any) -> pd.DataFrame:
@@ -66,49 +66,37 @@ def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = FIX,
 
 
 def iter_frames(file: Path, rows: int | None, fix: str = FIX, **layout: Any) -> Iterator[pd.DataFrame]:
-    """Yield a CSV so many rows at a time, a Parquet file as a whole; see ``read_frame``.
-
-    Raises:
-        InputError: If the file is missing, damaged or empty.
-    """
-    if not file.is_file():
-        what = "is a folder" if file.is_dir() else "does not exist"
-        raise InputError(f"{file} {what}: give a CSV or Parquet file")
-    if file.suffix.lower() in OTHERS:
-        raise InputError(f'{file} is no CSV or Parquet file: save the table as CSV (in Excel: "CSV UTF-8")')
-    first = 1 if "names" in layout else FIRST_LINE
-    start = first + int(layout.get("skiprows", 0))
-    frames = _parquet(file) if file.suffix.lower() in PARQUET else _csv(file, rows, start, layout)
+    """Yield a CSV so many rows at a time, a Parquet file as a whole; see ``read_frame``."""
+    if not file.is_file() or file.suffix.lower() in OTHERS:
+        raise InputError(f"{file} is no CSV or Parquet file: give one (from Excel save as CSV UTF-8)")
     found = False
-    while True:
-        try:
-            frame = next(frames, None)
-        except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
-            reason = reason_of(error).rpartition("C error: ")[2]
-            raise InputError(f"{file} cannot be read as a table ({reason}): {fix}") from error
-        if frame is None:
-            break
-        frame.columns = [str(name).strip() for name in frame.columns]
-        found = found or bool(len(frame))
-        yield frame
+    try:
+        for frame in _csv(file, rows, layout) if has_lines(file) else _parquet(file):
+            frame.columns = [str(name).strip() for name in frame.columns]
+            if len(frame):
+                found = True
+                yield frame
+    except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
+        reason = reason_of(error).rpartition("C error: ")[2]
+        raise InputError(f"{file} cannot be read as a table ({reason}): {fix}") from error
     if not found:
-        raise InputError(f"{file} has no rows")
+        raise InputError(f"{file} has no rows: give a table with some")
 
 
 def _parquet(file: Path) -> Iterator[pd.DataFrame]:
     import pandas as pd
 
-    frame = pd.read_parquet(file).reset_index(drop=True)
-    if len(frame):
-        yield frame
+    yield pd.read_parquet(file).reset_index(drop=True)
 
 
-def _csv(file: Path, rows: int | None, start: int, layout: dict[str, Any]) -> Iterator[pd.DataFrame]:
-    """Yield rows whose index begins with ``start``."""
+def _csv(file: Path, rows: int | None, layout: dict[str, Any]) -> Iterator[pd.DataFrame]:
     import pandas as pd
 
+    with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8", errors="replace") as lines:
+        separator = max("\t;,|", key=lines.readline(2**20).count)
     text: Any = {"dtype": str, "keep_default_na": False, "na_filter": False, "encoding": "utf-8-sig"}
-    usual = {"sep": _separator(file), "index_col": False, "skip_blank_lines": False}  # so that lines are numbered
+    usual = {"sep": separator, "index_col": False, "skip_blank_lines": False}  # so that lines are numbered
+    start = (1 if "names" in layout else FIRST_LINE) + int(layout.get("skiprows", 0))
     with pd.read_csv(file, **usual | layout | text, iterator=True) as reader:
         while True:
             with warnings.catch_warnings():
@@ -121,32 +109,16 @@ def _csv(file: Path, rows: int | None, start: int, layout: dict[str, Any]) -> It
             blank = (frame.iloc[:, 0].str.strip() == "") & (frame.shape[1] > 1)  # alone it is a row that is empty
             if blank.any():
                 blank &= (frame.map(str.strip) == "").all(axis=1)
-            if not blank.all():
-                yield frame[~blank]
-
-
-def _separator(file: Path) -> str:
-    """Return what separates the names of the columns."""
-    with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8", errors="replace") as lines:
-        header = lines.readline(2**20)
-    return max("\t;,|", key=header.count)
-
-
-def tell_columns(file: Path) -> str:
-    """Return the end of a message, which columns a table has; nothing if that cannot be read."""
-    try:
-        names = list(next(iter_frames(file, 1)).columns)
-    except (InputError, StopIteration):
-        return ""
-    return f"; {file} has the columns {format_first(names, MOST_NAMED)}"
+            yield frame[~blank]
 
 
 def check_names(names: Sequence[str], place: str, wanted: Sequence[str], fix: str = "") -> None:
     """Raise ``InputError`` unless the wanted columns are among the names of a table's columns."""
     missing = [f"{name!r}{did_you_mean(name, names)}" for name in dict.fromkeys(wanted) if name not in names]
     if missing:
-        has = format_first(names, MOST_NAMED)
-        raise InputError(f"{place} has no column {', '.join(missing)}: it has {has}{fix and ': ' + fix}")
+        raise InputError(
+            f"{place} has no column {', '.join(missing)}: it has {format_first(names, 20)}{fix and ': ' + fix}"
+        )
 
 
 def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str]) -> None:
@@ -187,49 +159,13 @@ def as_text(value: Any) -> str | None:
 
 
 def file_column(frame: pd.DataFrame, place: str) -> str:
-    """Return the column that holds the names of files.
-
-    Raises:
-        InputError: If there is none of the usual name.
-    """
+    """Return the column that holds the names of files; ``InputError`` if there is none of the usual name."""
     column = next((name for name in FILE_COLUMNS if name in frame.columns), None)
     if column is None:
         raise InputError(f"{place} has no column {', '.join(FILE_COLUMNS)}: name the column of files so")
     return column
 
 
-def has_lines(file: Path) -> bool:
-    """Return whether the rows of a table stand in lines, as those of a CSV do."""
-    return file.suffix.lower() not in PARQUET
-
-
-class LazyNames(Sequence[str]):
-    """The names of some rows, each made of the row's number when it is asked for.
-
-    >>> names = LazyNames("row {}".format, range(2, 6))
-    >>> names[1], list(names[2:])
-    ('row 3', ['row 4', 'row 5'])
-    """
-
-    def __init__(self, name: Callable[[int], str], rows: range | NDArray[np.integer]) -> None:
-        """Keep how a row is named, and the numbers of the rows."""
-        self.name, self.rows = name, rows
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @overload
-    def __getitem__(self, row: int) -> str: ...
-    @overload
-    def __getitem__(self, row: slice) -> LazyNames: ...
-    def __getitem__(self, row: int | slice) -> str | LazyNames:
-        return LazyNames(self.name, self.rows[row]) if isinstance(row, slice) else self.name(int(self.rows[row]))
-
-
-def row_names(numbers: range | pd.Index) -> LazyNames:
-    """Return what messages call the rows of such numbers, as ``read_frame`` gives them.
-
-    >>> list(row_names(range(2)))
-    ['row 0', 'row 1']
-    """
-    return LazyNames("row {}".format, numbers if isinstance(numbers, range) else numbers.to_numpy())
+def row_names(numbers: range | pd.Index) -> list[str]:
+    """Return what messages call the rows of such numbers, as ``read_frame`` gives them."""
+    return [f"row {number}" for number in numbers]

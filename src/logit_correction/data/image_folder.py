@@ -18,7 +18,6 @@ from logit_correction.data.images import (
     image_store,
     label_folders,
     printable,
-    visible_folders,
 )
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import OnBadRows, Records, Splitting, build_table, files_within, records_of_frame
@@ -33,7 +32,6 @@ class ImageFolder(DataSource):
     def __init__(
         self,
         root: str,
-        metadata: str | None = None,
         label: str = "label",
         split: str | None = None,
         attribute: str | list[str] | None = None,
@@ -44,13 +42,11 @@ class ImageFolder(DataSource):
         test_fraction: float = 0.2,
         seed: int = 0,
         on_bad_rows: OnBadRows = "error",
-        memory_limit: float | None = None,
     ) -> None:
         """Choose the folder and how images are read.
 
         Args:
             root: The folder. A metadata.csv in it is taken for what it says; without one, subfolders are labels.
-            metadata: CSV or Parquet file of one row an image, beside ``metadata.csv`` in the folder.
             label: Its column of labels.
             split: Its column of splits; ``split`` if there is such a column.
             attribute: Its columns of attributes; ``attribute`` if there is such a column. Several make one attribute
@@ -62,43 +58,36 @@ class ImageFolder(DataSource):
             test_fraction: Fraction of each label's rows for the test, where no split is given.
             seed: Seed of the split, apart from the run's.
             on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
-            memory_limit: GiB of images that may stay in memory; more are streamed from a file in the cache. By
-                default LOGIT_CORRECTION_MEMORY, else half of the free memory.
         """
         check_range("--data.size", size, 1)
-        self.root, self.metadata = Path(root).expanduser(), None if metadata is None else Path(metadata).expanduser()
-        self.label, self.split, self.attributes = label, split, listed(attribute)
-        self.image_size, self.fit, self.memory_limit, self.on_bad_rows = (size, size), fit, memory_limit, on_bad_rows
+        self.root, self.label, self.split, self.attributes = Path(root).expanduser(), label, split, listed(attribute)
+        self.size, self.fit, self.on_bad_rows = (size, size), fit, on_bad_rows
+        self.image_size, self.augment = self.size, named_augmentation(augment, size)
         self.splitting = Splitting(valid_fraction, test_fraction, seed)
-        self.augment = named_augmentation(augment, size)
 
     def build(self) -> DataTable:
         """Find the images, check them, and read them or what was kept of them."""
         if not self.root.is_dir():
             raise InputError(f"--data.root {self.root} is no folder: give the folder that holds the images")
-        metadata = self.root / METADATA if self.metadata is None else self.metadata
-        listed_rows = self.metadata is not None or metadata.is_file()
-        raw, paths = self._read_metadata(metadata) if listed_rows else self._found()
-        size = self.image_size
-        assert size is not None
+        raw, paths = self._listed() if (self.root / METADATA).is_file() else self._found()
         raw.metadata = {
             "source": f"the images of {self.root.resolve().name}",
-            "images": format_resizing(size, self.fit),
+            "images": format_resizing(self.size, self.fit),
         }
 
         def inputs(_: Tensor) -> tuple[InputStore, dict[str, Any]]:
-            limit = self.memory_limit
-            return image_store(paths, size, raw.problems, fit=self.fit, memory_limit=limit), {"files": paths}
+            return image_store(paths, self.size, raw.problems, self.fit), {"files": paths}
 
         return build_table(raw, inputs, self.splitting, self.on_bad_rows, self.augment)
 
-    def _read_metadata(self, metadata: Path) -> tuple[Records, list[Path]]:
+    def _listed(self) -> tuple[Records, list[Path]]:
         """Read the rows of a metadata.csv."""
-        frame = read_frame(metadata)
-        column = file_column(frame, str(metadata))
+        file = self.root / METADATA
+        frame = read_frame(file)
+        column = file_column(frame, str(file))
         split = self.split or ("split" if "split" in frame.columns else None)
         attributes = self.attributes or (["attribute"] if "attribute" in frame.columns else [])
-        raw, names = records_of_frame(frame, str(metadata), self.label, split, attributes), texts_of(frame, column)
+        raw, names = records_of_frame(frame, str(file), self.label, split, attributes), texts_of(frame, column)
         paths = files_within(self.root, names, raw.problems, column)
         first: dict[str | None, int] = {}
         for row, name in enumerate(names):
@@ -109,18 +98,15 @@ class ImageFolder(DataSource):
 
     def _found(self) -> tuple[Records, list[Path]]:
         """Find the images of a folder per label."""
-        folders, notes = label_folders(self.root)
+        folders = label_folders(self.root)
         if len({folder.name for folder in folders}) < 2:
-            inside = list(folders) or visible_folders(self.root)
-            holds = ", ".join(printable(folder.relative_to(self.root).as_posix()) for folder in inside[:10])
+            holds = ", ".join(printable(path.relative_to(self.root)) for path in sorted(self.root.glob("*"))[:10])
             raise InputError(
                 f"{self.root} must hold a folder of images for each of at least two labels, or such folders in train, "
-                f"valid and test, or a {METADATA}; it holds {holds or 'no folder'}"
+                f"valid and test, or a {METADATA}; it holds {holds or 'nothing'}"
             )
-        found = find_images(self.root, folders)
-        labels: list[str | None] = [printable(folder.name) for folder in found.folders]
-        splits = [folders[folder] for folder in found.folders]
-        given = None if splits[0] is None else splits
-        notes += found.notes
+        paths, of_file, problems, notes = find_images(self.root, folders)
+        labels: list[str | None] = [printable(folder.name) for folder in of_file]
+        splits = None if folders[of_file[0]] is None else [folders[folder] for folder in of_file]
         # Folders are read label by label: the place of a row would tell its label.
-        return Records(found.problems, labels, given, row_names=found.names, notes=notes, ordered=False), found.files
+        return Records(problems, labels, splits, row_names=problems.rows, notes=notes, ordered=False), paths

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from logit_correction.data.augment import Augmentation, BatchedAugmentation, mixed_seeds
+from logit_correction.data.augment import Augmentation, mixed_seeds
 from logit_correction.data.cache import fits_device
-from logit_correction.data.stores import ArrayStore, InputStore, StreamedImages, holds_bytes, row_bytes
+from logit_correction.data.stores import ArrayStore, InputStore, StreamedStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.files import available_cores
@@ -23,6 +23,12 @@ from logit_correction.types import Batch, Inputs
 #: Most rows and most bytes of inputs of one batch of evaluation.
 EVALUATION_ROWS, EVALUATION_BYTES = 1000, 64 * 2**20
 
+#: Fewer rows an epoch than this are read in the process that trains: starting others would take longer.
+LEAST_ROWS = 1000
+
+#: Batches that each process reads ahead.
+AHEAD = 2
+
 
 def evaluation_batch(store: InputStore) -> int:
     """Return how many rows to evaluate at a time, fewer for larger inputs.
@@ -31,7 +37,7 @@ def evaluation_batch(store: InputStore) -> int:
     >>> evaluation_batch(small), evaluation_batch(large)
     (1000, 111)
     """
-    return max(1, min(EVALUATION_ROWS, EVALUATION_BYTES // max(1, row_bytes(store))))
+    return max(1, min(EVALUATION_ROWS, EVALUATION_BYTES // max(1, store.row_bytes)))
 
 
 class BatchLoader:
@@ -42,7 +48,7 @@ class BatchLoader:
     at each place of the order: the number of processes that read changes nothing.
 
     Resident inputs lie on the device, or, if they would take more than half of its free memory, beside it. Images
-    that are streamed, and those that are augmented one by one, are read ahead. Only a split that is shuffled is
+    that are streamed, and those that other processes augment, are read ahead. Only a split that is shuffled is
     augmented.
     """
 
@@ -77,7 +83,7 @@ class BatchLoader:
             workers: Processes that read ahead where inputs are not simply indexed; -1 chooses.
 
         Raises:
-            InputError: If the sizes do not fit, or attributes are asked for and unknown.
+            InputError: If the batch size does not fit, or attributes are asked for and unknown.
         """
         batch_size = evaluation_batch(table.inputs) if batch_size is None else batch_size
         if batch_size < 1 or batch_size % world_size:
@@ -87,19 +93,26 @@ class BatchLoader:
                 f"the method needs the attribute of every {split} row, but some are unknown: give them, or take a "
                 "method that does not need them"
             )
-        rows = table.split[split]
-        self.device, self.rank, self.world_size = device, rank, world_size
-        self.seed, self.shuffle = seed, shuffle
-        self.batch_size = batch_size
+        rows, store = table.split[split], table.inputs
+        self.device, self.rank, self.world_size = torch.device(device), rank, world_size
+        self.seed, self.shuffle, self.batch_size = seed, shuffle, batch_size
         self.augment = table.augment if shuffle else None
-        self._place_inputs(table.inputs, torch.device(device))
-        self.workers = choose_workers(workers, len(rows), world_size) if self.source is not None else 0
+        beside = isinstance(store, StreamedStore) or (self.augment is not None and not self.augment.on_device)
+        if isinstance(store, ArrayStore) and not store.lies_on(self.device):
+            beside = beside or not fits_device(store.values.nbytes, self.device)
+        #: Inputs that are indexed on the device, or those that are read beside it.
+        self.inputs = None if beside else store.to(self.device)
+        self.source = store if beside else None
+        self.as_bytes, self.factor = self.augment is not None or store.holds_bytes, store.scale / 255
+        self.workers = 0 if self.source is None else choose_workers(workers, len(rows), world_size)
         self.rows, self.label = rows.to(device), table.label[rows].to(device)
         self.attribute = table.attribute[rows].to(device) if with_attributes else None
-        self.sample_weight = _checked_weight(sample_weight, len(rows))
-        total = len(rows)
-        if self.sample_weight is not None and not self.sample_weight.is_floating_point():
-            total = int(self.sample_weight.sum())
+        self.num_rows = total = len(rows)
+        self.sample_weight = None
+        if sample_weight is not None:
+            weight = sample_weight.detach().cpu()
+            self.sample_weight = weight.double() if weight.is_floating_point() else weight.long()
+            total = total if weight.is_floating_point() else int(weight.sum())
         self.steps = math.ceil(total / batch_size)
         left_over = total % batch_size
         least = min(2, batch_size // world_size) * world_size
@@ -107,7 +120,6 @@ class BatchLoader:
             # Rows left over join the batch before them: batch normalisation cannot do with one row, no process with
             # none, and alone they would weigh as much as a whole batch.
             self.steps -= 1
-        self.num_rows = len(rows)
         #: Rows of an epoch; at least one, and where it can be two, for each process.
         self.total = max(total, min(2 * world_size, batch_size)) if world_size > 1 else total
 
@@ -115,27 +127,19 @@ class BatchLoader:
         """Return the number of batches of an epoch."""
         return self.steps
 
-    def _place_inputs(self, store: InputStore, device: torch.device) -> None:
-        """Decide whether inputs are indexed on the device, ``inputs``, or read beside it, ``source``."""
-        self.in_batches = isinstance(self.augment, BatchedAugmentation)
-        one_by_one = self.augment is not None and not self.in_batches
-        too_large = (
-            isinstance(store, ArrayStore) and not store.lies_on(device) and not fits_device(store.nbytes, device)
-        )
-        apart = isinstance(store, StreamedImages) or one_by_one or too_large
-        self.source = store if apart else None
-        self.inputs = store if apart else store.to(device)
-        self.as_bytes = self.augment is not None or holds_bytes(store)
-        self.factor = getattr(store, "scale", 1.0) / 255
-
     def epoch(self, epoch: int = 0, first_step: int = 0) -> Iterator[Batch]:
         """Yield the batches of ``epoch`` from ``first_step`` on."""
         order = self._order(epoch)
         seed = derive_seed(self.seed, "augment", epoch) if self.augment is not None else 0
         places = [self._share(*self._batch(step, len(order))) for step in range(self.steps)]
-        read = None if self.source is None else self._read(order, places, seed, first_step)
+        on_device = self.augment if self.augment is not None and self.augment.on_device else None
+        read = None
+        if self.source is not None:
+            elsewhere = self.augment if on_device is None else None
+            reader = BatchReader(self.source, self.rows.cpu()[order], places, elsewhere, seed, self.as_bytes)
+            read = reader.read(first_step, self.workers, pin=self.device.type == "cuda")
         # Once an epoch, since it takes as many small operations as a network has layers.
-        seeds = place_seeds(seed, 0, len(order), self.device) if self.in_batches else None
+        seeds = None if on_device is None else place_seeds(seed, 0, len(order), self.device)
         if self.world_size > 1:
             order = torch.cat([order[start:end] for start, end in places])
         order = order.to(self.device)
@@ -145,12 +149,19 @@ class BatchLoader:
         labels, indices = self.label.index_select(0, order).split(sizes), order.split(sizes)
         attributes = None if self.attribute is None else self.attribute.index_select(0, order).split(sizes)
         for step in range(first_step, self.steps):
-            if read is not None:
-                inputs = self._on_device(next(read), *places[step], seeds)
-            elif self.augment is not None:
-                inputs = self._on_device(self._images(rows[step]), *places[step], seeds)
-            else:
+            inputs: Inputs
+            if read is None and on_device is None:
+                assert self.inputs is not None
                 inputs = self.inputs.fetch(rows[step])
+            else:
+                inputs = next(read) if read is not None else _images(self.inputs, rows[step])
+                if isinstance(inputs, dict):
+                    inputs = {name: values.to(self.device, non_blocking=True) for name, values in inputs.items()}
+                else:
+                    inputs = inputs.to(self.device, non_blocking=True)
+                    if on_device is not None and seeds is not None:
+                        inputs = on_device(inputs, seeds[slice(*places[step])])
+                    inputs = inputs.float().mul_(self.factor) if inputs.dtype == torch.uint8 else inputs
             yield Batch(inputs, labels[step], indices[step], None if attributes is None else attributes[step])
 
     def _batch(self, step: int, total: int) -> tuple[int, int]:
@@ -171,29 +182,6 @@ class BatchLoader:
         own = self._share(start, end)
         return (own[1] - own[0]) * self.world_size / (end - start)
 
-    def _read(self, order: Tensor, places: list[tuple[int, int]], seed: int, first_step: int) -> Iterator[Inputs]:
-        assert self.source is not None
-        one_by_one = None if self.in_batches else self.augment
-        reader = BatchReader(self.source, self.rows.cpu()[order], places, one_by_one, seed, self.as_bytes)
-        return reader.read(first_step, self.workers, pin=torch.device(self.device).type == "cuda")
-
-    def _images(self, rows: Tensor) -> Tensor:
-        images = self.inputs.images(rows)
-        if images is None:
-            raise InputError("only images can be augmented: take augment none, or no augmentation in the table")
-        return images
-
-    def _on_device(self, read: Inputs, start: int, end: int, seeds: Tensor | None) -> Inputs:
-        """Bring what was read to the device and to the floats that the network takes."""
-        if isinstance(read, dict):
-            return {name: values.to(self.device, non_blocking=True) for name, values in read.items()}
-        values = read.to(self.device, non_blocking=True)
-        if values.dtype != torch.uint8:
-            return values
-        if seeds is not None and isinstance(self.augment, BatchedAugmentation):
-            values = self.augment.batch(values, seeds[start:end])
-        return values.float().mul_(self.factor)
-
     def _order(self, epoch: int) -> Tensor:
         generator = make_generator(self.seed, "order", epoch)
         index = torch.arange(self.num_rows)
@@ -207,20 +195,11 @@ class BatchLoader:
         return order if len(order) == self.total else order.repeat(self.total)[: self.total]
 
 
-def _checked_weight(sample_weight: Tensor | None, num_rows: int) -> Tensor | None:
-    if sample_weight is None:
-        return None
-    weight = sample_weight.detach().cpu()
-    if weight.shape != (num_rows,) or not bool((weight >= 0).all()) or float(weight.sum()) <= 0:
-        raise ValueError(f"sample_weight must hold {num_rows} weights that are not negative and not all zero")
-    return weight.double() if weight.is_floating_point() else weight.long()
-
-
-#: Fewer rows an epoch than this are read in the process that trains: starting others would take longer.
-LEAST_ROWS = 1000
-
-#: Batches that each process reads ahead.
-AHEAD = 2
+def _images(store: InputStore | None, rows: Tensor) -> Tensor:
+    images = None if store is None else store.images(rows)
+    if images is None:
+        raise InputError("only images can be augmented: take augment none")
+    return images
 
 
 @dataclass
@@ -244,18 +223,14 @@ class BatchReader(Dataset["Inputs"]):
     def __getitem__(self, step: int) -> Inputs:
         """Read the inputs of a step."""
         start, end = self.places[step]
-        rows = self.rows[start:end]
-        images = self.store.images(rows) if self.images else None
-        if images is None:
-            return self.store.fetch(rows)
-        if self.augment is None:
-            return images
-        seeds = place_seeds(self.seed, start, end).tolist()
-        return torch.stack([self.augment(one, seed) for one, seed in zip(images, seeds, strict=True)])
+        if not self.images:
+            return self.store.fetch(self.rows[start:end])
+        images = _images(self.store, self.rows[start:end])
+        return images if self.augment is None else self.augment(images, place_seeds(self.seed, start, end))
 
     def read(self, first_step: int, workers: int, pin: bool) -> Iterator[Inputs]:
         """Yield the inputs of each step from ``first_step`` on, read ahead by so many processes."""
-        loader = DataLoader(
+        yield from DataLoader(
             self,
             batch_size=None,
             sampler=range(first_step, len(self)),
@@ -265,7 +240,6 @@ class BatchReader(Dataset["Inputs"]):
             worker_init_fn=_ignore_interrupts,
             generator=torch.Generator(),  # else it would draw from the one that others share
         )
-        yield from loader
 
 
 def place_seeds(seed: int, start: int, end: int, device: torch.device | str = "cpu") -> Tensor:
@@ -274,11 +248,7 @@ def place_seeds(seed: int, start: int, end: int, device: torch.device | str = "c
 
 
 def choose_workers(workers: int, num_rows: int, processes: int) -> int:
-    """Return how many processes read ahead for each of ``processes`` that train; -1 lets this function choose.
-
-    >>> choose_workers(3, 10, 1), choose_workers(-1, 10, 1)
-    (3, 0)
-    """
+    """Return how many processes read ahead for each of ``processes`` that train; -1 lets this function choose."""
     if workers >= 0:
         return workers
     if num_rows < LEAST_ROWS:

@@ -28,7 +28,7 @@ from logit_correction.data.images import (
 from logit_correction.data.rows import FIX, Problems
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError, InputWarning
+from logit_correction.errors import InputError, InputWarning, reason_of
 from logit_correction.types import DataInfo, as_array
 
 if TYPE_CHECKING:
@@ -74,15 +74,6 @@ class Rows:
     def names(self) -> Sequence[str]:
         """What messages call each row."""
         return row_names(self.numbers) if self.files is None else [printable(path) for path in self.files]
-
-    def as_frame(self, names: Sequence[str]) -> pd.DataFrame:
-        """Return numbers as a table of columns of such names."""
-        import pandas as pd
-
-        if self.values is None or self.values.shape[1:] != (len(names),):
-            given = "no numbers" if self.values is None else f"of shape {tuple(self.values.shape)}"
-            raise InputError(f"inputs are {given}, but must be (n, {len(names)}), a number for each column")
-        return pd.DataFrame(self.values, columns=list(names))
 
     def parts(self, size: int) -> Iterator[Rows]:
         """Yield the rows, so many at a time."""
@@ -132,19 +123,14 @@ class Numbers:
         self.scale, self.mean, self.std = scale, mean, std
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
-        """Return the arrays, and the columns of vectors; what is not finite is noted, and 0."""
+        """Return the arrays, and the columns of vectors, named by their number; what is not finite is noted, and 0."""
         if rows.values is None:
-            raise InputError("this model takes arrays of numbers, and these rows are none")
+            raise InputError("this model takes arrays of numbers: give one")
         values = images_of(rows.values) if rows.values.ndim == 4 else rows.values
         given = values if self.mean is None else (values - self.mean) / self.std
-        return array_store(given, problems, self.scale), {"columns": columns_of(values)}
-
-
-def columns_of(inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return the columns of feature vectors (n, F), named by their number, for views; none of anything else."""
-    if inputs.ndim != 2 or inputs.shape[1] > MOST_COLUMNS:
-        return {}
-    return {str(i): inputs[:, i] for i in range(inputs.shape[1])}
+        width = values.shape[1] if values.ndim == 2 else 0
+        columns = {str(i): values[:, i] for i in range(width)} if width <= MOST_COLUMNS else {}
+        return array_store(given, problems, self.scale), {"columns": columns}
 
 
 def rows_of(given: Any, *, texts: bool = False, labelled: bool = False, chunk: int | None = None) -> Iterator[Rows]:
@@ -160,17 +146,14 @@ def rows_of(given: Any, *, texts: bool = False, labelled: bool = False, chunk: i
     Raises:
         InputError: If they are nothing of that.
     """
-    if isinstance(given, str):
-        raise InputError(f"inputs are one name or text, {given[:80]!r}: give a list of such")
-    if isinstance(given, Path):
-        given = [given]
+    given = [given] if isinstance(given, Path) else given
     frame = frame_of(given)
     if frame is not None:
         yield Rows("the table of new rows", range(len(frame)), frame=frame)
         return
     if not isinstance(given, Tensor | np.ndarray) or (isinstance(given, np.ndarray) and given.dtype.kind in "UO"):
-        if not isinstance(given, Iterable):
-            raise InputError(f"inputs are of type {type(given).__name__}: give a list of rows")
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise InputError(f"the inputs are one value of type {type(given).__name__}: give a list of rows")
         given = list(given)
         if all(isinstance(row, str | Path) for row in given):
             if texts and all(isinstance(row, str) for row in given):
@@ -178,10 +161,15 @@ def rows_of(given: Any, *, texts: bool = False, labelled: bool = False, chunk: i
             else:
                 yield from _rows_of_places([Path(row) for row in given], labelled, chunk, tables=texts)
             return
-        given = _array_of(given)
-    values = as_array(given)
-    if not values.ndim:
-        raise InputError("the inputs are one number: give rows")
+    try:
+        values = as_array(given)
+    except ValueError:  # rows of different lengths
+        values = np.empty((), dtype=object)
+    if not values.ndim or values.dtype.kind not in "uifb":
+        raise InputError(
+            "the inputs cannot be read as rows: give rows of equally many numbers, mappings of columns, texts or names "
+            "of files, all of one kind, or a data frame"
+        )
     yield Rows("the new rows", range(len(values)), values=values)
 
 
@@ -191,69 +179,52 @@ def frame_of(given: Any) -> pd.DataFrame | None:
 
     if isinstance(given, pd.DataFrame):
         return given
-    if isinstance(given, Mapping) and given and all(hasattr(part, "to_pandas") for part in given.values()):
-        parts = [frame_of(part).assign(split=name) for name, part in given.items()]  # type: ignore[union-attr]
-        return pd.concat(parts, ignore_index=True)
     if hasattr(given, "to_pandas"):
         frame: pd.DataFrame = given.to_pandas()
         for name, feature in (getattr(given, "features", None) or {}).items():
             if getattr(feature, "names", None) and name in frame.columns:  # a ClassLabel
                 frame[name] = [feature.names[number] if number >= 0 else None for number in frame[name].tolist()]
         return frame
-    if isinstance(given, Mapping) and not hasattr(given, "shape"):
-        if any(isinstance(one, str) or not hasattr(one, "__len__") for one in given.values()):
-            raise InputError("the inputs are one row, a mapping of single values: give a list of such rows")
-        return pd.DataFrame({name: list(values) for name, values in given.items()})
-    if isinstance(given, Sequence) and given and all(isinstance(row, Mapping) for row in given):
-        return pd.DataFrame(given, dtype=object)  # a gap beside a 3 does not make it 3.0
-    return None
-
-
-def _array_of(rows: list[Any]) -> NDArray[Any]:
-    """Return rows of equally many numbers as an array."""
+    if isinstance(given, Mapping) and given and all(hasattr(part, "to_pandas") for part in given.values()):
+        parts = [frame_of(part).assign(split=name) for name, part in given.items()]  # type: ignore[union-attr]
+        return pd.concat(parts, ignore_index=True)
     try:
-        array = np.asarray(rows)
-    except ValueError:  # rows of different lengths
-        array = np.empty(0, dtype=object)
-    if array.dtype.kind not in "uifb":
-        kinds = ", ".join(sorted({type(row).__name__ for row in rows}))
-        raise InputError(
-            f"the inputs are a list of {kinds}, and cannot be read as rows: give rows of equally many numbers, "
-            "mappings of columns, texts or names of files, all of one kind, or a data frame"
-        )
-    return array
+        if isinstance(given, Mapping) and not hasattr(given, "shape"):
+            return pd.DataFrame({name: list(values) for name, values in given.items()})
+        if isinstance(given, Sequence) and given and all(isinstance(row, Mapping) for row in given):
+            return pd.DataFrame(given, dtype=object)  # a gap beside a 3 does not make it 3.0
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the inputs cannot be read as a table ({reason_of(error)}): give a list of rows") from error
+    return None
 
 
 def _rows_of_places(places: Sequence[Path], labelled: bool, chunk: int | None, tables: bool) -> Iterator[Rows]:
     """Yield the rows of files, folders and tables, in their order; with ``tables`` a file is one unless an image."""
     files: list[Path] = []
     for place in places:
+        image = place.suffix.lower() in SUFFIXES
         if labelled and (place / METADATA).is_file():
             place = place / METADATA
         if place.is_dir():
-            folders, notes = label_folders(place) if labelled else ({place: None}, [])
+            folders = label_folders(place) if labelled else {place: None}
             if any(folders.values()):
-                names = ", ".join(sorted({folder.parent.name for folder in folders}))
-                one = next((folder.parent for folder, split in folders.items() if split == "test"), place)
-                raise InputError(f"{place} holds folders of splits ({names}): give one of them, such as {one}")
-            found = find_images(place, folders)
-            found.problems.raise_if_any(fix=FIX)
-            for note in (*notes, *found.notes):
+                raise InputError(f"{place} holds folders of splits: give one, such as {next(iter(folders)).parent}")
+            found, of_file, problems, notes = find_images(place, folders)
+            problems.raise_if_any(fix=FIX)
+            for note in notes:
                 warnings.warn(note, InputWarning, stacklevel=2)
             if labelled:
-                label = [printable(folder.name) for folder in found.folders]
-                yield Rows(str(place), range(len(label)), files=found.files, label=label)
+                label = [printable(folder.name) for folder in of_file]
+                yield Rows(str(place), range(len(label)), files=found, label=label)
             else:
-                files += found.files
-        elif is_table(place) or (tables and place.suffix.lower() not in SUFFIXES):
+                files += found
+        elif is_table(place) or (tables and not image) or not (place.exists() or image):
             if files:
                 yield Rows("images", range(len(files)), files=files)
                 files = []
             for frame in iter_frames(place, chunk):
                 key = "line" if has_lines(place) else "row"
                 yield Rows(str(place), frame.index, key, frame=frame, folder=place.parent)
-        elif not place.exists() and place.suffix.lower() not in SUFFIXES:
-            raise InputError(f"{place} does not exist: give files, folders or a CSV")
         else:
             files.append(place)
     if files:
@@ -277,11 +248,7 @@ class DataSource(ABC):
 
     @abstractmethod
     def build(self) -> DataTable:
-        """Read or make the data.
-
-        Raises:
-            InputError: If a file is missing or damaged; the message names it and says how to fix it.
-        """
+        """Read or make the data; ``InputError`` names a file that is missing or damaged, and says how to fix it."""
 
     def ensure_files(self) -> None:  # noqa: B027  (most sources have no files of a known place)
         """Look for the files that ``build`` reads, and download them if need be.
@@ -314,16 +281,11 @@ class DataSource(ABC):
             problems = Problems(part.place, part.names)
             store, looks = reader.transform(part, problems)
             if not info.tokens and tuple(store.input_shape) != tuple(info.input_shape):
-                found, wanted = (", ".join(map(str, shape)) for shape in (store.input_shape, info.input_shape))
-                raise InputError(f"inputs have shape (n, {found}), but must be (n, {wanted})")
+                raise InputError(f"inputs have shape {store.input_shape}, but must have {tuple(info.input_shape)}")
             yield NewRows(part, store, looks, problems)
 
     def transform(self, given: Any, info: DataInfo) -> Iterator[NewRows]:
-        """Yield new rows, whatever they are, as the networks take them; see ``new_rows`` and ``read``.
-
-        Raises:
-            InputError: If rows are bad, or not of the kind or the shape of training.
-        """
+        """Yield new rows, whatever they are, as the networks take them; ``InputError`` if rows are bad."""
         for rows in self.new_rows(given):
             for part in self.read(rows, info):
                 part.problems.raise_if_any(fix=FIX)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.augment import Augmentation
@@ -42,23 +41,6 @@ ALIASES = {"train": "train", "training": "train", "valid": "valid", "validation"
 NUMBERS = {"0": "train", "1": "valid", "2": "test"}
 
 
-@dataclass(frozen=True)
-class Problem:
-    """What is wrong with a row, in which column if it is one, and what to do where the usual advice does not fit."""
-
-    row: int
-    why: str
-    column: str = ""
-    fix: str = ""
-
-    def __str__(self) -> str:
-        return f"column {self.column!r} {self.why}" if self.column else self.why
-
-
-class BadRows(InputError):
-    """Rows are bad."""
-
-
 class Problems:
     """What is wrong with rows: gathered first, then told all at once.
 
@@ -67,18 +49,18 @@ class Problems:
     >>> problems.raise_if_any("error")
     Traceback (most recent call last):
     ...
-    logit_correction.data.rows.BadRows: birds.csv: 1 row is bad: row 3: 'b.png' is missing; fix it, or leave it out by
+    logit_correction.errors.InputError: birds.csv: 1 row is bad: row 3: 'b.png' is missing; fix it, or leave it out by
     --data.on_bad_rows skip
     """
 
     def __init__(self, place: str, rows: Sequence[str]) -> None:
         """Begin with none; ``place`` is where the rows are from, ``rows`` what each is called."""
         self.place, self.rows = place, rows
-        self.of_row: dict[int, Problem] = {}
+        self.of_row: dict[int, str] = {}
 
-    def add(self, row: int, why: str, column: str = "", fix: str = "") -> None:
+    def add(self, row: int, why: str) -> None:
         """Note a problem; the first one of a row counts."""
-        self.of_row.setdefault(int(row), Problem(int(row), why, column, fix))
+        self.of_row.setdefault(int(row), why)
 
     def __len__(self) -> int:
         return len(self.of_row)
@@ -91,7 +73,7 @@ class Problems:
         return good
 
     def raise_if_any(self, on_bad_rows: OnBadRows = "error", fix: str = "") -> tuple[str, ...]:
-        """Raise ``BadRows`` if there are bad rows that are not to be skipped, or no good ones.
+        """Raise ``InputError`` if there are bad rows that are not to be skipped, or no good ones.
 
         Args:
             on_bad_rows: error or skip.
@@ -100,23 +82,21 @@ class Problems:
         Returns:
             What to tell of rows that are left out.
         """
-        count = len(self)
-        if not count:
+        if not self:
             return ()
-        what, it = ("1 row is bad", "it") if count == 1 else (f"{count:,} rows are bad", "them")
-        if on_bad_rows == "skip" and count < len(self.rows):
+        what, it = ("1 row is bad", "it") if len(self) == 1 else (f"{len(self):,} rows are bad", "them")
+        if on_bad_rows == "skip" and len(self) < len(self.rows):
             return (f"{self.place}: {what} and left out: {self}",)
-        advice = [fix or f"fix {it}, or leave {it} out by --data.on_bad_rows skip"]
         if on_bad_rows == "skip":
-            what, advice = f"{what}, so none is left", []
-        advice += dict.fromkeys(one.fix for one in self.of_row.values() if one.fix)
-        raise BadRows(f"{self.place}: {what}: {'; '.join([str(self), *advice])}")
+            raise InputError(f"{self.place}: {what}, so none is left: {self}; fix {it}")
+        fix = fix or f"fix {it}, or leave {it} out by --data.on_bad_rows skip"
+        raise InputError(f"{self.place}: {what}: {self}; {fix}")
 
     def __str__(self) -> str:
         """Spell the first ones out, equal ones once with their rows, and count the others."""
         rows_of: dict[str, list[str]] = {}
-        for row, one in sorted(self.of_row.items()):
-            rows_of.setdefault(str(one), []).append(self.rows[row])
+        for row, why in sorted(self.of_row.items()):
+            rows_of.setdefault(why, []).append(self.rows[row])
         return format_faults([f"{format_first(rows, 3)}: {why}" for why, rows in rows_of.items()])
 
 
@@ -144,17 +124,16 @@ def files_within(
         look: Whether to look at each file: it must be there, and no link may lead out of ``root``.
         also: Another folder, for names that are no files in ``root``.
     """
-    folders = [(folder, (os.path.realpath if look else os.path.abspath)(folder)) for folder in (root, also) if folder]
+    bases = [(folder, (os.path.realpath if look else os.path.abspath)(folder)) for folder in (root, also) if folder]
     paths = []
     for row, name in enumerate(names):
-        whole = [folder / (name or "") for folder, base in folders if is_within(folder / (name or ""), base, look)]
-        found = [path for path in whole if name and (not look or os.path.isfile(path))]
+        inside = [folder / (name or "") for folder, base in bases if is_within(folder / (name or ""), base, look)]
+        found = [path for path in inside if name and (not look or os.path.isfile(path))]
         paths.append(found[0] if found else root / (name or ""))
         if not name:
-            problems.add(row, "is empty", column)
-        elif not whole:
-            fix = "give the folder that holds all files by --data.root, or put them into that of the table"
-            problems.add(row, f"{name!r} lies outside of {root}", fix=fix)
+            problems.add(row, f"column {column!r} is empty")
+        elif not inside:
+            problems.add(row, f"{name!r} lies outside of {root} (name the folder of all files by --data.root)")
         elif not found:
             problems.add(row, f"{name!r} is missing in {root}")
     return paths
@@ -217,21 +196,11 @@ def make_splits(
         if "train" not in split:
             raise InputError("no row is for training: give some rows the split train")
     shares = {name: getattr(splitting, f"{name}_fraction") for name in ("valid", "test") if name not in split}
-    if shares:
-        split |= _drawn(split["train"], label, label_names, shares, splitting.seed)
-    drawn = ", ".join(f"{100 * share:g} % {name}" for name, share in shares.items())
-    how = f"drawn label by label, {drawn}, seed {splitting.seed}"
-    source = "given" if not shares else how if given is None else f"given; {how} from the training rows"
-    return {name: split[name] for name in SPLITS}, source
-
-
-def _drawn(
-    rows: Tensor, label: Tensor, label_names: Sequence[str], shares: dict[str, float], seed: int
-) -> dict[str, Tensor]:
-    """Part ``rows`` label by label; each part with a share has at least one row of every label."""
+    if not shares:
+        return split, "given"
+    count = torch.bincount(label[split["train"]], minlength=len(label_names)).tolist()
     least = sum(share > 0 for share in shares.values()) + 1
-    counts = torch.bincount(label[rows], minlength=len(label_names)).tolist()
-    few = [f"{name} {count}" for name, count in zip(label_names, counts, strict=True) if 0 < count < least]
+    few = [f"{name} {rows}" for name, rows in zip(label_names, count, strict=True) if 0 < rows < least]
     if few:
         raise InputError(
             f"labels with too few rows to split (rows per label: {format_first(few, SHOWN)}): each needs at least "
@@ -239,15 +208,18 @@ def _drawn(
         )
     parts: dict[str, list[Tensor]] = {name: [] for name in ("train", *shares)}
     for y, name in enumerate(label_names):
-        own = rows[label[rows] == y]
+        own = split["train"][label[split["train"]] == y]
         # A generator of its own for each label: more rows of one label leave the split of the others as it was.
-        own = own[torch.randperm(len(own), generator=make_generator(seed, "split", str(name)))]
+        own = own[torch.randperm(len(own), generator=make_generator(splitting.seed, "split", str(name)))]
         for part, share in shares.items():
-            count = min(max(1, round(share * counts[y])), len(own) - 1) if share and len(own) else 0
-            parts[part].append(own[:count])
-            own = own[count:]
+            drawn = min(max(1, round(share * count[y])), len(own) - 1) if share and len(own) else 0
+            parts[part].append(own[:drawn])
+            own = own[drawn:]
         parts["train"].append(own)
-    return {name: torch.cat(part).sort().values for name, part in parts.items()}
+    split |= {name: torch.cat(part).sort().values for name, part in parts.items()}
+    told = ", ".join(f"{100 * share:g} % {name}" for name, share in shares.items())
+    how = f"drawn label by label, {told}, seed {splitting.seed}"
+    return {name: split[name] for name in SPLITS}, how if given is None else f"given; {how} from the training rows"
 
 
 @dataclass
@@ -300,24 +272,42 @@ def build_table(
     Raises:
         InputError: If rows are bad and not to be skipped, or labels or splits cannot be trained on.
     """
-    given = None if raw.split is None else [None if value is None else split_name(value) for value in raw.split]
-    problems = raw.problems
-    _note_labels_and_splits(raw, given)
+    problems, given = raw.problems, _checked_splits(raw)
+
+    def labels_and_splits() -> tuple[Tensor, list[str], dict[str, Tensor], str]:
+        label, names = coded(raw.label, problems.good)
+        if len(names) < 2:
+            raise InputError(f"{problems.place} has {len(names)} label: a classifier needs rows of at least two labels")
+        try:
+            return label, names, *make_splits(label, given, names, splitting)
+        except InputError as error:
+            raise InputError(f"{problems.place}: {error}") from error
+
     notes, found = problems.raise_if_any(on_bad_rows), len(problems)
-    label, label_names, split, how = _labels_and_splits(raw, given, splitting)
+    label, label_names, split, how = labels_and_splits()
     store, looks = inputs(split["train"])
     if len(problems) > found:  # files that cannot be read
         notes = problems.raise_if_any(on_bad_rows)
-        label, label_names, split, how = _labels_and_splits(raw, given, splitting)
-    attribute, attribute_names = combined(raw.attributes, problems.good)
+        label, label_names, split, how = labels_and_splits()
+    attribute, attribute_names = coded(combined(raw.attributes, len(label)), problems.good)
     if len(attribute_names) > MOST_ATTRIBUTES:
         raise InputError(
             f"{problems.place}: attribute {', '.join(raw.attributes)} has {len(attribute_names):,} different values, "
             f"more than {MOST_ATTRIBUTES:,}: name columns of few values"
         )
     unknown = attribute[split["test"]] == UNKNOWN
-    told = [f"{int(unknown.sum()):,} of {len(unknown):,} test rows have no attribute: they count in no group"]
-    table = DataTable(
+    told = f"{int(unknown.sum()):,} of {len(unknown):,} test rows have no attribute: they count in no group"
+    for name in ("valid", "test"):
+        absent = [label_names[y] for y in sorted(set(range(len(label_names))) - set(label[split[name]].tolist()))]
+        if absent:
+            raw.notes.append(f"the {name} split has no row with label {', '.join(absent)}")
+    keys = looks.get("texts") or (store.values.numpy() if isinstance(store, ArrayStore) else [])
+    hashes = [hash(key if isinstance(key, str) else key.tobytes()) for key in keys]
+    trained = {hashes[row] for row in split["train"].tolist()} if hashes else set()
+    seen = sum(hashes[row] in trained for row in split["test"].tolist()) if hashes else 0
+    if seen:
+        raw.notes.append(f"{seen:,} of {len(unknown):,} test rows have the input of a training row: are they copies?")
+    return DataTable(
         inputs=store,
         label=label.clamp(min=0),
         attribute=attribute,
@@ -325,13 +315,32 @@ def build_table(
         label_names=label_names,
         attribute_names=attribute_names,
         metadata=raw.metadata | {"split": how},
-        attribute_notes=tuple(told) if unknown.any() and not unknown.all() else (),
+        notes=(*notes, *raw.notes),
+        attribute_notes=(told,) if unknown.any() and not unknown.all() else (),
         augment=augment,
         row_names=raw.row_names,
         ordered=raw.ordered,
         **looks,
     )
-    return table.with_notes(*notes, *raw.notes, *_notes_on_labels(table), *_seen_in_training(table))
+
+
+def _checked_splits(raw: Records) -> list[str | None] | None:
+    """Return the split of each row; labels and splits that are missing or wrong are noted."""
+    problems, given = raw.problems, None
+    for row, label in enumerate(raw.label):
+        if label is None:
+            problems.add(row, "has no label")
+    if raw.split is not None:
+        given = [None if split is None else split_name(split) for split in raw.split]
+        for row, split in enumerate(raw.split):
+            if given[row] is None:
+                problems.add(row, "has no split" if split is None else f"split {split!r} is none of train, valid, test")
+        good = problems.good.nonzero().flatten().tolist()
+        known = {raw.label[row] for row in good if given[row] == "train"}
+        for row in good:
+            if known and raw.label[row] not in known:
+                problems.add(row, f"label {raw.label[row]!r} is in the {given[row]} split but not in train")
+    return given
 
 
 def coded(values: Sequence[str | None], good: Tensor) -> tuple[Tensor, list[str]]:
@@ -346,38 +355,6 @@ def coded(values: Sequence[str | None], good: Tensor) -> tuple[Tensor, list[str]
     return places_of(kept, names), names
 
 
-def places_of(values: Sequence[str | None], names: Sequence[str]) -> Tensor:
-    """Return the place of each value among ``names``, -1 where it is none of them."""
-    place: dict[str | None, int] = {name: i for i, name in enumerate(names)}
-    return torch.tensor([place.get(value, -1) for value in values], dtype=torch.long)
-
-
-def combined(attributes: dict[str, list[str | None]], good: Tensor) -> tuple[Tensor, list[str]]:
-    """Return one attribute for each row: the only column's value, or the combination of several columns' values.
-
-    A row of which one value is unknown is unknown; combinations that no row has are left out.
-
-    >>> both = {"sex": ["f", "m", "f"], "age": ["old", "young", None]}
-    >>> combined(both, torch.ones(3, dtype=torch.bool))
-    (tensor([ 0,  1, -1]), ['sex=f, age=old', 'sex=m, age=young'])
-    """
-    if not attributes:
-        return torch.full((len(good),), UNKNOWN, dtype=torch.long), []
-    columns = [coded(values, good) for values in attributes.values()]
-    if len(columns) == 1:
-        return columns[0]
-    stacked = torch.stack([number for number, _ in columns], dim=1)
-    known = (stacked >= 0).all(1)
-    found, place = stacked[known].unique(dim=0, return_inverse=True)
-    attribute = torch.full((len(good),), UNKNOWN, dtype=torch.long)
-    attribute[known] = place
-    names = [
-        ", ".join(f"{column}={values[i]}" for column, (_, values), i in zip(attributes, columns, row, strict=True))
-        for row in found.tolist()
-    ]
-    return attribute, names
-
-
 def _is_number(value: str) -> bool:
     try:
         return math.isfinite(float(value))
@@ -385,66 +362,23 @@ def _is_number(value: str) -> bool:
         return False
 
 
-def _note_labels_and_splits(raw: Records, given: list[str | None] | None) -> None:
-    """Note labels and splits that are missing or wrong, and labels that training does not know."""
-    problems = raw.problems
-    for row, label in enumerate(raw.label):
-        if label is None:
-            problems.add(row, "has no label")
-        if given is not None and raw.split is not None and given[row] is None:
-            split = raw.split[row]
-            problems.add(row, "has no split" if split is None else f"split {split!r} is none of train, valid, test")
-    if given is not None:
-        rows = problems.good.nonzero().flatten().tolist()
-        known = {raw.label[row] for row in rows if given[row] == "train"}
-        for row in rows:
-            if known and raw.label[row] not in known:
-                problems.add(row, f"label {raw.label[row]!r} is in the {given[row]} split but not in train")
+def places_of(values: Sequence[str | None], names: Sequence[str]) -> Tensor:
+    """Return the place of each value among ``names``, -1 where it is none of them."""
+    place: dict[str | None, int] = {name: i for i, name in enumerate(names)}
+    return torch.tensor([place.get(value, -1) for value in values], dtype=torch.long)
 
 
-def _labels_and_splits(
-    raw: Records, given: list[str | None] | None, splitting: Splitting
-) -> tuple[Tensor, list[str], dict[str, Tensor], str]:
-    place = raw.problems.place
-    label, names = coded(raw.label, raw.problems.good)
-    if len(names) < 2:
-        found = f"the only label is {names[0]!r}" if names else "no row has a label"
-        raise InputError(f"{place}: {found}: a classifier needs rows of at least two labels")
-    try:
-        return label, names, *make_splits(label, given, names, splitting)
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from error
+def combined(attributes: dict[str, list[str | None]], rows: int) -> list[str | None]:
+    """Return one attribute for each of so many rows: the only column's value, or the combination of several columns'.
 
+    A row of which one value is unknown is unknown.
 
-def _notes_on_labels(table: DataTable) -> list[str]:
-    """Tell of labels that validation or the test has not got, and of those that are probably one."""
-    notes = []
-    for name in ("valid", "test"):
-        present = set(table.label[table.split[name]].tolist())
-        absent = [label_name for y, label_name in enumerate(table.label_names) if y not in present]
-        if absent:
-            notes.append(f"the {name} split has no row with label {', '.join(absent)}: nothing can be said of it there")
-    alike: dict[str, list[str]] = {}
-    for name in table.label_names:
-        alike.setdefault(" ".join(name.casefold().split()), []).append(name)
-    found = [" and ".join(map(repr, same)) for same in alike.values() if len(same) > 1]
-    if found:
-        notes.append(
-            f"labels that differ only in how they are written: {format_faults(found)}: write the same ones alike"
-        )
-    return notes
-
-
-def _seen_in_training(table: DataTable) -> list[str]:
-    """Tell of test rows whose text, features or image a training row has too; not of tokens and streamed images."""
-    if table.texts is not None:
-        keys: NDArray[Any] = np.asarray([hash(text) for text in table.texts])
-    elif isinstance(table.inputs, ArrayStore):
-        keys = np.asarray([hash(row.tobytes()) for row in table.inputs.values.numpy()])
-    else:
-        return []
-    train, test = (table.split[name].numpy() for name in ("train", "test"))
-    count = int(np.isin(keys[test], keys[train]).sum())
-    what = "text" if table.texts is not None else "image" if len(table.inputs.input_shape) == 3 else "features"
-    told = f"{count:,} of {len(test):,} test rows have the same {what} as a training row: there the test shows what was"
-    return [f"{told} learned by heart; if they are copies, leave them out of the test"] if count else []
+    >>> combined({"sex": ["f", "m", "f"], "age": ["old", "young", None]}, 3)
+    ['sex=f, age=old', 'sex=m, age=young', None]
+    """
+    if len(attributes) < 2:
+        return next(iter(attributes.values()), [None] * rows)
+    return [
+        None if None in values else ", ".join(f"{name}={value}" for name, value in zip(attributes, values, strict=True))
+        for values in zip(*attributes.values(), strict=True)
+    ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,14 +15,10 @@ from torch import Tensor
 from logit_correction.correlation import Correlation
 from logit_correction.data.augment import Augmentation
 from logit_correction.data.cache import digest
-from logit_correction.data.stores import InputStore, as_views_see, holds_tokens
+from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.texts import WordStore
 from logit_correction.errors import InputError
 from logit_correction.types import DataInfo, ViewInputs
-
-if TYPE_CHECKING:
-    pass
-
 
 #: The attribute of a row where nobody has recorded it.
 UNKNOWN = -1
@@ -95,7 +91,7 @@ class DataTable:
             label_names=tuple(self.label_names),
             attribute_names=tuple(self.attribute_names),
             correlation=self.correlation,
-            tokens=holds_tokens(self.inputs),
+            tokens=self.inputs.holds_tokens,
             words=isinstance(self.inputs, WordStore),
             augmented=self.augment is not None,
         )
@@ -110,17 +106,10 @@ class DataTable:
 
     def group_counts(self, split: str) -> Tensor:
         """Return the number of rows per group of ``split``, (L, K) long; rows of unknown attribute are left out."""
-        rows = self.split[split]
-        label, attribute = self.label[rows], self.attribute[rows]
-        known = attribute != UNKNOWN
-        num_attributes = len(self.attribute_names)
-        cell = label[known] * num_attributes + attribute[known]
-        counts = torch.bincount(cell, minlength=len(self.label_names) * num_attributes)
-        return counts.reshape(len(self.label_names), num_attributes)
-
-    def with_notes(self, *notes: str) -> DataTable:
-        """Return the table with more to tell a user."""
-        return replace(self, notes=(*self.notes, *notes))
+        label, attribute = self.label[self.split[split]], self.attribute[self.split[split]]
+        shape = len(self.label_names), len(self.attribute_names)
+        cell = (label * shape[1] + attribute)[attribute != UNKNOWN]
+        return torch.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
 
     def check(self, splits: Sequence[str] = SPLITS) -> DataTable:
         """Return the table itself if it can be trained on.
@@ -131,38 +120,29 @@ class DataTable:
         Raises:
             InputError: Says what is wrong and how to fix it.
         """
-        rows, num_labels = len(self.label), len(self.label_names)
+        num_labels = len(self.label_names)
         for name in splits:
             if len(self.split.get(name, ())) == 0:
                 raise InputError(f"the {name} split has no rows: give rows to it, or a {name}_fraction above 0")
-        bad = ((self.label < 0) | (self.label >= num_labels)).nonzero().flatten()
-        if len(bad):
-            row = int(bad[0])
-            raise InputError(
-                f"labels must be 0..{num_labels - 1}, but row {row} has label {int(self.label[row])} "
-                f"({len(bad)} such rows): renumber the labels"
-            )
+        if bool(((self.label < 0) | (self.label >= num_labels)).any()):
+            raise InputError(f"labels must be 0..{num_labels - 1}: renumber them")
+        if bool(((self.attribute < UNKNOWN) | (self.attribute >= len(self.attribute_names))).any()):
+            raise InputError(f"attributes must be 0..{len(self.attribute_names) - 1}, or {UNKNOWN} where unknown")
         present = torch.bincount(self.label[self.split["train"]], minlength=num_labels) > 0
         if int(present.sum()) < 2:
             raise InputError("the training split holds one label only: a classifier needs rows of at least two labels")
-        if not bool(present.all()):
-            missing = [self.label_names[i] for i in (~present).nonzero().flatten().tolist()]
+        missing = [self.label_names[i] for i in (~present).nonzero().flatten().tolist()]
+        if missing:
             raise InputError(
                 f"the training split has no row with label {', '.join(missing)}: drop the label or add rows"
             )
-        if bool(((self.attribute < UNKNOWN) | (self.attribute >= len(self.attribute_names))).any()):
-            raise InputError(f"attributes must be 0..{len(self.attribute_names) - 1}, or {UNKNOWN} where unknown")
-        beside: dict[str, Any] = {
-            "texts": self.texts,
-            "files": self.files,
-            **{f"column {k!r}": v for k, v in self.columns.items()},
-        }
-        if self.scoring is not None:
-            beside["membership of the scoring groups"] = self.scoring.membership
-        for name, values in beside.items():
-            if values is not None and len(values) != rows:
-                raise InputError(f"{name} has {len(values)} rows, but the table has {rows}: give one each")
-        _check_finite(self.inputs)
+        if not self.inputs.always_finite:
+            for rows in torch.arange(len(self.label)).split(4096):
+                fetched = self.inputs.fetch(rows)
+                assert isinstance(fetched, Tensor)
+                bad = rows[~torch.isfinite(fetched).flatten(1).all(1)]
+                if len(bad):
+                    raise InputError(f"the input of row {int(bad[0])} holds NaN or infinity: fix or remove the row")
         return self
 
 
@@ -180,13 +160,6 @@ class Scoring:
     label_names: Sequence[str]
     attribute_names: Sequence[str]
 
-    def __post_init__(self) -> None:
-        """Raise ``InputError`` unless the membership is (M, G) bool and there are G names."""
-        if self.membership.dim() != 2 or self.membership.dtype != torch.bool:
-            raise InputError("the membership of scoring groups must be a (rows, groups) tensor of bools")
-        if not self.membership.shape[1] == len(self.label_names) == len(self.attribute_names):
-            raise InputError(f"there are {self.membership.shape[1]} scoring groups: name each by label and attribute")
-
     @property
     def names(self) -> list[tuple[str, str]]:
         """Label and attribute of each group."""
@@ -202,15 +175,3 @@ def fingerprint(table: DataTable) -> str:
     for name, rows in sorted(table.split.items()):
         parts += [name, rows.cpu().numpy().tobytes()]
     return digest(parts)
-
-
-def _check_finite(inputs: InputStore, chunk: int = 4096) -> None:
-    """Raise ``InputError`` unless all inputs are finite; names the first row that is not."""
-    if getattr(inputs, "always_finite", False):
-        return
-    for rows in torch.arange(len(inputs)).split(chunk):
-        fetched = inputs.fetch(rows)
-        for part in fetched.values() if isinstance(fetched, dict) else (fetched,):
-            bad = rows[~torch.isfinite(part).flatten(1).all(1)]
-            if len(bad):
-                raise InputError(f"the input of row {int(bad[0])} holds NaN or infinity: fix or remove the row")

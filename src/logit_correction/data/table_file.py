@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,26 +14,20 @@ from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder
 from logit_correction.data.features import Columns
-from logit_correction.data.frames import check_columns, has_lines, read_frame, tell_columns, texts_of
+from logit_correction.data.frames import check_columns, has_lines, read_frame, texts_of
 from logit_correction.data.images import Fit, Images, format_resizing, image_store, printable
-from logit_correction.data.reader import DataSource, Reader
-from logit_correction.data.rows import OnBadRows, Records, Splitting, build_table, files_within, records_of_frame
+from logit_correction.data.reader import DataSource, Reader, Rows
+from logit_correction.data.rows import OnBadRows, Splitting, build_table, files_within, records_of_frame
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts, beginning
 from logit_correction.errors import InputError, check_range
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 #: A column of this name says which rows are for what, also where nobody has named it: * leaves it out.
 SPLIT = "split"
 
-#: What pandas calls a CSV's first column where it has no name.
+#: What pandas calls a CSV's first column where it has no name: its index, which would tell labels that stand in order.
 UNNAMED = "Unnamed: 0"
-
-#: So many characters of a text are shown on the report page.
-SHOWN = 160
 
 
 class Table(DataSource):
@@ -51,7 +45,6 @@ class Table(DataSource):
         attribute: str | list[str] | None = None,
         tokenizer: str | None = None,
         max_tokens: int = 128,
-        num_words: int = 4096,
         root: str | None = None,
         size: int = 224,
         fit: Fit = "crop",
@@ -60,8 +53,6 @@ class Table(DataSource):
         test_fraction: float = 0.2,
         seed: int = 0,
         on_bad_rows: OnBadRows = "error",
-        keep_duplicates: bool = True,
-        memory_limit: float | None = None,
     ) -> None:
         """Name the columns. Of ``text``, ``path`` and ``features`` give one.
 
@@ -80,7 +71,6 @@ class Table(DataSource):
             tokenizer: Splits texts for a language model: a name on the Hugging Face hub or a folder. Without one, words
                 are counted.
             max_tokens: Tokens of a text that are read.
-            num_words: Length of the vector of counted words.
             root: Folder of the image files, by default that of the table; they may not leave it. Those of a new table
                 may lie beside it, too.
             size: Height and width that images are resized to.
@@ -90,42 +80,34 @@ class Table(DataSource):
             test_fraction: Fraction of each label's rows for the test, where no split is given.
             seed: Seed of the split, apart from the run's.
             on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
-            keep_duplicates: Whether rows that repeat others are good rows.
-            memory_limit: GiB of images that may stay in memory; see ImageFolder.
         """
-        if label is None:
-            raise InputError(f"--data.label is missing: name the column of labels{tell_columns(Path(file))}")
-        given = [name for name, value in (("text", text), ("path", path), ("features", features)) if value]
-        if len(given) != 1:
+        self.file, self.split, self.attributes = Path(file).expanduser(), split, listed(attribute)
+        chosen, names = listed(features), listed(categorical)
+        if label is None or sum(map(bool, (text, path, chosen))) != 1:
+            columns = ", ".join(list(read_frame(self.file).columns)[:20])
             raise InputError(
-                "give one of --data.text (a column of texts), --data.path (of image files) and --data.features "
-                f"(columns of numbers, dates and names, or * for all others); given: {' and '.join(given) or 'none'}"
-                f"{tell_columns(Path(file))}"
+                f"give --data.label, the column of labels, and one of --data.text (a column of texts), --data.path (of "
+                "image files) and --data.features (columns of numbers, dates and names, or * for all others); "
+                f"{file} has the columns {columns}"
             )
-        if categorical and not features:
-            raise InputError("--data.categorical is for features: give --data.features, or leave it out")
-        if tokenizer is not None and text is None:
-            raise InputError("--data.tokenizer is for texts: give --data.text, or leave it out")
+        if label in (text, path, *chosen):
+            raise InputError(f"the label {label!r} would be its own input: leave it out of the inputs")
         check_range("--data.size", size, 1)
-        if label in (text, path, *listed(features)):
-            raise InputError(f"the label {label!r} would be its own input: leave it out of --data.{given[0]}")
-        self.file, self.label, self.split, self.attributes = Path(file).expanduser(), label, split, listed(attribute)
-        self.named = {label, split, text, path, *self.attributes, *listed(features), *listed(categorical)}
-        self.splitting, self.on_bad_rows = Splitting(valid_fraction, test_fraction, seed), on_bad_rows
-        self.keep_duplicates, self.memory_limit = keep_duplicates, memory_limit
+        self.label, self.on_bad_rows, self.splitting = (
+            label,
+            on_bad_rows,
+            Splitting(valid_fraction, test_fraction, seed),
+        )
+        self.named = {label, split, text, path, *self.attributes, *chosen, *names}
         self.augment = named_augmentation(augment, size) if path else None
         self.root = self.file.parent if root is None else Path(root).expanduser()
         if text:
-            self._reader: Texts | Images | Columns = Texts(text, tokenizer, max_tokens, num_words)
+            self._reader: Texts | Images | Columns = Texts(text, tokenizer, max_tokens)
         elif path:
             self._reader = Images((size, size), fit, column=path, root=self.root if root else None)
         else:
-            others = [
-                label,
-                *self.attributes,
-                *({split or "", SPLIT} - set(listed(categorical)) - set(listed(features))),
-            ]
-            self._reader = Columns(listed(features), others, listed(categorical))
+            others = [label, *self.attributes, *({split or "", SPLIT} - {*names, *chosen})]
+            self._reader = Columns(chosen, others, names)
 
     @property
     def reader(self) -> Reader:
@@ -139,80 +121,43 @@ class Table(DataSource):
 
     def build(self) -> DataTable:
         """Read the file, check its rows, and make the inputs."""
-        frame = read_frame(self.file)
+        frame, reader = read_frame(self.file), self._reader
         from_python = self.file.parent == cache_folder() / "tables"
         place = "the table given in Python" if from_python else str(self.file)
-        numbering = next(iter(frame.columns)) if UNNAMED not in self.named else None
-        if numbering == UNNAMED and _numbers_rows(frame[UNNAMED]):  # it would tell labels that stand in order
+        notes = []
+        if next(iter(frame.columns)) == UNNAMED and UNNAMED not in self.named:
             frame = frame.drop(columns=UNNAMED)
+            notes.append(f"the first column, without a name, is not used ({UNNAMED})")
+        if SPLIT in frame.columns and SPLIT not in self.named:
+            notes.append("the column 'split' is not used: give --data.split split to use it")
+        repeated = frame.drop(columns=self.split or [], errors="ignore").astype(str).duplicated().sum()
+        if repeated:
+            notes.append(f"{repeated:,} of {len(frame):,} rows repeat earlier ones and are kept")
         raw = records_of_frame(frame, place, self.label, self.split, self.attributes)
         raw.metadata = {"source": "rows given in Python" if from_python else f"the rows of {self.file.name}"}
-        if numbering == UNNAMED and UNNAMED not in frame.columns:
-            raw.notes.append(f"the first column, without a name, numbers the rows and is not used ({UNNAMED})")
-        if SPLIT in frame.columns and SPLIT not in self.named:
-            raw.notes.append("the column 'split' is not used: give --data.split split to use it")
-        self._note_repeated(frame, raw)
-        if isinstance(self._reader, Texts):
-            table = self._of_texts(frame, raw, self._reader)
-        elif isinstance(self._reader, Images):
-            table = self._of_images(frame, raw, self._reader)
+        if isinstance(reader, Columns):
+            raw.notes = notes + reader.check(frame, raw.problems)
+            raw.row_names = raw.problems.rows
+        elif isinstance(reader, Texts):
+            texts = reader.read(Rows(place, frame.index, frame=frame), raw.problems)
+            raw.notes, raw.metadata["texts"] = notes, str(reader)
+            raw.row_names = [beginning(text, 160) for text in texts]
         else:
-            table = self._of_columns(frame, raw, self._reader)
+            assert reader.column is not None
+            check_columns(frame, place, [reader.column])
+            names = texts_of(frame, reader.column)
+            paths = files_within(self.root, names, raw.problems, reader.column)
+            raw.notes, raw.metadata["images"] = notes, format_resizing(reader.size, reader.fit)
+            raw.row_names = [printable(name or "") for name in names]
+
+        def inputs(train: Tensor) -> tuple[InputStore, dict[str, Any]]:
+            if isinstance(reader, Columns):
+                store, looks = reader.fit(train.numpy())
+                raw.metadata["features"] = f"{store.input_shape[0]}, standardised by the training rows"
+                return store, looks | {"preparation": {"columns": reader.learnt}}
+            if isinstance(reader, Texts):
+                return reader.store(texts, keep=True), {"texts": texts}
+            return image_store(paths, reader.size, raw.problems, reader.fit), {"files": paths}
+
+        table = build_table(raw, inputs, self.splitting, self.on_bad_rows, self.augment)
         return replace(table, lines=torch.tensor(frame.index.to_numpy()) if has_lines(self.file) else None)
-
-    def _note_repeated(self, frame: pd.DataFrame, raw: Records) -> None:
-        """Tell of rows that repeat others in all but the split; they are bad where duplicates are not to be kept."""
-        whole = frame.drop(columns=self.split) if self.split else frame
-        repeated = whole.astype(str).duplicated().to_numpy().nonzero()[0]
-        if self.keep_duplicates and len(repeated):
-            raw.notes.append(
-                f"{len(repeated):,} of {len(frame):,} rows repeat earlier ones and are kept; --data.keep_duplicates "
-                "false takes them for bad rows"
-            )
-        for row in () if self.keep_duplicates else repeated.tolist():
-            raw.problems.add(row, "repeats an earlier row")
-
-    def _table(self, raw: Records, inputs: Any) -> DataTable:
-        return build_table(raw, inputs, self.splitting, self.on_bad_rows, self.augment)
-
-    def _of_texts(self, frame: pd.DataFrame, raw: Records, reader: Texts) -> DataTable:
-        assert reader.column is not None
-        check_columns(frame, raw.problems.place, [reader.column])
-        texts = [text or "" for text in texts_of(frame, reader.column)]
-        for row, text in enumerate(texts):
-            if not text:
-                raw.problems.add(row, "is empty", reader.column)
-        raw.metadata["texts"] = str(reader)
-        raw.row_names = [beginning(text, SHOWN) for text in texts]
-        return self._table(raw, lambda _: (reader.store(texts, keep=True), {"texts": texts}))
-
-    def _of_images(self, frame: pd.DataFrame, raw: Records, reader: Images) -> DataTable:
-        assert reader.column is not None
-        check_columns(frame, raw.problems.place, [reader.column])
-        names = texts_of(frame, reader.column)
-        paths = files_within(self.root, names, raw.problems, reader.column)
-        raw.metadata["images"] = format_resizing(reader.size, reader.fit)
-        raw.row_names = [printable(name or "") for name in names]
-
-        def inputs(_: Tensor) -> tuple[InputStore, dict[str, Any]]:
-            limit = self.memory_limit
-            store = image_store(paths, reader.size, raw.problems, fit=reader.fit, memory_limit=limit)
-            return store, {"files": paths}
-
-        return self._table(raw, inputs)
-
-    def _of_columns(self, frame: pd.DataFrame, raw: Records, reader: Columns) -> DataTable:
-        raw.notes += reader.check(frame, raw.problems)
-        raw.row_names = raw.problems.rows
-        table = self._table(raw, lambda train: reader.fit(train.numpy()))
-        width = table.inputs.input_shape[0]
-        metadata = table.metadata | {"features": f"{width}, standardised by the training rows"}
-        return replace(table, metadata=metadata, preparation={"columns": reader.learnt})
-
-
-def _numbers_rows(values: pd.Series) -> bool:
-    """Return whether a column numbers the rows, as ``DataFrame.to_csv`` writes the index."""
-    import pandas as pd
-
-    numbers = pd.to_numeric(values, errors="coerce")
-    return bool((numbers.notna() & (numbers % 1 == 0)).all()) and numbers.is_unique

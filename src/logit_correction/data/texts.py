@@ -35,26 +35,26 @@ class TokenStore(InputStore):
     """Tokens of texts, (M, T) whole numbers by name (``input_ids``, ``attention_mask``), resident in memory."""
 
     always_finite = True
+    holds_tokens = True
 
     def __init__(self, tokens: dict[str, Tensor]) -> None:
         self.tokens = tokens
-        #: Bytes of a text's first activations, at the width of BERT.
-        self.row_bytes = 4 * 768 * self.input_shape[0]
 
     def __len__(self) -> int:
         return len(next(iter(self.tokens.values())))
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Shape of one input, (T,)."""
         return tuple(next(iter(self.tokens.values())).shape[1:])
 
+    @property
+    def row_bytes(self) -> int:
+        return 4 * 768 * self.input_shape[0]  # the first activations, at the width of BERT
+
     def fetch(self, rows: Tensor) -> dict[str, Tensor]:
-        """Return the tokens of ``rows``, (B, T) long by name."""
         return {name: values.index_select(0, rows).long() for name, values in self.tokens.items()}
 
     def to(self, device: torch.device | str) -> TokenStore:
-        """Return the store on ``device``."""
         return TokenStore({name: values.to(device) for name, values in self.tokens.items()})
 
 
@@ -75,17 +75,14 @@ class WordStore(InputStore):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Shape of one input, (F,)."""
         return (self.num_features,)
 
     def fetch(self, rows: Tensor) -> Tensor:
-        """Return the texts of ``rows`` as float32 vectors (B, F)."""
         weight = self.weight.index_select(0, rows)
         written = torch.zeros(len(rows), self.num_features, device=weight.device)
         return written.scatter_add_(1, self.place_of_word.index_select(0, rows).long(), weight)
 
     def to(self, device: torch.device | str) -> WordStore:
-        """Return the store on ``device``."""
         return WordStore(self.place_of_word.to(device), self.weight.to(device), self.num_features)
 
 
@@ -95,20 +92,17 @@ class Texts:
     def __init__(
         self, column: str | None = None, tokenizer: str | None = None, max_tokens: int = 128, num_words: int = 4096
     ) -> None:
-        """Choose the form.
-
-        Args:
-            column: The column of a table that holds them; None where only lists of texts are read.
-            tokenizer: Name or folder of a language model's tokenizer; None counts hashed words.
-            max_tokens: Longer texts are cut.
-            num_words: Number of places of hashed words.
-        """
+        """Choose the column of a table, and the form: tokens, so many at most, or so many places of hashed words."""
         check_range("--data.max_tokens", max_tokens, 1)
-        check_range("--data.num_words", num_words, 1)
         self.column, self.tokenizer, self.max_tokens, self.num_words = column, tokenizer, max_tokens, num_words
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
         """Return the texts of rows in their form; empty ones are noted."""
+        texts = self.read(rows, problems)
+        return self.store(texts), {"texts": texts}
+
+    def read(self, rows: Rows, problems: Problems) -> list[str]:
+        """Return the texts of rows; empty ones are noted."""
         if rows.frame is not None and self.column is not None:
             check_columns(rows.frame, problems.place, [self.column])
             texts = [text or "" for text in texts_of(rows.frame, self.column)]
@@ -118,8 +112,8 @@ class Texts:
             raise InputError("this model takes texts: give a list of texts, or a table with the columns of training")
         for row, text in enumerate(texts):
             if not text:
-                problems.add(row, "is empty" if self.column else "has no text", self.column or "")
-        return self.store(texts), {"texts": texts}
+                problems.add(row, f"column {self.column!r} is empty" if self.column else "has no text")
+        return texts
 
     def store(self, texts: Sequence[str], keep: bool = False) -> InputStore:
         """Return texts in their form; with ``keep`` tokens stay in the cache for a second run."""
@@ -146,8 +140,7 @@ def beginning(text: str, length: int) -> str:
 def hashed_words(texts: Sequence[str], num_features: int = 4096) -> WordStore:
     """Count the words of texts, each word at a place that its hash gives; needs no vocabulary and no download.
 
-    A text's vector has length 16. Two words may share a place; signs from the hash let such clashes cancel on
-    average. Beyond 512 distinct words of a text the lightest are left out.
+    A text's vector has length 16. Beyond 512 distinct words of a text the lightest are left out.
 
     >>> store = hashed_words(["a good film", "a bad film, bad"], num_features=16)
     >>> store.fetch(torch.tensor([0, 1])).norm(dim=1).round().tolist()
@@ -176,12 +169,10 @@ def tokenize(texts: Sequence[str], tokenizer: str, max_tokens: int, cache: Path 
         encoded = load_tokenizer(tokenizer)(list(texts), **options)
         return np.stack([np.asarray(encoded[name], np.int32) for name in TOKENS])
 
-    if cache is None:
-        tokens = make()
-    else:
-        folder = Path(tokenizer)  # a tokenizer of one's own changes when its files do
-        own = [f"{path} {path.stat().st_mtime_ns}" for path in sorted(folder.iterdir())] if folder.is_dir() else []
-        tokens, _ = verified_array(cache / f"{digest([tokenizer, *own, max_tokens, *texts])}.npy", make)
+    folder = Path(tokenizer)  # a tokenizer of one's own changes when its files do
+    own = [f"{path} {path.stat().st_mtime_ns}" for path in sorted(folder.iterdir())] if folder.is_dir() else []
+    name = f"{digest([tokenizer, *own, max_tokens, *texts])}.npy"
+    tokens = make() if cache is None else verified_array(cache / name, make)[0]
     return TokenStore(dict(zip(TOKENS, torch.from_numpy(tokens), strict=True)))
 
 

@@ -165,14 +165,12 @@ def announce(config: RunConfig, table: DataTable) -> None:
 
 def show_rows(table: DataTable, name: str, method: str = "") -> None:
     """Show the rows of each split and the counts of each group of data of a name."""
-    from logit_correction.data.stores import location_of
-
     console = console_of(stderr=True)
     sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in table.split.items())
     of_method = f"{method} on " if method else ""
     say(console, f"{of_method}{name}: {sizes} rows")
-    if (place := location_of(table.inputs)) is not None:
-        say(console, f"inputs {place}")
+    if table.inputs.place is not None:
+        say(console, f"inputs {table.inputs.place}")
     for note in (*table.notes, *table.attribute_notes):
         say(console, f"note: {note}", "yellow")
     if table.scoring is not None:

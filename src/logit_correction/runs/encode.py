@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data.cache import cache_folder, digest, verified_array
 from logit_correction.data.loading import BatchLoader, evaluation_batch
-from logit_correction.data.stores import ArrayStore, InputStore, holds_bytes
+from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.networks.base import Network
@@ -163,9 +163,9 @@ def _digest_of_weights(module: nn.Module) -> str:
 
 def _digest_of_inputs(store: InputStore) -> str:
     """Return a digest of every input, in order: another row, or another pixel, is another digest."""
-    state = hashlib.sha256(f"{len(store)} {store.input_shape} {getattr(store, 'scale', 1.0)} ".encode())
+    state = hashlib.sha256(f"{len(store)} {store.input_shape} {store.scale} ".encode())
     for rows in torch.arange(len(store)).split(evaluation_batch(store)):
-        inputs = store.images(rows) if holds_bytes(store) else store.fetch(rows)
+        inputs = store.images(rows) if store.holds_bytes else store.fetch(rows)
         for name, part in inputs.items() if isinstance(inputs, dict) else [("", cast(Tensor, inputs))]:
             state.update(name.encode())
             state.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())

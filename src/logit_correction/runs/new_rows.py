@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -84,8 +83,7 @@ def trained_attributes(rows: Rows, source: DataSource, chosen: Sequence[str]) ->
         chosen = ["attribute"]
     if rows.frame is None or not chosen or not set(chosen) <= set(rows.frame.columns):
         return None
-    number, names = combined({name: texts_of(rows.frame, name) for name in chosen}, torch.ones(len(rows)).bool())
-    return [None if one < 0 else names[one] for one in number.tolist()]
+    return combined({name: texts_of(rows.frame, name) for name in chosen}, len(rows))
 
 
 def _names_of(rows: Rows, given: Names, what: str) -> Sequence[str | None]:

@@ -13,7 +13,6 @@ import torch
 
 from logit_correction.attributes.auto import Auto
 from logit_correction.config import RunConfig, TrainingConfig
-from logit_correction.data.frames import LazyNames
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError, reason_of
 from logit_correction.evaluation.report import Report
@@ -192,7 +191,7 @@ def training_rows(table: DataTable, algorithm: Algorithm, epochs: int, display: 
         return TrainingRows(
             label=table.label[rows],
             view_inputs=table.view_inputs(split),
-            names=None if names is None else LazyNames(names.__getitem__, rows.numpy()),
+            names=None if names is None else [names[row] for row in rows.tolist()],
             numbers=rows,
             lines=None if table.lines is None else table.lines[rows],
         )
