@@ -258,7 +258,7 @@ def to_vectors(read: Mapping[str, NDArray[Any]], learnt: Sequence[Column]) -> Te
     for column in learnt:
         values = read[column["name"]]
         if "categories" in column:
-            code = pd.Index(column["categories"], dtype=object).get_indexer(values)
+            code = pd.Index(column["categories"], dtype=object).get_indexer(pd.Index(values))
             parts.append((code[:, None] == np.arange(len(column["categories"]))).astype(np.float32))
             continue
         missing = np.isnan(values)
