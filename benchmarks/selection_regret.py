@@ -88,10 +88,9 @@ def over_runs(runs: Sequence[RunFolder], metric: str) -> Iterator[tuple[str, flo
 def regrets(runs: Sequence[RunFolder], metric: str) -> pd.DataFrame:
     """Return one row for each choice and rule: the data, what is chosen between, the rule, its regret as a fraction."""
     found = []
-    for comparison in compare(list(runs)):
+    for title, series in compare(list(runs)):
         # Without the options that its data source does not have.
-        title = ", ".join(part for part in comparison.title.split(", ") if not part.endswith("–"))
-        members = [run for series in comparison.series for run in series.runs if run.test.get(metric) is not None]
+        members = [run for one in series for run in one.runs if run.test.get(metric) is not None]
         sets: dict[tuple[object, object], list[RunFolder]] = {}
         for run in members:
             data_seed = (run.report["data"].get("options") or {}).get("seed")

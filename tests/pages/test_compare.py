@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,28 +12,27 @@ import pytest
 from logit_correction.errors import NBSP, InputError
 from logit_correction.evaluation import Predictions
 from logit_correction.pages.compare import RunFolder, compare, sides, with_estimates
-from logit_correction.sentences import conclude
+from logit_correction.pages.page import render_page
 
 Make = Callable[..., Path]
 
 
 def judged(folders: Sequence[Path]) -> tuple[str, list[str]]:
-    (comparison,) = compare([RunFolder.read(folder) for folder in folders])
-    headline, details = conclude(comparison.series, comparison.named, comparison.estimated)
-    return headline.replace(NBSP, " "), [text.replace(NBSP, " ") for text in details]
+    page = " ".join(render_page(folders).replace(NBSP, " ").split())
+    headline, details = re.findall(r'<p class="verdict">(.*?)</p> <p>(.*?)</p>', page)[0]
+    return headline, details.replace(". ", ".\n").splitlines()
 
 
 def names(folders: Sequence[Path]) -> list[str]:
-    (comparison,) = compare([RunFolder.read(folder) for folder in folders])
-    assert len({one.color for one in comparison.series}) == len(comparison.series)
-    return [one.name for one in comparison.series]
+    ((_, series),) = compare([RunFolder.read(folder) for folder in folders])
+    assert len({one.color for one in series}) == len(series)
+    return [one.name for one in series]
 
 
 def test_runs_that_differ_by_their_seed_alone_are_one_series(birds: Make, tmp_path: Path) -> None:
     runs = [RunFolder.read(birds(tmp_path / f"{m}{s}", m, seed=s)) for m in ("LC", "ERM") for s in (0, 1, 2)]
-    (comparison,) = compare(runs)
-    assert [(one.name, len(one.runs)) for one in comparison.series] == [("ERM", 3), ("LC", 3)]  # ERM comes first
-    series = comparison.series[1]
+    ((_, (erm, series)),) = compare(runs)
+    assert [(one.name, len(one.runs)) for one in (erm, series)] == [("ERM", 3), ("LC", 3)]
     assert series.figure("minority") == pytest.approx(np.mean([run.test["minority"] for run in runs[:3]]))
     accuracies = np.array([run.groups()["accuracy"] for run in runs[:3]])
     np.testing.assert_allclose(series.groups()["accuracy"], accuracies.mean(0))
@@ -54,7 +54,7 @@ def test_runs_of_one_method_are_named_by_their_differences(birds: Make, tmp_path
 
 def test_other_tasks_are_kept_apart(colored: Make, birds: Make, tmp_path: Path) -> None:
     folders = [colored(tmp_path / f"{r}", "ERM", ratio=r) for r in (0.005, 0.05)] + [birds(tmp_path / "b", "ERM")]
-    titles = [one.title for one in compare([RunFolder.read(folder) for folder in folders])]
+    titles = [title for title, _ in compare([RunFolder.read(folder) for folder in folders])]
     assert titles == [
         "ColoredMNIST, minority ratio 0.005, severity 4", "ColoredMNIST, minority ratio 0.05, severity 4", "Waterbirds"
     ]  # fmt: skip

@@ -90,11 +90,10 @@ def test_a_comparison_has_every_section_and_loads_nothing(colored: Make, tmp_pat
         "Training loss",
         "Validation accuracy",
         "Group prior that LC estimated",
-        "the median estimate is 1.0 times the true share",
         "Rows that LC takes for bias-conflicting",
         "it finds 91 % of the true ones, and 59 % of those that it takes are right",
         "What was run, and which labels were read",
-        "labels read for this page, train",
+        "diagnostics_labels_read: train: - attribute",
         "Make it again",
         "logit-correction report",
         "logit-correction train --config",
@@ -164,16 +163,6 @@ def test_overlapping_groups_are_shown_with_their_own_counts(birds: Make, tmp_pat
 
     page = render_page([changed(birds(tmp_path / "run", "ERM"), overlapping)])
     assert "Groups overlap" in page and "115 train" in page
-
-
-def test_a_table_by_attribute_stands_under_the_groups(birds: Make, tmp_path: Path) -> None:
-    runs = [birds(tmp_path / "erm", "ERM"), birds(tmp_path / "lc", "LC")]
-    page = render_page(runs)
-    assert page.count("AUROC, F1 and calibration by attribute") == 1
-    for run in runs:
-        for row in json.loads((run / "report.json").read_text())["test"]["by_attribute"]:
-            for name in ("accuracy", "auroc", "f1", "ece"):
-                assert f'<td class="num">{100 * row[name]:.1f}</td>' in page
 
 
 # Is there a shortcut?

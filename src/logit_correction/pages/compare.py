@@ -201,29 +201,8 @@ class Series:
         return share, float(low), float(high)
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Series on the same task, the ordinary classifier first."""
-
-    title: str
-    series: tuple[Series, ...]
-
-    @property
-    def named(self) -> bool:
-        """Whether the test rows have attributes, so that the figures by group can be trusted."""
-        return names_attributes(self.series[0].runs[0].test)
-
-    @property
-    def estimated(self) -> dict[str, Any] | None:
-        """The estimated groups of the first run, where all series are judged by such; None otherwise."""
-        if self.named or any(one.groups(estimated=True) is None for one in self.series):
-            return None
-        block: dict[str, Any] = self.series[0].runs[0].test["estimated"]
-        return block
-
-
-def compare(runs: Sequence[RunFolder]) -> list[Comparison]:
-    """Put runs on the same task together, and in them runs that differ only by their seed.
+def compare(runs: Sequence[RunFolder]) -> list[tuple[str, list[Series]]]:
+    """Return each task with its title and its series, runs that differ only by their seed, the ordinary one first.
 
     Tasks of one source, and series of one method, are told apart by the settings in which they differ.
     """
@@ -235,7 +214,7 @@ def compare(runs: Sequence[RunFolder]) -> list[Comparison]:
     found = []
     for members, differences in zip(tasks.values(), told, strict=True):
         title = ", ".join([members[0].report["data"]["name"], *differences])
-        found.append(Comparison(title, tuple(_series(with_estimates(members)))))
+        found.append((title, _series(with_estimates(members))))
     return found
 
 

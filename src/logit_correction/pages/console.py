@@ -11,8 +11,8 @@ import pandas as pd
 
 from logit_correction import sentences
 from logit_correction.errors import NBSP, format_first, format_percent, is_missing
+from logit_correction.evaluation.report import AttributeFigures, headings
 from logit_correction.pages.compare import FIGURES, MEANINGS, RunFolder, flat_figures, sides, with_estimates
-from logit_correction.pages.page import QUALITY
 from logit_correction.sentences import capitalize, describe_selection, format_name
 
 if TYPE_CHECKING:
@@ -86,10 +86,8 @@ def run_as_html(report: dict[str, Any]) -> str:
 
 def _as_html(frame: pd.DataFrame) -> str:
     """Return a frame as a table of HTML, accuracies in per cent, without columns that hold nothing."""
-    shown = frame.dropna(axis="columns", how="all")
-    for name in shown.columns.intersection([*ACCURACIES, "accuracy"]):
-        shown = shown.assign(**{name: [format_percent(value, 1) for value in shown[name]]})
-    return shown.rename(columns=format_name).to_html(index=False, escape=True, border=0)
+    shown = frame.dropna(axis="columns", how="all").rename(columns=format_name)
+    return shown.to_html(index=False, border=0, float_format=lambda value: format_percent(value, 1), na_rep="–")
 
 
 # The console
@@ -228,22 +226,23 @@ def show_evaluation(figures: Mapping[str, Any], title: str, estimated: Mapping[s
         groups = [side for side in sides(estimated["groups"]) if side["count"]]
         console.print(_groups(f"estimated groups: by {estimated['source']}", "estimated attribute", groups))
         conflicts, agrees = (format_percent(estimated[name], 1, "") for name in ("minority", "majority"))
-        told = f"accuracy %: where it conflicts {conflicts}, where it agrees {agrees}; nobody named these attributes\n"
-        say(console, told)
+        told = f"where it conflicts {conflicts}, where it agrees {agrees}; nobody named these attributes"
+        say(console, f"accuracy %: {told}\n")
     groups = [one for one in figures["groups"] if one["count"] or len(figures["groups"]) <= MOST_EMPTY]
     console.print(_groups(title, "attribute", groups))
     if empty := len(figures["groups"]) - len(groups):
         say(console, f"{empty:,} groups without rows are left out")
     if figures["by_attribute"]:
-        numbers = [f"{text} %" for text in QUALITY.values()]
-        table = table_of("by attribute, all labels together", ["Attribute"], ["Rows", *numbers])
+        shown = {k: text for k, text in headings(AttributeFigures).items() if k not in ("attribute", "count")}
+        numbers = ["Rows", *(f"{text} %" for text in shown.values())]
+        table = table_of("by attribute, all labels together", ["Attribute"], numbers)
         for row in figures["by_attribute"]:
-            cells = (format_percent(row[name], 1, "") for name in QUALITY)
+            cells = (format_percent(row[name], 1, "") for name in shown)
             table.add_row(row["attribute"], f"{row['count']:,}", *cells)
         console.print(table)
     known = [name for name in FIGURES if figures.get(name) is not None]
-    shown = ", ".join(f"{name.replace('_', '-')} {format_percent(figures[name], 1, '')}" for name in known)
-    say(console, f"accuracy %: {shown}")
+    told = ", ".join(f"{name.replace('_', '-')} {format_percent(figures[name], 1, '')}" for name in known)
+    say(console, f"accuracy %: {told}")
 
 
 def _groups(title: str, attribute: str, groups: Sequence[Mapping[str, Any]]) -> Table:

@@ -37,9 +37,9 @@ def png_uris(images: Tensor, longest: int = 128) -> list[str]:
     return uris
 
 
-def checked_uri(text: Any) -> str | None:
-    """Return ``text`` if it is a PNG data URI, else None: a page loads nothing from elsewhere."""
-    return text if isinstance(text, str) and _PNG.fullmatch(text) else None
+def is_picture(text: Any) -> bool:
+    """Return whether ``text`` is a PNG data URI: a page loads nothing from elsewhere."""
+    return isinstance(text, str) and _PNG.fullmatch(text) is not None
 
 
 def sheet_of(table: DataTable, split: str, per_cell: int) -> Image.Image:

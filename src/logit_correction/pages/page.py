@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from logit_correction import sentences
 from logit_correction.errors import InputError, format_list, format_percent, is_missing
-from logit_correction.evaluation.report import AttributeFigures, headings
 from logit_correction.files import NoRoom, write_text
 from logit_correction.pages import plots
-from logit_correction.pages.compare import FIGURES, MEANINGS, Comparison, RunFolder, Series, compare, flat_figures
-from logit_correction.pages.images import checked_uri
-from logit_correction.sentences import describe_selection, format_name, format_value
+from logit_correction.pages.compare import FIGURES, MEANINGS, RunFolder, Series, compare, flat_figures, names_attributes
+from logit_correction.pages.images import is_picture
+from logit_correction.sentences import describe_selection, format_name
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -47,9 +47,6 @@ _SIGN = (
     *("follows_view", "follows_label"),
 )
 
-#: Figures by attribute value: entry of ``by_attribute``, heading.
-QUALITY = {k: text for k, text in headings(AttributeFigures).items() if k not in ("attribute", "count")}
-
 
 def write_page(run_folders: Sequence[Path | str], out: Path | str) -> None:
     """Write one self-contained page that compares finished runs; those that differ only by their seed are averaged.
@@ -68,7 +65,7 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
         unique.setdefault(folder.resolve(), folder)
     runs = [RunFolder.read(folder) for folder in unique.values()]
     comparisons = compare(runs)
-    methods = dict.fromkeys(series.method for comparison in comparisons for series in comparison.series)
+    methods = dict.fromkeys(one.method for _, series in comparisons for one in series)
     data = dict.fromkeys(run.report["data"]["name"] for run in runs)
     places = [shown_path(folder) for folder in unique.values()]
     train = [("train", "--config", f"{place}/config.yaml", "--out", f"{place}-again") for place in places]
@@ -76,9 +73,8 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
     return render(
         "page.html.j2",
         title=f"{format_list(list(methods))} on {format_list(list(data))}",
-        parts=[_part(comparison, several=len(comparisons) > 1) for comparison in comparisons],
+        parts=[_part(title if len(comparisons) > 1 else None, series) for title, series in comparisons],
         commands="\n".join(shlex.join(["logit-correction", *words]) for words in lines),
-        quality=QUALITY,
     )
 
 
@@ -110,6 +106,7 @@ def _template(name: str) -> Template:
         "svg": inline_svg,
         "prose": prose,
     }
+    environment.tests["picture"] = is_picture
     return environment.get_template(name)
 
 
@@ -144,10 +141,12 @@ def shown_path(path: Path | str) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name
 
 
-def _part(comparison: Comparison, several: bool) -> dict[str, Any]:
-    """Everything about one task; ``several``: the page holds other tasks too, so this one is named."""
-    series, block, named = comparison.series, comparison.estimated, comparison.named
-    headline, details = sentences.conclude(series, named, block)
+def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
+    """Everything about one task, which is named where the page holds others too."""
+    test = series[0].runs[0].test
+    named = names_attributes(test)
+    estimated = None if named or any(one.groups(estimated=True) is None for one in series) else test["estimated"]
+    headline, details = sentences.conclude(series, named, estimated)
     columns = {
         key: text
         for key, text in FIGURES.items()
@@ -161,18 +160,16 @@ def _part(comparison: Comparison, several: bool) -> dict[str, Any]:
     many = [len(one.runs) > 1 for one in series]
     found = [(one, run, evidence_block(run.report["evidence"])) for one in series for run in one.runs]
     return {
-        "title": comparison.title if several else None,
+        "title": title,
         "headline": headline,
         "details": details,
         "gap": next((pair for pair in _GAPS if all(one.values(key) for one in series for key in pair[:2])), None),
         "series": series,
-        "warnings": [(one.name, text) for one, run, _ in found for text in run.report["warnings"]],
         "columns": columns,
         "meanings": MEANINGS,
         "best": {key: max(own) if named and len(own) > 1 else None for key, own in values.items()},
         # Where nobody named groups, the estimated ones come first.
-        "groupings": [_groups(series, source) for source in ([block["source"]] if block else []) + [None]],
-        "quality": _quality(series),
+        "groupings": [_groups(series, source) for source in ([estimated["source"]] if estimated else []) + [None]],
         "curves": plots.curves({one.name: one.runs[0].metrics for one in series}, _colors(series)),
         "several_seeds": any(many),
         "ends": seeds if all(many) else f"{seeds}; of one run they {alone}" if any(many) else alone,
@@ -183,8 +180,8 @@ def _part(comparison: Comparison, several: bool) -> dict[str, Any]:
         ],
         "priors": [entry for one in series if (entry := _prior(one))],
         "minorities": [entry for one in series if (entry := _conflicting(one))],
-        "settings": _shared(series),
         "names": [one.name for one in series],
+        "provenance": {one.name: yaml.safe_dump(_provenance(one), sort_keys=False, width=100) for one in series},
     }
 
 
@@ -224,16 +221,6 @@ def _train_counts(run: RunFolder, num_groups: int) -> list[Any]:
     return flat if len(flat) == num_groups else [None] * num_groups
 
 
-def _quality(series: Sequence[Series]) -> list[Any]:
-    """Figures of every attribute value and series, means over the runs."""
-    named = [(one.name, run.report["test"]["by_attribute"]) for one in series for run in one.runs]
-    frames = [pd.DataFrame(rows).assign(name=name) for name, rows in named if rows]
-    if not frames:
-        return []
-    frame = pd.concat(frames).astype(dict.fromkeys(QUALITY, float))
-    return frame.groupby(["attribute", "name"], as_index=False).mean().to_dict("records")
-
-
 def evidence_block(evidence: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return what a page shows of the ``evidence`` of a report; None where nobody looked."""
     if not evidence:
@@ -270,9 +257,7 @@ def _prior(series: Series) -> dict[str, Any] | None:
         return None
     with np.errstate(invalid="ignore"):
         shares = [table / table.sum(axis=0) for table in tables]
-    rare = (shares[-1] > 0) & (shares[-1] < 0.5) & (shares[0] > 0)
-    factor = float(np.exp(np.median(np.log(shares[0][rare] / shares[-1][rare])))) if rare.any() else None
-    return {**prior, "name": series.name, "shares": np.stack(shares, axis=-1).tolist(), "factor": factor}
+    return {**prior, "name": series.name, "shares": np.stack(shares, axis=-1).tolist()}
 
 
 def _conflicting(series: Series) -> dict[str, Any] | None:
@@ -281,7 +266,7 @@ def _conflicting(series: Series) -> dict[str, Any] | None:
     found, evidence, data = report["estimated_minority"], report["evidence"], report["data"]
     if not found:
         return None
-    examples = [{**one, "picture": checked_uri(one["picture"])} for one in found["examples"][:_MOST_EXAMPLES]]
+    examples = found["examples"][:_MOST_EXAMPLES]
     return {
         **found,
         "name": series.name,
@@ -295,40 +280,11 @@ def _conflicting(series: Series) -> dict[str, Any] | None:
     }
 
 
-def _settings(run: RunFolder) -> dict[str, Any]:
-    """What was run, by readable names, what matters most first; None for what a run has not got."""
-    report, data, network = run.report, run.report["data"], run.report["network"] or {"name": "–"}
-    training, groups = report["training"], run.groups()
-    assert groups is not None
-    train, minority = _train_counts(run, len(groups)), groups["minority"].eq(True)
-    rare = sum(n or 0 for n, one in zip(train, minority, strict=True) if one)
-    share = f"{rare:,} ({format_percent(rare / max(1, sum(n or 0 for n in train)), 2)})" if rare else None
-    return {
-        "data": data["name"],
-        **(data["facts"] or data["options"]),
-        "rows": format_list([f"{count:,} {split}" for split, count in data["rows"].items()]),
-        "training rows that conflict with the shortcut": share,
-        "network": {**network.get("options", {}), **network.get("facts", {}), "name": network["name"]},
-        "parameters": network.get("parameters"),
-        "epochs": " + ".join(map(str, report["epochs_per_stage"])) or report["epochs"],
-        **{name: training.get(name) for name in ("batch_size", "optimizer", "learning_rate", "schedule")},
-        **{name: training.get(name) or None for name in ("weight_decay", "gradient_clip")},
-        "checkpoint": describe_selection(report["selection"] or {}),
-        **report["method_options"],
-        **{f"labels read, {k}": ", ".join(v) or "none" for k, v in report["labels_read"].items()},
-        **{f"labels watched, {k}": ", ".join(v) for k, v in report["watched_labels_read"].items()},
-        **{f"labels read for this page, {k}": ", ".join(v) for k, v in report["diagnostics_labels_read"].items()},
-        **{f"seconds, {k}": None if v is None else round(v, 1) for k, v in report["seconds"].items()},
-        **report["environment"],
-    }
-
-
-def _shared(series: Sequence[Series]) -> dict[str, Any]:
-    """A row per setting: a single cell where all series agree, else one for each."""
-    tables = [_settings(one.runs[0]) for one in series]
-    rows = []
-    for name in dict.fromkeys(name for table in tables for name in table):
-        cells = [format_value(table.get(name)) for table in tables]
-        if set(cells) != {"–"}:
-            rows.append({"name": format_name(name), "cells": cells[:1] if len(set(cells)) == 1 else cells})
-    return {"rows": rows, "split": any(len(row["cells"]) > 1 for row in rows)}
+def _provenance(series: Series) -> dict[str, Any]:
+    """What was run, of several seeds by the first."""
+    report = series.runs[0].report
+    data = {name: report["data"][name] for name in ("name", "options", "facts", "rows")}
+    rest = ("network", "encoder", "seed", "epochs_per_stage", "training", "selection", "environment", "seconds")
+    read = {name: report[name] for name in ("labels_read", "watched_labels_read", "diagnostics_labels_read")}
+    method = {"name": report["method"], **report["method_options"]}
+    return {"method": method, "data": data, **read, **{name: report[name] for name in rest}}
