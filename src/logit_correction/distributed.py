@@ -13,16 +13,13 @@ from torch import Tensor
 
 def num_processes() -> int:
     """Number of processes that train together; 1 without torch.distributed."""
-    return torch.distributed.get_world_size() if _several() else 1
+    several = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_world_size() if several else 1
 
 
 def rank() -> int:
     """Number of this process among those that train together; 0 without torch.distributed."""
-    return torch.distributed.get_rank() if _several() else 0
-
-
-def _several() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_rank() if num_processes() > 1 else 0
 
 
 def lost_process(error: RuntimeError) -> str | None:

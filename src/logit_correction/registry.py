@@ -37,31 +37,21 @@ def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: An
         name: A name of ``known``, or the dotted path of a class of your own, such as ``my_package.MyMethod``.
         known: Name -> (dotted path, one line).
         base: What the class must derive from, if anything.
-
-    Raises:
-        InputError: If there is no such name or class, or it is another one.
     """
     found = resolve_any(kind, name, known)
-    if not isinstance(found, type):
-        raise InputError(f"{kind} {name!r} is not a class: give the dotted path of a class")
-    if not issubclass(found, base):
-        raise InputError(f"{name!r} is not a {kind}: its class must derive from {base.__module__}.{base.__name__}")
+    if not isinstance(found, type) or not issubclass(found, base):
+        raise InputError(f"{name!r} is not a {kind}: give a class that derives from {base.__module__}.{base.__name__}")
     return found
 
 
 def resolve_any(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> Any:
-    """Return what ``name`` stands for: a class, a function or anything else.
-
-    Raises:
-        InputError: If there is no such name, or it may not be imported here (``UntrustedCode``).
-    """
+    """Return what ``name`` stands for: a class, a function or anything else."""
     path = known[name][0] if name in known else str(name)
     module, _, attribute = path.rpartition(".")
     if not module:
+        names = ", ".join(known)
         hint = did_you_mean(path, known)
-        raise InputError(
-            f"{kind} {path!r} is unknown{hint}: take one of {', '.join(known)}, or package.Class of your own"
-        )
+        raise InputError(f"{kind} {path!r} is unknown{hint}: take one of {names}, or package.Class of your own")
     untrusted = _untrusted.get()
     if untrusted is not None and name not in known:
         raise UntrustedCode(
@@ -76,11 +66,7 @@ def resolve_any(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> A
 
 
 def component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base: Any) -> Any:
-    """Return a component that is given as such, or by a name, which makes one with its default options.
-
-    Raises:
-        InputError: If it is something else.
-    """
+    """Return a component that is given as such, or by a name, which makes one with its default options."""
     found = resolve(kind, given, known)() if isinstance(given, str) else given
     if not isinstance(found, base):
         raise InputError(f"{given!r} is no {kind}: give a {base.__name__}, or one of {', '.join(known)}")
@@ -88,22 +74,13 @@ def component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base:
 
 
 def needed(package: str, what: str, extra: str = "", otherwise: str = "") -> ModuleType:
-    """Import a package that not everybody has.
+    """Import a package that not everybody has, or raise ``MissingPackage`` with the command that installs it.
 
     Args:
         package: Its name.
         what: What needs it, for the message.
         extra: The extra that installs it; empty where a user brings it along.
         otherwise: What else can be done, behind the command that installs it.
-
-    Raises:
-        MissingPackage: If it is not installed: an ``InputError``, and an ``ImportError`` for code that tries.
-
-    >>> needed("no_such_package", "network Dream", "dreams", ", or take another one")
-    Traceback (most recent call last):
-    ...
-    logit_correction.errors.MissingPackage: network Dream needs no_such_package:
-    `pip install 'logit-correction[dreams]'`, or take another one
     """
     try:
         return importlib.import_module(package)

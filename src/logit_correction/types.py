@@ -15,8 +15,6 @@ from torch import Tensor, nn
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 
-__all__ = ["Batch", "DataInfo", "Inputs", "NetworkFactory", "Stage", "Step", "TrainingRows", "ViewInputs", "as_array"]
-
 #: Rows that a view is given at a time.
 CHUNK = 512
 
@@ -36,11 +34,6 @@ class Batch:
         label: (B,) long, 0..L-1.
         index: (B,) long, the row of the training table, 0..N-1.
         attribute: (B,) long, 0..K-1; None unless the method declares ``needs_attributes``.
-
-    >>> import torch
-    >>> from logit_correction import Batch
-    >>> Batch(torch.ones(2, 3), torch.tensor([0, 1]), torch.tensor([7, 9])).attribute is None  # nobody may see it
-    True
     """
 
     inputs: Inputs
@@ -65,10 +58,6 @@ class DataInfo:
         tokens: Whether the inputs are texts: dicts of token tensors, each of ``input_shape``.
         augmented: Whether training images are changed at random each time they are seen.
         words: Whether the inputs are texts as vectors of counted words.
-
-    >>> from logit_correction import DataInfo
-    >>> DataInfo(num_labels=2, num_rows=100, input_shape=(3, 32, 32)).input_shape
-    (3, 32, 32)
     """
 
     num_labels: int
@@ -83,7 +72,6 @@ class DataInfo:
     words: bool = False
 
     def __post_init__(self) -> None:
-        """Fill in what the caller left out."""
         if self.num_attributes == 0:
             object.__setattr__(self, "num_attributes", self.num_labels)
         if not self.label_names:
@@ -92,17 +80,11 @@ class DataInfo:
             object.__setattr__(self, "attribute_names", tuple(str(i) for i in range(self.num_attributes)))
 
     def chosen_correlation(self, choice: str) -> Correlation:
-        """Return the correlation to go by: ``one-to-one``, or with ``known`` the data source's.
-
-        Raises:
-            InputError: If the source knows none.
-        """
+        """Return the correlation to go by: ``one-to-one``, or with ``known`` the data source's."""
         if choice == "one-to-one":
             return Correlation.one_to_one(self.num_labels)
         if self.correlation is None:
-            raise InputError(
-                "correlation=known needs a data source that knows which labels go with which attribute values"
-            )
+            raise InputError("correlation=known needs a data source that knows its correlation: take one-to-one")
         return self.correlation
 
 
@@ -143,7 +125,10 @@ class ViewInputs:
     def image_shape(self) -> tuple[int, int, int] | None:
         """Channels, height and width of the images; None where there are none."""
         images = self.images(torch.zeros(min(1, self.num_rows), dtype=torch.long))
-        return None if images is None else (int(images.shape[1]), int(images.shape[2]), int(images.shape[3]))
+        if images is None:
+            return None
+        channels, height, width = images.shape[1:]
+        return channels, height, width
 
     def take(self, rows: Tensor) -> ViewInputs:
         """Return some of the rows (n,) long as rows of their own."""
@@ -177,11 +162,6 @@ class TrainingRows:
         epochs: Epochs that the user asked for; 0 where a loop of your own does not tell.
         held_out: The validation rows, without attributes; None where a loop of your own gives none.
         report: Called with what is being done, so that long work shows progress.
-
-    >>> import torch
-    >>> from logit_correction import TrainingRows
-    >>> TrainingRows(torch.tensor([0, 1, 1])).attribute is None  # as every method gets it that reads no attribute
-    True
     """
 
     label: Tensor
@@ -202,12 +182,6 @@ class Step:
     Attributes:
         loss: 0-d tensor to call ``backward`` on; the sum over all networks of the method.
         logs: Detached 0-d tensors to record, such as ``loss_robust``.
-
-    >>> import torch
-    >>> from logit_correction import Step
-    >>> loss = torch.tensor(0.5)
-    >>> sorted(Step(loss, {"loss": loss.detach()}).logs)
-    ['loss']
     """
 
     loss: Tensor
@@ -224,10 +198,6 @@ class Stage:
             epoch. Floats: N rows are drawn with replacement in proportion. None: each row once.
         learning_rate: Learning rate of the stage; None keeps the one that the user asked for.
         most_rows: Most rows of a batch, for a stage that sees few rows; None keeps the batches that the user asked for.
-
-    >>> from logit_correction import Stage
-    >>> Stage(epochs=3, learning_rate=1e-3).sample_weight is None
-    True
     """
 
     epochs: int | None = None

@@ -111,7 +111,7 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
         ),
         ({"shortcut": "colour"}, "--shortcut is for methods that look for a shortcut"),
         ({"network": {"name": "MLP", "hidden": 10}}, "--network.hidden is 10, but must be"),
-        ({"method": "my_parts.Points"}, "'my_parts.Points' is not a method: its class must derive from"),
+        ({"method": "my_parts.Points"}, "'my_parts.Points' is not a method: give a class that derives from"),
     ],
 )
 def test_what_is_wrong_is_named(flat: dict[str, Any], expected: str) -> None:

@@ -45,7 +45,7 @@ def test_a_family_is_all_its_members_a_member_is_one_and_each_comes_once() -> No
         ("colur", IMAGES, r"view 'colur' is unknown \(did you mean colour\?\)"),
         ("colour", TEXTS, r"'colour' does not apply to these inputs: it needs images"),
         ("places:5,1", IMAGES, r"'places' has no member '5,1'.*take places:1,1, .* and 8 more"),
-        ("my_parts.Narrow", IMAGES, "its class must derive from"),
+        ("my_parts.Narrow", IMAGES, "class that derives from"),
     ],
 )
 def test_a_name_that_leads_nowhere_is_explained(name: str, inputs: ViewInputs, message: str) -> None:

@@ -61,7 +61,6 @@ class Algorithm(nn.Module, ABC):
 
         Args:
             network: Called without arguments, returns a fresh network that maps inputs to logits (B, L).
-            info: Sizes and names of the data.
             seed: Seed of the initial weights and of everything random in a step.
         """
         super().__init__()
@@ -79,9 +78,7 @@ class Algorithm(nn.Module, ABC):
         So ERM and LC of one seed start with the same predicting network. The global random state is left as it was.
         """
         if isinstance(network, nn.Module):
-            raise TypeError(
-                "network must build a network when it is called: give `lambda: MyNetwork()`, not the network"
-            )
+            raise TypeError("network must build a network when called: give `lambda: MyNetwork()`, not the network")
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive_seed(self.seed, role))
             self.built.append(network())
@@ -89,12 +86,7 @@ class Algorithm(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, batch: Batch, epoch: float) -> Step:
-        """Return the loss of one batch.
-
-        Args:
-            batch: The rows.
-            epoch: Epochs done in this stage, with the fraction of the current one.
-        """
+        """Return the loss of one batch, ``epoch`` epochs (with the fraction of the current one) into this stage."""
 
     def predict(self, inputs: Inputs) -> Tensor:
         """Return logits (B, L) without any correction; in the estimator's own stage those of what it trains."""
@@ -126,11 +118,7 @@ class Algorithm(nn.Module, ABC):
         return Step(loss + estimate.loss, {**logs, "loss_biased": estimate.loss.detach()})
 
     def setup(self, rows: TrainingRows) -> None:
-        """Take in all training rows, once, before training begins or goes on; does no long work.
-
-        Args:
-            rows: Labels, and what views may look at; attributes only if the method declares ``needs_attributes``.
-        """
+        """Take in all training rows, once, before training begins or goes on; does no long work."""
         if self.attributes is not None:
             self.attributes.setup(rows)
             self.num_stages = self.attributes.num_stages + 1  # it may have found that it needs none

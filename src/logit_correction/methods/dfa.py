@@ -12,7 +12,7 @@ from logit_correction.errors import InputError, check_range
 from logit_correction.functional import generalize
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import RelativeDifficulty
-from logit_correction.networks.base import Network
+from logit_correction.networks.base import Network, feature_size
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Step, TrainingRows
 
 
@@ -24,14 +24,10 @@ class Disentangled(nn.Module):
 
     def __init__(self, intrinsic: nn.Module, biased: nn.Module) -> None:
         super().__init__()
-        for network in (intrinsic, biased):
-            if not (hasattr(network, "features") and isinstance(getattr(network, "head", None), nn.Linear)):
-                raise InputError("DFA needs a network with `features` and a linear `head`, such as MLP")
-        heads = [cast(nn.Linear, network.head) for network in (intrinsic, biased)]
-        width = sum(head.in_features for head in heads)
-        self.intrinsic = cast(Network, intrinsic).features
-        self.biased = cast(Network, biased).features
-        self.intrinsic_head, self.biased_head = (nn.Linear(width, head.out_features) for head in heads)
+        width = feature_size(intrinsic) + feature_size(biased)
+        self.intrinsic, self.biased = cast(Network, intrinsic).features, cast(Network, biased).features
+        labels = cast(nn.Linear, intrinsic.head).out_features
+        self.intrinsic_head, self.biased_head = nn.Linear(width, labels), nn.Linear(width, labels)
 
     def forward(self, inputs: Inputs) -> Tensor:
         logits: Tensor = self.intrinsic_head(torch.cat([self.intrinsic(inputs), self.biased(inputs)], dim=1))
@@ -81,7 +77,6 @@ class DFA(Algorithm):
 
         Args:
             network: Builds a network with ``features`` and a linear ``head``; called twice.
-            info: Sizes and names of the data.
             q: Exponent of the generalized cross-entropy, in [0, 1]; the paper's 0.7.
             momentum: Weight of the past in a row's moving average, in [0, 1); the paper's 0.7.
             lambda_dis: Weight of the biased head's loss; the paper has 10 on Colored MNIST, 1 or 5 on Corrupted
@@ -90,7 +85,6 @@ class DFA(Algorithm):
             lambda_swap: Weight of the swapped features' loss; the paper has 1, and 0.1 on bFFHQ.
             swap_from_epoch: Epoch from which features are swapped. None takes a fifth of the training, as the paper
                 does with 10,000 of 50,000 steps; in a loop that does not tell the epochs in ``setup``, 3 epochs.
-            seed: Seed of the initial weights and of the permutations.
         """
         check_range("q", q, 0, 1)
         check_range("momentum", momentum, 0, 1, open_end=True)

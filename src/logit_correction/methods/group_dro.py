@@ -32,12 +32,6 @@ class GroupDRO(Algorithm):
     scaling and adds nothing to the loss.
 
     Rows of unknown attribute belong to no group; their mean cross-entropy is added with their share of the batch.
-
-    >>> import torch
-    >>> from logit_correction import GroupDRO, DataInfo
-    >>> info = DataInfo(num_labels=2, num_rows=4, input_shape=(3,), num_attributes=2)
-    >>> GroupDRO(lambda: torch.nn.Linear(3, 2), info, step_size=0.1).needs_attributes
-    True
     """
 
     components = MappingProxyType({"attributes": "attributes"})
@@ -59,24 +53,18 @@ class GroupDRO(Algorithm):
         """Build the network.
 
         Args:
-            network: Builds the network.
-            info: Sizes and names of the data.
             attributes: Where the attribute of each row comes from: by default the attribute labels, which are then
                 read. The estimates must be settled before the method's own stage.
             step_size: eta, the step size of the group weights; the paper's 0.01.
             adjustment: C; 0 is off. The paper chooses it on validation groups among 0..5.
-            biased_network: Builds the networks that the estimator trains; by default the same kind as ``network``.
-            seed: Seed of the initial weights, and of the splits.
         """
         check_range("step_size", step_size, 0)
         check_range("adjustment", adjustment, 0)
         super().__init__(network, info, seed=seed)
         self.use_attributes(attributes, biased_network or network)
         if not self.attributes.settled:
-            raise InputError(
-                f"GroupDRO needs estimates that are settled, and {type(self.attributes).__name__}'s are not: take "
-                "CrossFitted or Auto, or let the biased network stay as it is after its head start"
-            )
+            name = type(self.attributes).__name__
+            raise InputError(f"GroupDRO needs estimates that are settled, and {name}'s are not: take Auto")
         self.step_size, self.adjustment = step_size, adjustment
         num_groups = info.num_labels * self.attributes.num_attributes
         self.register_buffer("q", torch.full((num_groups,), 1.0 / num_groups))
@@ -114,9 +102,7 @@ class GroupDRO(Algorithm):
         with torch.no_grad():
             present_sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
             present, size = counts > 0, counts.clamp_min(1.0)
-            adjusted = present_sums / size
-            if self.adjustment:
-                adjusted = adjusted + self.adjustment * self.count.clamp_min(1.0).rsqrt()
+            adjusted = present_sums / size + self.adjustment * self.count.clamp_min(1.0).rsqrt()
             # By logarithms, for exp(eta * l_g) is beyond float32 from losses of 8,900 on; all are 0 where no row's
             # attribute is known.
             q = torch.softmax(self.q.log() + self.step_size * adjusted * present, dim=0).nan_to_num(0.0)

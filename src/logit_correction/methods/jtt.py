@@ -26,12 +26,6 @@ class JTT(Algorithm):
 
     A network that comes to fit every row forgets what it saw more often, so weigh its weights down: the paper has a
     weight decay of 1 on Waterbirds and 0.1 on CelebA, in both stages (``--weight_decay``).
-
-    >>> import torch
-    >>> from logit_correction import JTT, DataInfo
-    >>> method = JTT(lambda: torch.nn.Linear(3, 2), DataInfo(num_labels=2, num_rows=4, input_shape=(3,)), up_weight=20)
-    >>> method.num_stages, method.begin_stage(0, None).epochs
-    (2, 1)
     """
 
     num_stages = 2
@@ -50,15 +44,12 @@ class JTT(Algorithm):
         """Build both networks.
 
         Args:
-            network: Builds the identification network and the final one.
-            info: Sizes and names of the data.
             identification_epochs: T; the paper has 1 on CelebA, 2 on CivilComments, 60 on Waterbirds. It and
                 ``up_weight`` are to be tuned.
             up_weight: lambda_up, how often a row of the error set is seen; the paper has 50 on CelebA, 6 on
                 CivilComments, 100 on Waterbirds.
             identification_learning_rate: Learning rate of stage 1; None takes the run's, as the paper does.
             identification_schedule: ``none`` keeps it constant, ``same`` follows the run's schedule.
-            seed: Seed of the initial weights.
         """
         check_range("identification_epochs", identification_epochs, 1)
         check_range("up_weight", up_weight, 1)

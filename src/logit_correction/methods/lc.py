@@ -61,8 +61,6 @@ class LC(Algorithm):
         """Build the network, and what the estimator needs.
 
         Args:
-            network: Builds the robust network.
-            info: Sizes and names of the data.
             attributes: Where the attribute of each row comes from.
             prior: How the group prior comes about; None counts it where the estimates are settled, else averages it.
             mixing: How samples are mixed.
@@ -72,8 +70,6 @@ class LC(Algorithm):
                 a network that would see too few minority rows to learn them, and harms one that knows them by heart;
                 None takes 0.25 where training images are augmented, so that no row is seen twice alike, else 0.
                 Estimates must be settled.
-            biased_network: Builds the networks that the estimator trains; by default the same kind as ``network``.
-            seed: Seed of the initial weights and of everything random in a step.
         """
         check_range("strength", strength, 0)
         check_range("oversampling", oversampling or 0, 0, 1)

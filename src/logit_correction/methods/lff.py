@@ -25,12 +25,6 @@ class LfF(Algorithm):
 
     Both networks take the run's learning rate, as in the paper, which trains for 100 epochs at a constant 1e-3 on
     Colored MNIST.
-
-    >>> import torch
-    >>> from logit_correction import LfF, DataInfo
-    >>> method = LfF(lambda: torch.nn.Linear(3, 2), DataInfo(num_labels=2, num_rows=4, input_shape=(3,)), q=0.7)
-    >>> len(method.parameter_groups())  # two networks, one optimizer
-    2
     """
 
     def __init__(
@@ -46,12 +40,8 @@ class LfF(Algorithm):
         """Build both networks.
 
         Args:
-            network: Builds the debiased network.
-            info: Sizes and names of the data.
-            biased_network: Builds the biased network; by default the same kind as ``network``.
             q: Exponent of the generalized cross-entropy, in [0, 1]; the paper's 0.7.
             momentum: alpha, the weight of the past in a row's moving average, in [0, 1); the paper's 0.7.
-            seed: Seed of the initial weights.
         """
         check_range("q", q, 0, 1)
         check_range("momentum", momentum, 0, 1, open_end=True)

@@ -20,12 +20,6 @@ class Reweighting(Algorithm):
     Its mean over rows drawn from the training distribution is the mean of the group risks, so its minimizer is the
     maximizer of group-balanced accuracy (eq. 2 and 4 of Liu et al. 2023), as that of logit correction is; only what
     happens on the way there differs. A row of unknown attribute has the weight 1.
-
-    >>> import torch
-    >>> from logit_correction import Reweighting, DataInfo
-    >>> info = DataInfo(num_labels=2, num_rows=4, input_shape=(3,), num_attributes=2)
-    >>> Reweighting(lambda: torch.nn.Linear(3, 2), info, attributes="TrueAttributes").needs_attributes
-    True
     """
 
     components = MappingProxyType({"attributes": "attributes", "prior": "prior"})
@@ -45,13 +39,9 @@ class Reweighting(Algorithm):
         """Build the network, and what the estimator needs.
 
         Args:
-            network: Builds the network that predicts.
-            info: Sizes and names of the data.
             attributes: Where the attribute of each row comes from.
             prior: How the group prior comes about; None counts it without smoothing where the estimates are settled,
                 else averages it. Its floor or smoothing bounds the weights.
-            biased_network: Builds the networks that the estimator trains; by default the same kind as ``network``.
-            seed: Seed of the initial weights and of everything random in a step.
         """
         super().__init__(network, info, seed=seed)
         self.use_attributes(attributes, biased_network or network)

@@ -51,7 +51,6 @@ class ResNet(Network):
         """Build the layers.
 
         Args:
-            info: Input shape and number of labels.
             weights: ``imagenet`` starts from torchvision's weights (IMAGENET1K_V1), which are looked for in torch's
                 cache and else downloaded; ``none`` draws them anew.
             stem: How the network begins. ``imagenet`` is torchvision's 7x7 convolution at stride 2 and a maximum over
@@ -124,7 +123,6 @@ class Timm(Network):
         """Build the layers.
 
         Args:
-            info: Input shape and number of labels.
             model: Its name in timm; ``timm.list_models()`` gives them all.
             weights: ``none`` draws them anew, ``pretrained`` takes timm's from the Hugging Face cache or downloads
                 them, and the name of a .safetensors file reads that.
@@ -175,7 +173,6 @@ class TextClassifier(Network):
         """Build the layers.
 
         Args:
-            info: Number of labels.
             model: Name at the Hugging Face hub, or a folder that ``save_pretrained`` has written.
             weights: ``none`` takes the model's sizes alone and draws the weights anew.
         """

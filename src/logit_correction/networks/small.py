@@ -42,7 +42,6 @@ class MLP(Network):
         """Build the layers.
 
         Args:
-            info: Input shape and number of labels.
             hidden: Widths of the hidden layers; the paper's Colored MNIST network has three of 100, the
                 published codes have 100, 100, 16.
         """
@@ -71,7 +70,6 @@ class ConvNet(Network):
         """Build the layers.
 
         Args:
-            info: Input shape and number of labels.
             channels: Channels of each block; each halves the size.
             hidden: Width of the fully connected layer with ReLU, the features.
         """
