@@ -7,6 +7,7 @@ import runpy
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -73,20 +74,8 @@ def test_closed_form_minimiser_has_zero_gradient_and_greatest_group_balanced_acc
     torch.testing.assert_close(reached, balanced.amax(dim=1).sum())
 
 
-def test_without_one_attribute_for_each_input_the_rule_can_miss() -> None:
-    # At this x both attribute values are possible. The prior of the likelier one alone misleads.
-    given_group = torch.tensor([[0.10, 0.10], [0.18, 0.0]], dtype=torch.float64)  # P(x | y, a), rows are labels
-    prior = torch.tensor([[0.30, 0.20], [0.25, 0.25]], dtype=torch.float64)
-    joint = given_group * prior
-    likelier = joint.sum(dim=0).argmax()
-    corrected = joint.sum(dim=1) / prior[:, likelier]
-    assert given_group.sum(dim=1).argmax() == 0
-    assert corrected.argmax() == 1
-
-
-def test_example_saves_a_figure_and_prints_its_figures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.slow
+def test_the_example_saves_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     from matplotlib import pyplot
 
     target = tmp_path / "figure.png"

@@ -76,19 +76,9 @@ def take_steps(
     return losses
 
 
-@pytest.fixture(name="made")
-def _made() -> Callable[..., dict[str, Any]]:
-    return made
-
-
 @pytest.fixture(name="build")
 def _build() -> Build:
     return build
-
-
-@pytest.fixture(name="collected")
-def _collected() -> Callable[..., torch.Tensor]:
-    return collected
 
 
 @pytest.fixture(name="batches")

@@ -21,10 +21,7 @@ SEVERAL = Correlation.from_table([[0, 1], [2], [3, 4]])
 #: A method, and options that hold with any settled estimator.
 METHODS: list[tuple[str, dict[str, Any]]] = [
     ("LC", {}),
-    ("LC", {"mixing": {"name": "IndependentMixUp", "limit": 0.4}}),
     ("LC", {"mixing": "GroupMixUp", "prior": {"name": "Counted", "smoothing": 0.1}}),
-    ("StagedLC", {}),
-    ("Reweighting", {"prior": {"name": "Counted", "smoothing": 1.0}}),
     ("Reweighting", {}),
     ("GroupDRO", {"adjustment": 1.0}),
 ]
@@ -83,7 +80,7 @@ def test_with_a_perfect_estimate_it_trains_as_with_true_attributes(
         assert torch.equal(true.group_prior.table, found.group_prior.table)
 
 
-@pytest.mark.parametrize("name", ["LC", "StagedLC", "Reweighting"])
+@pytest.mark.parametrize("name", ["LC", "Reweighting"])
 def test_the_loss_of_an_unknown_row_is_plain_cross_entropy(name: str, table, build, batches) -> None:
     mixing = {} if name == "Reweighting" else {"mixing": "NoMixing"}
     attribute = torch.where(torch.arange(48) % 3 == 1, -1, train_rows(table)[1])
