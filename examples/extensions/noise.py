@@ -26,4 +26,4 @@ class Noise(Mixing):
         inputs = given.batch.inputs
         assert isinstance(inputs, Tensor)
         noise = torch.randn(inputs.shape, generator=given.generator, device=inputs.device)
-        return network(inputs + self.deviation * noise), given.own_log_prior()
+        return network(inputs + self.deviation * noise), given.prior.log_for_attribute(given.attribute)
