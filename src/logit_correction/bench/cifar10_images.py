@@ -1,4 +1,4 @@
-"""The images of CIFAR-10, from the original batch files or from image files."""
+"""The images of CIFAR-10, from the original batch files or from an archive of image files."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ import io
 import tarfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from logit_correction.data.cache import cache_folder, checksum_of, digest, verified_array
-from logit_correction.data.images import SUFFIXES, faults_of
-from logit_correction.data.rows import format_faults
+from logit_correction.data.cache import cache_folder, checksum_of, verified_array
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import checksum_of_file, plain
 
@@ -31,15 +27,10 @@ SIZE = 32
 
 BATCHES, ARCHIVE = "cifar-10-batches-py", "cifar10-images.tar.gz"
 
-#: Folders under the root that may hold train/<class> and test/<class>.
-FOLDERS = ("", "cifar10", "cifar10-images")
-
 #: Bytes of all images in the archive, which may be packed to a thousandth of that.
 MOST_BYTES = 2**30
 
-_PUT = (
-    f"put {BATCHES}, {ARCHIVE} or folders train/<class> and test/<class> there, or name another folder by --data.root"
-)
+_PUT = f"put {BATCHES} or {ARCHIVE} there, or name another folder by --data.root"
 
 
 @dataclass(frozen=True)
@@ -65,23 +56,20 @@ def read_cifar10(root: Path, download: bool) -> Cifar10:
     """Read CIFAR-10 from what lies under ``root``; the original pixels are preferred.
 
     - ``cifar-10-batches-py``, as torchvision keeps it;
-    - ``cifar10-images.tar.gz`` with train/<class>/* and test/<class>/*, decoded once into the cache folder;
-    - folders train/<class> and test/<class>, there or in ``cifar10`` or ``cifar10-images``, kept in the same way.
+    - ``cifar10-images.tar.gz`` with train/<class>/* and test/<class>/*, decoded once into the cache folder.
 
     Raises:
         InputError: If a file is missing or damaged, or the number of images is not that of CIFAR-10.
     """
     ensure_cifar10(root, download)
-    if (root / BATCHES).exists():
-        return _from_batches(root / BATCHES)
-    return _from_archive(root / ARCHIVE) if (root / ARCHIVE).exists() else _from_folder(_folders(root)[0])
+    return _from_batches(root / BATCHES) if (root / BATCHES).exists() else _from_archive(root / ARCHIVE)
 
 
 def ensure_cifar10(root: Path, download: bool) -> None:
     """Raise ``InputError`` unless CIFAR-10 lies under ``root`` in one of these forms, downloaded if need be."""
     from torchvision.datasets import CIFAR10
 
-    if (root / BATCHES).exists() or (root / ARCHIVE).exists() or _folders(root):
+    if (root / BATCHES).exists() or (root / ARCHIVE).exists():
         return
     if not download:
         raise InputError(f"CIFAR-10 is not in {root}: {_PUT}, or allow --data.download true")
@@ -89,11 +77,6 @@ def ensure_cifar10(root: Path, download: bool) -> None:
         CIFAR10(str(root), download=True)
     except (RuntimeError, OSError, ValueError, EOFError) as error:
         raise InputError(f"CIFAR-10 cannot be downloaded to {root} ({reason_of(error)}): {_PUT}") from error
-
-
-def _folders(root: Path) -> list[Path]:
-    """Return the folders that hold images of classes."""
-    return [root / name for name in FOLDERS if any((root / name / "train" / label).is_dir() for label in CLASSES)]
 
 
 def _from_batches(folder: Path) -> Cifar10:
@@ -104,84 +87,48 @@ def _from_batches(folder: Path) -> Cifar10:
         train, test = (CIFAR10(str(folder.parent), train=part) for part in (True, False))
     except (RuntimeError, OSError) as error:
         fault = f"cannot be read ({error})" if isinstance(error, OSError) else "lacks the original files"
-        raise InputError(
-            f"{folder} {fault}: delete the folder to download CIFAR-10 again, or put its files there"
-        ) from error
+        raise InputError(f"{folder} {fault}: delete the folder to download CIFAR-10 again") from error
     images = np.ascontiguousarray(np.concatenate([train.data, test.data]).transpose(0, 3, 1, 2))
     label = np.array([*train.targets, *test.targets], np.int64)
     return Cifar10(images, label, len(train), checksum_of(images), "CIFAR-10, the original pixels")
 
 
 def _from_archive(archive: Path) -> Cifar10:
+    """Read all images of the archive in memory, once; nothing is written outside the cache."""
+
     def make() -> NDArray[np.uint8]:
-        """Read all images of the archive in memory; nothing is written outside the cache."""
-        found: dict[tuple[str, ...], bytes] = {}
-        left = MOST_BYTES
+        found: dict[tuple[str, ...], NDArray[np.uint8]] = {}
+        left, name = MOST_BYTES, ""
         try:
             with tarfile.open(archive, "r|gz") as members:
                 for member in members:
-                    left -= member.size
+                    left, name = left - member.size, member.name
                     if left < 0:
                         raise ValueError(f"it holds more than {MOST_BYTES:,} bytes")
-                    parts = PurePosixPath(member.name).parts[-3:]
-                    if member.isfile() and len(parts) == 3:
-                        stream = members.extractfile(member)
-                        found[parts] = stream.read() if stream else b""
-        except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
-            raise InputError(f"{archive} cannot be read ({error}): get it again") from error
-        keys = _in_order(found, archive, "get it again")
-        return _decoded([io.BytesIO(found[key]) for key in keys], [f"{archive}: {'/'.join(key)}" for key in keys])
+                    parts = PurePosixPath(name).parts[-3:]
+                    stream = members.extractfile(member)
+                    if stream is None or len(parts) < 3 or parts[0] not in PER_CLASS or parts[1] not in CLASSES:
+                        continue
+                    with Image.open(io.BytesIO(stream.read())) as image:
+                        if image.size != (SIZE, SIZE):
+                            raise ValueError(f"is {image.size[0]} x {image.size[1]} rather than {SIZE} x {SIZE}")
+                        found[parts] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
+        except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError, RecursionError, SyntaxError) as error:
+            raise InputError(f"{archive} cannot be read ({name}: {error}): get it again") from error
+        counts = Counter(key[:2] for key in found)
+        for part, expected in PER_CLASS.items():
+            for label in CLASSES:
+                if counts[part, label] != expected:
+                    have = f"{counts[part, label]:,} {part} images of {label}"
+                    raise InputError(f"{archive} has {have}, but CIFAR-10 has {expected:,}: get it again")
+        # In the order of CIFAR-10's part, of class and of name.
+        return np.stack([found[key] for key in sorted(found, key=lambda key: (key[0] != "train", key))])
 
     try:
         name = checksum_of_file(plain(archive))[:32]
     except OSError as error:
         raise InputError(f"{archive} cannot be read ({error.strerror}): get it again") from error
-    return _kept(name, make, archive.name, ".jpg")
-
-
-def _from_folder(folder: Path) -> Cifar10:
-    found = {path.parts[-3:]: path for part in PER_CLASS for path in (folder / part).glob("*/*")}
-    keys = _in_order(found, folder, "put the missing images there, or leave the extra ones out")
-    files = [found[key] for key in keys]
-    stamps = [(path.as_posix(), path.stat()) for path in files]
-    name = digest(word for path, stat in stamps for word in (path, stat.st_size, stat.st_mtime_ns))
-    return _kept(name, lambda: _decoded(files, files), folder.name, files[0].suffix)
-
-
-def _in_order(found: Iterable[tuple[str, ...]], place: Path, advice: str) -> list[tuple[str, ...]]:
-    """Return the images (part, class, name) of training and then of the test, as many of each class as CIFAR-10 has."""
-    keys = []
-    for part, expected in PER_CLASS.items():
-        own = sorted(key for key in found if key[0] == part and key[1] in CLASSES and key[2].lower().endswith(SUFFIXES))
-        counts = Counter(key[1] for key in own)
-        wrong = [f"{name} has {counts[name]:,}" for name in CLASSES if counts[name] != expected]
-        if wrong:
-            raise InputError(
-                f"{place} does not hold CIFAR-10: each class has {expected:,} {part} images there, but "
-                f"{', '.join(wrong)}: {advice}"
-            )
-        keys += own
-    return keys
-
-
-def _decoded(files: Sequence[IO[bytes] | Path], names: Sequence[object]) -> NDArray[np.uint8]:
-    values = np.empty((len(files), 3, SIZE, SIZE), np.uint8)
-
-    def read(row: int) -> None:
-        with Image.open(files[row]) as image:
-            if image.size != (SIZE, SIZE):
-                raise ValueError(f"is {image.size[0]} x {image.size[1]} rather than {SIZE} x {SIZE}")
-            values[row] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
-
-    faults = [f"{names[row]} {why}" for row, why in faults_of(read, len(names), "reading images")]
-    if faults:
-        raise InputError(f"{len(faults):,} images of CIFAR-10 are damaged: {format_faults(faults)}: get them again")
-    return values
-
-
-def _kept(name: str, make: Callable[[], NDArray[np.uint8]], place: str, suffix: str) -> Cifar10:
-    """Return images that lie in the order of part, class and name, made by ``make`` if they are not in the cache."""
     values, checksum = verified_array(cache_folder() / "cifar10" / f"{name}.npy", make)
     label = np.concatenate([np.arange(10).repeat(count) for count in PER_CLASS.values()])
-    kind = "JPEG files, so not the original pixels" if suffix.lower() in (".jpg", ".jpeg") else "image files"
-    return Cifar10(values, label, 10 * PER_CLASS["train"], checksum, f"CIFAR-10 from {kind} ({place})")
+    source = f"CIFAR-10 from JPEG files, so not the original pixels ({archive.name})"
+    return Cifar10(values, label, 10 * PER_CLASS["train"], checksum, source)

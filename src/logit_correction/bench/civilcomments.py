@@ -23,11 +23,8 @@ if TYPE_CHECKING:
 IDENTITIES = ("male", "female", "LGBTQ", "christian", "muslim", "other_religions", "black", "white")
 LABELS = ("non-toxic", "toxic")
 
-SIZES: dict[str, published.Counts] = {"train": 269_038, "valid": 45_180, "test": 133_782}
-
 _TEXT = "comment_text"
 _FILE = "all_data_with_identities.csv"
-_FOLDERS = ("civilcomments_v1.0", "civilcomments")
 _ARCHIVE = "https://worksheets.codalab.org/rest/bundles/0x8cd3de0634154aeaad2ee6eb96723c6e/contents/blob/"
 
 
@@ -58,16 +55,13 @@ class CivilComments(DataSource):
         self.root, self._texts = root, Texts(_TEXT, tokenizer, max_tokens, num_words)
 
     def ensure_files(self) -> None:
-        """Look for the file."""
         self._folder()
 
     def _folder(self) -> Path:
-        place = published.data_folder(self.root) / _FOLDERS[0]
-        source = f"`{published.fetch_command(_ARCHIVE, place)}` gets it (public domain, CC0)"
-        return published.find_folder("CivilComments", self.root, _FOLDERS, [_FILE], source)
+        folders = ("civilcomments_v1.0", "civilcomments")
+        return published.find_folder("CivilComments", self.root, folders, [_FILE], f"{_ARCHIVE} (CC0)")
 
     def build(self) -> DataTable:
-        """Read the comments."""
         folder = self._folder()
         columns = [_TEXT, "split", "toxicity", *IDENTITIES, "identity_any"]
         frame = read_frame(folder / _FILE, columns, "get it again")
@@ -78,8 +72,10 @@ class CivilComments(DataSource):
         anybody = _present(frame["identity_any"], problems).long()
         problems.raise_if_any("error", f"get {_FILE} again, or fix it")
         texts = frame[_TEXT].tolist()
-        empty = sum(not line.strip() for line in texts)
-        table = DataTable(
+        # Label x mentioned group of people.
+        membership = torch.cat([mentioned & (label == y)[:, None] for y in range(len(LABELS))], dim=1)
+        labels = [name for name in LABELS for _ in IDENTITIES]
+        return DataTable(
             inputs=self._texts.store(texts, keep=True),
             label=label,
             attribute=anybody,
@@ -91,16 +87,13 @@ class CivilComments(DataSource):
                 "texts": str(self._texts),
                 "figures": "16 overlapping groups: label and mentioned group of people",
             },
-            scoring=_scoring(label, mentioned),
-            notes=(f"{empty:,} comments are empty, and told by nothing but that",) if empty else (),
+            scoring=Scoring(membership, labels, [name.replace("_", " ") for name in IDENTITIES] * len(LABELS)),
             row_names=[line[:80] for line in texts],
             texts=texts,
         )
-        return published.with_count_note(table, "CivilComments", SIZES)
 
     @property
     def reader(self) -> Reader:
-        """What reads new comments: lists of them, or the column ``comment_text`` of a table."""
         return self._texts
 
 
@@ -118,10 +111,3 @@ def _present(values: pd.Series[str], problems: Problems, required: bool = False)
     for row in np.flatnonzero(~good).tolist():
         problems.add(row, f"{values.name} is {values.iloc[row]!r}, but must be a number in [0, 1]")
     return torch.from_numpy(share >= 0.5)
-
-
-def _scoring(label: Tensor, mentioned: Tensor) -> Scoring:
-    """Return the groups label x mentioned group of people; ``mentioned`` is (M, 8) bool."""
-    membership = torch.cat([mentioned & (label == y)[:, None] for y in range(len(LABELS))], dim=1)
-    labels = [name for name in LABELS for _ in IDENTITIES]
-    return Scoring(membership, labels, [name.replace("_", " ") for name in IDENTITIES] * len(LABELS))
