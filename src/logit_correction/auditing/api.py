@@ -102,8 +102,6 @@ def audit(
     data: RunConfig | Part | Path,
     out: Path | str | None = None,
     *,
-    network: Part | None = None,
-    encoder: Part | None = None,
     run: Path | str | None = None,
     predictions: Path | str | None = None,
     shortcut: str | Sequence[str] = (),
@@ -111,15 +109,13 @@ def audit(
     try_fix: bool = True,
     label_budget: int | None = None,
     progress: bool = False,
-    **training: Any,
+    **options: Any,
 ) -> Audit:
     """Look for a shortcut in a data set that has no group labels, and write what was found; reads no attribute.
 
     Args:
         data: The data source, as ``train`` takes it. Or a whole ``RunConfig``, beside which no part is given.
         out: Folder to write, new or empty. None keeps the audit for as long as the returned object lives.
-        network: The ordinary classifier; by default one that fits the data.
-        encoder: A frozen network whose features take the place of the inputs.
         run: Folder of a finished run of ERM on the same data: its network is examined on the validation rows, and no
             other is trained.
         predictions: File of what any classifier says of rows that it was not trained on; see ``Auto``.
@@ -129,7 +125,7 @@ def audit(
             would bring; costs about two trainings.
         label_budget: Write a sheet of about so many rows whose attribute a person should name.
         progress: Show progress as the command does.
-        **training: Options of ``TrainingConfig``, such as ``epochs`` and ``seed``.
+        **options: Of a run, such as ``network``, ``encoder``, ``epochs`` and ``seed``.
 
     Raises:
         InputError: Something given is wrong; nothing was trained.
@@ -138,7 +134,7 @@ def audit(
     >>> found.verdict, found.views
     ('shortcut', ['colour'])
     """
-    config = config_of(data, network=network, encoder=encoder, **training)
+    config = config_of(data, **options)
     auto: dict[str, Any] = {"name": "Auto", "run": run, "predictions": predictions}
     auto |= {"legitimate": listed(legitimate) or None}
     config = complete(replace(config, method=ComponentConfig("LC", {"attributes": auto})))
@@ -175,7 +171,7 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
     assert evidence is not None and looked is not None
     views, who = evidence["views"], looked.judged.who
     examined, names = estimator.run or estimator.predictions, [str(name) for name in table.label_names]
-    frame = rows_frame(table, estimator, " + ".join(views) or None)
+    frame = rows_frame(table, estimator, views)
     write_rows(frame, out)
     files.write_text(out / files.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
     if views:

@@ -30,21 +30,13 @@ LEAST_SHARE, LEAST_VARIANCE = 0.05, 0.02
 
 @dataclass(frozen=True)
 class Population:
-    """The rows whose group accuracies are asked for: those that the ordinary classifier was asked about.
-
-    Attributes:
-        row: (n,) their numbers.
-        label: (n,) numbers of labels.
-        right: (n,) whether the classifier is right.
-        score: (n,) how likely a row conflicts.
-        num_labels: L; some may have no row here.
-    """
+    """The n rows whose group accuracies are asked for: those that the ordinary classifier was asked about."""
 
     row: NDArray[np.int64]
     label: NDArray[np.int64]
-    right: NDArray[np.bool_]
-    score: NDArray[np.float64]
-    num_labels: int
+    right: NDArray[np.bool_]  # whether the classifier is
+    score: NDArray[np.float64]  # how likely a row conflicts
+    num_labels: int  # some may have no row here
 
     @classmethod
     def of(cls, frame: pd.DataFrame, label_names: Sequence[str], who: str = "network") -> Population:
@@ -115,24 +107,17 @@ def group_accuracies(
     conflicting rows of each stratum, and for the figures of a label that of the label's own rows in each. The estimate
     weights each row by rows over answers (Horvitz-Thompson); where there is no answer it is what the audit believed.
     The interval comes from the posterior of these shares, with what the audit believed as the weight of one row, and
-    counts the rows that were looked at as known.
-
-    Args:
-        population: The rows.
-        places: (m,) places of those that a person looked at.
-        conflicts: (m,) whether these conflict.
-        seed: Of the draws.
+    counts the rows that were looked at as known. A person looked at ``places`` (m,), of which ``conflicts`` (m,) do.
     """
     right = population.right[np.unique(population.stratum, return_index=True)[1]]  # the same in all of a stratum
     generator, groups = np.random.default_rng(seed), []
 
-    def counts(places: NDArray[Any], weight: NDArray[Any] | None = None) -> NDArray[Any]:
-        chosen = None if weight is None else weight[places]
-        return np.bincount(population.stratum[places], weights=chosen, minlength=len(population.sizes))
+    def counts(chosen: NDArray[Any], weight: NDArray[Any] | None = None) -> NDArray[Any]:
+        return np.bincount(population.stratum[chosen], weight, minlength=len(population.sizes))
 
     for label in (None, *range(population.num_labels)):
         own = np.ones(len(population.row), dtype=bool) if label is None else population.label == label
-        size, believed = counts(own), counts(own, population.score)
+        size, believed = counts(own), counts(own, population.score[own])
         mine = own[places]
         asked, found = (counts(places[chosen]) for chosen in (mine, mine & conflicts))
         share = believed / size.clip(1)
@@ -168,17 +153,10 @@ def answers_of_sheet(file: Path) -> pd.DataFrame:
 
 
 def judge_by_person(frame: pd.DataFrame, file: Path, label_names: Sequence[str], seed: int, who: str) -> dict[str, Any]:
-    """Return what the answers of a person come to: accuracies of each classifier, whether they confirm a shortcut.
-
-    Args:
-        frame: The rows of the audit.
-        file: The sheet, its column ``attribute`` filled in; rows left empty are left out.
-        label_names: L names.
-        seed: Of the intervals.
-        who: What the classifier is called.
+    """Return what a filled-in sheet comes to: accuracies of each classifier, whether it confirms a shortcut.
 
     Raises:
-        InputError: If the sheet tells of other rows, or too few rows are filled in.
+        InputError: If the sheet tells of other rows than ``frame``, or too few rows are filled in.
     """
     told = answers_of_sheet(file)
     if len(told) < 2:
@@ -201,8 +179,8 @@ def judge_by_person(frame: pd.DataFrame, file: Path, label_names: Sequence[str],
     agreeing, conflicting = found["network"]["groups"][:2]
     confirmed = None  # whether the classifier fails where label and attribute disagree
     if conflicting["accuracy"] is not None and agreeing["accuracy"] is not None:
-        fails, holds = conflicting["high"] < agreeing["low"], conflicting["low"] >= agreeing["low"]
-        confirmed = True if fails else False if holds else None
+        confirmed = True if conflicting["high"] < agreeing["low"] else None
+        confirmed = False if conflicting["low"] >= agreeing["low"] else confirmed
     return found | {"confirmed": confirmed, "sentence": of_person(found["network"], who)}
 
 

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from logit_correction.attributes.auto import Auto
 from logit_correction.attributes.evidence import Thresholds
-from logit_correction.attributes.search import Search
 from logit_correction.data.table import DataTable
 from logit_correction.files import replacing, write_cells
 from logit_correction.sentences import format_value
@@ -28,74 +27,57 @@ CONTENT = "content"
 SHOWN, MOST_COLUMNS, MOST_CHARACTERS = 60, 8, 2000
 
 
-def rows_frame(table: DataTable, estimator: Auto, view: str | None) -> pd.DataFrame:
-    """Return one row for each training row, and for each validation row where those were judged.
+def rows_frame(table: DataTable, estimator: Auto, views: Sequence[str]) -> pd.DataFrame:
+    """Return one row for each training row, and for each validation row that was judged; ``docs/audit.md`` has columns.
 
-    Cells are empty where unknown. The page ``docs/audit.md`` says what the columns mean.
-
-    Args:
-        table: The data.
-        estimator: After its search, and its estimate where there is a shortcut.
-        view: The view of the shortcut, as ``search.seen`` names it.
+    ``estimator`` is after its search, and after its estimate where there are ``views`` of a shortcut.
     """
-    search, attribute, likely = estimator.search, None, None
+    search, rows, names = estimator.search, table.split["train"], np.asarray(table.label_names, dtype=object)
     assert search is not None
-    if view is not None:
-        attribute, likely = estimator.row_attribute.cpu(), estimator.held_out
-    train = _of_split(table, search, "train", attribute, likely, view)
-    if search.judged.split == "train":
-        return train
-    if view is not None:
-        assert estimator.kept is not None
-        judged = search.judged.rows
-        label, inputs = table.label[table.split["valid"]][judged], table.view_inputs("valid").take(judged)
-        attribute, likely = estimator.estimate_new(label, inputs), estimator.kept.probability(inputs)
-    valid = _of_split(table, search, "valid", attribute, likely, view)
-    return pd.concat([train, valid[valid["network_label"].notna()]], ignore_index=True)
-
-
-def _of_split(
-    table: DataTable, search: Search, split: str, attribute: Tensor | None, likely: Tensor | None, view: str | None
-) -> pd.DataFrame:
-    """Return the rows of a split; of the validation rows ``attribute`` and ``likely`` tell of the judged ones alone."""
-    rows, names = table.split[split].numpy(), np.asarray(table.label_names, dtype=object)
-    label = table.label[table.split[split]].numpy()
-    judged = search.judged.rows.numpy() if search.judged.split == split else np.zeros(0, dtype=np.int64)
-    frame = pd.DataFrame({"row": rows})
+    asked, attribute, likely = search.judged.rows, estimator.row_attribute.cpu(), estimator.held_out
+    if search.judged.split == "valid":
+        judged = table.split["valid"][asked]
+        if views:
+            inputs = table.view_inputs("valid").take(asked)
+            estimate = estimator.estimate_new(table.label[judged], inputs)
+            assert estimator.kept is not None and likely is not None and estimate is not None
+            attribute = torch.cat([attribute, estimate])
+            likely = torch.cat([likely, estimator.kept.probability(inputs)])
+        asked, rows = len(rows) + torch.arange(len(asked)), torch.cat([rows, judged])
+    label = table.label[rows]
+    frame = pd.DataFrame({"row": rows.numpy()})
     if table.row_names is not None:
-        key = "path" if table.files is not None else "name"
-        frame[key] = np.asarray([str(table.row_names[row]) for row in rows.tolist()], dtype=object)
-    if (held := contents(table, rows, () if view is None else view.split(" + "))) is not None:
-        frame[CONTENT] = np.asarray(held, dtype=object)
-    posterior = np.full((len(rows), len(names)), np.nan)
-    frame = frame.assign(split=split, label=names[label], attribute=None, conflicting=None, score=np.nan)
+        frame["path" if table.files is not None else "name"] = [str(table.row_names[row]) for row in rows.tolist()]
+    if (held := contents(table, rows.numpy(), views)) is not None:
+        frame[CONTENT] = held
+    frame["split"] = np.where(np.arange(len(rows)) < len(table.split["train"]), "train", "valid")
+    frame = frame.assign(label=names[label.numpy()], attribute=None, conflicting=None, score=np.nan)
     frame = frame.assign(view_label=None, view_p=np.nan, sure=None)
-    if attribute is not None and likely is not None:
-        told = np.arange(len(rows)) if split == "train" else judged
-        posterior[told] = (likely / likely.sum(dim=1, keepdim=True)).numpy()
-        own, others = posterior[told, label[told]], posterior[told]
-        others[np.arange(len(told)), label[told]] = -1
-        frame.loc[told, "attribute"] = names[attribute.numpy()]
-        frame.loc[told, "conflicting"] = attribute.numpy() != label[told]
-        frame.loc[told, "score"] = (others.max(1) / (others.max(1) + own + 1e-12)).round(4)
-    if view is not None and len(judged):
-        confidence, says = (value.numpy() for value in search.seen[view].max(dim=1))
-        likely_conflict = conflict_probability(search.seen[view], torch.from_numpy(label[judged]))
-        frame.loc[judged, "view_label"] = names[says]
-        frame.loc[judged, "view_p"] = likely_conflict.numpy().round(4)
-        frame.loc[judged, "sure"] = (says != label[judged]) & (confidence > Thresholds().sure)
-    frame = pd.concat([frame, pd.DataFrame(posterior.round(4), columns=[f"p_{name}" for name in names])], axis=1)
-    return with_answers(frame, "network", judged, search.judged.network, names, label)
+    posterior = torch.full((len(rows), len(names)), torch.nan, dtype=torch.float64)
+    if views:
+        assert likely is not None
+        posterior, own = (likely / likely.sum(dim=1, keepdim=True)).double(), label.unsqueeze(1)
+        others = posterior.scatter(1, own, -1).amax(dim=1)
+        score = others / (others + posterior.gather(1, own).squeeze(1) + 1e-12)
+        known = {"attribute": names[attribute.numpy()], "conflicting": (attribute != label).numpy()}
+        frame = frame.assign(**known, score=score.numpy().round(4))
+        seen, places = search.seen[" + ".join(views)], asked.numpy()
+        confidence, says = seen.max(dim=1)
+        frame.loc[places, "view_label"] = names[says.numpy()]
+        frame.loc[places, "view_p"] = conflict_probability(seen, label[asked]).numpy().round(4)
+        frame.loc[places, "sure"] = ((says != label[asked]) & (confidence > Thresholds().sure)).numpy()
+    told = pd.DataFrame(posterior.numpy().round(4), columns=[f"p_{name}" for name in names])
+    return with_answers(pd.concat([frame, told], axis=1), "network", asked, search.judged.network, table)
 
 
-def with_answers(
-    frame: pd.DataFrame, who: str, rows: NDArray, probability: Tensor, names: NDArray, label: NDArray
-) -> pd.DataFrame:
+def with_answers(frame: pd.DataFrame, who: str, rows: Tensor, probability: Tensor, table: DataTable) -> pd.DataFrame:
     """Add what a classifier says of rows at (m,) places: ``WHO_label``, and ``WHO_p`` of the row's own label."""
-    frame, found = frame.assign(**{f"{who}_label": None, f"{who}_p": np.nan}), probability.double().numpy()
-    if len(rows):
-        frame.loc[rows, f"{who}_label"] = names[found.argmax(1)]
-        frame.loc[rows, f"{who}_p"] = found[np.arange(len(rows)), label[rows]].round(4)
+    names, places = np.asarray(table.label_names, dtype=object), rows.numpy()
+    label = table.label[torch.tensor(frame["row"].to_numpy())[rows]]
+    frame = frame.assign(**{f"{who}_label": None, f"{who}_p": np.nan})
+    frame.loc[places, f"{who}_label"] = names[probability.argmax(dim=1).numpy()]
+    own = probability.double().gather(1, label.unsqueeze(1)).squeeze(1)
+    frame.loc[places, f"{who}_p"] = own.numpy().round(4)
     return frame
 
 
@@ -105,11 +87,7 @@ def conflict_probability(seen: Tensor, label: Tensor) -> Tensor:
     A head on a view predicts the label, P(y | v) = sum over a of P(y | a) P(a | v), as far as the view tells the
     attribute. P(y | a) is counted by the confident joint (Northcutt, Jiang and Chuang, 2021): of the rows of which the
     head is as sure as in the mean of that label. The equation is then solved for P(a | v), and the row's own label is
-    taken for evidence: P(a | v, y) is in proportion to P(a | v) P(y | a).
-
-    Args:
-        seen: (n, L) held-out class probabilities of a head on the view.
-        label: (n,) long.
+    taken for evidence: P(a | v, y) is in proportion to P(a | v) P(y | a). ``seen`` (n, L) are held-out probabilities.
 
     >>> seen = torch.tensor([[0.95, 0.05]] * 19 + [[0.05, 0.95]] * 19 + [[0.95, 0.05], [0.05, 0.95]])
     >>> label = torch.tensor([0] * 19 + [1] * 19 + [1, 0])
@@ -134,11 +112,9 @@ def conflict_probability(seen: Tensor, label: Tensor) -> Tensor:
 
 def with_fixed(frame: pd.DataFrame, table: DataTable, attribute: Tensor, fixed: Tensor) -> pd.DataFrame:
     """Add what LC says (N, L) of the training rows, and which of them look mislabelled by it; NaN are not judged."""
-    label, names = table.label[table.split["train"]], np.asarray(table.label_names, dtype=object)
-    known = (~fixed[:, 0].isnan()).nonzero().squeeze(1)
-    frame = with_answers(frame, "fixed", known.numpy(), fixed[known], names, label.numpy()).assign(label_noise=None)
-    noise = may_be_mislabelled(fixed[known], label[known], attribute[known])
-    frame.loc[known.numpy(), "label_noise"] = noise.numpy()
+    label, known = table.label[table.split["train"]], (~fixed[:, 0].isnan()).nonzero().squeeze(1)
+    frame = with_answers(frame, "fixed", known, fixed[known], table).assign(label_noise=None)
+    frame.loc[known.numpy(), "label_noise"] = may_be_mislabelled(fixed[known], label[known], attribute[known]).numpy()
     return frame
 
 
@@ -148,12 +124,8 @@ def may_be_mislabelled(probability: Tensor, label: Tensor, attribute: Tensor) ->
     View and label disagree in both kinds of row. But a classifier that does not lean on the shortcut sees the label in
     a conflicting row, and in a mislabelled one the other label too. So a row is marked where that classifier is as sure
     of what the row looks like as of the typical true row of that label; which finds about half of them. (Confident
-    learning of Northcutt, Jiang and Chuang, 2021, compares with the mean, and without a view.)
-
-    Args:
-        probability: (n, L), what LC says that was not trained on the row.
-        label: (n,) long.
-        attribute: (n,) long, the label that the row looks like.
+    learning of Northcutt, Jiang and Chuang, 2021, compares with the mean, and without a view.) ``probability`` (n, L)
+    is what LC says that was not trained on the row, ``attribute`` (n,) the label that the row looks like.
 
     >>> probability = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.95, 0.05], [0.6, 0.4]])
     >>> may_be_mislabelled(probability, torch.tensor([0, 0, 1, 1, 1]), torch.tensor([0, 0, 1, 0, 0]))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from inspect import Parameter, signature
+from inspect import Parameter, cleandoc, signature
 from pathlib import Path
 from typing import Any
 
-from docstring_parser import parse as parse_docstring
 from jsonargparse import ArgumentParser
 
 from logit_correction.config import PARTS, VIEWS, TrainingConfig, as_part, listed, merge, spelled_out
@@ -40,76 +39,83 @@ FIXED: dict[str, dict[str, Any]] = {
 def arguments_of(command: str, function: Callable[..., int], words: Sequence[str]) -> dict[str, Any]:
     """Return the arguments that a command line gives to the function of a command; exits after ``--help``.
 
-    Parameters without a name on the command line are positional ones; keyword-only ones are options, and one whose
-    default is False is a flag. ``config`` stands for all options of a run, and ``data`` for those of a data source.
+    Its positional parameters may be given without their names, and one whose default is False is a flag. ``config``
+    stands for all options of a run, and ``data`` for those of a data source.
 
     Raises:
         InputError: An option is unknown, missing, or has a wrong value.
     """
-    parameters, fixed = signature(function).parameters, FIXED.get(command, {})
-    whole, where = "config" in parameters, f"; `logit-correction {command} --help` shows what there is"
-    parts = [part for part in PARTS if whole or part in parameters]
-    own, values, given = _split(words, parameters, bool(parts))
-    ways: dict[str, Any] = {"exit_on_error": False, "allow_abbrev": False, "print_config": None}
+    parameters: Mapping[str, Parameter] = signature(function).parameters
+    needed, fixed = "config" in parameters and parameters["config"].default is not None, FIXED.get(command, {})
+    whole, parts = "config" in parameters, [part for part in PARTS if {"config", part} & {*parameters}]
+    skip: set[str | int] = {name for name in ("config", *PARTS) if name in parameters}
+    parameters = {name: one for name, one in parameters.items() if name not in skip}
+    places = [name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
+    own, given = _split(words, parameters, places, bool(parts))
+    ways: dict[str, Any] = {"exit_on_error": False, "print_config": None}
     parser = ArgumentParser(prog=f"logit-correction {command}", **ways)
-    _add_own(parser, function, parameters)
+    parser.add_function_arguments(function, None, as_group=False, skip=skip)
     known = [*parts, *((*TrainingConfig.__dataclass_fields__, "config", "preset", *VIEWS) if whole else ())]
     known = [one for one in known if one not in fixed]
+    where = f"; `logit-correction {command} --help` shows what there is"
     for option in given:
         options.check_known(option, [*known, *options.known_options(parser)], where)
-    if "help" in values or "-h" in own:
-        elsewhere = {*parameters} - {"config", *parts}
-        _add_run(parser, _file(given) | given, [one for one in known if one not in elsewhere], whole)
+    file = read_yaml(Path(given.pop("config"))) if "config" in given else {}
+    if own.pop("help", None):
+        parser.usage = " ".join(["logit-correction", command, *map(str.upper, places), "[--OPTION VALUE ...]"])
+        parser.description = cleandoc(function.__doc__ or "").partition("\n\nArgs:")[0]
+        _add_run(parser, file | given, [one for one in known if one not in own and one not in parameters], whole)
         parser.parse_args(["--help"])
-    with options.explained(parser, values, where):
-        found = parser.parse_args(own).as_dict()
+    found = options.parsed(parser, own).as_dict()
     if not parts:
         return found
-    names = [part for part in PARTS if isinstance(one := given.get(part, {}), str) or "name" in one]
-    goes_on = found.get("resume") and found["out"] is not None and not (names or {"config", "preset"} & set(given))
-    before = read_yaml(found["out"] / "config.yaml") if goes_on else _file(given)
-    chosen = merge(before, {name: value for name, value in given.items() if name != "config"})
+    named = [part for part in PARTS if isinstance(one := given.get(part, {}), str) or "name" in one]
+    if found.get("resume") and found["out"] is not None and not (file or named or "preset" in given):
+        file = read_yaml(found["out"] / "config.yaml")
+    chosen = merge(file, given)
     if not whole:
         return found | {part: options.checked(part, as_part(part, spelled_out(chosen).get(part))) for part in parts}
-    if not chosen and parameters["config"].default is None:
+    if not chosen and not needed:
         return found
     return found | {"config": options.complete({**{k: v for k, v in chosen.items() if k not in fixed}, **fixed})}
 
 
 def _split(
-    words: Sequence[str], parameters: Mapping[str, Parameter], of_run: bool
-) -> tuple[list[str], dict[str, str], dict[str, Any]]:
-    """Return the words of the command's own options, their values, and options of a run as a file has them.
+    words: Sequence[str], parameters: Mapping[str, Parameter], places: Sequence[str], of_run: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the command's own options, and those of a run, as a file has them.
 
-    >>> _split(["--method.q=1", "--method", "LC"], {}, True)
-    ([], {}, {'method': {'q': '1', 'name': 'LC'}})
+    >>> _split(["--method.q=1", "--method", "LC"], {}, [], True)
+    ({}, {'method': {'q': '1', 'name': 'LC'}})
     """
-    own: list[str] = []
-    values: dict[str, str] = {}
+    own: dict[str, Any] = {}
     given: dict[str, Any] = {}
+    several = {name for name, one in parameters.items() if str(one.annotation).startswith("list")}
     left = list(words)
     while left:
         head, equals, value = left.pop(0).partition("=")
+        if head == "-h":
+            head = "--help"
         if not head.startswith("--"):
-            own.append(head + equals + value)
-            continue
-        name = head[2:].replace("-", "_")
-        parameter = None if name in ("config", *PARTS) else parameters.get(name)
-        flag = name == "help" or (parameter is not None and parameter.default is False)
-        if not equals and left and (left[0] in ("true", "false") if flag else not left[0].startswith("--")):
-            value = left.pop(0)
-        value = value or ("true" if flag else "")
-        if parameter is not None or not of_run or name == "help":
-            several = parameter is not None and str(parameter.annotation).startswith("list")
-            own += [f"--{name}{'+' * several}", *([value] if value else [])]
-            values[name] = value
-        elif not value:
-            raise InputError(f"--{name} needs a value")
-        elif name in REPEATED:
-            given[name] = [*given.get(name, []), *listed(value)]
+            name, value = next((one for one in places if one in several or one not in own), ""), head + equals + value
+            if not name:
+                raise InputError(f"{value!r} is no option: leave it out, or write --NAME before it")
+        else:
+            name = head[2:].replace("-", "_")
+            flag = name == "help" or (name in parameters and parameters[name].default is False)
+            if not equals and left and (left[0] in ("true", "false") if flag else not left[0].startswith("--")):
+                value = left.pop(0)
+            value = value or ("true" if flag else "")
+            if not value:
+                raise InputError(f"--{name} needs a value")
+        if name in several or (of_run and name in REPEATED):
+            into = own if name in several else given
+            into[name] = [*into.get(name, []), *(listed(value) if name in REPEATED else [value])]
+        elif name in parameters or not of_run or name == "help":
+            own[name] = value
         else:
             _put(given, name.split("."), None if value == "null" else value)
-    return own, values, given
+    return own, given
 
 
 def _put(given: dict[str, Any], path: Sequence[str], value: Any) -> None:
@@ -122,29 +128,6 @@ def _put(given: dict[str, Any], path: Sequence[str], value: Any) -> None:
         given[last]["name"] = value
     else:
         given[last] = value
-
-
-def _file(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the file that a command line names."""
-    return read_yaml(Path(given["config"])) if "config" in given else {}
-
-
-def _add_own(parser: ArgumentParser, function: Callable[..., int], parameters: Mapping[str, Parameter]) -> None:
-    """Give the parser the parameters of a command's function, with its docstring as the help."""
-    told = parse_docstring(function.__doc__ or "")
-    parser.description = " ".join(part for part in (told.short_description, told.long_description) if part)
-    text = {one.arg_name: one.description for one in told.params}
-    skipped = {"config", *PARTS}
-    for name, parameter in parameters.items():
-        if parameter.kind is Parameter.POSITIONAL_OR_KEYWORD and name not in skipped:
-            skipped.add(name)
-            more: dict[str, Any] = {"nargs": "+"} if str(parameter.annotation).startswith("list") else {}
-            if parameter.default is not Parameter.empty:
-                more = {"nargs": "?", "default": parameter.default}
-            of_type = Path if "Path" in str(parameter.annotation) else str
-            parser.add_argument(name, type=of_type, metavar=name.upper(), help=text.get(name), **more)
-    skip: set[str | int] = {name for name in skipped if name in parameters}
-    parser.add_function_arguments(function, None, as_group=False, skip=skip)
 
 
 def _add_run(parser: ArgumentParser, given: Mapping[str, Any], known: Sequence[str], whole: bool) -> None:
