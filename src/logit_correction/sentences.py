@@ -33,8 +33,8 @@ def format_rows(count: int) -> str:
 def format_value(value: Any) -> str:
     """Return a setting as a reader writes it: yes and no, thousands apart, lists by commas, parts by name.
 
-    >>> format_value(True), format_value(55000), format_value(0.005), format_value([1, [2]]), format_value({"a": None})
-    ('yes', '55,000', '0.005', '1, [2]', 'a: –')
+    >>> format_value(True), format_value(55000), format_value(0.005), format_value([1, [2]]), format_value({"a": 1})
+    ('yes', '55,000', '0.005', '1, [2]', 'a 1')
     >>> format_value({"name": "Online", "q": 0.7, "epochs": None})
     'Online, q 0.7'
     """
@@ -42,13 +42,12 @@ def format_value(value: Any) -> str:
         return "–" if value is None else "yes" if value else "no"
     if isinstance(value, int | float):
         return f"{value:,}" if isinstance(value, int) else f"{value:g}"
-    if isinstance(value, dict) and "name" in value:  # what a part leaves open says nothing
+    if isinstance(value, dict):  # what a part leaves open says nothing
         given = {key: entry for key, entry in value.items() if key != "name" and entry is not None}
-        return ", ".join([str(value["name"]), *(f"{format_name(k)} {format_value(v)}" for k, v in given.items())])
-    if isinstance(value, dict):
-        return ", ".join(f"{format_name(key)}: {format_value(entry)}" for key, entry in value.items())
+        told = [f"{format_name(key)} {format_value(entry)}" for key, entry in given.items()]
+        return ", ".join([str(value["name"]), *told] if "name" in value else told)
     if isinstance(value, list | tuple):
-        told = (f"[{format_value(one)}]" if isinstance(one, list | tuple) else format_value(one) for one in value)
+        told = [f"[{format_value(one)}]" if isinstance(one, list | tuple) else format_value(one) for one in value]
         return ", ".join(told)
     return str(value)
 
@@ -112,18 +111,11 @@ def describe_selection(selection: Mapping[str, Any]) -> str:
     return f"{text} (reads {format_list(read)})" if read else text
 
 
-def of_minority(count: int, rows: int, source: str | None) -> list[str]:
-    """Return what to tell where a method takes none of the training rows, or most of them, for bias-conflicting.
-
-    ``source`` says where its estimates come from; None of a method without an attribute estimator.
-    """
-    if 0 < count <= rows / 2:
-        return []
-    taken = "No training row is" if count == 0 else f"{count:,} of {rows:,} training rows are"
-    if source is None:
-        return [f"{taken} taken for bias-conflicting: compare other options of the method, or take `--method LC`"]
-    do = "name the shortcut by `--shortcut VIEW`, or choose another `--method.attributes`"
-    return [f"{taken} taken for bias-conflicting (attributes: {source}): {do}"]
+def of_minority(count: int, rows: int) -> list[str]:
+    """Return what to tell where a method takes none of the training rows, or most of them, for bias-conflicting."""
+    taken = f"{count:,} of {rows:,} training rows are taken for bias-conflicting"
+    do = "name the shortcut by `--shortcut VIEW`, or try other options of the method"
+    return [] if 0 < count <= rows / 2 else [f"{taken}: {do}"]
 
 
 # Is there a shortcut? From the ``evidence`` of ``report.json`` and ``audit.json``
@@ -173,36 +165,28 @@ def views_in(name: str) -> list[str]:
     return name.split(" + ")
 
 
-def found_shortcut(evidence: Mapping[str, Any] | None) -> bool | None:
-    """Return whether a shortcut was found; None where nobody looked."""
-    return None if not evidence else evidence.get("verdict") == "shortcut"
-
-
-def views_of(evidence: Mapping[str, Any]) -> list[str]:
-    """Return the names of the views that were corrected by."""
-    return list(evidence.get("views") or [])
-
-
 def answer(evidence: Mapping[str, Any]) -> str:
     """Return the verdict in a word or two, with the views of a shortcut.
 
     >>> answer({"verdict": "shortcut", "views": ["colour"]}), answer({"verdict": "none found", "views": []})
     ('shortcut: colour', 'shortcut: none found')
     """
-    found = name_views(views_of(evidence)) or "a view" if found_shortcut(evidence) else evidence.get("verdict")
-    return f"shortcut: {found}"
+    return f"shortcut: {name_views(evidence.get('views') or []) or evidence.get('verdict')}"
 
 
-def advice(evidence: Mapping[str, Any]) -> str:
-    """Return what was done and what to say otherwise; empty where a person said what the shortcut is."""
-    if not found_shortcut(evidence):
-        by = "`--shortcut VIEW` (`logit-correction list views`)"
-        return f"Nothing was corrected; if you know a shortcut, name it by {by}"
-    if not evidence.get("signs"):
-        return ""
-    views = views_of(evidence)
-    view, cause = name_views(views), "are legitimate causes" if _several(views) else "is a legitimate cause"
-    return f"Corrected by {view}; if {view} {cause}, add `{options('legitimate', views)}`"
+def advice(evidence: Mapping[str, Any], asked: Sequence[str] | None = None) -> str:
+    """Return what to say against a verdict; empty where a person said what the shortcut is.
+
+    ``asked`` are the views that an audit asks about, by default those of the shortcut.
+    """
+    views = (evidence.get("views") or []) if asked is None else asked
+    if not views:
+        return "If you know a shortcut, name it: add `--shortcut VIEW` (`logit-correction list views`)"
+    if evidence["verdict"] != "shortcut":
+        return f"Only you can tell: add `{options('shortcut', views)}` or `{options('legitimate', views)}`"
+    cause = "are legitimate causes" if _several(views) else "is a legitimate cause"
+    told = f"If {name_views(views)} {cause} of the label, this is no shortcut: add `{options('legitimate', views)}`"
+    return told if evidence.get("signs") else ""
 
 
 def options(name: str, views: Sequence[str]) -> str:
@@ -253,16 +237,6 @@ def question(views: Sequence[str]) -> str:
     name = name_views(views)
     predict, are, reason = ("predict", "Are", "reasons") if _several(views) else ("predicts", "Is", "a reason")
     return f"{capitalize(name)} alone nearly {predict} the label. {are} {name} {reason} for the label, or an accident?"
-
-
-def would_change(verdict: str, views: Sequence[str]) -> str:
-    """Return what would change the verdict of an audit that asks about these views, or about none."""
-    if not views:
-        return "If you know a shortcut, name it: add `--shortcut VIEW` (`logit-correction list views`)."
-    if verdict != "shortcut":
-        return f"Only you can tell: add {options('shortcut', views)} or {options('legitimate', views)}."
-    cause = "are legitimate causes" if _several(views) else "is a legitimate cause"
-    return f"If {name_views(views)} {cause} of the label, this is no shortcut: add {options('legitimate', views)}."
 
 
 def of_label(name: str, views: Sequence[str], rows: int, with_view: int, who: str) -> str:

@@ -89,13 +89,12 @@ SENTENCE = "Colour [red]alone is right in 93%, the whole network in 93%"
         (
             {"verdict": "shortcut", "views": ["colour"], "signs": [{"view": "colour"}]},
             "shortcut: colour",
-            "Corrected by colour; if colour is a legitimate cause, add `--legitimate colour`",
+            "If colour is a legitimate cause of the label, this is no shortcut: add `--legitimate colour`",
         ),
         (
             {"verdict": "cannot tell", "views": [], "signs": []},
             "shortcut: cannot tell",
-            "Nothing was corrected; if you know a shortcut, name it by `--shortcut VIEW` "
-            "(`logit-correction list views`)",
+            "If you know a shortcut, name it: add `--shortcut VIEW` (`logit-correction list views`)",
         ),
         ({"verdict": "shortcut", "views": ["column:site"], "signs": []}, "shortcut: the column `site`", "page: here"),
         (None, "page: here", None),

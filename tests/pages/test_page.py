@@ -197,7 +197,10 @@ def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: 
     page = render_page(runs).replace(NBSP, " ")
     assert page.count("Is there a shortcut?") == 1 and "<strong>LC, seed 1: None found.</strong>" in page
     assert "<strong>LC, seed 0: Yes, colour.</strong> Colour is right." in page
-    assert "Corrected by colour; if colour is a legitimate cause, add <code>--legitimate colour</code>." in page
+    assert (
+        "If colour is a legitimate cause of the label, this is no shortcut: add <code>--legitimate colour</code>."
+        in page
+    )
     order = [page.index(f"what {view} looks at") for view in ("colour", "border", "inputs")]
     assert order == sorted(order)  # by their ratio, what sees everything last
     assert "what inputs looks at: no evidence, for comparison only" in page
@@ -213,7 +216,7 @@ def test_who_found_none_says_so_and_that_is_no_fault(birds: Make, tmp_path: Path
     prior = {"estimated": [[0.5, 0.5], [0.5, 0.5]], "true": None, **names}
     page = render_page([birds(tmp_path / "run", "LC", evidence=NONE, estimated_minority=NOBODY, group_prior=prior)])
     assert "<strong>None found.</strong> No narrow view predicts the label." in page
-    assert "Nothing was corrected; if you know a shortcut, name it by <code>--shortcut VIEW</code>" in page
+    assert "If you know a shortcut, name it: add <code>--shortcut VIEW</code>" in page
     assert "so no attribute was estimated, and LC trained as ERM does." in page
     assert "Group prior that LC estimated" not in page
 
@@ -223,8 +226,8 @@ def test_views_are_named_as_a_reader_calls_them() -> None:
     assert advice(said) == ""  # the shortcut that a person named needs none
     told = advice(evidence("shortcut", ["places:1,1", "column:my scanner"], signs("places:1,1", 1.0)))
     assert told == (
-        "Corrected by the place 1,1 and the column `my scanner`; if the place 1,1 and the column `my scanner` are "
-        "legitimate causes, add `--legitimate places:1,1 --legitimate 'column:my scanner'`"
+        "If the place 1,1 and the column `my scanner` are legitimate causes of the label, this is no shortcut: add "
+        "`--legitimate places:1,1 --legitimate 'column:my scanner'`"
     )
 
 

@@ -34,7 +34,7 @@ from logit_correction.runs.options import complete
 from logit_correction.runs.train import Built, prepare, training_rows
 from logit_correction.runs.write import environment
 from logit_correction.seeds import make_generator
-from logit_correction.sentences import headline, would_change
+from logit_correction.sentences import advice, headline
 from logit_correction.training.display import choose_display
 from logit_correction.views.choose import find_views
 
@@ -188,7 +188,7 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
         "views": views,
         "sentence": evidence["sentence"],
         "leans": cost.leans(evidence),
-        "would_change": "" if said else would_change(evidence["verdict"], asked["views"] if asked else []),
+        "would_change": "" if said else f"{advice(evidence, asked['views'] if asked else [])}.",
         "question": asked,
         "labels": cost.by_label(frame, views, names, evidence["verdict"], who),
         "groups": cost.groups(frame, names),

@@ -40,21 +40,11 @@ def quickstart_command(*, out: Path = Path("quickstart"), seed: int = 0) -> int:
         out: folder to write
         seed: seed of the data and of training
     """
-    from logit_correction.pages.console import announce, show_runs
-    from logit_correction.pages.page import write_page
-    from logit_correction.runs.folder import PAGE
     from logit_correction.runs.options import complete
-    from logit_correction.runs.train import train
-    from logit_correction.training.display import choose_display
 
-    folders = []
-    for method in ("ERM", "LC"):
-        config = complete({"data": {"name": "Digits", "seed": seed}, "method": method, "seed": seed, **QUICKSTART})
-        told = announce if method == "ERM" else None
-        folders.append(train(config, out / method, resume=True, display=choose_display(), announce=told))
-    write_page(folders, out / PAGE)
-    show_runs(folders, out / PAGE)
-    return 0
+    common = {"data": {"name": "Digits", "seed": seed}, "seed": seed, **QUICKSTART}
+    configs = {out / method: complete({**common, "method": method}) for method in ("ERM", "LC")}
+    return _train(configs, out, resume=True)
 
 
 def train_command(
@@ -81,22 +71,28 @@ def train_command(
         return 0
     if out is None:
         raise InputError("--out is missing: give the folder to write the run into")
+    configs = {out: config}
+    if seeds > 1:
+        numbers = range(config.training.seed, config.training.seed + seeds)
+        training = {seed: replace(config.training, seed=seed) for seed in numbers}
+        configs = {out / f"seed-{seed}": replace(config, training=own) for seed, own in training.items()}
+    return _train(configs, out, resume or seeds > 1)
+
+
+def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
+    """Train what is not trained yet, show all, and compare several on one page."""
     from logit_correction.pages.console import announce, show_runs
     from logit_correction.pages.page import write_page
-    from logit_correction.runs.folder import PAGE, is_finished
+    from logit_correction.runs.folder import PAGE
     from logit_correction.runs.train import is_first_process, train
     from logit_correction.training.display import choose_display
 
-    folders: list[Path] = []
-    for seed in range(config.training.seed, config.training.seed + seeds):
-        own = replace(config, training=replace(config.training, seed=seed))
-        folder, told = out if seeds == 1 else out / f"seed-{seed}", None if folders else announce
-        there = resume or (seeds > 1 and is_finished(folder))
-        folders.append(train(own, folder, resume=there, display=choose_display(), announce=told))
+    for number, (folder, config) in enumerate(configs.items()):
+        train(config, folder, resume=resume, display=choose_display(), announce=None if number else announce)
     if is_first_process(config.training):
-        if seeds > 1:
-            write_page(folders, out / PAGE)
-        show_runs(folders, out / PAGE)
+        if len(configs) > 1:
+            write_page(list(configs), out / PAGE)
+        show_runs(list(configs), out / PAGE)
     return 0
 
 

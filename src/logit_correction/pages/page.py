@@ -225,7 +225,7 @@ def evidence_block(evidence: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return what a page shows of the ``evidence`` of a report; None where nobody looked."""
     if not evidence:
         return None
-    chosen, signs = set(sentences.views_of(evidence)), []
+    chosen, signs = set(evidence.get("views") or []), []
     for sign in evidence.get("signs") or []:
         names, everything = sentences.views_in(str(sign.get("view"))), int(sign.get("breadth") or 0) >= _EVERYTHING
         own = {"names": names, "chosen": set(names) == chosen, "everything": everything}
@@ -234,7 +234,7 @@ def evidence_block(evidence: Mapping[str, Any] | None) -> dict[str, Any] | None:
     signs.sort(key=lambda one: (one["everything"], -float(one["ratio"] or 0)))  # what sees everything last
     return {
         "answer": sentences.answer(evidence).removeprefix("shortcut: "),
-        "found": sentences.found_shortcut(evidence),
+        "found": evidence.get("verdict") == "shortcut",
         "sentence": evidence.get("sentence") or "",
         "advice": sentences.advice(evidence),
         "rows": signs[:_MOST_VIEWS],
@@ -249,8 +249,8 @@ def _prior(series: Series) -> dict[str, Any] | None:
     A factor common to all labels of an attribute value shifts all logits of a row alike, so only these shares count.
     """
     report = series.runs[0].report
-    prior = report["group_prior"]
-    if not prior or not prior["estimated"] or sentences.found_shortcut(report["evidence"]) is False:
+    prior, evidence = report["group_prior"], report["evidence"]
+    if not prior or not prior["estimated"] or (evidence and evidence.get("verdict") != "shortcut"):
         return None
     tables = [np.array(table, float) for table in (prior["estimated"], prior["true"]) if table]
     if tables[0].shape[1] > _MOST_COLUMNS:
@@ -274,7 +274,7 @@ def _conflicting(series: Series) -> dict[str, Any] | None:
         "small": len(data["input_shape"]) == 3 and max(data["input_shape"]) < _SMALL,
         "total": data["rows"]["train"],
         "named": {one["estimated_attribute"] for one in examples} <= set(data["attribute_names"]),
-        "abstained": sentences.found_shortcut(evidence) is False,
+        "abstained": bool(evidence) and evidence.get("verdict") != "shortcut",
         "source": report["attributes"],
         "texts": any(one["name"] and not one["picture"] for one in examples),
     }

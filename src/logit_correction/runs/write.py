@@ -64,7 +64,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     source = None if estimator is None else estimator.describe()
     warnings = [*table.notes, *table.attribute_notes, *fit.progress.warnings]
     if minority is not None and not (estimator is not None and estimator.abstained):
-        warnings += of_minority(minority.count, table.info.num_rows, source)
+        warnings += of_minority(minority.count, table.info.num_rows)
     warnings += [
         f"rule {rule} had no estimated groups of validation rows to go by: took the last epoch"
         for rule in fit.rules
