@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 from PIL import Image
 from torch import Tensor
@@ -62,17 +61,6 @@ def test_camera_and_hour(tmp_path: Path) -> None:
     assert torch.equal(found[0, MAKE], found[1, MAKE]) and torch.equal(found[0, MAKE], found[3, MAKE])
     assert not torch.equal(found[0, MAKE], found[2, MAKE])
     assert (found[:4, EXIF_COUNT] > 0).all() and found[4, EXIF_COUNT] == 0
-
-
-def test_headers_alone_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = [image(tmp_path / "a.png"), image(tmp_path / "b.jpg", exif=exif("Leica", ""))]
-
-    def decode(self: Image.Image) -> None:
-        raise AssertionError("decoded")
-
-    whole = facts(files)
-    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", decode)
-    assert torch.equal(facts(files), whole) and (whole[:, SIZE] > 0).all()
 
 
 def test_the_folder_of_the_file_is_left_out_and_the_one_above_is_not(tmp_path: Path) -> None:

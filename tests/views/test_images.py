@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from logit_correction.errors import InputError
 from logit_correction.views.base import EVERYTHING, ViewInputs, features_of
 from logit_correction.views.images import Border, Colour, ImageView, Light, Places, Thumbnail
 from logit_correction.views.textures import Spectrum, Stripes, Texture
@@ -32,7 +31,7 @@ def moments(points: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 1, 9), (1, 5, 3), (3, 40, 7), (4, 70, 65)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 5, 3), (4, 70, 65)])
 def test_images_of_any_size_give_the_same_numbers_alone_and_among_others(kind: Any, shape: tuple[int, ...]) -> None:
     x = images(5, *shape)
     for view in kind.views_of(inputs_of(x))[:3]:
@@ -41,13 +40,10 @@ def test_images_of_any_size_give_the_same_numbers_alone_and_among_others(kind: A
         assert found.dtype == torch.float32 and len(found) == 5 and bool(found.isfinite().all())
         assert (view.breadth == EVERYTHING) is (min(shape[1:]) < kind.least_side)
         assert_close(found[3:4], view.features(inputs_of(x[3:4])), atol=1e-4, rtol=1e-4)
-    plain = ViewInputs(num_rows=3, inputs=lambda rows: torch.zeros(len(rows), 2))
-    assert kind.views_of(plain) == []
-    with pytest.raises((InputError, AssertionError)):
-        view.features(plain)
+    assert kind.views_of(ViewInputs(num_rows=3, inputs=lambda rows: torch.zeros(len(rows), 2))) == []
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(1, 5), st.sampled_from([1, 3]), st.integers(1, 9), st.integers(1, 9), st.integers(1, 256))
 def test_colours_equal_those_of_sorted_pixels(rows: int, channels: int, h: int, w: int, top: int) -> None:
     x = images(rows, channels, h, w, seed=h, top=top)
@@ -70,26 +66,18 @@ def test_frame_and_centre_are_told_apart() -> None:
 # Places
 
 
-def test_names_and_sentences_go_from_the_top_left() -> None:
-    views = Places.views_of(inputs_of(images(2, 3, 8, 8)))
-    assert [view.name for view in views][:5] == ["places:1,1", "places:1,2", "places:1,3", "places:1,4", "places:2,1"]
-    assert [views[i].sentence.partition(" (")[0] for i in (0, 1, 4, 9, 15)] == [
-        "the cell in the top left corner",
-        "a cell at the top edge",
-        "a cell at the left edge",
-        "a cell near the centre",
-        "the cell in the bottom right corner",
-    ]
-
-
-@pytest.mark.parametrize("side", [16, 18])
-def test_a_mark_in_a_corner_changes_its_cell_alone(side: int) -> None:
-    plain = images(3, 3, side, side)
+def test_a_mark_in_a_corner_changes_its_cell_alone() -> None:
+    plain = images(3, 3, 18, 18)
     marked = plain.clone()
     marked[:, 0, :3, -3:] = 255
     cells = Places.views_of(inputs_of(plain))
     before, after = features_of(cells, inputs_of(plain)), features_of(cells, inputs_of(marked))
     assert [i for i, (old, new) in enumerate(zip(before, after, strict=True)) if not torch.equal(old, new)] == [3]
+    assert cells[3].name == "places:1,4" and cells[3].sentence.startswith("the cell in the top right corner (")
+    assert [cells[i].sentence.partition(" (")[0] for i in (4, 9)] == [
+        "a cell at the left edge",
+        "a cell near the centre",
+    ]
 
 
 def test_the_numbers_of_a_cell() -> None:

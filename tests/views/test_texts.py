@@ -48,15 +48,6 @@ def test_words_against_a_count_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fitted(Words, texts).terms == view.terms[:7]
 
 
-def test_words_of_nearly_all_texts_and_of_few_are_left_out() -> None:
-    texts = ["the cat" if i < 50 else "the dog" for i in range(100)]
-    texts[:4] = ["the cat rare"] * 4
-    assert sorted(fitted(Words, texts).terms) == ["cat", "dog"]
-    many = ["a b" if i % 2 else "a" for i in range(5000)]
-    many[:9], many[9:19] = ["a scarce"] * 9, ["a enough"] * 10  # nine are more than five, but less than 0.2 %
-    assert sorted(fitted(Words, many).terms) == ["b", "enough"]
-
-
 @pytest.mark.parametrize("kind", VIEWS)
 def test_views_of_texts(kind: type[TermView]) -> None:
     assert kind.views_of(ViewInputs(num_rows=2, inputs=lambda rows: rows)) == []

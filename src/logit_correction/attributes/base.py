@@ -57,8 +57,7 @@ class AttributeEstimator(nn.Module, ABC):
     looked up by the row's index. Otherwise ``forward`` estimates anew, and may train on.
 
     Attributes:
-        components: Constructor argument -> kind of component, for arguments that are components with options of their
-            own; a key of ``runs.assemble.KINDS``.
+        components: Constructor argument that is a component with options of its own -> key of ``runs.assemble.KINDS``.
         needs_attributes: Whether it reads attribute labels.
         trains_network: Whether it trains networks of the kind that ``attach`` is given.
         num_stages: How many stages of the training loop it wants before the method's own.
@@ -69,9 +68,8 @@ class AttributeEstimator(nn.Module, ABC):
         row_label_probability: (N,), how well the label fits what was seen of each row.
         evidence: What was found of a shortcut, for ``report.json``; None where nobody looked.
         abstained: Whether nothing is to be corrected, so that a method trains as ERM does.
-        held_out: (N, L), class probabilities of every training row by what did not see the row; None where there are
-            none.
-        kept: Heads on views that tell of other rows than those of training; None where there are none.
+        held_out: (N, L), class probabilities of every training row by what did not see it, if there are any.
+        kept: Heads on views that tell of other rows than those of training, if there are any.
     """
 
     components: ClassVar[Mapping[str, str]] = {}
@@ -93,14 +91,7 @@ class AttributeEstimator(nn.Module, ABC):
         self.kept: KeptHeads | None = None
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        """Learn of the data and build what there is to build; raises ``InputError`` if an option does not fit the data.
-
-        Args:
-            build: Builds a network for a role.
-            network: Builds networks of the kind that an estimator may train.
-            info: Sizes and names of the data.
-            seed: Seed of everything random.
-        """
+        """Learn of the data, and build what there is to build: ``build`` makes a ``network`` for a role."""
         self.info, self.seed, self.correlation = info, seed, Correlation.one_to_one(info.num_labels)
         self.register_buffer("row_attribute", torch.full((info.num_rows,), UNKNOWN, dtype=torch.long))
         self.register_buffer("row_label_probability", torch.zeros(info.num_rows))

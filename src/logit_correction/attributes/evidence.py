@@ -32,52 +32,57 @@ LEAST = 1e-6
 MOST_PAIRS = 20
 
 
+@dataclass(frozen=True)
+class Thresholds:
+    """Where the signs count; set on planted data whose seeds no result uses, and frozen."""
+
+    #: A view alone predicts the label so well beside the network that a shortcut is there to be taken; the same for
+    #: rich statistics, which know something of the label itself.
+    ratio: float = 0.92
+    rich_ratio: float = 0.97
+    #: Share of the label's entropy that the view takes away: a shortcut holds for most rows, or it is none.
+    information: float = 0.58
+    #: Probability from which a view is sure of a label.
+    sure: float = 0.8
+    #: Where view and label disagree, and the network says either, it says so often what the view says, the interval's
+    #: lower end. It need not follow in most rows, where the label is easy to see, for it to cost much.
+    follows: float = 0.12
+    #: Fewer such rows are too few to correct by: with 10, half of the fits on breast cancer were called a shortcut.
+    least_rows: int = 20
+    #: Fewer such rows tell nothing of one label, or of a given classifier.
+    few_rows: int = 10
+    #: With fewer labels rich statistics are no evidence: they tell two honest labels apart as well as a shortcut would
+    #: (of 18 pairs of kinds of photos without one, 4 looked just like it).
+    rich_labels: int = 3
+
+
 # -- what a view tells
 
 
 @dataclass(frozen=True)
 class Signs:
-    """What one view tells of a shortcut of its kind.
+    """What one view tells of a shortcut of its kind; intervals are of 90 %."""
 
-    Attributes:
-        view: Its name; of several, joined by " + ".
-        sentence: What it looks at.
-        breadth: How much it can see, see ``View``.
-        accuracy: Held-out accuracy of a head on the view alone.
-        network_accuracy: Held-out accuracy of the whole network on the same rows.
-        ratio: The first divided by the second; like others with an interval of 90 % from ``_low`` to ``_high``.
-        rows: Held-out rows where the view is sure of another label.
-        share: Of all rows that are looked at.
-        follows_view: Share of them in which the network says what the view says.
-        follows_label: Share of them in which the network says the label; the interval is of the first among both.
-        confidence: Mean of the view's greatest probability.
-        information: Share of the label's entropy that the view alone takes away, 1 less cross-entropy over entropy;
-            less than 0 where the head is worse than the labels' shares.
-        told_apart: How well the network tells the rows where the view is sure of another label from rows of that label
-            (area under the curve). Were their labels just wrong, both would look alike and it were 0.5.
-        conflicts: (label, what the view says, rows) of the commonest pairs, at most ``MOST_PAIRS``.
-    """
-
-    view: str
-    sentence: str
-    breadth: int
-    accuracy: float
-    network_accuracy: float
-    ratio: float
+    view: str  # its name; of several, joined by " + "
+    sentence: str  # what it looks at
+    breadth: int  # how much it can see, see ``View``
+    accuracy: float  # held-out accuracy of a head on the view alone
+    network_accuracy: float  # that of the whole network on the same rows
+    ratio: float  # of the two
     ratio_low: float
     ratio_high: float
-    rows: int
-    share: float
-    follows_view: float
-    follows_label: float
-    follows_low: float
+    rows: int  # held-out rows where the view is sure of another label
+    share: float  # of them, of all rows that are looked at
+    follows_view: float  # share of them in which the network says what the view says
+    follows_label: float  # share of them in which the network says the label
+    follows_low: float  # of the first among both
     follows_high: float
-    confidence: float
-    information: float
-    told_apart: float
+    confidence: float  # mean of the view's greatest probability
+    information: float  # see ``information_of``
+    told_apart: float  # see ``told_apart``
     told_apart_low: float
     told_apart_high: float
-    conflicts: tuple[tuple[int, int, int], ...] = ()
+    conflicts: tuple[tuple[int, int, int], ...] = ()  # (label, what the view says, rows) of the commonest pairs
 
     @property
     def views(self) -> list[str]:
@@ -88,10 +93,7 @@ class Signs:
         """Return plain values; None for what there is no figure of, which JSON has no number for."""
         figures = asdict(self)
         del figures["conflicts"]  # of the view that the verdict is about alone, see ``Evidence``
-        return {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in figures.items()
-        }
+        return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in figures.items()}
 
 
 def signs_of(view: str, sentence: str, breadth: int, seen: Tensor, network: Tensor, label: Tensor) -> Signs:
@@ -134,10 +136,10 @@ def signs_of(view: str, sentence: str, breadth: int, seen: Tensor, network: Tens
 def information_of(probability: Tensor, label: Tensor) -> float:
     """Return the share of the label's entropy that predictions (n, L) take away: 1 less cross-entropy over entropy.
 
+    It is less than 0 where predictions are worse than the labels' shares.
+
     >>> information_of(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1]))
     1.0
-    >>> information_of(torch.tensor([[0.5, 0.5], [0.5, 0.5]]), torch.tensor([0, 1]))
-    0.0
     """
     share = torch.bincount(label, minlength=probability.shape[1]).double() / len(label)
     entropy = -torch.special.xlogy(share, share).sum()
@@ -167,11 +169,6 @@ def told_apart(seen: Tensor, network: Tensor, label: Tensor) -> tuple[float, flo
     is which. The area under the curve is 0.5 then. In a shortcut's minority the network sees something of the label
     itself. Areas are taken within rows of one view's answer and joined by their numbers of pairs (van Elteren's test
     with weights of its own; the variance is the one under label noise). For the arguments see ``signs_of``.
-
-    >>> seen = torch.tensor([[0.9, 0.1]] * 4)
-    >>> network = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.2, 0.8]])
-    >>> told_apart(seen, network, torch.tensor([0, 0, 0, 1]))[0]
-    1.0
     """
     from scipy.stats import rankdata
 
@@ -197,59 +194,18 @@ def told_apart(seen: Tensor, network: Tensor, label: Tensor) -> tuple[float, flo
 
 
 @dataclass(frozen=True)
-class Thresholds:
-    """Where the signs count; set on planted data whose seeds no result uses, and frozen.
-
-    Attributes:
-        ratio: A view alone predicts the label so well beside the network that a shortcut is there to be taken.
-        rich_ratio: The same for rich statistics, which know something of the label itself.
-        information: Share of the label's entropy that the view alone takes away: a shortcut holds for most rows, or it
-            is none.
-        sure: Probability from which a view is sure of a label.
-        follows: Share of the rows where view and label disagree, and the network says either, in which it says what
-            the view says. The network has taken the shortcut if its interval lies above: it need not follow in most
-            rows, where the label is easy to see, for it to cost much.
-        least_rows: Fewer such rows are too few to correct by: with 10, half of the fits on breast cancer, which has no
-            shortcut that anybody knows of, were called one.
-        few_rows: Fewer such rows tell nothing of one label, or of a given classifier.
-        rich_labels: With fewer labels rich statistics are no evidence: they tell two honest labels apart as well as a
-            shortcut would (of 18 pairs of kinds of photos without one, 4 looked just like it).
-    """
-
-    ratio: float = 0.92
-    rich_ratio: float = 0.97
-    information: float = 0.58
-    sure: float = 0.8
-    follows: float = 0.12
-    least_rows: int = 20
-    few_rows: int = 10
-    rich_labels: int = 3
-
-
-@dataclass(frozen=True)
 class Evidence:
-    """What was found of a shortcut.
-
-    Attributes:
-        verdict: ``shortcut``, ``none found`` or ``cannot tell``.
-        views: The views to correct by; empty but for a shortcut.
-        signs: What each view tells.
-        sentence: The verdict in one plain sentence, with its figures.
-    """
+    """What was found of a shortcut."""
 
     verdict: Verdict
-    views: list[str]
-    signs: list[Signs]
-    sentence: str
+    views: list[str]  # to correct by; empty but for a shortcut
+    signs: list[Signs]  # what each view tells
+    sentence: str  # the verdict in one plain sentence, with its figures
 
     def to_dict(self, label_names: Sequence[str]) -> dict[str, Any]:
         """Return plain values, the figures of the view that the verdict is about on top."""
-        found: dict[str, Any] = {
-            "verdict": self.verdict,
-            "view": ", ".join(self.views) or None,
-            "views": self.views,
-            "sentence": self.sentence,
-        }
+        found: dict[str, Any] = {"verdict": self.verdict, "view": ", ".join(self.views) or None}
+        found |= {"views": self.views, "sentence": self.sentence}
         chosen = next((one for one in self.signs if one.views == self.views), None)
         if chosen is not None:
             found |= {name: value for name, value in chosen.to_dict().items() if name not in found}
@@ -260,22 +216,37 @@ class Evidence:
         return found | {"signs": [one.to_dict() for one in self.signs]}
 
 
-def judge(signs: list[Signs], num_labels: int, num_rows: int | None = None) -> tuple[Verdict, str, Signs | None]:
+def conclude(signs: list[Signs], num_labels: int, num_rows: int | None = None, who: str = ORDINARY) -> Evidence:
+    """Draw the conclusion from what all views tell.
+
+    Args:
+        signs: What each view tells.
+        num_labels: L.
+        num_rows: How many rows were looked at, where known.
+        who: What sentences call the classifier.
+    """
+    verdict, reason, one = _judge(signs, num_labels, num_rows)
+    number = num_labels if reason == "honest" else num_rows or 0
+    sentence = of_evidence(reason, None if one is None else one.to_dict(), who, number, Thresholds.information)
+    return Evidence(verdict, one.views if one is not None and verdict == "shortcut" else [], signs, sentence)
+
+
+def _judge(signs: list[Signs], num_labels: int, num_rows: int | None) -> tuple[Verdict, str, Signs | None]:
     """Return the verdict on what all views tell, why it is so (see ``sentences.of_evidence``), and by which view.
 
     A view counts as a shortcut if it leaves little of the label open, alone predicts the label about as well as the
     whole network, and the network goes with it where it disagrees with the label, unless these labels may just be
     wrong. Of several the most accurate is taken, rich statistics only where no simple summary will do. Views that see
-    everything are no evidence. ``num_rows`` is how many were looked at, where known.
+    everything are no evidence.
     """
     narrow = [one for one in signs if one.breadth < EVERYTHING]
-    there = [one for one in narrow if one.ratio >= Thresholds.ratio and one.information >= Thresholds.information]
+    high = [one for one in narrow if one.ratio >= Thresholds.ratio]
+    there = [one for one in high if one.information >= Thresholds.information]
     clear = [one for one in there if one.breadth < RICH or one.ratio >= Thresholds.rich_ratio]
     enough = [one for one in clear if one.rows >= Thresholds.least_rows]
     followed = [one for one in enough if one.follows_low >= Thresholds.follows]
     apart = [one for one in followed if one.told_apart_low > CHANCE]
     taken = [one for one in apart if one.breadth < RICH or num_labels >= Thresholds.rich_labels]
-    high = [one for one in narrow if one.ratio >= Thresholds.ratio]
 
     def most_accurate(some: list[Signs]) -> Signs:
         return max(some, key=lambda one: one.accuracy)
@@ -298,11 +269,3 @@ def judge(signs: list[Signs], num_labels: int, num_rows: int | None = None) -> t
     if high:  # both may be right about most rows where one label has most
         return "none found", "little", max(high, key=lambda one: one.information)
     return "none found", "worse", max(narrow, key=lambda one: one.ratio)
-
-
-def conclude(signs: list[Signs], num_labels: int, num_rows: int | None = None, who: str = ORDINARY) -> Evidence:
-    """Draw the conclusion from what all views tell, in words that call the classifier ``who``; see ``judge``."""
-    verdict, reason, one = judge(signs, num_labels, num_rows)
-    number = num_labels if reason == "honest" else num_rows or 0
-    sentence = of_evidence(reason, None if one is None else one.to_dict(), who, number, Thresholds.information)
-    return Evidence(verdict, one.views if one is not None and verdict == "shortcut" else [], signs, sentence)

@@ -25,6 +25,7 @@ class View(ABC):
     such as one for each column of a table, is one class; ``views_of`` makes its members.
 
     Attributes:
+        name: Name for reports and for ``--shortcut``: that of the family, and of a member ``family:member``.
         sentence: What the view looks at, for a person: "the colours of the image, wherever they are".
         breadth: How much a view can see. 0: one thing (a column, a cell, a word). 1: one kind of simple summary. 2:
             rich statistics that may know something of the label's own shape. 3: everything; no evidence by itself.
@@ -33,10 +34,9 @@ class View(ABC):
         together: How many members of a family are, side by side, as narrow as one; more of them count as rich
             statistics. None for any number. For members that together are the whole input, such as places.
         needs: In what form the rows have to be there, as a message says it.
-        name: Name for reports and for ``--shortcut``: that of the family, and of a member ``family:member``.
 
     >>> import torch
-    >>> from logit_correction import View, ViewInputs
+    >>> from logit_correction import ViewInputs
     >>> from logit_correction.views.images import Colour
     >>> images = torch.randint(256, (4, 3, 32, 32), dtype=torch.uint8)
     >>> inputs = ViewInputs(num_rows=4, inputs=lambda rows: images[rows] / 255, images=lambda rows: images[rows])
@@ -44,12 +44,12 @@ class View(ABC):
     ['colour']
     """
 
+    name: str
     sentence: str = ""
     breadth: int = 1
     few: ClassVar[int | None] = None
     together: ClassVar[int | None] = None
     needs: ClassVar[str] = "other inputs"
-    name: str
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:

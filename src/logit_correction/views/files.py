@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
@@ -22,17 +21,18 @@ from logit_correction.views.base import View, ViewInputs
 _FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "")
 #: EXIF tags: make, model and software; date and time; the folder of further tags, and date and time in it.
 _CAMERA, _DATE, _FURTHER, _TAKEN = (271, 272, 305), 306, 0x8769, 36867
-#: Numbers that are read inside a file: four of size, formats, four JPEG tables, EXIF count, camera, three of the hour.
-_INSIDE = 4 + len(_FORMATS) + 4 + 1 + 8 * len(_CAMERA) + 3
+#: Numbers that EXIF gives: their count, camera, three of the hour; and all that are read inside a file.
+_EXIF = 1 + 8 * len(_CAMERA) + 3
+_INSIDE = 4 + len(_FORMATS) + 4 + _EXIF
 
 
 class FileFacts(View):
-    """What can be told of a row's file without looking at its content.
+    """What can be told of a row's file without looking at its content: 75 numbers, 0 where unknown.
 
     Size of the file, width, height and their ratio, format, sums of the JPEG quantisation tables, number of EXIF
     entries, camera, software and hour; extension and length of the name, and the folder above the file's own, which
     may be a hospital or a day. The file's own folder is left out: it is usually the label. Last, where the row stands
-    in its source. Texts are hashed, so that new ones need no vocabulary.
+    in its source, in [0, 1], and waves over it. Texts are hashed, so that new ones need no vocabulary.
     """
 
     name = "file"
@@ -41,28 +41,31 @@ class FileFacts(View):
     needs = "the files that the rows were read from"
 
     def can_look(self, inputs: ViewInputs) -> bool:
-        """Return whether there are files."""
         return inputs.files is not None
 
     def features(self, inputs: ViewInputs) -> Tensor:
-        """Return the facts of all rows, (N, 75); what cannot be read is 0."""
         files = [Path(file) for file in inputs.files or ()]
         distinct = list(dict.fromkeys(files))
         threads = min(MOST_THREADS, 4 + available_cores())  # a few reads each: the waiting for a disk is shared
         with warnings.catch_warnings(), ThreadPoolExecutor(threads) as pool:
             warnings.simplefilter("ignore")  # of huge or oddly written images: they are not decoded here
             inside = dict(zip(distinct, pool.map(_inside, distinct), strict=True))
-        table = torch.from_numpy(np.stack([np.concatenate([inside[file], _names(file)]) for file in files]))
-        return torch.cat([table, _order(inputs)], dim=1)
+        table = torch.from_numpy(np.array([inside[file] + _names(file) for file in files], dtype=np.float32))
+        order = torch.zeros(inputs.num_rows, 7)
+        if inputs.position is not None:
+            position = torch.from_numpy(np.asarray(inputs.position, dtype=np.float64))
+            place = (position / position.max().clamp_min(1)).unsqueeze(1)
+            angle = 2 * math.pi * place * torch.tensor((1, 2, 4), dtype=torch.float64)
+            order = torch.cat([place, angle.sin(), angle.cos()], dim=1).float()
+        return torch.cat([table, order], dim=1)
 
 
-def _names(file: Path) -> NDArray[np.float32]:
+def _names(file: Path) -> list[float]:
     """Return what the path tells: extension, length of the name, folder above the file's own."""
-    folder = _hashed(file.parent.parent.name, 16)
-    return np.array([*_hashed(file.suffix.lower(), 8), math.log1p(len(file.name)), *folder], dtype=np.float32)
+    return [*_hashed(file.suffix.lower(), 8), math.log1p(len(file.name)), *_hashed(file.parent.parent.name, 16)]
 
 
-def _inside(file: Path) -> NDArray[np.float32]:
+def _inside(file: Path) -> list[float]:
     """Return what the header tells; zeros where it cannot be read."""
     try:
         size = file.stat().st_size
@@ -72,16 +75,15 @@ def _inside(file: Path) -> NDArray[np.float32]:
             kind = image.format if image.format in _FORMATS else ""
             tables = getattr(image, "quantization", None) or {}  # the coarser, the greater
             sums = [math.log1p(sum(tables.get(index, ()))) for index in range(4)]
-            formats = [float(kind == known) for known in _FORMATS]
-            return np.array([*shape, *formats, *sums, *_camera(image)], dtype=np.float32)
+            return [*shape, *(float(kind == known) for known in _FORMATS), *sums, *_exif(image)]
     except Exception:  # Pillow raises errors of many kinds for damaged files, and one of them must not end it all
-        return np.zeros(_INSIDE, dtype=np.float32)
+        return [0.0] * _INSIDE
 
 
-def _camera(image: Image.Image) -> list[float]:
+def _exif(image: Image.Image) -> list[float]:
     """Return number of EXIF entries, camera and software, and hour as sine, cosine and whether it is known."""
     if image.format == "PNG" and "exif" not in image.info:
-        return [0.0] * (1 + 8 * len(_CAMERA) + 3)  # Pillow would decode the whole image to look for it
+        return [0.0] * _EXIF  # Pillow would decode the whole image to look for it
     exif = image.getexif()
     further = exif.get_ifd(_FURTHER)
     camera = [slot for tag in _CAMERA for slot in _hashed(str(exif.get(tag, "")).strip("\0 "), 8)]
@@ -92,20 +94,6 @@ def _camera(image: Image.Image) -> list[float]:
 
 
 def _hashed(text: str, slots: int) -> list[float]:
-    """Return one-hot numbers of a text; zeros if it is empty.
-
-    >>> _hashed("", 2), sum(_hashed("a camera", 8))
-    ([0.0, 0.0], 1.0)
-    """
+    """Return one-hot numbers of a text; zeros if it is empty."""
     chosen = zlib.crc32(text.encode(errors="replace")) % slots if text else -1
     return [float(slot == chosen) for slot in range(slots)]
-
-
-def _order(inputs: ViewInputs) -> Tensor:
-    """Return the place of each row in its source, in [0, 1], and waves over it: (N, 7), zeros where it is unknown."""
-    if inputs.position is None:
-        return torch.zeros(inputs.num_rows, 7)
-    position = torch.from_numpy(np.asarray(inputs.position, dtype=np.float64))
-    place = (position / position.max().clamp_min(1)).unsqueeze(1)
-    angle = 2 * math.pi * place * torch.tensor((1, 2, 4), dtype=torch.float64)
-    return torch.cat([place, angle.sin(), angle.cos()], dim=1).float()

@@ -65,25 +65,10 @@ def image_parts(inputs: ViewInputs, values: int = _VALUES) -> Iterator[Tensor]:
         yield from images.split(max(1, values // max(1, images[0:1].numel())))
 
 
-def area_average(images: Tensor, height: int, width: int) -> Tensor:
-    """Return images (B, C, H, W) averaged over the cells of a grid (B, C, height, width), float32 in the same units.
-
-    Where the grid does not divide the image, neighbouring cells share pixels.
-
-    >>> area_average(torch.arange(16, dtype=torch.uint8).view(1, 1, 4, 4), 2, 2)
-    tensor([[[[ 2.5000,  4.5000],
-              [10.5000, 12.5000]]]])
-    """
-    return adaptive_avg_pool2d(images.float(), (height, width))
-
-
 def brightness(images: Tensor) -> Tensor:
     """Return the brightness (B, H, W) in 0..255 of images (B, C, H, W), unsigned bytes.
 
     Three channels are weighted as red, green and blue, others averaged.
-
-    >>> brightness(torch.full((1, 3, 1, 2), 100, dtype=torch.uint8))
-    tensor([[[100., 100.]]])
     """
     if images.shape[1] != 3:
         return images.float().mean(1)
@@ -92,22 +77,14 @@ def brightness(images: Tensor) -> Tensor:
 
 
 def halved(images: Tensor) -> Tensor:
-    """Return images (B, C, H, W), floats, halved by averaging until their shorter side is below 64 pixels.
-
-    >>> halved(torch.zeros(1, 3, 224, 300)).shape
-    torch.Size([1, 3, 56, 75])
-    """
+    """Return images (B, C, H, W), floats, halved by averaging until their shorter side is below 64 pixels."""
     while min(images.shape[2:]) >= _LARGE:
         images = avg_pool2d(images, 2)
     return images
 
 
 def quantiles(values: Tensor, shares: Sequence[float]) -> Tensor:
-    """Return values that given shares of the last axis lie below: (..., P) -> (..., Q), none of them interpolated.
-
-    >>> quantiles(torch.tensor([[3.0, 1.0, 2.0]]), [0, 0.5])
-    tensor([[1., 2.]])
-    """
+    """Return values that given shares of the last axis lie below: (..., P) -> (..., Q), none of them interpolated."""
     # NumPy sorts short rows several times as fast as PyTorch does.
     in_order = np.sort(values.numpy(), axis=-1)
     return torch.from_numpy(in_order[..., [round(share * (values.shape[-1] - 1)) for share in shares]])
@@ -121,7 +98,7 @@ class Thumbnail(ImageView):
     sentence = "the image averaged to 4 x 4 points: where it is light and dark, and in which colour"
 
     def look(self, images: Tensor) -> Tensor:
-        return area_average(images, 4, 4).flatten(1) / 255
+        return adaptive_avg_pool2d(images.float(), 4).flatten(1) / 255
 
 
 class Colour(ImageView):
@@ -265,6 +242,6 @@ class Places(ImageView):
         flat = part.flatten(2)
         mean = flat.mean(2)
         deviation = (flat - mean.unsqueeze(2)).square().mean(2).sqrt()
-        points = area_average(brightness(part).unsqueeze(1), 8, 8)
+        points = adaptive_avg_pool2d(brightness(part).unsqueeze(1), 8)
         changes = [points.diff(dim=axis).abs_().flatten(1) for axis in (2, 3)]
         return torch.cat([mean, deviation, flat.amin(2), flat.amax(2), *changes], dim=1) / 255

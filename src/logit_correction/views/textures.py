@@ -7,12 +7,12 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
-from torch.nn.functional import conv2d, one_hot
+from torch.nn.functional import adaptive_avg_pool2d, conv2d, one_hot
 
 from logit_correction.errors import InputError
 from logit_correction.seeds import make_generator
 from logit_correction.views.base import RICH, ViewInputs
-from logit_correction.views.images import ImageView, area_average, brightness, halved, image_parts, quantiles
+from logit_correction.views.images import ImageView, brightness, halved, image_parts, quantiles
 
 # Spectrum: side of the blocks that JPEG compresses by themselves; power of rounding to bytes, for an image in [0, 1].
 _BLOCK, _FLOOR = 8, 1e-6
@@ -40,7 +40,6 @@ class Spectrum(ImageView):
     least_side = 16
 
     def look(self, images: Tensor) -> Tensor:
-        """Return the statistics (B, 22 + bands): bands is half the shorter side, from 1 to 16."""
         grey = brightness(images)
         return torch.cat([_power(grey / 255), _blocks(grey), _blocks(grey.transpose(1, 2))], dim=1)
 
@@ -58,12 +57,10 @@ def _power(grey: Tensor) -> Tensor:
 
 @lru_cache(maxsize=8)
 def _window(height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return what a size of images needs; S = H * (W // 2 + 1) is the length of its spectrum.
+    """Return a window (H, W), and weights of a spectrum of S = H * (W // 2 + 1) numbers.
 
-    Returns:
-        Window (H, W) whose squares add up to 1, so that white noise has its variance as power in each frequency;
-        (S, bands) weights that average a spectrum over each band; (S,) weights that add up all its frequencies, and
-        those above half the greatest.
+    The window's squares add up to 1, so that white noise has its variance as power in each frequency. The weights
+    average over each band (S, bands), add up all frequencies (S,), and those above half the greatest (S,).
     """
     sides = [torch.hann_window(length + 2, periodic=False)[1:-1] for length in (height, width)]
     window = sides[0].unsqueeze(1) * sides[1]
@@ -115,7 +112,6 @@ class Stripes(ImageView):
     least_side = 16
 
     def look(self, images: Tensor) -> Tensor:
-        """Return the energies (B, 32) or (B, 64)."""
         grey = brightness(images).unsqueeze(1)
         small = halved(grey)
         looks = [_energies(grey)] if small.shape == grey.shape else [_energies(grey), _energies(small)]
@@ -169,7 +165,6 @@ class Texture(ImageView):
         self._mean = torch.empty(0)  # (D,)
 
     def fit(self, inputs: ViewInputs) -> None:
-        """Learn components and filters from random patches of the images; deterministic."""
         generator = make_generator(0, "texture")
         patches = _random_patches(inputs, generator)
         self._side = math.isqrt(patches.shape[1])
@@ -186,29 +181,16 @@ class Texture(ImageView):
         self._mean, self._components, self._filters = mean, components, components @ random.T
 
     def features(self, inputs: ViewInputs) -> Tensor:
-        """Return the statistics of all rows, (N, 3 D + 512)."""
         return torch.cat([self.look(images) for images in image_parts(inputs, values=1 << 21)])
 
     def look(self, images: Tensor) -> Tensor:
-        """Return the statistics (B, 3 D + 512).
-
-        Raises:
-            InputError: If ``fit`` was not called, or saw images of another number of channels or of larger ones.
-        """
-        side = self._side
-        if len(self._mean) != images.shape[1] * side**2 or min(images.shape[2:]) < side or not side:
-            raise InputError(
-                f"the view 'texture' has learned patches of {len(self._mean)} values, "
-                f"which do not fit images of shape {tuple(images.shape[1:])}: fit it on images like these"
-            )
+        if len(self._mean) != images.shape[1] * self._side**2 or min(images.shape[2:]) < self._side:
+            raise InputError(f"Images of shape {tuple(images.shape[1:])} are not like those of training: give such")
         # So few images together that their responses stay in the processor's cache.
         return torch.cat([self._statistics(part) for part in _bounded(images).split(16)])
 
     def _statistics(self, images: Tensor) -> Tensor:
-        """Return the statistics of few images (B, C, H, W) of bounded size.
-
-        Responses are computed by one product of matrices and then overwritten step by step while they are in the cache.
-        """
+        """Return the statistics of few images (B, C, H, W) of bounded size (B, 3 D + 512), in place in the cache."""
         patches = _patches(images, self._side)
         response = _respond(patches, self._components, -(self._mean @ self._components))
         mean = response.mean(1)
@@ -247,7 +229,7 @@ def _bounded(images: Tensor) -> Tensor:
     shrink = _LONGEST / max(height, width)
     if shrink >= 1:
         return images
-    return area_average(images, max(1, round(height * shrink)), max(1, round(width * shrink)))
+    return adaptive_avg_pool2d(images.float(), (max(1, round(height * shrink)), max(1, round(width * shrink))))
 
 
 def _patches(images: Tensor, side: int) -> Tensor:
