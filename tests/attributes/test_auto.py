@@ -112,23 +112,6 @@ def test_a_run_of_other_data_is_refused(tmp_path: Path) -> None:
             Auto(run=examine.run, **{option: value})
 
 
-def test_no_attribute_is_read_of_any_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same weights, bit for bit, whatever the attributes of training and validation rows are."""
-    run(tmp_path / "one", COLUMN)
-    build = Planted.build
-
-    def permuted(self: Planted) -> Any:
-        table = build(self)
-        for split in ("train", "valid"):
-            table.attribute[table.split[split]] = table.attribute[table.split[split]].flip(0)
-        return table
-
-    monkeypatch.setattr(Planted, "build", permuted)
-    run(tmp_path / "other", COLUMN)
-    one, other = weights(tmp_path / "one"), weights(tmp_path / "other")
-    assert all(torch.equal(one[name], other[name]) for name in one)
-
-
 def test_the_search_takes_a_share_of_many_rows_and_the_estimate_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("logit_correction.attributes.auto.MOST_ROWS", 300)
     estimator = prepared(Auto(), Planted(set="column", rows=1000).build(), epochs=6)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from typing import Any
 
@@ -68,17 +67,6 @@ def test_unknown_rows_are_in_no_group_and_no_minority() -> None:
     found = estimator.diagnose(batch(1, 2, 5))
     assert found["estimated_attribute"].tolist() == [1, -1, 0] and found["minority"].tolist() == [True, False, True]
     torch.testing.assert_close(found["label_probability"], own[[1, 2, 5]])
-
-
-def test_the_state_brings_the_estimates_back() -> None:
-    estimator, other = ready(), ready(finish=False)
-    estimator.evidence, estimator.abstained, estimator.stage = {"verdict": "none found", "signs": []}, True, 2
-    file = io.BytesIO()
-    torch.save(estimator.state_dict(), file)
-    file.seek(0)
-    other.load_state_dict(torch.load(file, weights_only=True))
-    assert torch.equal(other.row_attribute, ATTRIBUTE)
-    assert (other.evidence, other.abstained, other.stage) == ({"verdict": "none found", "signs": []}, True, 2)
 
 
 def test_the_oracle_reads_the_attributes_of_the_rows(table) -> None:

@@ -60,16 +60,12 @@ def test_signs_count_rows_where_the_sure_view_and_the_label_disagree() -> None:
     assert found.accuracy == pytest.approx(3 / 6) and found.network_accuracy == pytest.approx(4 / 6)
     assert found.ratio == pytest.approx(0.75) and found.ratio_low < 0.75 < found.ratio_high
     assert found.follows_low < 0.5 < found.follows_high
+    none = signs_of("colour", "the colours", 1, one_hot([0, 1]), one_hot([0, 1]), torch.tensor([0, 1]))
+    content = json.loads(json.dumps(conclude([none], 4, 19).to_dict(["cat", "dog"]), allow_nan=False))
+    assert content["verdict"] == "cannot tell" and content["signs"][0]["follows_view"] is None
     label = torch.tensor([0, 0, 0, 1, 2, 2])
     seen = one_hot([1, 1, 2, 1, 0, 2], 3)  # pairs are counted, the commonest first
     assert signs_of("colour", "the colours", 1, seen, seen, label).conflicts == ((0, 1, 2), (0, 2, 1), (2, 0, 1))
-
-
-def test_without_a_row_that_conflicts_there_is_no_share_and_the_report_is_strict_json() -> None:
-    found = signs_of("colour", "the colours", 1, one_hot([0, 1]), one_hot([0, 1]), torch.tensor([0, 1]))
-    assert found.rows == 0 and math.isnan(found.follows_view)
-    content = json.loads(json.dumps(conclude([found], 4).to_dict(["cat", "dog"]), allow_nan=False))
-    assert content["verdict"] == "cannot tell" and content["signs"][0]["follows_view"] is None
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=40))
@@ -134,21 +130,6 @@ def test_one_sign_alone_is_no_shortcut(change: dict[str, float], verdict: str) -
     several = replace(CLEAR, view="places:1,1 + places:1,4", conflicts=((0, 1, 7),))
     content = conclude([several], 4).to_dict(["cat", "dog"])
     assert content["rows"] == 80 and content["conflicts"] == [{"label": "cat", "looks_like": "dog", "rows": 7}]
-
-
-def test_the_sentence_has_the_figures_of_the_reason() -> None:
-    assert conclude([CLEAR], 4).sentence == (
-        "Colour alone is right in 93 %, the whole network in 95 %. On the 80 rows where colour is sure of another "
-        "label, the ordinary classifier follows colour in 56 and the label in 16"
-    )
-    for change, words in (
-        ({"information": 0.55}, "takes away 55 % of its entropy, a shortcut at least 58 %"),
-        ({"accuracy": 0.9996, "network_accuracy": 1.0}, "is right in 99.96 %, the whole network in 100 %"),
-        ({"ratio": 0.9}, "predicts the label as the network does: colour"),
-    ):
-        assert words in conclude([replace(CLEAR, **change)], 4, num_rows=20).sentence
-    few = conclude([replace(CLEAR, ratio=0.9)], 4, num_rows=19)
-    assert (few.verdict, few.sentence) == ("cannot tell", "19 rows are too few to tell a shortcut by")
 
 
 def test_a_simple_summary_goes_before_rich_statistics_and_one_view_before_several() -> None:

@@ -17,9 +17,7 @@ from logit_correction.attributes.folds import (
     gather_members,
     held_out,
     hidden_logits,
-    hide,
 )
-from logit_correction.errors import InputError
 from logit_correction.types import Batch
 
 LABEL = torch.arange(40) % 3
@@ -120,14 +118,6 @@ def test_members_find_a_place_each(share: float, most: int) -> None:
 
 
 # Inputs of which a part is hidden
-
-
-def test_all_channels_of_a_pixel_are_hidden_together() -> None:
-    hidden = hide(torch.ones(50, 3, 8, 8), 0.75, torch.Generator().manual_seed(0))
-    assert set(hidden.unique().tolist()) == {0.0, 4.0} and torch.equal(hidden, hidden[:, :1].expand_as(hidden))
-    assert abs(float(hidden.mean()) - 1) < 0.1
-    with pytest.raises(InputError, match="give input_dropout=0"):
-        hide({"tokens": torch.ones(2, 3)}, 0.5, torch.Generator())
 
 
 def test_running_statistics_are_of_whole_inputs_seen_after_those_that_are_learned_from() -> None:

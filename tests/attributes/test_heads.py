@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from torch import Tensor
 
-from logit_correction import Auto, CrossFitted, Online
+from logit_correction import CrossFitted
 from logit_correction.attributes.folds import held_out
 from logit_correction.attributes.heads import (
     Head,
@@ -148,15 +148,6 @@ def test_heads_tell_conflicting_rows_of_the_test_and_do_so_after_a_checkpoint(ta
     again.load_state_dict(state_again(estimator))
     assert torch.equal(told(again, table), found)
     assert torch.equal(told(again, replace(table, attribute=table.attribute.flip(0))), found)  # labels are not read
-
-
-def test_auto_and_networks_tell_of_new_rows_too(table: DataTable) -> None:
-    estimator = prepared(Auto(shortcut=[VIEW]), table)
-    truth = table.attribute[table.split["valid"]]
-    assert float((told(estimator, table, "valid") == truth).double().mean()) > 0.97
-    for other in (CrossFitted(epochs=2), Online(head_start_epochs=2, epochs=2)):
-        found = told(prepared(other, table), table)
-        assert 0 < int((found != table.label[table.split["test"]]).sum()) < len(found)
 
 
 def test_heads_of_another_version_are_refused_and_without_them_nothing_is_told(table: DataTable) -> None:

@@ -13,7 +13,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.seeds import StepRandomness
-from logit_correction.types import Batch, Stage
+from logit_correction.types import Batch
 
 from .conftest import all_rows, attached, prepared
 
@@ -119,20 +119,6 @@ def test_the_estimate_is_made_in_full_precision_whatever_the_networks_compute_in
 
 
 # The head start
-
-
-def test_the_head_start_is_a_stage_in_which_the_biased_network_trains_alone(table) -> None:
-    assert attached(Online(), table).num_stages == 0
-    estimator = attached(Online(head_start_epochs=2, learning_rate_scale=0.5, schedule="none"), table)
-    assert estimator.num_stages == 1 and not estimator.settled and estimator.begin_stage(0, None) == Stage(epochs=2)
-    (group,) = estimator.parameter_groups()
-    assert (group["name"], group["learning_rate_scale"], group["schedule"]) == ("biased_network", 0.5, "none")
-    step = estimator.step(all_rows(table), 0.0, StepRandomness(0))
-    assert step.logs.keys() == {"loss_biased"} and step.loss.requires_grad
-    rows = all_rows(table)
-    torch.testing.assert_close(estimator.collect(rows), estimator.predict(rows.inputs).exp())
-    estimator.finish(None)
-    assert len(estimator.parameter_groups()) == 1 and not bool((estimator.row_attribute >= 0).any())
 
 
 def test_after_a_head_start_alone_every_row_is_settled_as_the_network_would_say(table) -> None:
