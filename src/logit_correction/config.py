@@ -13,8 +13,8 @@ import yaml
 from logit_correction.errors import InputError, did_you_mean, no_effect
 from logit_correction.files import read_yaml
 
-#: What a run is put together from, each a class with options of its own, and an example of each for messages.
-PARTS = {"data": "Digits", "method": "LC", "network": "MLP", "biased_network": "MLP", "encoder": "ResNet18"}
+#: What a run is put together from, each a class with options of its own.
+PARTS = ("data", "method", "network", "biased_network", "encoder")
 
 #: Views that a person knows to be a shortcut, or to be none: options of the estimator, with a short name.
 VIEWS = ("shortcut", "legitimate")
@@ -128,9 +128,6 @@ class ComponentConfig:
         options: Of the class's constructor, as ``config.yaml`` holds them.
         cls: The class, or a function that makes the part, once all options have been checked and completed.
         arguments: The options then, of the types that the class asks for; components are ``ComponentConfig`` too.
-
-    >>> ComponentConfig("LC", {"strength": 0.9}) == ComponentConfig("LC", {"strength": 0.9})
-    True
     """
 
     name: str
@@ -177,11 +174,7 @@ class RunConfig:
 
     @classmethod
     def from_dict(cls, flat: Mapping[str, Any]) -> RunConfig:
-        """Read the form that ``to_dict`` gives, or a shorter one; options of parts are not checked yet.
-
-        Raises:
-            InputError: If data or method is missing, a part has no name, or an option is unknown.
-        """
+        """Read the form that ``to_dict`` gives, or a shorter one; options of parts are not checked yet."""
         flat = spelled_out(flat)
         needed = ("data", "method")
         parts: dict[str, Any] = {one: as_part(one, flat.pop(one, None)) for one in PARTS if one in (*needed, *flat)}
@@ -197,11 +190,7 @@ class RunConfig:
 
     @classmethod
     def read(cls, path: Path) -> RunConfig:
-        """Read a ``config.yaml``.
-
-        Raises:
-            InputError: If the file is missing, damaged, or of another version.
-        """
+        """Read a ``config.yaml``; ``InputError`` if it is missing, damaged, or of another version."""
         flat = read_yaml(path)
         try:
             return cls.from_dict(flat)
@@ -211,9 +200,6 @@ class RunConfig:
 
 def spelled_out(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with those of their preset under them, parts as mappings, and views with the estimator's options.
-
-    Raises:
-        InputError: If there is no such preset, it is for another method, or a part is neither a name nor a mapping.
 
     >>> spelled_out({"method": "LC", "shortcut": "colour", "epochs": 3})
     {'method': {'name': 'LC', 'attributes': {'shortcut+': ['colour']}}, 'epochs': 3}
@@ -226,7 +212,7 @@ def spelled_out(flat: Mapping[str, Any]) -> dict[str, Any]:
     if preset is not None:
         base = load_preset(preset)
         given = flat.get("method", {}).get("name")
-        if given is not None and not _same_name(given, base["method"]["name"]):
+        if given is not None and str(given).lower() != base["method"]["name"].lower():
             raise InputError(
                 f"preset {preset} is for method {base['method']['name']}, not {given}: leave one of them out"
             )
@@ -245,9 +231,6 @@ def spelled_out(flat: Mapping[str, Any]) -> dict[str, Any]:
 def as_mapping(part: str, given: Any) -> Any:
     """Return a part as a mapping of its name and options; one that is complete as it is.
 
-    Raises:
-        InputError: If it is no part.
-
     >>> as_mapping("data", "Digits"), as_mapping("data", ComponentConfig("Digits", {"seed": 1}))
     ({'name': 'Digits'}, {'name': 'Digits', 'seed': 1})
     """
@@ -257,18 +240,12 @@ def as_mapping(part: str, given: Any) -> Any:
         return {"name": str(given)}
     if isinstance(given, Mapping) and isinstance(given.get("name", ""), str):
         return dict(given)
-    kind = part.rpartition(".")[2]
-    form = f"a name such as {PARTS.get(kind, 'NAME')}, or a mapping with a name and options: {{name: NAME, ...}}"
     hint = "; from_arrays and from_table make it of rows of your own" if part == "data" else ""
-    raise InputError(f"--{part} must be {form}{hint}")
+    raise InputError(f"--{part} must be a name, or a mapping with a name and options: {{name: NAME, ...}}{hint}")
 
 
 def as_part(part: str, given: Any) -> ComponentConfig:
-    """Return a part that is given as a mapping, or is one.
-
-    Raises:
-        InputError: If it is missing or has no name.
-    """
+    """Return a part that is given as a mapping, or is one; ``InputError`` if it is missing or has no name."""
     if isinstance(given, ComponentConfig):
         return given
     if given is None:
@@ -281,9 +258,6 @@ def as_part(part: str, given: Any) -> ComponentConfig:
 def plain(value: Any) -> Any:
     """Return a value in the form that ``config.yaml`` and ``report.json`` hold.
 
-    Raises:
-        InputError: If it has none.
-
     >>> plain(ComponentConfig("Table", {"file": Path("rows.csv"), "size": (3, 4)}))
     {'name': 'Table', 'file': 'rows.csv', 'size': [3, 4]}
     """
@@ -291,15 +265,11 @@ def plain(value: Any) -> Any:
         return {"name": value.name, **plain(value.options)}
     if isinstance(value, Enum):
         return value.name
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, PurePath):
-        return str(value)
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]
-    raise InputError(f"An option is of type {type(value).__name__}, which config.yaml cannot hold: take plain values")
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def listed(names: str | Sequence[str] | None) -> list[str]:
@@ -315,9 +285,6 @@ def listed(names: str | Sequence[str] | None) -> list[str]:
 
 def load_preset(name: str) -> dict[str, Any]:
     """Return the options of a preset, such as ``{"method": {"name": "LC", ...}}``.
-
-    Raises:
-        InputError: If there is none of this name.
 
     >>> load_preset("staged")["method"]["attributes"]["name"]
     'CrossFitted'
@@ -350,11 +317,6 @@ def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
         if not (isinstance(value, dict) and isinstance(old, dict)):
             merged[key] = value
             continue
-        another = "name" in value and "name" in old and not _same_name(value["name"], old["name"])
+        another = "name" in value and "name" in old and str(value["name"]).lower() != str(old["name"]).lower()
         merged[key] = value if another else merge(old, value)
     return merged
-
-
-def _same_name(name: Any, other: Any) -> bool:
-    """Return whether two names are the same but for capital letters."""
-    return str(name).lower() == str(other).lower()

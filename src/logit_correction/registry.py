@@ -15,10 +15,6 @@ from logit_correction.errors import InputError, MissingPackage, did_you_mean
 _untrusted: ContextVar[str | None] = ContextVar("untrusted", default=None)
 
 
-class UntrustedCode(InputError):
-    """A name from elsewhere would run code that nobody vouches for."""
-
-
 @contextmanager
 def known_names_only(place: object) -> Iterator[None]:
     """Import no dotted path for the length of the block: what ``place``, from elsewhere, names would run as code."""
@@ -54,7 +50,7 @@ def resolve_any(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> A
         raise InputError(f"{kind} {path!r} is unknown{hint}: take one of {names}, or package.Class of your own")
     untrusted = _untrusted.get()
     if untrusted is not None and name not in known:
-        raise UntrustedCode(
+        raise InputError(
             f"{untrusted} names code of its own, {path}, as its {kind}: whatever that does is done with your "
             "rights, so it is imported only with --trust-code (in Python trust_code=True)"
         )

@@ -24,14 +24,14 @@ from logit_correction.data.texts import LENGTH, MOST_WORDS, TOKENS, Texts, load_
 from logit_correction.errors import InputError, reason_of
 from logit_correction.exporting import FORMATS
 from logit_correction.exporting.card import model_card
-from logit_correction.files import checksum_of_file, new_folder, seal
+from logit_correction.files import new_folder, seal
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.registry import needed, resolve_any
 from logit_correction.runs.api import load
 from logit_correction.runs.assemble import network_factory
 from logit_correction.runs.folder import write_json
-from logit_correction.runs.run import CHECKSUM, ENCODER, EXPORT, FORMAT, HERE, LIBRARY, NETWORK, WEIGHTS, Run
+from logit_correction.runs.run import ENCODER, EXPORT, FORMAT, HERE, LIBRARY, NETWORK, WEIGHTS, Run
 from logit_correction.types import Inputs
 
 #: Folders beside ``config.json`` that hold what texts are read by, and the sizes of text encoders.
@@ -128,7 +128,7 @@ def export(
         if tokenizer:
             load_tokenizer(tokenizer).save_pretrained(temporary / TOKENIZER)
         advice = write(exported, temporary)
-        seal(temporary, [EXPORT])
+        seal(temporary, [EXPORT, WEIGHTS])
     if say is not None:
         say(f"{folder}\n{advice.replace('FOLDER', shlex.quote(str(folder)))}")
     return folder
@@ -200,7 +200,6 @@ def write_weights(exported: Exported, folder: Path) -> str:
         sizes: Any = getattr(getattr(features, "encoder", None), "config", None)
         if hasattr(sizes, "save_pretrained"):
             sizes.save_pretrained(folder / name)
-    write_json(folder / EXPORT, exported.settings | {CHECKSUM: checksum_of_file(folder / WEIGHTS)})
     shutil.copymode(folder / EXPORT, folder / WEIGHTS)  # safetensors lets its owner alone read it
     again = Run(folder, trust_code=exported.run.trust_code)
     encoder = None if network.encoder is None else again.encoder.features

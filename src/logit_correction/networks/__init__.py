@@ -21,7 +21,7 @@ NETWORKS: dict[str, tuple[str, str]] = {
         "any Hugging Face text encoder by name or folder (extra text)",
     ),
     "FromRun": (
-        "logit_correction.runs.run.FromRun",
+        "logit_correction.runs.run.from_run",
         "the network of a finished run, to go on from or as --encoder",
     ),
 }

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from logit_correction.config import VIEWS, ComponentConfig, RunConfig
+from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import check_finished
 from logit_correction.pages.console import comparison_table, reports_of
@@ -42,9 +42,8 @@ def train(
     """Train one run, judge it, and return it.
 
     Args:
-        data: The data source: a name such as ``"Digits"``, a folder of images or the file of a table, a mapping of such
-            a name and options, or what ``from_arrays`` or ``from_table`` returned. Or a whole ``RunConfig``, beside
-            which no part and no option is given.
+        data: A name such as ``"Digits"``, a folder of images or the file of a table, a mapping of such a name and
+            options, or what ``from_arrays`` or ``from_table`` returned. Or a whole ``RunConfig``, with no other option.
         out: Folder of the run; new or empty, or with ``resume`` that of an unfinished run. None keeps the run in a
             temporary folder for as long as the returned object lives.
         method: The method, by default ``LC``, or that of the preset.
@@ -72,11 +71,11 @@ def train(
     >>> sorted(run.groups.columns)[:4]
     ['accuracy', 'attribute', 'correct', 'count']
     """
-    parts = {"method": method, "network": network, "biased_network": biased_network, "encoder": encoder}
     chosen = list(logger) if isinstance(logger, list | tuple) else [logger]
     names, loggers = ([one for one in chosen if isinstance(one, str) is named] for named in (True, False))
-    known = {"shortcut": shortcut, "legitimate": legitimate, "logger": names or None}
-    config = config_of(data, **parts, preset=preset, **known, **training)
+    parts = {"method": method, "network": network, "biased_network": biased_network, "encoder": encoder}
+    known = {"preset": preset, "shortcut": shortcut or None, "legitimate": legitimate or None, "logger": names or None}
+    config = config_of(data, **parts, **known, **training)
     folder, tie = given_or_temporary(out, "run")
     train_into(config, folder, resume=resume, display=choose_display(quiet=not progress), page=page, loggers=loggers)
     return tie(Run(folder, trust_code=True))  # all that it names was imported here
@@ -118,19 +117,10 @@ def runs_table(runs: Sequence[Run | Path | str], other_selections: bool = False)
 
 
 def config_of(data: Any, **options: Any) -> RunConfig:
-    """Return the complete config of what a Python user gives; by default the method is LC.
-
-    Args:
-        data: A data source, or a whole config, beside which nothing but views may be given.
-        **options: Parts, ``preset``, views and options of training; what is None was not given.
-
-    Raises:
-        InputError: Names the option that is unknown or has a wrong value.
-    """
+    """Return the complete config of a data source and options, by default with method LC, or of a whole config."""
     given = {name: value for name, value in options.items() if value is not None}
     if not isinstance(data, RunConfig):
         return complete(({} if "preset" in given else {"method": "LC"}) | given | {"data": data})
-    views = {name: given.pop(name) for name in VIEWS if name in given}
     if given:
         raise InputError(f"{next(iter(given))} is given beside a whole RunConfig: write it into the config")
-    return complete(data.to_dict() | views if any(map(len, views.values())) else data)
+    return complete(data)

@@ -209,7 +209,7 @@ def estimate_attributes(
         if not isinstance(source, str | Path | Mapping | ComponentConfig):
             raise InputError("rows need labels: call estimate_attributes(rows, label), or name a data source")
         method = {"name": "LC", "attributes": as_mapping("estimator", estimator)}
-        known = {"shortcut": shortcut, "legitimate": legitimate}
+        known = {"shortcut": shortcut or None, "legitimate": legitimate or None}
         config = config_of(source, method=method, network=network, biased_network=biased_network, **known, **training)
         return estimates_of(config, choose_display(quiet=not progress))[0]
 

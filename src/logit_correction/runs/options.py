@@ -8,6 +8,7 @@ before a part is named, so that a plain ``--help`` answers at once.
 from __future__ import annotations
 
 import math
+import os
 import re
 from argparse import SUPPRESS, ArgumentError
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -16,7 +17,6 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import lru_cache
 from inspect import signature
-from pathlib import PurePath
 from typing import Any, TypeAlias
 
 from jsonargparse import ArgumentParser, Namespace
@@ -218,8 +218,8 @@ def _leaves(given: Mapping[str, Any], known: Collection[str], path: str = "") ->
 
 def _of_python(value: Any) -> Any:
     """Return options in which paths are texts and NumPy's numbers are Python's, which is what a parser takes."""
-    if isinstance(value, PurePath):
-        return str(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     if getattr(value, "ndim", None) == 0:
         return value.item()
     if isinstance(value, Mapping):

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,11 +25,11 @@ from logit_correction.data.table import SPLITS
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import Predictions, collect
 from logit_correction.evaluation.report import GroupReport, Report
-from logit_correction.files import check_seal, checksum_of_file, is_within, read_json
+from logit_correction.files import check_seal, is_within, read_json
 from logit_correction.methods.base import Algorithm
-from logit_correction.networks.base import Network, without_pretrained_weights
+from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.console import run_as_html
-from logit_correction.registry import UntrustedCode, known_names_only, needed
+from logit_correction.registry import known_names_only, needed
 from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import build_algorithm, build_source
 from logit_correction.runs.encode import Encoder, batches_of, before_encoder, encode_table
@@ -40,8 +40,8 @@ from logit_correction.training import checkpoint
 from logit_correction.training.estimates import estimate_rows, estimate_split
 from logit_correction.types import DataInfo
 
-#: The files of an exported folder that can be loaded, and the entry with the SHA-256 of its weights.
-EXPORT, WEIGHTS, CHECKSUM = "config.json", "model.safetensors", "weights_sha256"
+#: The files of an exported folder that can be loaded.
+EXPORT, WEIGHTS = "config.json", "model.safetensors"
 
 #: What the first one says that it is of, and in which form; what names of files in the folder begin with there.
 LIBRARY, FORMAT, HERE = "logit-correction", 1, "./"
@@ -67,34 +67,23 @@ class Run(os.PathLike[str]):
     """
 
     def __init__(self, folder: Path | str, device: str = "cpu", *, trust_code: bool = False) -> None:
-        """Read the report of the run in ``folder``; the network is loaded when it is first needed.
-
-        Args:
-            folder: Folder of a finished run, or one that ``export`` wrote.
-            device: Where to predict.
-            trust_code: Import classes that its config names by a dotted path; they may do anything.
-
-        Raises:
-            InputError: If the folder holds no finished run.
-        """
+        """Read the report of the run in ``folder``; the network is loaded when it is first needed. See ``load``."""
         self.path, self.device, self.trust_code = Path(folder), torch.device(device), trust_code
         self._export = _read_export(self.path)
-        if self._export is None:
-            self.results = Report.read(self.path)
-        else:
-            place = f"{self.path / EXPORT}: report"
-            self.results = Report.from_dict(self._export.get("report"), place, _EXPORT_AGAIN)
+        self.results = (
+            Report.read(self.path)
+            if self._export is None
+            else Report.from_dict(self._export.get("report"), f"{self.path / EXPORT}: report", _EXPORT_AGAIN)
+        )
         self.report: dict[str, Any] = self.results.to_dict()
         self.label_names: list[str] = self.results.data.label_names
 
     def __fspath__(self) -> str:
-        """Return the folder."""
         return str(self.path)
 
     __str__ = __fspath__  # which is what a text of a path is wanted for
 
     def __truediv__(self, name: str) -> Path:
-        """Return the path of one of its files."""
         return self.path / name
 
     def __repr__(self) -> str:
@@ -122,15 +111,10 @@ class Run(os.PathLike[str]):
     @cached_property
     def config(self) -> RunConfig:
         """What was run."""
-        try:
-            with self.names():
-                if self._export is None:
-                    return complete_parts(RunConfig.read(self.path / files.CONFIG))
-                return complete_parts(RunConfig.from_dict(_within(self._export["run"], self.path)))
-        except UntrustedCode:
-            raise
-        except InputError as error:
-            raise InputError(f"{self.path} cannot be loaded by this version ({error}): train again") from error
+        with self.names():
+            if self._export is None:
+                return complete_parts(RunConfig.read(self.path / files.CONFIG))
+            return complete_parts(RunConfig.from_dict(_within(self._export["run"], self.path)))
 
     @cached_property
     def source(self) -> DataSource:
@@ -139,10 +123,7 @@ class Run(os.PathLike[str]):
         try:
             source.prepare(self.results.data.preparation)
         except (TypeError, KeyError, AttributeError, ValueError, IndexError) as error:
-            if isinstance(error, InputError):
-                raise
-            place = self.path / (EXPORT if self.exported else files.REPORT)
-            raise InputError(f"{place}: data.preparation does not fit ({error!r}): train again") from error
+            raise InputError(f"{self.path}: data.preparation does not fit ({error!r}): train again") from error
         return source
 
     @cached_property
@@ -168,11 +149,7 @@ class Run(os.PathLike[str]):
 
     @cached_property
     def algorithm(self) -> Algorithm:
-        """The method with its networks.
-
-        Raises:
-            InputError: If the weights are damaged, or of another version.
-        """
+        """The method with its networks."""
         with self.names(), without_pretrained_weights():
             algorithm = build_algorithm(self.config, self.info)
         if self.exported:
@@ -199,25 +176,15 @@ class Run(os.PathLike[str]):
 
     def _fill(self, module: nn.Module, prefix: str) -> None:
         """Take the weights of a module from an exported folder."""
-        own = {name.removeprefix(prefix): value for name, value in self._tensors.items() if name.startswith(prefix)}
+        path = self.path / WEIGHTS
+        safetensors = needed("safetensors.torch", str(path))
+        check_seal(path, _EXPORT_AGAIN)
         try:
+            tensors: dict[str, Tensor] = safetensors.load_file(path)
+            own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
             module.load_state_dict(own)
-        except RuntimeError as error:
-            place = f"{self.path / WEIGHTS} does not fit {self.path / EXPORT}"
-            raise InputError(f"{place}: {_EXPORT_AGAIN}") from error
-
-    @cached_property
-    def _tensors(self) -> dict[str, Tensor]:
-        path, kind = self.path / WEIGHTS, needed("safetensors", str(self.path)).SafetensorError
-        if self._export is None or checksum_of_file(path) != self._export[CHECKSUM]:
-            raise InputError(f"{path} is damaged (its checksum is another): {_EXPORT_AGAIN}")
-        try:
-            tensors: dict[str, Tensor] = needed("safetensors.torch", str(path)).load_file(path)
-        except (kind, OSError, ValueError) as error:
-            raise InputError(f"{path} is damaged ({error}): {_EXPORT_AGAIN}") from error
-        if not all(bool(torch.isfinite(value).all()) for value in tensors.values() if value.is_floating_point()):
-            raise InputError(f"{path} holds weights that are not finite: {_EXPORT_AGAIN}")
-        return tensors
+        except Exception as error:  # safetensors raises kinds of its own
+            raise InputError(f"{path} is damaged, or not of {self.path / EXPORT}: {_EXPORT_AGAIN}") from error
 
     def predict_proba(self, inputs: NewInputs) -> NDArray[np.float32]:
         """Return the probability of every label.
@@ -331,51 +298,32 @@ class Run(os.PathLike[str]):
 TrainedRun = Run
 
 
-class FromRun(Network):
-    """The predicting network of a finished run with its weights; a new head where the labels are others."""
+def from_run(info: DataInfo, run: str) -> nn.Module:
+    """Return the predicting network of the finished run in a folder, with its weights; for data of the same inputs.
 
-    def __init__(self, info: DataInfo, run: str) -> None:
-        """Load the network of the run in a folder, whose config names no code of its own.
-
-        Raises:
-            InputError: If it holds no finished run, or the run's network has no halves or takes other inputs.
-        """
-        super().__init__()
-        model = Run(run)
-        parts = [part for part in (model.config.network, model.config.biased_network) if part is not None]
-        if model.config.encoder is not None or any(part.name == "FromRun" for part in parts):
-            raise InputError(f"the run {run} took a network from elsewhere itself: name that one")
-        network, there = model.algorithm.network, model.info
-        head = getattr(network, "head", None)
-        if not isinstance(getattr(network, "features", None), nn.Module) or not isinstance(head, nn.Linear):
-            raise InputError(f"the network of {run} has no `features` and linear `head`: take another run")
-        if (there.input_shape, there.tokens) != (tuple(info.input_shape), info.tokens):
-            raise InputError(
-                f"the network of {run} takes inputs of shape {there.input_shape}, but the data's are of shape "
-                f"{tuple(info.input_shape)}"
-            )
-        self.features, self.head = cast(Network, network.train()).features, head
-        #: The run's labels; None where the head is a new one.
-        self.label_names: tuple[str, ...] | None = there.label_names
-        if there.num_labels != info.num_labels:
-            self.label_names, self.head = None, nn.Linear(head.in_features, info.num_labels)
-        self.metadata = {"run": run, **getattr(network, "metadata", {})}
+    Raises:
+        InputError: If there is no run, its config names code of its own, or its network is for other inputs.
+    """
+    model = Run(run)
+    parts = [part for part in (model.config.network, model.config.biased_network) if part is not None]
+    if model.config.encoder is not None or any(part.name == "FromRun" for part in parts):
+        raise InputError(f"the run {run} took a network from elsewhere itself: name that one")
+    there = model.info
+    if (there.input_shape, there.tokens) != (tuple(info.input_shape), info.tokens):
+        shapes = f"{there.input_shape}, but the data's are of shape {tuple(info.input_shape)}"
+        raise InputError(f"the network of {run} takes inputs of shape {shapes}")
+    return model.algorithm.network.train()
 
 
 def _read_export(folder: Path) -> dict[str, Any] | None:
-    """Return the content of the ``config.json`` of a folder that ``export`` wrote, None of any other folder.
-
-    Raises:
-        InputError: It is damaged, of another version, or holds no weights that can be loaded here.
-    """
+    """Return the content of the ``config.json`` of a folder that ``export`` wrote, None of any other folder."""
     path = folder / EXPORT
-    try:
-        content = read_json(path, _EXPORT_AGAIN)
-    except InputError:
-        return None
-    if not isinstance(content, dict) or content.get("library_name") != LIBRARY:
+    if not path.is_file():
         return None
     check_seal(path, _EXPORT_AGAIN)
+    content = read_json(path, _EXPORT_AGAIN)
+    if not isinstance(content, dict) or content.get("library_name") != LIBRARY:
+        return None
     if content.get("export_format") != FORMAT or not isinstance(content.get("run"), dict):
         raise InputError(f"{path} is of another version of logit-correction: {_EXPORT_AGAIN}")
     if not (folder / WEIGHTS).is_file():
@@ -383,17 +331,11 @@ def _read_export(folder: Path) -> dict[str, Any] | None:
             f"{folder} holds a network in the format {content.get('format_name')!r}, which other programs run: to load "
             "one here, export the run with --format hub or safetensors"
         )
-    if not isinstance(content.get(CHECKSUM), str):  # else whoever leaves it out would switch the check off
-        raise InputError(f"{path}: {CHECKSUM} is missing: {_EXPORT_AGAIN}")
     return content
 
 
 def _within(value: Any, folder: Path) -> Any:
-    """Return options with the names of files in the folder as paths.
-
-    Raises:
-        InputError: If one leaves it.
-    """
+    """Return options with the names of files in the folder as paths; ``InputError`` if one leaves it."""
     if isinstance(value, dict):
         return {name: _within(part, folder) for name, part in value.items()}
     if not isinstance(value, str) or not value.startswith(HERE):

@@ -35,20 +35,13 @@ def labels_watched(watch: Sequence[Watch], table: DataTable) -> dict[str, list[s
 
 
 def watched(watch: Sequence[Watch], table: DataTable, predict: Callable[[str], Tensor]) -> dict[str, float]:
-    """Evaluate a model in the course of its training.
+    """Return columns of ``metrics.csv`` that are followed in the course of a training; what is not finite is left out.
 
-    Args:
-        watch: What to follow. ``test`` gives ``test_average`` and, where attributes are known, ``test_group_balanced``
-            and ``test_worst_group``, fractions. ``train_margins`` gives ``train_majority_margin`` and
-            ``train_minority_margin``, the mean over the majority and the minority groups of the least margin of a
-            group's rows (Appendix C of the paper), ``train_margin_ratio``, the first divided by the second where both
-            are positive; and the same of the mean margin, which does not depend on how many rows a group has:
-            ``train_majority_mean_margin`` and so on.
-        table: The data.
-        predict: Returns the logits (n, L) of a split.
-
-    Returns:
-        Column of ``metrics.csv`` -> figure; what is not finite is left out.
+    ``test`` gives ``test_average`` and, where groups are known, ``test_group_balanced`` and ``test_worst_group``.
+    ``train_margins`` gives ``train_majority_margin`` and ``train_minority_margin``, the mean over the groups of the
+    least margin of a group's rows (Appendix C of the paper), their ratio where both are positive, and the same of the
+    mean margin, which does not depend on how many rows a group has: ``train_majority_mean_margin`` and so on.
+    ``predict`` returns the logits (n, L) of a split.
     """
     figures: dict[str, Tensor] = {}
     if "test" in watch:
