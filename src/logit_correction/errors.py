@@ -18,13 +18,6 @@ class InputError(ValueError):
     """Something the user gave is wrong; the message names it and says how to fix it.
 
     The command line prints the message without a traceback and ends with exit status 2.
-
-    >>> from logit_correction import InputError, train
-    >>> try:
-    ...     train("Digits", method="LC", epohcs=3)
-    ... except InputError as error:
-    ...     print(error)
-    There is no option --epohcs (did you mean --epochs?)
     """
 
 
@@ -33,16 +26,7 @@ class MissingPackage(InputError, ImportError):
 
 
 class InputWarning(UserWarning):
-    """What a user gave can be used, though not all of it; the command line prints the message alone.
-
-    It is what ``warnings`` knows of, so that a program can leave it out or take it for an error.
-
-    >>> import warnings
-    >>> from logit_correction import InputWarning
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore", InputWarning)
-    ...     warnings.warn("column 'town' holds names that the model was not trained to tell apart", InputWarning)
-    """
+    """What a user gave can be used, though not all of it; the command line prints the message alone."""
 
 
 class TrainingError(RuntimeError):
@@ -54,13 +38,7 @@ class Interrupted(Exception):
 
 
 def check_range(name: str, value: float, low: float, high: float = float("inf"), open_end: bool = False) -> None:
-    """Return if an option lies in low..high, ``high`` itself left out with ``open_end``.
-
-    Raises:
-        InputError: Otherwise.
-
-    >>> check_range("q", 0.7, 0, 1)
-    """
+    """Raise ``InputError`` unless an option lies in low..high, ``high`` itself left out with ``open_end``."""
     if not low <= value <= high or (open_end and value == high):
         end = "" if high == float("inf") else f" and at most {high:g}" if not open_end else f" and less than {high:g}"
         raise InputError(f"{name} is {value}, but must be at least {low:g}{end}")
@@ -78,11 +56,7 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
 
 
 def format_list(parts: Sequence[str]) -> str:
-    """Join parts by commas and a last "and".
-
-    >>> format_list(["ERM", "JTT", "LC"])
-    'ERM, JTT and LC'
-    """
+    """Join parts by commas and a last "and"."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
@@ -96,11 +70,7 @@ def format_first(parts: Sequence[str], most: int) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the message of an error of others in one line of at most 300 characters, its kind where it has none.
-
-    >>> reason_of(OSError("no  room")), reason_of(KeyError())
-    ('no room', 'KeyError')
-    """
+    """Return the message of an error of others in one line of at most 300 characters, its kind where it has none."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
@@ -123,14 +93,9 @@ def is_missing(value: Any) -> bool:
 
 
 def format_percent(fraction: float | None, digits: int = 0, unit: str = NBSP + "%") -> str:
-    """Return a fraction in per cent, a dash where there is none.
+    """Return a fraction in per cent, a dash where there is none; ``unit`` is written behind the number.
 
     What is not quite 0 or 1 takes as many more digits as it needs not to be shown as 0 or 100.
-
-    Args:
-        fraction: 1 is 100 per cent.
-        digits: Behind the point.
-        unit: Written behind the number; empty where a heading says it, `` %`` in text that a terminal may show.
 
     >>> format_percent(0.7431, unit=" %"), format_percent(0.7431, 1, ""), format_percent(None)
     ('74 %', '74.3', '–')

@@ -22,7 +22,7 @@ from logit_correction.errors import InputError, reason_of
 if TYPE_CHECKING:
     import pandas as pd
 
-#: From so many images on, progress is shown.
+#: From so many items on, progress is shown.
 SHOW_FROM = 500
 
 #: Items that wait for a thread at a time.
@@ -43,11 +43,7 @@ class NoRoom(OSError):
 
 
 def plain(path: Path) -> Path:
-    """Return ``path`` unless a queue or a device is there: reading would wait for ever, or never end.
-
-    Raises:
-        OSError: If it is one.
-    """
+    """Return ``path``; raise ``OSError`` if a queue or a device is there: reading would wait for ever."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise OSError(errno.EINVAL, "it is no file", str(path))
     return path
@@ -63,12 +59,7 @@ def checksum_of_file(path: Path) -> str:
 
 
 def seal(folder: Path, names: Collection[str]) -> None:
-    """Write the checksums of files of a folder, those that are there, in the form of ``sha256sum --check``.
-
-    Args:
-        folder: Where they lie.
-        names: Their names; files that were sealed before and are not among them are forgotten.
-    """
+    """Write the checksums of these files of a folder, those that are there, in the form of ``sha256sum --check``."""
     there = [name for name in names if (folder / name).is_file()]
     write_text(folder / SEAL, "".join(f"{checksum_of_file(folder / name)}  {name}\n" for name in there))
 
@@ -99,11 +90,8 @@ def _room_for(path: Path) -> Iterator[None]:
 def replacing(path: Path | str) -> Iterator[Path]:
     """Give a temporary path beside ``path``; its file takes the place of ``path`` when the block ends well.
 
-    If the block raises, the temporary file is removed and an older file at ``path`` stays as it was.
-
-    Raises:
-        NoRoom: The disk is full.
-        OSError: The file cannot be moved to its place.
+    If the block raises, the temporary file is removed and an older file at ``path`` stays as it was; ``NoRoom`` if
+    the disk is full.
     """
     path = Path(path)
     temporary = _temporary(path)
@@ -145,11 +133,6 @@ def write_text(path: Path | str, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def disk_of(path: Path) -> Any:
-    """Return how large the disk is that a path is or will be on, as ``shutil.disk_usage`` does."""
-    return shutil.disk_usage(next(one for one in (path.absolute(), *path.absolute().parents) if one.is_dir()))
-
-
 def is_within(path: Path, base: str, follow: bool = True) -> bool:
     """Return whether a path lies in a folder, whose real (or, if links are not followed, absolute) path is ``base``."""
     return Path((os.path.realpath if follow else os.path.abspath)(path)).is_relative_to(base)
@@ -166,8 +149,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     check_new(path)
     with writable(path):
         temporary = _temporary(path.absolute())
-        temporary.parent.mkdir(parents=True, exist_ok=True)
-        temporary.mkdir()
+        temporary.mkdir(parents=True)
     try:
         with _room_for(path):
             yield temporary
@@ -179,23 +161,19 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def check_new(folder: Path, but: Collection[str] = (), kind: str = "") -> None:
-    """Return if a folder is not there yet or is empty.
+    """Raise ``InputError`` unless the folder of ``--out`` is not there yet or is empty.
 
     Args:
         folder: Given by ``--out``.
         but: Names of files that may lie in it.
         kind: What it might have held, for the message.
-
-    Raises:
-        InputError: Otherwise, and if it cannot be looked into.
     """
     with writable(folder):
-        if folder.is_dir():
-            if any(path.name not in but for path in folder.iterdir()):
-                no_such = f" and holds no {kind}" if kind else ""
-                raise InputError(f"--out {folder} is not empty{no_such}: give a new or empty folder")
-        elif folder.exists():
+        if folder.exists() and not folder.is_dir():
             raise InputError(f"--out {folder} is a file: give a folder")
+        if folder.is_dir() and any(path.name not in but for path in folder.iterdir()):
+            no_such = f" and holds no {kind}" if kind else ""
+            raise InputError(f"--out {folder} is not empty{no_such}: give a new or empty folder")
 
 
 @contextmanager
@@ -234,11 +212,7 @@ def _texts(frame: pd.DataFrame) -> list[str]:
 
 
 def read_json(path: Path, fix: str) -> Any:
-    """Read a file of strict JSON; ``fix`` says what to do about one that is damaged.
-
-    Raises:
-        InputError: Names the file, if it cannot be read.
-    """
+    """Read a file of strict JSON; ``fix`` says what to do about one that is damaged, in an ``InputError``."""
 
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is no number of JSON")
@@ -250,19 +224,13 @@ def read_json(path: Path, fix: str) -> Any:
 
 
 def read_yaml(path: Path, content: str = "options such as `method: LC`, one a line") -> dict[str, Any]:
-    """Read a YAML file of a mapping; ``content`` says what it must hold.
-
-    Raises:
-        InputError: Names the file, if it cannot be read or holds something else.
-    """
+    """Read a YAML file of a mapping; ``content`` says what it must hold, in an ``InputError``."""
     import yaml
 
     try:
         found = yaml.safe_load(plain(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: it cannot be read ({error.strerror})") from error
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: it is not YAML: {reason_of(error)}") from error
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise InputError(f"{path} cannot be read as YAML ({reason_of(error)}): give {content}") from error
     if not isinstance(found, dict):
         raise InputError(f"{path}: it must hold {content}")
     return found
@@ -271,11 +239,6 @@ def read_yaml(path: Path, content: str = "options such as `method: LC`, one a li
 def available_cores() -> int:
     """Return the processor cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def thread_count() -> int:
-    """Return how many threads work where nobody chooses."""
-    return min(MOST_THREADS, available_cores())
 
 
 def in_threads(
@@ -301,7 +264,7 @@ def in_threads(
     many = bool(title) and total >= SHOW_FROM
     if many and not console.is_terminal:
         console.print(f"{title}: {total:,}", highlight=False)
-    with ThreadPoolExecutor(threads or thread_count()) as pool:
+    with ThreadPoolExecutor(threads or min(MOST_THREADS, available_cores())) as pool:
         chunks = (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))
         results = (result for chunk in chunks for result in pool.map(function, chunk))
         yield from track(

@@ -52,15 +52,12 @@ class Arrays(DataSource):
 
     @property
     def reader(self) -> Reader:
-        """What reads image files, where the arrays are colour images, and arrays."""
         return Images((self.shape[1], self.shape[2])) if len(self.shape) == 3 and self.shape[0] == 3 else Numbers()
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
-        """Take over the shape of an input."""
         self.shape = tuple(preparation.get("shape", ()))
 
     def build(self) -> DataTable:
-        """Read the file and check the arrays."""
         try:
             with np.load(plain(self.file), allow_pickle=False) as kept:
                 arrays = checked_arrays({name: kept[name] for name in kept.files})
@@ -121,14 +118,6 @@ def from_arrays(
         channels: Whether images have their channels ``first`` or ``last``; None tells it by the axis of length 1 or 3.
         folder: Where to save; by default ``arrays`` in the cache folder.
         **options: Those of ``Arrays``, such as ``test_fraction``.
-
-    Raises:
-        InputError: If shapes, types or the values of images do not fit.
-
-    >>> from_arrays([[0.0, 1.0], [1.0, 0.0]], ["a"])
-    Traceback (most recent call last):
-    ...
-    logit_correction.errors.InputError: label has shape (1,), but must be (2,), one for each input
     """
     given = {"inputs": inputs, "label": label, "attribute": attribute, "split": split}
     arrays = {}
@@ -158,9 +147,6 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
         label: Column of labels. A Hugging Face ``ClassLabel`` becomes its names.
         folder: Where to save; by default ``tables`` in the cache folder.
         **options: Those of ``Table``: ``text``, ``path`` or ``features``, ``split``, ``attribute``, and so on.
-
-    Raises:
-        InputError: If it is no table, has no rows or no such column, or values of a column differ in kind.
 
     >>> import tempfile
     >>> from logit_correction import from_table
@@ -193,11 +179,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
 def from_rows(
     inputs: Any, label: ArrayLike | Sequence[Any], *, folder: Path | str | None = None, **options: Any
 ) -> ComponentConfig:
-    """Make rows the data of a run, whatever they are: all columns of a data frame are features.
-
-    >>> from_rows(["good", "bad"], [1, 0]).options["text"]
-    'text'
-    """
+    """Make rows the data of a run, whatever they are: all columns of a data frame are features."""
     rows = next(rows_of(inputs, texts=True), None)
     if rows is None or rows.values is not None:
         return from_arrays(inputs, label, folder=folder, **options)

@@ -8,7 +8,6 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from logit_correction.errors import InputError
 from logit_correction.seeds import GOLDEN
 
 AugmentationName = Literal["none", "crop-flip", "resized-crop-flip"]
@@ -35,18 +34,10 @@ class Augmentation(Protocol):
 
 
 def named_augmentation(name: AugmentationName, size: int | tuple[int, int]) -> Augmentation | None:
-    """Return the augmentation of a published recipe for images of a size; none for ``none``.
-
-    >>> named_augmentation("crop-flip", 32)
-    CropFlip(padding=4, mirror=True)
-    """
+    """Return the augmentation of a published recipe for images of a size; none for ``none``."""
     if name == "none":
         return None
-    if name == "crop-flip":
-        return CropFlip()
-    if name == "resized-crop-flip":
-        return ResizedCropFlip(*((size, size) if isinstance(size, int) else size))
-    raise InputError(f"augmentation {name!r} is unknown: give none, crop-flip or resized-crop-flip")
+    return CropFlip() if name == "crop-flip" else ResizedCropFlip(*((size, size) if isinstance(size, int) else size))
 
 
 @dataclass(frozen=True)
@@ -99,9 +90,6 @@ def mixed_seeds(seeds: Tensor | int, *parts: Tensor | int) -> Tensor:
     """Mix whole numbers into seeds, elementwise and on any device: as ``derive_seed``, for many rows at once.
 
     The mixing is that of SplitMix64, so seeds in a row give unrelated results; they lie in 0..2^63 - 1.
-
-    >>> bool((mixed_seeds(torch.arange(5), 1) == mixed_seeds(torch.arange(5), 2)).any())
-    False
     """
     state = seeds if isinstance(seeds, Tensor) else torch.tensor(seeds)
     for part in (*parts, 0):

@@ -28,11 +28,7 @@ def cache_folder() -> Path:
 
 
 def digest(parts: Iterable[str | bytes | int]) -> str:
-    """Return a name of 32 hexadecimal digits for these parts, in this order.
-
-    >>> digest(["a", "bc"]) == digest(["ab", "c"])
-    False
-    """
+    """Return a name of 32 hexadecimal digits for these parts, in this order."""
     state = hashlib.sha256()
     for part in parts:
         content = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape")
@@ -64,9 +60,6 @@ def kept_array(path: Path, write: Callable[[Path], Any], check: bool = True) -> 
         path: A ``.npy`` file.
         write: Writes the array to the file that it is given, and returns the note, of plain values.
         check: Read the array into memory and compare its checksum; otherwise it is mapped from the file.
-
-    Raises:
-        InputError: If the folder cannot be written.
     """
     from filelock import FileLock
 

@@ -117,10 +117,7 @@ class Columns:
     """
 
     def __init__(self, names: Sequence[str] = ("*",), others: Sequence[str] = (), categorical: Sequence[str] = ()):
-        """Choose the columns, and those whose numbers stand for names.
-
-        * stands for all but ``others`` and those of too many different texts.
-        """
+        """Choose the columns, and those whose numbers stand for names; * are all but ``others`` and free texts."""
         self.names, self.others, self.categorical = list(names), others, categorical
         for name in categorical:
             if name in others or (self.names != ["*"] and name not in names):
@@ -130,11 +127,7 @@ class Columns:
         self._told: set[str] = set()
 
     def check(self, frame: pd.DataFrame, problems: Problems) -> list[str]:
-        """Read all rows, note those with no number or date in a column of such, and return what to tell a user.
-
-        Raises:
-            InputError: If a column is missing, or none is left.
-        """
+        """Read all rows, note those with no number or date in a column of such, and return what to tell a user."""
         every, rows = self.names == ["*"], len(frame)
         names = [name for name in frame.columns if name not in self.others] if every else self.names
         check_columns(frame, problems.place, [*names, *self.categorical])
@@ -162,22 +155,14 @@ class Columns:
         return [f"{what}: {format_faults(found)}" for what, found in told.items() if found]
 
     def fit(self, train: NDArray[np.int64]) -> tuple[ArrayStore, dict[str, Any]]:
-        """Find out mean and deviation, or the categories, of each column over the training rows, and transform all.
-
-        Raises:
-            InputError: If a column of names has too many different ones.
-        """
+        """Find out mean and deviation, or the categories, of each column over the training rows, and transform all."""
         self.learnt = [_learn(name, kind, values, train) for name, (kind, values) in self._read.items()]
         read = {name: values for name, (_, values) in self._read.items()}
         self._read = {}
         return ArrayStore(to_vectors(read, self.learnt)), self._looks(read)
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[ArrayStore, dict[str, Any]]:
-        """Return new rows as vectors (n, F), and the columns as they were written; bad rows are noted.
-
-        Raises:
-            InputError: If a column is missing, or numbers without names are not one for each column.
-        """
+        """Return new rows as vectors (n, F), and the columns as they were written; bad rows are noted."""
         import pandas as pd
 
         names, frame = [column["name"] for column in self.learnt], rows.frame
@@ -227,10 +212,6 @@ def mean_and_std(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
     """Return mean and standard deviation of numbers (n, ...) over the n; a deviation is 1 where numbers are all equal.
 
     Rounding alone makes numbers deviate from their mean, so that what is no larger than it counts as none.
-
-    >>> mean, std = mean_and_std(np.full((90, 1), 0.1))
-    >>> float(np.full((90, 1), 0.1).std()) > 0, float(std[0])
-    (True, 1.0)
     """
     mean, std = values.mean(axis=0), values.std(axis=0)
     varies = std > ROUNDING * np.abs(mean)  # false where either is no number
@@ -238,11 +219,7 @@ def mean_and_std(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
 
 
 def hardly_categories(different: int, rows: int) -> bool:
-    """Return whether so many different texts in so many rows are hardly categories.
-
-    >>> hardly_categories(100, 120), hardly_categories(150, 1400), hardly_categories(150, 1500)
-    (False, True, False)
-    """
+    """Return whether so many different texts in so many rows are hardly categories."""
     return different > FEWEST_NAMES and different * FEWEST_ROWS > rows
 
 

@@ -44,7 +44,7 @@ def has_lines(file: Path) -> bool:
 def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = FIX, **layout: Any) -> pd.DataFrame:
     """Read a CSV (separated by commas, semicolons, tabs or |) or a Parquet file.
 
-    A CSV is read as text: a label 007 stays 007, and "NA" is a text and not a gap.
+    A CSV is read as text: a label 007 stays 007, and "NA" is a text and not a gap. Blank lines are left out.
 
     Args:
         file: The file.
@@ -53,10 +53,7 @@ def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = FIX,
         **layout: Of a CSV of another layout, as ``pandas.read_csv`` takes it.
 
     Returns:
-        Its index numbers the rows: those of a CSV as a spreadsheet does, from 2, else from 0. Blank lines are left out.
-
-    Raises:
-        InputError: If the file is missing, damaged or empty, or has not these columns.
+        Its index numbers the rows: those of a CSV as a spreadsheet does, from 2, else from 0.
     """
     frame = next(iter_frames(file, None, fix, **layout))
     if columns is None:
@@ -69,9 +66,11 @@ def iter_frames(file: Path, rows: int | None, fix: str = FIX, **layout: Any) -> 
     """Yield a CSV so many rows at a time, a Parquet file as a whole; see ``read_frame``."""
     if not file.is_file() or file.suffix.lower() in OTHERS:
         raise InputError(f"{file} is no CSV or Parquet file: give one (from Excel save as CSV UTF-8)")
+    import pandas as pd
+
     found = False
     try:
-        for frame in _csv(file, rows, layout) if has_lines(file) else _parquet(file):
+        for frame in _csv(file, rows, layout) if has_lines(file) else [pd.read_parquet(file).reset_index(drop=True)]:
             frame.columns = [str(name).strip() for name in frame.columns]
             if len(frame):
                 found = True
@@ -81,12 +80,6 @@ def iter_frames(file: Path, rows: int | None, fix: str = FIX, **layout: Any) -> 
         raise InputError(f"{file} cannot be read as a table ({reason}): {fix}") from error
     if not found:
         raise InputError(f"{file} has no rows: give a table with some")
-
-
-def _parquet(file: Path) -> Iterator[pd.DataFrame]:
-    import pandas as pd
-
-    yield pd.read_parquet(file).reset_index(drop=True)
 
 
 def _csv(file: Path, rows: int | None, layout: dict[str, Any]) -> Iterator[pd.DataFrame]:

@@ -14,7 +14,6 @@ from logit_correction.data.images import (
     METADATA,
     Fit,
     find_images,
-    format_resizing,
     image_store,
     label_folders,
     printable,
@@ -66,13 +65,12 @@ class ImageFolder(DataSource):
         self.splitting = Splitting(valid_fraction, test_fraction, seed)
 
     def build(self) -> DataTable:
-        """Find the images, check them, and read them or what was kept of them."""
         if not self.root.is_dir():
             raise InputError(f"--data.root {self.root} is no folder: give the folder that holds the images")
         raw, paths = self._listed() if (self.root / METADATA).is_file() else self._found()
         raw.metadata = {
             "source": f"the images of {self.root.resolve().name}",
-            "images": format_resizing(self.size, self.fit),
+            "images": f"resized to {self.size[0]}x{self.size[1]}, {self.fit}",
         }
 
         def inputs(_: Tensor) -> tuple[InputStore, dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
@@ -18,7 +19,7 @@ from logit_correction.data.frames import file_column, texts_of
 from logit_correction.data.rows import Problems, files_within, format_faults, split_name
 from logit_correction.data.stores import ArrayStore, InputStore, StreamedStore
 from logit_correction.errors import InputError, format_first, reason_of
-from logit_correction.files import disk_of, in_threads, is_within, plain
+from logit_correction.files import in_threads, is_within, plain
 
 if TYPE_CHECKING:
     from logit_correction.data.reader import Rows
@@ -39,14 +40,7 @@ Channels: TypeAlias = Literal["first", "last"]
 
 
 def read_image(path: Path | BinaryIO, size: tuple[int, int], fit: Fit = "stretch") -> NDArray[np.uint8]:
-    """Read one image file as RGB on white, upright, resized to ``size`` (height, width).
-
-    Returns:
-        (3, height, width).
-
-    Raises:
-        Exception: Whatever Pillow raises on a damaged file; SyntaxError is among it.
-    """
+    """Read one image file as RGB on white (3, height, width), upright and resized; raises whatever Pillow raises."""
     box = (size[1], size[0])
     with Image.open(plain(path) if isinstance(path, Path) else path) as file:
         # JPEG can be decoded at a half, a quarter or an eighth of its size, which takes a fraction of the time; twice
@@ -70,11 +64,6 @@ def read_image(path: Path | BinaryIO, size: tuple[int, int], fit: Fit = "stretch
     return np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
 
 
-def format_resizing(size: tuple[int, int], fit: Fit) -> str:
-    """Say how images were brought to their size."""
-    return f"resized to {size[0]}x{size[1]}, {'middle' if fit == 'crop' else 'stretched'}"
-
-
 def printable(name: str | Path) -> str:
     r"""Return the name of a file with what is not UTF-8 in it as an escape.
 
@@ -87,10 +76,7 @@ def printable(name: str | Path) -> str:
 def faults_of(read: Callable[[int], object], count: int, title: str = "") -> list[tuple[int, str]]:
     """Call ``read`` with the number of every image, by threads, and return which cannot be read, and why.
 
-    Args:
-        read: Reads one image; may raise anything, as Pillow does on damaged files.
-        count: How many there are.
-        title: What is being done, shown where there are many; without one nothing is.
+    ``title`` says what is being done, shown where there are many.
     """
 
     def fault(row: int) -> str | None:
@@ -111,13 +97,8 @@ def image_store(paths: Sequence[Path], size: tuple[int, int], problems: Problems
     """Read image files into a store, once: what was resized is kept in one file of bytes.
 
     The images stay in memory if they take no more than ``memory_limit``; otherwise each batch is read from the
-    file, so that memory stays bounded whatever their number.
-
-    Args:
-        paths: One file per row.
-        size: Height and width to resize to.
-        problems: Unreadable files, which are black here, are noted in it; rows that it holds are not read.
-        fit: ``stretch`` changes the proportions; ``crop`` keeps them and takes the middle.
+    file, so that memory stays bounded whatever their number. Unreadable files are black, and noted in ``problems``;
+    rows that it holds already are not read.
     """
     shape, skip = (len(paths), 3, *size), frozenset(problems.of_row)
     parts: list[str | int] = [VERSION, *shape[1:], fit]
@@ -128,7 +109,7 @@ def image_store(paths: Sequence[Path], size: tuple[int, int], problems: Problems
     needed, limit = math.prod(shape), memory_limit()
 
     def write(temporary: Path) -> list[tuple[int, str]]:
-        if disk_of(file.parent).free < needed:  # to write to the map of a full disk would end the process
+        if shutil.disk_usage(file.parent).free < needed:  # to write to the map of a full disk would end the process
             raise InputError(
                 f"{file.parent}: the disk has no room for {needed / 2**30:.1f} GiB of resized images: name another "
                 "folder by LOGIT_CORRECTION_CACHE, or give a smaller --data.size"
@@ -200,14 +181,9 @@ def array_store(values: NDArray[Any], problems: Problems, scale: float = 1.0) ->
 
 
 def images_of(values: NDArray[Any], channels: Channels | None = None) -> NDArray[Any]:
-    """Return images (n, C, H, W) as unsigned bytes or float32 in [0, 1]; NaN and infinity stay.
+    """Return images, channels first or last, as (n, C, H, W), unsigned bytes or float32 in [0, 1].
 
-    Args:
-        values: (n, C, H, W) or (n, H, W, C), with 1 or 3 channels.
-        channels: Which of them; None tells it by the axis of length 1 or 3.
-
-    Raises:
-        InputError: If shape, type or finite values do not fit, or channels could be first or last.
+    NaN and infinity stay. Without ``channels`` the axis of length 1 or 3 tells it.
 
     >>> images_of(np.zeros((5, 28, 28, 3))).shape
     (5, 3, 28, 28)
@@ -230,7 +206,6 @@ def images_of(values: NDArray[Any], channels: Channels | None = None) -> NDArray
 
 
 def _is_hidden(name: str) -> bool:
-    """Return whether a file or a folder of this name is none of the user's."""
     return name.startswith(".") or name in ("__MACOSX", "__pycache__")
 
 
@@ -256,10 +231,8 @@ def visible_files(folder: Path) -> list[Path]:
 def label_folders(root: Path) -> dict[Path, str | None]:
     """Return the folder of every label with its split, None where folders are no splits.
 
-    Folders are splits if each has the name of one and there are several, or one that holds folders.
-
-    Raises:
-        InputError: If folders of labels seem to hold those of other labels.
+    Folders are splits if each has the name of one and there are several, or one that holds folders. ``InputError`` if
+    folders of labels seem to hold those of other labels.
     """
     splits = {folder: split_name(folder.name, numbers=False) for folder in visible_folders(root)}
     has_images = {folder: any(path.suffix.lower() in SUFFIXES for path in folder.iterdir()) for folder in splits}
@@ -281,25 +254,20 @@ def find_images(root: Path, folders: Iterable[Path]) -> tuple[list[Path], list[P
 
     Returns:
         The files, the folder of each, what is wrong with links, and what to tell.
-
-    Raises:
-        InputError: If they hold no images, or one cannot be looked into.
     """
-    files: list[tuple[Path, Path]] = []
-    notes: list[str] = []
-    other: list[str] = []
-    for folder in folders:
-        # A link that leads to no file is told of, whatever its name: it may stand for a folder of images.
-        found = visible_files(folder)
-        own = [path for path in found if path.suffix.lower() in SUFFIXES or not path.is_file()]
-        other += [printable(path) for path in found if path.is_file() and path.suffix.lower() not in SUFFIXES]
-        files += [(path, folder) for path in own]
-        if not own:
-            notes.append(f"{folder} holds no image ({', '.join(SUFFIXES)})")
-    if other:  # in one line: each folder may hold what its owner's computer puts into every folder
-        notes.append(f"files that are no images by name are left out: {format_faults(sorted(other))}")
+    # A link that leads to no file is told of, whatever its name: it may stand for a folder of images.
+    found = {folder: visible_files(folder) for folder in folders}
+    files = [(path, folder) for folder, paths in found.items() for path in paths
+             if path.suffix.lower() in SUFFIXES or not path.is_file()]  # fmt: skip
     if not files:
         raise InputError(f"{root} holds no images ({', '.join(SUFFIXES)})")
+    empty = [printable(folder) for folder in found.keys() - {folder for _, folder in files}]
+    other = [
+        printable(path) for path in {path for paths in found.values() for path in paths} - {path for path, _ in files}
+    ]
+    notes = [f"{folder} holds no image ({', '.join(SUFFIXES)})" for folder in sorted(empty)]
+    if other:  # in one line: each folder may hold what its owner's computer puts into every folder
+        notes.append(f"files that are no images by name are left out: {format_faults(sorted(other))}")
     problems = Problems(str(root), [printable(path.relative_to(root).as_posix()) for path, _ in files])
     base = os.path.realpath(root)
     outside = {folder for folder in {path.parent for path, _ in files} if not is_within(folder, base)}

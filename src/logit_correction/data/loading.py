@@ -31,12 +31,7 @@ AHEAD = 2
 
 
 def evaluation_batch(store: InputStore) -> int:
-    """Return how many rows to evaluate at a time, fewer for larger inputs.
-
-    >>> small, large = ArrayStore(torch.zeros(1, 3, 28, 28)), ArrayStore(torch.zeros(1, 3, 224, 224))
-    >>> evaluation_batch(small), evaluation_batch(large)
-    (1000, 111)
-    """
+    """Return how many rows to evaluate at a time, fewer for larger inputs."""
     return max(1, min(EVALUATION_ROWS, EVALUATION_BYTES // max(1, store.row_bytes)))
 
 
@@ -75,15 +70,12 @@ class BatchLoader:
             batch_size: Rows of one step over all processes together; by default as many as suit an evaluation.
             seed: Seed of the order.
             shuffle: Draw a new order each epoch.
-            with_attributes: Hand out attributes; refused where the split has unknown ones.
+            with_attributes: Hand out attributes; ``InputError`` where the split has unknown ones.
             sample_weight: See ``Stage.sample_weight``.
             device: Where the tensors shall lie.
             rank: Number of this process.
             world_size: Number of processes; each gets its share of every batch.
             workers: Processes that read ahead where inputs are not simply indexed; -1 chooses.
-
-        Raises:
-            InputError: If the batch size does not fit, or attributes are asked for and unknown.
         """
         batch_size = evaluation_batch(table.inputs) if batch_size is None else batch_size
         if batch_size < 1 or batch_size % world_size:
@@ -101,10 +93,12 @@ class BatchLoader:
         if isinstance(store, ArrayStore) and not store.lies_on(self.device):
             beside = beside or not fits_device(store.values.nbytes, self.device)
         #: Inputs that are indexed on the device, or those that are read beside it.
-        self.inputs = None if beside else store.to(self.device)
-        self.source = store if beside else None
+        self.store, self.beside = (store if beside else store.to(self.device)), beside
         self.as_bytes, self.factor = self.augment is not None or store.holds_bytes, store.scale / 255
-        self.workers = 0 if self.source is None else choose_workers(workers, len(rows), world_size)
+        self.workers = workers
+        if workers < 0:
+            most = max(1, min(8, available_cores() // (2 * world_size)))
+            self.workers = 0 if len(rows) < LEAST_ROWS else most
         self.rows, self.label = rows.to(device), table.label[rows].to(device)
         self.attribute = table.attribute[rows].to(device) if with_attributes else None
         self.num_rows = total = len(rows)
@@ -134,9 +128,9 @@ class BatchLoader:
         places = [self._share(*self._batch(step, len(order))) for step in range(self.steps)]
         on_device = self.augment if self.augment is not None and self.augment.on_device else None
         read = None
-        if self.source is not None:
+        if self.beside:
             elsewhere = self.augment if on_device is None else None
-            reader = BatchReader(self.source, self.rows.cpu()[order], places, elsewhere, seed, self.as_bytes)
+            reader = BatchReader(self.store, self.rows.cpu()[order], places, elsewhere, seed, self.as_bytes)
             read = reader.read(first_step, self.workers, pin=self.device.type == "cuda")
         # Once an epoch, since it takes as many small operations as a network has layers.
         seeds = None if on_device is None else place_seeds(seed, 0, len(order), self.device)
@@ -150,18 +144,17 @@ class BatchLoader:
         attributes = None if self.attribute is None else self.attribute.index_select(0, order).split(sizes)
         for step in range(first_step, self.steps):
             inputs: Inputs
-            if read is None and on_device is None:
-                assert self.inputs is not None
-                inputs = self.inputs.fetch(rows[step])
+            if read is not None:
+                inputs = next(read)
             else:
-                inputs = next(read) if read is not None else _images(self.inputs, rows[step])
-                if isinstance(inputs, dict):
-                    inputs = {name: values.to(self.device, non_blocking=True) for name, values in inputs.items()}
-                else:
-                    inputs = inputs.to(self.device, non_blocking=True)
-                    if on_device is not None and seeds is not None:
-                        inputs = on_device(inputs, seeds[slice(*places[step])])
-                    inputs = inputs.float().mul_(self.factor) if inputs.dtype == torch.uint8 else inputs
+                inputs = self.store.fetch(rows[step]) if on_device is None else _images(self.store, rows[step])
+            if isinstance(inputs, dict):
+                inputs = {name: values.to(self.device, non_blocking=True) for name, values in inputs.items()}
+            elif read is not None or on_device is not None:
+                inputs = inputs.to(self.device, non_blocking=True)
+                if on_device is not None and seeds is not None:
+                    inputs = on_device(inputs, seeds[slice(*places[step])])
+                inputs = inputs.float().mul_(self.factor) if inputs.dtype == torch.uint8 else inputs
             yield Batch(inputs, labels[step], indices[step], None if attributes is None else attributes[step])
 
     def _batch(self, step: int, total: int) -> tuple[int, int]:
@@ -174,10 +167,7 @@ class BatchLoader:
         return start + rows * self.rank // self.world_size, start + rows * (self.rank + 1) // self.world_size
 
     def weight(self, step: int) -> float:
-        """Return how much this process's mean over its part of a batch counts, 1 where all parts have as many rows.
-
-        The mean over the processes of the means so weighed is the mean over the batch.
-        """
+        """Return how much this process's mean over its part of a batch counts, 1 where all parts have as many rows."""
         start, end = self._batch(step, self.total)
         own = self._share(start, end)
         return (own[1] - own[0]) * self.world_size / (end - start)
@@ -195,8 +185,8 @@ class BatchLoader:
         return order if len(order) == self.total else order.repeat(self.total)[: self.total]
 
 
-def _images(store: InputStore | None, rows: Tensor) -> Tensor:
-    images = None if store is None else store.images(rows)
+def _images(store: InputStore, rows: Tensor) -> Tensor:
+    images = store.images(rows)
     if images is None:
         raise InputError("only images can be augmented: take augment none")
     return images
@@ -204,10 +194,9 @@ def _images(store: InputStore | None, rows: Tensor) -> Tensor:
 
 @dataclass
 class BatchReader(Dataset["Inputs"]):
-    """The inputs of each step, on the CPU: with ``images`` unsigned bytes where the store holds such.
+    """The inputs of each step, on the CPU: with ``images`` unsigned bytes.
 
-    ``rows`` are the rows of the store at every place of the epoch, ``places`` where each step begins and ends, and
-    ``seed`` is that of the epoch.
+    ``rows`` are those at every place of the epoch, ``places`` where each step begins and ends.
     """
 
     store: InputStore
@@ -221,7 +210,6 @@ class BatchReader(Dataset["Inputs"]):
         return len(self.places)
 
     def __getitem__(self, step: int) -> Inputs:
-        """Read the inputs of a step."""
         start, end = self.places[step]
         if not self.images:
             return self.store.fetch(self.rows[start:end])
@@ -245,15 +233,6 @@ class BatchReader(Dataset["Inputs"]):
 def place_seeds(seed: int, start: int, end: int, device: torch.device | str = "cpu") -> Tensor:
     """Return the seed of every place of an epoch from ``start`` to ``end``; it does not depend on who works on it."""
     return mixed_seeds(torch.arange(start, end, device=device) ^ int(mixed_seeds(seed)), 1)
-
-
-def choose_workers(workers: int, num_rows: int, processes: int) -> int:
-    """Return how many processes read ahead for each of ``processes`` that train; -1 lets this function choose."""
-    if workers >= 0:
-        return workers
-    if num_rows < LEAST_ROWS:
-        return 0
-    return max(1, min(8, available_cores() // (2 * processes)))
 
 
 def _ignore_interrupts(_: int) -> None:

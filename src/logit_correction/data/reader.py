@@ -49,12 +49,8 @@ class Rows:
         place: Where they are from, for messages.
         numbers: The number of each; the line of a CSV.
         key: What answers call the numbers: ``line`` or ``row``.
-        frame: A table of n rows.
-        folder: Where the files that the table names lie.
-        files: n files.
+        folder: Where the files that a frame names lie.
         label: Of files, the folder of the label that each lies in.
-        texts: n texts.
-        values: (n, ...) numbers.
     """
 
     place: str
@@ -86,13 +82,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class NewRows:
-    """New rows as a network takes them.
+    """New rows as a network takes them; inputs of bad rows are anything finite.
 
-    Attributes:
-        rows: The rows as they were given.
-        store: Their inputs; those of bad rows are anything finite.
-        looks: In what other forms views may look at them: ``texts``, ``columns``, ``files`` of ``ViewInputs``.
-        problems: What is wrong with single rows.
+    ``looks`` are the other forms in which views may look at them: ``texts``, ``columns``, ``files`` of ``ViewInputs``.
     """
 
     rows: Rows
@@ -142,9 +134,6 @@ def rows_of(given: Any, *, texts: bool = False, labelled: bool = False, chunk: i
         texts: Whether a str is a text, rather than the name of a file.
         labelled: Whether a folder holds a metadata.csv or a folder of images for each label.
         chunk: Rows of a CSV that are yielded at a time; by default all.
-
-    Raises:
-        InputError: If they are nothing of that.
     """
     given = [given] if isinstance(given, Path) else given
     frame = frame_of(given)
@@ -251,11 +240,7 @@ class DataSource(ABC):
         """Read or make the data; ``InputError`` names a file that is missing or damaged, and says how to fix it."""
 
     def ensure_files(self) -> None:  # noqa: B027  (most sources have no files of a known place)
-        """Look for the files that ``build`` reads, and download them if need be.
-
-        Raises:
-            InputError: If they are not there; says what is missing, where to get it and where to put it.
-        """
+        """Look for the files that ``build`` reads, or download them; ``InputError`` says where to get and put them."""
 
     @property
     def reader(self) -> Reader:
@@ -271,11 +256,7 @@ class DataSource(ABC):
         return rows_of(given, texts=texts, labelled=labelled, chunk=chunk)
 
     def read(self, rows: Rows, info: DataInfo) -> Iterator[NewRows]:
-        """Yield new rows as the networks take them, image files a few at a time; ``info`` is what inputs are.
-
-        Raises:
-            InputError: If the rows are not of the kind or the shape of training.
-        """
+        """Yield new rows as the networks take them, image files a few at a time; ``info`` is what inputs are."""
         reader, files = self.reader, isinstance(self.reader, Images) and rows.values is None
         for part in rows.parts(CHUNK if files else len(rows) or 1):
             problems = Problems(part.place, part.names)

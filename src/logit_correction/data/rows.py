@@ -75,10 +75,6 @@ class Problems:
     def raise_if_any(self, on_bad_rows: OnBadRows = "error", fix: str = "") -> tuple[str, ...]:
         """Raise ``InputError`` if there are bad rows that are not to be skipped, or no good ones.
 
-        Args:
-            on_bad_rows: error or skip.
-            fix: What to do about bad rows; by default also that they can be skipped.
-
         Returns:
             What to tell of rows that are left out.
         """
@@ -87,9 +83,8 @@ class Problems:
         what, it = ("1 row is bad", "it") if len(self) == 1 else (f"{len(self):,} rows are bad", "them")
         if on_bad_rows == "skip" and len(self) < len(self.rows):
             return (f"{self.place}: {what} and left out: {self}",)
-        if on_bad_rows == "skip":
-            raise InputError(f"{self.place}: {what}, so none is left: {self}; fix {it}")
-        fix = fix or f"fix {it}, or leave {it} out by --data.on_bad_rows skip"
+        fix = fix or f"fix {it}" + (", for no other is left" if on_bad_rows == "skip" else
+                                    f", or leave {it} out by --data.on_bad_rows skip")  # fmt: skip
         raise InputError(f"{self.place}: {what}: {self}; {fix}")
 
     def __str__(self) -> str:
@@ -119,7 +114,7 @@ def files_within(
     Args:
         root: The folder.
         names: M names, None or empty where there is none.
-        problems: Problems of the M rows, more are added.
+        problems: What is wrong with the M rows; more is added.
         column: What names the files, for messages.
         look: Whether to look at each file: it must be there, and no link may lead out of ``root``.
         also: Another folder, for names that are no files in ``root``.
@@ -148,7 +143,6 @@ class Splitting:
     seed: int
 
     def __post_init__(self) -> None:
-        """Raise ``InputError`` unless the fractions leave rows to train on."""
         for name in ("valid_fraction", "test_fraction"):
             check_range(f"--data.{name}", getattr(self, name), 0, 1, open_end=True)
         if self.valid_fraction + self.test_fraction >= 1:
@@ -183,9 +177,6 @@ def make_splits(
         given: The split of each row, or None where none is given.
         label_names: L names.
         splitting: Fractions and seed.
-
-    Raises:
-        InputError: If a label has too few rows, or no row is for training.
     """
     rows = (label >= 0).nonzero().flatten()
     split = {"train": rows}
@@ -263,16 +254,26 @@ def build_table(
 
     Args:
         raw: The rows, with the problems that the source has found already; more are added.
-        inputs: Makes the store of all rows, bad ones too, and what views may look at, of the training rows (n,); may
-            add to the problems; called when all else is checked.
+        inputs: Makes the store of all rows, bad ones too, and what else ``DataTable`` holds of them, of the training
+            rows (n,); may add to the problems; called when all else is checked.
         splitting: How to draw the splits that are not given.
         on_bad_rows: error or skip.
         augment: For the training images.
-
-    Raises:
-        InputError: If rows are bad and not to be skipped, or labels or splits cannot be trained on.
     """
-    problems, given = raw.problems, _checked_splits(raw)
+    problems, given = raw.problems, None
+    for row, named in enumerate(raw.label):
+        if named is None:
+            problems.add(row, "has no label")
+    if raw.split is not None:
+        given = [None if split is None else split_name(split) for split in raw.split]
+        for row, name in enumerate(raw.split):
+            if given[row] is None:
+                problems.add(row, "has no split" if name is None else f"split {name!r} is none of train, valid, test")
+        good = problems.good.nonzero().flatten().tolist()
+        trained = {raw.label[row] for row in good if given[row] == "train"}
+        for row in good:
+            if trained and raw.label[row] not in trained:
+                problems.add(row, f"label {raw.label[row]!r} is in the {given[row]} split but not in train")
 
     def labels_and_splits() -> tuple[Tensor, list[str], dict[str, Tensor], str]:
         label, names = coded(raw.label, problems.good)
@@ -292,19 +293,14 @@ def build_table(
     attribute, attribute_names = coded(combined(raw.attributes, len(label)), problems.good)
     if len(attribute_names) > MOST_ATTRIBUTES:
         raise InputError(
-            f"{problems.place}: attribute {', '.join(raw.attributes)} has {len(attribute_names):,} different values, "
-            f"more than {MOST_ATTRIBUTES:,}: name columns of few values"
+            f"{problems.place}: the attribute has {len(attribute_names):,} different values: name columns of few values"
         )
     unknown = attribute[split["test"]] == UNKNOWN
     told = f"{int(unknown.sum()):,} of {len(unknown):,} test rows have no attribute: they count in no group"
-    for name in ("valid", "test"):
-        absent = [label_names[y] for y in sorted(set(range(len(label_names))) - set(label[split[name]].tolist()))]
-        if absent:
-            raw.notes.append(f"the {name} split has no row with label {', '.join(absent)}")
     keys = looks.get("texts") or (store.values.numpy() if isinstance(store, ArrayStore) else [])
     hashes = [hash(key if isinstance(key, str) else key.tobytes()) for key in keys]
-    trained = {hashes[row] for row in split["train"].tolist()} if hashes else set()
-    seen = sum(hashes[row] in trained for row in split["test"].tolist()) if hashes else 0
+    learned = {hashes[row] for row in split["train"].tolist()} if hashes else set()
+    seen = sum(hashes[row] in learned for row in split["test"].tolist()) if hashes else 0
     if seen:
         raw.notes.append(f"{seen:,} of {len(unknown):,} test rows have the input of a training row: are they copies?")
     return DataTable(
@@ -322,25 +318,6 @@ def build_table(
         ordered=raw.ordered,
         **looks,
     )
-
-
-def _checked_splits(raw: Records) -> list[str | None] | None:
-    """Return the split of each row; labels and splits that are missing or wrong are noted."""
-    problems, given = raw.problems, None
-    for row, label in enumerate(raw.label):
-        if label is None:
-            problems.add(row, "has no label")
-    if raw.split is not None:
-        given = [None if split is None else split_name(split) for split in raw.split]
-        for row, split in enumerate(raw.split):
-            if given[row] is None:
-                problems.add(row, "has no split" if split is None else f"split {split!r} is none of train, valid, test")
-        good = problems.good.nonzero().flatten().tolist()
-        known = {raw.label[row] for row in good if given[row] == "train"}
-        for row in good:
-            if known and raw.label[row] not in known:
-                problems.add(row, f"label {raw.label[row]!r} is in the {given[row]} split but not in train")
-    return given
 
 
 def coded(values: Sequence[str | None], good: Tensor) -> tuple[Tensor, list[str]]:

@@ -112,14 +112,7 @@ class DataTable:
         return torch.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
 
     def check(self, splits: Sequence[str] = SPLITS) -> DataTable:
-        """Return the table itself if it can be trained on.
-
-        Args:
-            splits: Those that must have rows.
-
-        Raises:
-            InputError: Says what is wrong and how to fix it.
-        """
+        """Return the table itself if it can be trained on and these splits have rows, else raise ``InputError``."""
         num_labels = len(self.label_names)
         for name in splits:
             if len(self.split.get(name, ())) == 0:
@@ -148,15 +141,11 @@ class DataTable:
 
 @dataclass(frozen=True)
 class Scoring:
-    """The groups to judge on where they are not label x attribute: they may overlap and leave rows out.
+    """The groups to judge on where they are not label x attribute: they may overlap and leave rows out."""
 
-    Attributes:
-        membership: (M, G) bool, which row of the table belongs to which group.
-        label_names: G names, the label of each group.
-        attribute_names: G names, what else the rows of a group have in common.
-    """
-
+    #: (M, G) bool, which row of the table belongs to which group.
     membership: Tensor
+    #: The label of each group, and what else its rows have in common.
     label_names: Sequence[str]
     attribute_names: Sequence[str]
 

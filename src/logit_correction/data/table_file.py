@@ -15,7 +15,7 @@ from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder
 from logit_correction.data.features import Columns
 from logit_correction.data.frames import check_columns, has_lines, read_frame, texts_of
-from logit_correction.data.images import Fit, Images, format_resizing, image_store, printable
+from logit_correction.data.images import Fit, Images, image_store, printable
 from logit_correction.data.reader import DataSource, Reader, Rows
 from logit_correction.data.rows import OnBadRows, Splitting, build_table, files_within, records_of_frame
 from logit_correction.data.stores import InputStore
@@ -111,16 +111,13 @@ class Table(DataSource):
 
     @property
     def reader(self) -> Reader:
-        """What reads the columns that were named."""
         return self._reader
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
-        """Take over means and categories of the training rows."""
         if isinstance(self._reader, Columns):
             self._reader.learnt = list(preparation.get("columns", []))
 
     def build(self) -> DataTable:
-        """Read the file, check its rows, and make the inputs."""
         frame, reader = read_frame(self.file), self._reader
         from_python = self.file.parent == cache_folder() / "tables"
         place = "the table given in Python" if from_python else str(self.file)
@@ -147,7 +144,7 @@ class Table(DataSource):
             check_columns(frame, place, [reader.column])
             names = texts_of(frame, reader.column)
             paths = files_within(self.root, names, raw.problems, reader.column)
-            raw.notes, raw.metadata["images"] = notes, format_resizing(reader.size, reader.fit)
+            raw.notes, raw.metadata["images"] = notes, f"resized to {reader.size[0]}x{reader.size[1]}, {reader.fit}"
             raw.row_names = [printable(name or "") for name in names]
 
         def inputs(train: Tensor) -> tuple[InputStore, dict[str, Any]]:

@@ -97,7 +97,6 @@ class Texts:
         self.column, self.tokenizer, self.max_tokens, self.num_words = column, tokenizer, max_tokens, num_words
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
-        """Return the texts of rows in their form; empty ones are noted."""
         texts = self.read(rows, problems)
         return self.store(texts), {"texts": texts}
 
@@ -128,11 +127,7 @@ class Texts:
 
 
 def beginning(text: str, length: int) -> str:
-    """Return the beginning of a text in one line, to name its row.
-
-    >>> beginning("a film  about cats", 8)
-    'a film a …'
-    """
+    """Return the beginning of a text in one line, to name its row."""
     line = " ".join(text.split())
     return line if len(line) <= length else line[:length].rstrip() + " …"
 
@@ -141,10 +136,6 @@ def hashed_words(texts: Sequence[str], num_features: int = 4096) -> WordStore:
     """Count the words of texts, each word at a place that its hash gives; needs no vocabulary and no download.
 
     A text's vector has length 16. Beyond 512 distinct words of a text the lightest are left out.
-
-    >>> store = hashed_words(["a good film", "a bad film, bad"], num_features=16)
-    >>> store.fetch(torch.tensor([0, 1])).norm(dim=1).round().tolist()
-    [16.0, 16.0]
     """
     from sklearn.feature_extraction.text import HashingVectorizer
 
