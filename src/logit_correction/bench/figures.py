@@ -12,7 +12,6 @@ import pandas as pd
 
 from logit_correction.bench.grid import Benchmark, slug
 from logit_correction.pages import plots
-from logit_correction.pages.plots import METHOD_COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 _WIDTH, _HEIGHT = 3.6, 2.3
 
 _MARKERS, _DASHES = "osD^vPX*<>", ("-", "--", ":", "-.")
-_SPARE = ("#b03a5b", "#6b8e23", "#3f4a5a", "#a0522d", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a4fa3")
 
 #: Which margin of a group's rows -> the column of ``metrics.csv`` that holds its ratio.
 _RATIOS = {"least": "train_margin_ratio", "mean": "train_mean_margin_ratio"}
@@ -47,14 +45,14 @@ def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) ->
     if frame.empty:
         return
     frame = frame[frame["selection"] == frame["selection"].iloc[0]]
-    columns, colors = list(benchmark.columns), row_colors(benchmark, frame)
+    columns, methods = list(benchmark.columns), dict(zip(frame["row"], frame["method"], strict=True))
+    colors = plots.series_colors({row: methods.get(row, "") for row in benchmark.rows})
     numbers = pd.to_numeric(pd.Series(columns).str.replace("%", ""), errors="coerce")
     ordered = bool(numbers.notna().all())
 
     def drawn(name: str, title: str, height: float, paint: Callable[[Axes], None], column: str = "") -> Drawing:
         def titled(axes: Axes) -> None:
             paint(axes)
-            axes.set_axisbelow(True)
             axes.spines["left"].set_visible(False)
             axes.set_title(title)
 
@@ -78,7 +76,7 @@ def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) ->
             of_rows = _summary(100 * frame[value], frame, "row", "column")
             yield drawn(kind, title, _HEIGHT, partial(_lines, benchmark, of_rows, colors, place))
         elif kind in ("accuracy", "bars"):
-            height = max(0.6, len(columns) * (0.2 * len(benchmark.rows) + 0.24))
+            height = max(0.6, len(columns) * (0.18 * len(benchmark.rows) + 0.22))
             of_rows = _summary(100 * frame[value], frame, "row", "column")
             yield drawn(kind, title, height, partial(_bars, benchmark, of_rows, colors))
         else:
@@ -91,24 +89,6 @@ def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) ->
                 name = "margins-mean" if ratio and margin == "mean" else kind
                 paint = partial(_curves, curves.loc[(column,), :], colors, ratio)
                 yield drawn(name, title, _HEIGHT, paint, column if len(columns) > 1 else "")
-
-
-def row_colors(benchmark: Benchmark, frame: pd.DataFrame) -> dict[str, str]:
-    """Return a colour for each row: its method's, or one that is still free if another row has that.
-
-    Args:
-        benchmark: The grid.
-        frame: Results, which name the method of each row.
-    """
-    methods = dict(zip(frame["row"], frame["method"], strict=True))
-    colors: dict[str, str] = {}
-    # A row that is named as its method goes before others of that method.
-    for row in sorted(benchmark.rows, key=lambda row: row != methods.get(row)):
-        color = METHOD_COLORS.get(methods.get(row, ""))
-        if color and color not in colors.values():
-            colors[row] = color
-    free = iter([color for color in _SPARE if color not in colors.values()])
-    return {row: colors.get(row) or next(free, plots.MUTED) for row in benchmark.rows}
 
 
 def _summary(values: pd.Series, frame: pd.DataFrame, *by: str) -> pd.DataFrame:
@@ -170,23 +150,15 @@ def _curves(summary: pd.DataFrame, colors: Mapping[str, str], is_ratio: bool, ax
 
 def _bars(benchmark: Benchmark, summary: pd.DataFrame, colors: Mapping[str, str], axes: Axes) -> None:
     """Paint a bar a row and column, the value in % beside it, the standard deviation as a line."""
-    rows, columns = list(benchmark.rows), list(benchmark.columns)
-    thickness, pitch = 0.2, 0.2 * len(rows) + 0.24
-    for row, column in [(row, column) for row in rows for column in columns if (row, column) in summary.index]:
-        mean, spread = summary.loc[[(row, column)]].to_numpy(float)[0]
-        y = columns.index(column) * pitch + rows.index(row) * thickness
-        label = plots.shorten(row, 34) if column == columns[0] else None
-        axes.barh(y, mean, 0.84 * thickness, color=colors[row], label=label)
-        axes.hlines(y, mean - spread, mean + spread, color=plots.INK, linewidth=0.9)
-        axes.text(mean + spread + 1.5, y, f"{mean:.1f}", va="center", fontsize=7.5, color=plots.MUTED)
+    columns, mean, spread = list(benchmark.columns), summary["mean"], summary["std"]
+    ends = pd.DataFrame({"value": mean, "low": mean - spread, "high": mean + spread})
+    rows = [row for row in benchmark.rows if row in ends.index.get_level_values("row")]
     if len(columns) > 1:
-        axes.set_yticks(np.arange(len(columns)) * pitch + (len(rows) - 1) * thickness / 2, columns)
+        plots.bars(
+            axes, {row: ends.loc[[row]].droplevel("row").reindex(columns) for row in rows}, columns, colors, digits=1
+        )
         axes.set_ylabel(benchmark.column_title)
         axes.legend(loc="upper left", bbox_to_anchor=(1.06, 1.0), handlelength=0.9)
     else:
-        axes.set_yticks(np.arange(len(rows)) * thickness, [plots.shorten(row, 50) for row in rows])
-    axes.set_ylim((len(columns) - 1) * pitch + len(rows) * thickness - 0.08, -0.14)
-    axes.set_xlim(0, 100)
-    axes.axvline(0, color=plots.RULE, linewidth=0.8)
-    axes.grid(axis="x")
-    axes.spines["bottom"].set_visible(False)
+        names, of_rows = [plots.shorten(row, 50) for row in rows], {"": [colors[row] for row in rows]}
+        plots.bars(axes, {"": ends.droplevel("column").loc[rows]}, names, of_rows, digits=1, gap=0.04)

@@ -132,38 +132,36 @@ def bars(
     axes: Axes,
     series: Mapping[str, pd.DataFrame],
     names: Sequence[str],
-    colors: Mapping[str, str],
+    colors: Mapping[str, Any],
     digits: int = 0,
-    top: float | None = 100.0,
+    gap: float = 0.22,
 ) -> None:
     """Paint a bar for each series and name, its value beside it, a line from its lower to its upper end.
 
     Args:
-        axes: Where.
-        series: For each series a frame with the columns value, low and high, and a row for each name; a value that is
-            NaN has no bar.
+        axes: Where; a unit of its y axis is an inch.
+        series: For each series a frame of per cent with the columns value, low and high, and a row for each name; a
+            value that is NaN has no bar.
         names: Stand at the left, from top to bottom.
         colors: Of the series.
         digits: Of the values.
-        top: End of the axis; by default per cent.
+        gap: Between the bars of two names.
     """
-    thickness, pitch = 0.16, 0.16 * len(series) + 0.22
+    thickness, pitch = 0.16, 0.16 * len(series) + gap
     for order, (name, frame) in enumerate(series.items()):
         place = np.arange(len(names)) * pitch + order * thickness
         value, low, high = (frame[column].to_numpy(float) for column in ("value", "low", "high"))
-        axes.barh(place, np.nan_to_num(value), 0.86 * thickness, color=colors[name], label=shorten(name, 30))
+        axes.barh(place, np.nan_to_num(value), 0.86 * thickness, color=colors[name], label=shorten(name, 34))
         known = ~np.isnan(value)
         axes.hlines(place[known], low[known], high[known], color=INK, linewidth=0.9)
-        for y, number, end in zip(place, value, np.fmax(high, 0), strict=True):
-            text = "no rows" if np.isnan(number) else f"{number:.{digits}f}"
-            style: dict[str, Any] = {"va": "center", "fontsize": 7.5, "color": MUTED}
-            axes.annotate(text, (np.nan_to_num(end), y), (3, 0), textcoords="offset points", **style)
+        for y, number, end in zip(place, value, np.nan_to_num(high), strict=True):
+            text = "–" if np.isnan(number) else f"{number:.{digits}f}"
+            axes.text(end + 1.5, y, text, va="center", fontsize=7.5, color=MUTED)
     axes.set_yticks(np.arange(len(names)) * pitch + (len(series) - 1) * thickness / 2, names)
-    axes.set_ylim(len(names) * pitch - 0.16, -0.18)
+    axes.set_ylim(len(names) * pitch - gap / 2 - 0.05, -0.18)
+    axes.set_xlim(0, 100)
     axes.grid(axis="x")
     axes.spines[["bottom", "left"]].set_visible(False)
-    if top is not None:
-        axes.set_xlim(0, top)
 
 
 def group_bars(groups: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> str:
