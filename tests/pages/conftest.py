@@ -80,14 +80,12 @@ def colored_run(folder: Path, method: str, seed: int = 0, ratio: float = 0.005, 
     options = {"minority_ratio": ratio, "severity": 4, "seed": seed}
     data = {"name": "ColoredMNIST", "options": options, "counts": {"train": counts.tolist()}}
     if method == "LC":
-        names = {"label_names": DIGITS, "attribute_names": COLORS}
         images = png_uris(torch.from_numpy(draw.integers(0, 255, (12, 3, 28, 28)).astype(np.uint8)))
         examples = [
             {"index": i, "label": DIGITS[i % 10], "estimated_attribute": "rose", "attribute": "red", "picture": image}
             for i, image in enumerate(images)
         ]
         extra |= {
-            "group_prior": {"estimated": (counts * 2.0).tolist(), "true": counts.astype(float).tolist(), **names},
             "estimated_minority": {"count": 380, "recall": 0.91, "precision": 0.59, "examples": examples},
             "diagnostics_labels_read": {"train": ["attribute"]},
         }

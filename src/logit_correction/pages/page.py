@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from markupsafe import Markup
 
-#: So many groups are drawn, views listed, examples of rows shown; a prior of more attribute values is left out.
-_MOST_BARS, _MOST_VIEWS, _MOST_EXAMPLES, _MOST_COLUMNS = 12, 12, 24, 12
+#: So many groups are drawn, views listed, examples of rows shown.
+_MOST_BARS, _MOST_VIEWS, _MOST_EXAMPLES = 12, 12, 24
 
 #: Images of fewer pixels a side are enlarged pixel by pixel.
 _SMALL = 100
@@ -104,6 +104,7 @@ def _template(name: str) -> Template:
         "selection": describe_selection,
         "figures": flat_figures,
         "svg": inline_svg,
+        "evidence": evidence_block,
         "prose": prose,
     }
     environment.tests["picture"] = is_picture
@@ -158,7 +159,6 @@ def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
     values = {key: {value for one in series if (value := one.figure(key)) is not None} for key in columns}
     seeds, alone = "reach from the worst to the best run", "are 95 % intervals (Wilson)"
     many = [len(one.runs) > 1 for one in series]
-    found = [(one, run, evidence_block(run.report["evidence"])) for one in series for run in one.runs]
     return {
         "title": title,
         "headline": headline,
@@ -173,12 +173,6 @@ def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
         "curves": plots.curves({one.name: one.runs[0].metrics for one in series}, _colors(series)),
         "several_seeds": any(many),
         "ends": seeds if all(many) else f"{seeds}; of one run they {alone}" if any(many) else alone,
-        "evidence": [
-            {"name": f"{one.name}, seed {run.report['seed']}" if len(one.runs) > 1 else one.name, **evidence}
-            for one, run, evidence in found
-            if evidence is not None
-        ],
-        "priors": [entry for one in series if (entry := _prior(one))],
         "minorities": [entry for one in series if (entry := _conflicting(one))],
         "names": [one.name for one in series],
         "provenance": {one.name: yaml.safe_dump(_provenance(one), sort_keys=False, width=100) for one in series},
@@ -221,10 +215,8 @@ def _train_counts(run: RunFolder, num_groups: int) -> list[Any]:
     return flat if len(flat) == num_groups else [None] * num_groups
 
 
-def evidence_block(evidence: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return what a page shows of the ``evidence`` of a report; None where nobody looked."""
-    if not evidence:
-        return None
+def evidence_block(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a page shows of the ``evidence`` of a report."""
     chosen, signs = set(evidence.get("views") or []), []
     for sign in evidence.get("signs") or []:
         names, everything = sentences.views_in(str(sign.get("view"))), int(sign.get("breadth") or 0) >= _EVERYTHING
@@ -241,23 +233,6 @@ def evidence_block(evidence: Mapping[str, Any] | None) -> dict[str, Any] | None:
         "pairs": sentences.describe_conflicts(evidence.get("conflicts") or []),
         "noise": sentences.describe_noise(evidence),
     }
-
-
-def _prior(series: Series) -> dict[str, Any] | None:
-    """The group prior that a run estimated, beside the true one, as shares of each label in an attribute value.
-
-    A factor common to all labels of an attribute value shifts all logits of a row alike, so only these shares count.
-    """
-    report = series.runs[0].report
-    prior, evidence = report["group_prior"], report["evidence"]
-    if not prior or not prior["estimated"] or (evidence and evidence.get("verdict") != "shortcut"):
-        return None
-    tables = [np.array(table, float) for table in (prior["estimated"], prior["true"]) if table]
-    if tables[0].shape[1] > _MOST_COLUMNS:
-        return None
-    with np.errstate(invalid="ignore"):
-        shares = [table / table.sum(axis=0) for table in tables]
-    return {**prior, "name": series.name, "shares": np.stack(shares, axis=-1).tolist()}
 
 
 def _conflicting(series: Series) -> dict[str, Any] | None:
