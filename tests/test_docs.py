@@ -15,7 +15,7 @@ import pytest
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.errors import MissingPackage
 from logit_correction.methods import METHODS
-from logit_correction.registry import resolve_any
+from logit_correction.registry import resolve
 from logit_correction.views import VIEWS
 
 ROOT = Path(__file__).parents[1]
@@ -117,7 +117,7 @@ def test_each_part_has_a_card_and_each_card_a_part() -> None:
 
 @pytest.mark.parametrize(("kind", "name"), [part for part in PARTS if part[0] != "view"], ids=" ".join)
 def test_a_card_has_the_options_of_its_class(kind: str, name: str) -> None:
-    options = inspect.signature(resolve_any(kind, name, REGISTERED[kind])).parameters
+    options = inspect.signature(resolve(kind, name, REGISTERED[kind])).parameters
     shown = [f"`{option}`" for option in options if option not in NOT_OPTIONS]
     assert PARTS[kind, name]["Options"] == (", ".join(shown) or "none")
 
@@ -134,7 +134,7 @@ def test_figures_of_a_card_stand_in_the_results(kind: str, name: str) -> None:
 def test_the_card_of_a_view_says_what_it_looks_at(name: str) -> None:
     card = PARTS["view", name]
     assert card["Looks at"] == VIEWS[name][1]
-    assert card["Breadth"].startswith(str(resolve_any("view", name, VIEWS).breadth))
+    assert card["Breadth"].startswith(str(resolve("view", name, VIEWS).breadth))
 
 
 def test_the_source_distribution_and_the_image_hold_what_there_is() -> None:

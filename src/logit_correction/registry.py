@@ -25,28 +25,19 @@ def known_names_only(place: object) -> Iterator[None]:
         _untrusted.reset(token)
 
 
-def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: Any = object) -> type[Any]:
-    """Return the class that ``name`` stands for.
+def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: type | None = None) -> Any:
+    """Return what ``name`` stands for: a class, a function or anything else.
 
     Args:
         kind: What is looked for, for messages: method, data source or network.
         name: A name of ``known``, or the dotted path of a class of your own, such as ``my_package.MyMethod``.
         known: Name -> (dotted path, one line).
-        base: What the class must derive from, if anything.
+        base: Where given, it must be a class that derives from this one.
     """
-    found = resolve_any(kind, name, known)
-    if not isinstance(found, type) or not issubclass(found, base):
-        raise InputError(f"{name!r} is not a {kind}: give a class that derives from {base.__module__}.{base.__name__}")
-    return found
-
-
-def resolve_any(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> Any:
-    """Return what ``name`` stands for: a class, a function or anything else."""
     path = known[name][0] if name in known else str(name)
     module, _, attribute = path.rpartition(".")
     if not module:
-        names = ", ".join(known)
-        hint = did_you_mean(path, known)
+        names, hint = ", ".join(known), did_you_mean(path, known)
         raise InputError(f"{kind} {path!r} is unknown{hint}: take one of {names}, or package.Class of your own")
     untrusted = _untrusted.get()
     if untrusted is not None and name not in known:
@@ -55,10 +46,13 @@ def resolve_any(kind: str, name: str, known: Mapping[str, tuple[str, str]]) -> A
             "rights, so it is imported only with --trust-code (in Python trust_code=True)"
         )
     try:
-        return getattr(importlib.import_module(module), attribute)
+        found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         hint = ": is its folder on PYTHONPATH, or its package installed?" if isinstance(error, ImportError) else ""
         raise InputError(f"{kind} {name!r} cannot be imported ({error}){hint}") from error
+    if base is not None and not (isinstance(found, type) and issubclass(found, base)):
+        raise InputError(f"{name!r} is not a {kind}: give a class that derives from {base.__module__}.{base.__name__}")
+    return found
 
 
 def component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base: Any) -> Any:

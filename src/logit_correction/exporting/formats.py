@@ -27,7 +27,7 @@ from logit_correction.exporting.card import model_card
 from logit_correction.files import new_folder, seal
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
-from logit_correction.registry import needed, resolve_any
+from logit_correction.registry import needed, resolve
 from logit_correction.runs.api import load
 from logit_correction.runs.assemble import network_factory
 from logit_correction.runs.folder import write_json
@@ -114,7 +114,7 @@ def export(
         InputError: If the run cannot be loaded, a package is missing, or the network cannot be written in the format
             or answers otherwise there. Nothing is written then.
     """
-    write = resolve_any("format", format, FORMATS)
+    write = resolve("format", format, FORMATS)
     folder, loaded = Path(out), load(run, trust_code=trust_code)
     with new_folder(folder) as temporary:
         algorithm = loaded.algorithm

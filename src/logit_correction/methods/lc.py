@@ -112,12 +112,11 @@ class LC(Algorithm):
         logits, log_prior = self.mixing(self.network, given)  # eq. 13: x', P'
         if self.strength != 1.0:
             log_prior = self.strength * log_prior
-        if self.attributes.settled and not self.oversampling:  # nobody asks for a row's loss
-            loss = logit_corrected_cross_entropy(logits, batch.label, log_prior, "mean")  # eq. 7
-        else:
-            losses = logit_corrected_cross_entropy(logits, batch.label, log_prior)
-            loss = (losses * self.row_weight.index_select(0, batch.index) if self.oversampling else losses).mean()
-        return self.step_beside(loss, estimate)
+        at_once = self.attributes.settled and not self.oversampling
+        loss = logit_corrected_cross_entropy(logits, batch.label, log_prior, "mean" if at_once else "none")  # eq. 7
+        if self.oversampling:
+            loss = loss * self.row_weight.index_select(0, batch.index)
+        return self.step_beside(loss.mean(), estimate)
 
 
 def StagedLC(network: NetworkFactory, info: DataInfo, **options: Any) -> LC:  # noqa: N802  (users know it as a method)

@@ -25,7 +25,7 @@ from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import MIXING, PRIORS, Mixing, PriorRule
 from logit_correction.networks import NETWORKS
-from logit_correction.registry import resolve, resolve_any
+from logit_correction.registry import resolve
 from logit_correction.runs.options import checked
 from logit_correction.training.rules import reads_attributes
 from logit_correction.types import DataInfo, NetworkFactory
@@ -61,7 +61,7 @@ def known_name(kind: str, name: str) -> str:
 def find_class(kind: str, name: str) -> Callable[..., Any]:
     """Return the class that a name or dotted path stands for; a network may be a function. ``InputError`` if none."""
     what, known, base = KINDS[kind]
-    found: Callable[..., Any] = resolve_any(what, name, known)
+    found: Callable[..., Any] = resolve(what, name, known)
     if base is not nn.Module or isinstance(found, type) or not callable(found):
         return resolve(what, name, known, base)
     return found
