@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from logit_correction.functional import count_prior
 from logit_correction.functional.prior import shifted
 from logit_correction.prior import GroupPrior
 
@@ -143,17 +142,6 @@ def test_two_processes_hold_the_prior_of_the_whole_batch(
         name = f"{estimator} {averaging}"
         torch.testing.assert_close(ranks[0][name], prior.table)
         assert torch.equal(ranks[0][name], ranks[1][name])
-
-
-def test_joint_prior_of_known_attributes_over_the_data_set_is_the_counted_prior() -> None:
-    generator = torch.Generator().manual_seed(0)
-    label = torch.randint(0, 3, (60,), generator=generator)
-    attribute = torch.randint(0, 4, (60,), generator=generator)
-    prior = GroupPrior(3, 4, estimator="joint", averaging="dataset")
-    for rows in torch.arange(60).split(16):  # the last batch is smaller and must not weigh more
-        prior.update(label[rows], torch.nn.functional.one_hot(attribute[rows], 4))
-    prior.end_epoch()
-    torch.testing.assert_close(prior.table, count_prior(label, attribute, 3, 4))
 
 
 @pytest.mark.parametrize("averaging", ["fixed", "moving"])

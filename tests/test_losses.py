@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.prior import GroupPrior
@@ -36,11 +38,11 @@ def by_hand(logits: Tensor, label: Tensor, attribute: Tensor, counts: Tensor, st
 
 
 @pytest.mark.parametrize("strength", [1.0, 0.5, 0.0])
-@pytest.mark.parametrize("given", ["counts", "prior"])
-def test_it_is_the_corrected_cross_entropy(given: str, strength: float) -> None:
+@pytest.mark.parametrize("form", ["counts", "prior"])
+def test_it_is_the_corrected_cross_entropy(form: str, strength: float) -> None:
     prior = GroupPrior(2, 3, averaging="fixed", floor=0.0)
     prior.set_table(COUNTS / COUNTS.sum())
-    loss = LogitCorrectedLoss(COUNTS if given == "counts" else prior, strength)
+    loss = LogitCorrectedLoss(COUNTS if form == "counts" else prior, strength)
     found = loss(*rows())
     assert float(found) == pytest.approx(by_hand(*rows(), COUNTS, strength), rel=1e-5)
 
@@ -107,3 +109,34 @@ def test_attributes_may_be_of_any_whole_type_and_of_no_other(kind: torch.dtype) 
 def test_wrong_tables_are_refused(table: torch.Tensor) -> None:
     with pytest.raises(ValueError):
         LogitCorrectedLoss(table)
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    count=st.sampled_from([1, 2, 9]),
+    labels=st.sampled_from([2, 3, 17, 2000]),
+    dtype=st.sampled_from([torch.float16, torch.bfloat16, torch.float32, torch.float64]),
+    scale=st.sampled_from([1.0, 100.0, 1e4]),
+    seed=st.integers(0, 10_000),
+    strength=st.sampled_from([0.0, 0.5, 1.0]),
+)
+def test_priors_with_zeros_give_finite_losses_and_gradients(
+    count: int, labels: int, dtype: torch.dtype, scale: float, seed: int, strength: float
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    logits = (scale * (2 * torch.rand(count, labels, generator=generator, dtype=torch.float64) - 1)).to(dtype)
+    label = torch.randint(labels, (count,), generator=generator)
+    table = torch.rand(labels, 3, generator=generator) * (torch.rand(labels, 3, generator=generator) < 0.5)
+    table[0, 0] = 1.0
+    table[:, 2] = 0.0  # an attribute value that nobody has
+    attribute = torch.randint(-1, 3, (count,), generator=generator)
+    table[label[0]] = 0.0  # a label that nobody has, and yet a row's own
+    if bool(table.sum() == 0):
+        table[1 - min(1, int(label[0])), 0] = 1.0
+    logits.requires_grad_()
+    loss = LogitCorrectedLoss(table, strength)(logits, label, attribute)
+    loss.backward()
+    assert bool(loss.isfinite()) and logits.grad is not None and bool(logits.grad.isfinite().all())
+    plain = cross_entropy(logits.detach().double(), label)
+    slack = 64 * torch.finfo(dtype).eps * max(1.0, scale)
+    assert abs(float(loss.detach()) - float(plain)) <= 30 * strength + slack  # the least log prior is -30

@@ -32,7 +32,7 @@ def random_rows(seed: int, rows: int, labels: int, attributes: int) -> tuple[Ten
     return prediction, label, torch.randint(0, attributes, (rows,), generator=generator)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=8)
 @given(
     seed=st.integers(0, 2**32 - 1),
     rows=st.integers(1, 80),

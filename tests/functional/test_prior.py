@@ -8,40 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logit_correction.functional import cell_sums, count_prior, joint_prior
+from logit_correction.functional import count_prior
 
 SIZES = {"labels": st.integers(1, 4), "attributes": st.integers(1, 4), "rows": st.integers(1, 30)}
-
-
-@settings(deadline=None, max_examples=25)
-@given(seed=st.integers(0, 2**32 - 1), **SIZES)
-def test_joint_prior_equals_equations_9_to_11(seed: int, labels: int, attributes: int, rows: int) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    label = torch.randint(0, labels, (rows,), generator=generator)
-    posterior = torch.randn(rows, attributes, generator=generator, dtype=torch.float64).softmax(dim=1)
-    actual = joint_prior(label, posterior, labels)
-    expected = [
-        [sum(posterior[i, a].item() for i in range(rows) if label[i] == y) / rows for a in range(attributes)]
-        for y in range(labels)
-    ]
-    torch.testing.assert_close(actual, torch.tensor(expected, dtype=torch.float64))
-    assert actual.sum().item() == pytest.approx(1.0)
-
-
-@settings(deadline=None, max_examples=25)
-@given(seed=st.integers(0, 2**32 - 1), **SIZES)
-def test_cell_sums_equal_a_loop_over_rows(seed: int, labels: int, attributes: int, rows: int) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    label = torch.randint(0, labels, (rows,), generator=generator)
-    attribute = torch.randint(0, attributes, (rows,), generator=generator)
-    value = torch.rand(rows, generator=generator, dtype=torch.float64)
-    sums, counts = torch.zeros(2, labels, attributes, dtype=torch.float64)
-    for i in range(rows):
-        sums[label[i], attribute[i]] += value[i]
-        counts[label[i], attribute[i]] += 1
-    actual_sums, actual_counts = cell_sums(label, attribute, value, labels, attributes)
-    torch.testing.assert_close(actual_sums, sums)
-    assert torch.equal(actual_counts, counts)
 
 
 @settings(deadline=None, max_examples=25)

@@ -76,6 +76,11 @@ def take_steps(
     return losses
 
 
+@pytest.fixture
+def table(make_table) -> DataTable:
+    return make_table()
+
+
 @pytest.fixture(name="build")
 def _build() -> Build:
     return build

@@ -7,18 +7,12 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.methods.dfa import DFA
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import TrainingRows
 
 OPTIONS = {"lambda_dis": 3.0, "lambda_swap_b": 5.0, "lambda_swap": 0.5, "swap_from_epoch": 2.0, "q": 0.7}
-
-
-@pytest.fixture
-def table(make_table) -> DataTable:
-    return make_table()
 
 
 def gce(loss: torch.Tensor) -> torch.Tensor:

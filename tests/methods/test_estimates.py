@@ -34,11 +34,6 @@ def user_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "user_code"))
 
 
-@pytest.fixture
-def table(make_table) -> DataTable:
-    return make_table()
-
-
 def train_rows(table: DataTable) -> tuple[Tensor, Tensor]:
     rows = table.split["train"]
     return table.label[rows], table.attribute[rows]
@@ -105,10 +100,7 @@ def test_the_loss_of_an_unknown_row_is_plain_cross_entropy(name: str, table, bui
 def test_an_estimator_of_the_users_own_is_one_class(table, build, take_steps) -> None:
     own = build("LC", table, attributes={"name": "my_parts.Greatest", "first": 3})
     assert torch.equal(own.attributes.row_attribute, train_rows(table)[1])  # the attribute is written strongly
-    true = build("LC", table, attributes=Told(train_rows(table)[1]))
-    for algorithm in (own, true):
-        take_steps(algorithm, table, epochs=3)
-    assert all(map(torch.equal, weights(own.network), weights(true.network)))
+    take_steps(own, table)
     for name in ATTRIBUTED:
         build(name, table, attributes="my_parts.Greatest")
     unsure = build("LC", table, attributes={"name": "my_parts.Greatest", "unsure": 2.0})

@@ -13,11 +13,6 @@ from logit_correction.data.table import DataTable
 from logit_correction.types import Batch
 
 
-@pytest.fixture
-def table(make_table) -> DataTable:
-    return make_table()
-
-
 def counts(table: DataTable) -> list[int]:
     return table.group_counts("train").flatten().tolist()
 

@@ -17,20 +17,15 @@ from logit_correction.methods.jtt import JTT
 from logit_correction.networks.small import MLP
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
-from logit_correction.types import Batch, Stage, Step
+from logit_correction.types import Batch, Step
 
 
 class Watched(JTT):
-    """Remembers the rows of each step, and the weights with which the second stage starts."""
+    """Remembers the rows of each step."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.seen: dict[int, list[Tensor]] = {0: [], 1: []}
-        self.start: dict[str, Tensor] = {}
-
-    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        self.start = {key: value.clone() for key, value in self.state_dict().items() if isinstance(value, Tensor)}
-        return super().begin_stage(stage, outputs)
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         self.seen[self.stage].append(batch.index)
@@ -41,11 +36,6 @@ def make_fit(table: DataTable, folder: Path, **options: Any) -> Fit:
     algorithm = Watched(lambda: MLP(table.info, hidden=(8,)), table.info, seed=4, **{"up_weight": 7, **options})
     config = TrainingConfig(epochs=3, batch_size=16, learning_rate=1e-2, seed=4)
     return Fit(algorithm, table, config, Fabric(accelerator="cpu"), folder / "resume.pt", Display())
-
-
-@pytest.fixture
-def table(make_table) -> DataTable:
-    return make_table()
 
 
 def test_the_second_stage_sees_exactly_the_up_weighted_rows(table, tmp_path) -> None:

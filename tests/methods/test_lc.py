@@ -31,11 +31,6 @@ def but(**changes: dict[str, Any]) -> dict[str, Any]:
     return PLAIN | {name: {**PLAIN[name], **options} for name, options in changes.items()}
 
 
-@pytest.fixture
-def table(make_table) -> DataTable:
-    return make_table()
-
-
 def weights(module: nn.Module) -> dict[str, Tensor]:
     return {key: value.clone() for key, value in module.state_dict().items() if isinstance(value, Tensor)}
 
@@ -169,7 +164,19 @@ def test_the_correction_is_the_log_prior_of_the_estimated_attribute(table, build
     torch.testing.assert_close(step.loss, step.logs["loss_robust"] + step.logs["loss_biased"])
 
 
-# Rows of small groups drawn oftener
+def test_the_oracle_is_corrected_by_the_counted_prior_of_the_true_group(table, build, batches) -> None:
+    counted = {"name": "Counted", "smoothing": 0.5}
+    algorithm = build("LC", table, attributes="TrueAttributes", prior=counted, mixing="NoMixing", strength=0.7)
+    batch = next(batches(algorithm, table))
+    counts = [[0.5] * 3 for _ in range(3)]
+    rows = table.split["train"]
+    for y, a in zip(table.label[rows].tolist(), table.attribute[rows].tolist(), strict=True):
+        counts[y][a] += 1
+    losses = []
+    for i, logits in enumerate(algorithm.network(batch.inputs)):
+        prior = torch.tensor([counts[y][int(batch.attribute[i])] / (48 + 9 * 0.5) for y in range(3)])
+        losses.append(cross_entropy(logits + 0.7 * prior.log(), batch.label[i]))
+    torch.testing.assert_close(algorithm(batch, 0.0).loss, torch.stack(losses).mean())
 
 
 def test_rows_of_small_groups_are_drawn_oftener_and_weighted_back(table, build) -> None:

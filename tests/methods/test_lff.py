@@ -9,13 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from logit_correction.data.table import DataTable
 from logit_correction.methods.parts import RelativeDifficulty
-
-
-@pytest.fixture
-def table(make_table) -> DataTable:
-    return make_table()
 
 
 class Reference:

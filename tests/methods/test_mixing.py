@@ -9,18 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.attributes.given import TrueAttributes
-from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.methods.lc import LC
-from logit_correction.methods.parts import GroupMixUp, IndependentMixUp
+from logit_correction.methods.parts import Counted, GroupMixUp, IndependentMixUp, Moving
 from logit_correction.types import Batch, DataInfo, TrainingRows
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture
-def table(make_table) -> DataTable:
-    return make_table()
 
 
 class Recorder(nn.Module):
@@ -75,7 +69,9 @@ def test_partners_are_drawn_whatever_their_label() -> None:
     [
         (IndependentMixUp, {"limit": 1.1}, r"limit is 1\.1"),
         (GroupMixUp, {"limit": 0.6}, r"limit is 0\.6"),
-        (GroupMixUp, {"ramp_up_epochs": -1.0}, r"ramp_up_epochs is -1\.0"),
+        (Counted, {"smoothing": -0.1}, r"smoothing is -0\.1"),
+        (Moving, {"momentum": 1.0}, r"momentum is 1\.0"),
+        (Moving, {"floor": -1e-3}, r"floor is -0\.001"),
     ],
 )
 def test_impossible_options_are_refused(cls: type, options: dict[str, Any], words: str) -> None:
