@@ -17,7 +17,7 @@ from logit_correction.attributes.heads import answers, logistic, scale_of, scale
 from logit_correction.data.frames import check_names
 from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
-from logit_correction.registry import resolve_any
+from logit_correction.registry import resolve
 from logit_correction.sentences import SAID, of_evidence
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import RICH, View, features_of
@@ -120,7 +120,7 @@ class Search:
 
 def network_of_run(run: str, info: DataInfo) -> nn.Module:
     """Return the network of a finished run on the same data."""
-    network: nn.Module = resolve_any("network", "FromRun", NETWORKS)(info=info, run=run)
+    network: nn.Module = resolve("network", "FromRun", NETWORKS)(info=info, run=run)
     return network.requires_grad_(False)
 
 
