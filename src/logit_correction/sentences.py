@@ -128,12 +128,8 @@ SAID = "A person said so"
 def of_evidence(reason: str, sign: Mapping[str, Any] | None, who: str, number: int = 0, wanted: float = 0.0) -> str:
     """Return the verdict in a sentence or two, with its figures.
 
-    Args:
-        reason: Why the verdict was given, see ``judge``.
-        sign: What the view tells that it is about; None of "few rows" and "no view".
-        who: What the classifier is called.
-        number: Of labels, or of rows.
-        wanted: Share of the label's entropy that a shortcut takes away.
+    ``reason`` is what ``judge`` says, and ``sign`` what the view tells that it is about. ``who`` is what the classifier
+    is called, ``number`` of labels or rows, ``wanted`` the share of the label's entropy that a shortcut takes away.
     """
     if sign is None:
         few = f"{number} rows are too few to tell a shortcut by"
@@ -196,12 +192,8 @@ def options(name: str, views: Sequence[str]) -> str:
 
 def describe_conflicts(conflicts: Sequence[Mapping[str, Any]]) -> str:
     """Return which labels look like which, the commonest pairs first; empty where nothing was counted."""
-    shown = [
-        f"{one['rows']:,} of label {one['label']} look{'s' if one['rows'] == 1 else ''} like {one['looks_like']}"
-        for one in conflicts[:_MOST_PAIRS]
-    ]
-    more = sum(int(one["rows"]) for one in conflicts[_MOST_PAIRS:])
-    return format_list([*shown, f"{more:,} more"] if more else shown)
+    pairs = [f"{one['rows']:,} of label {one['label']} look like {one['looks_like']}" for one in conflicts]
+    return format_first(pairs, _MOST_PAIRS)
 
 
 def describe_noise(evidence: Mapping[str, Any]) -> str:
@@ -326,12 +318,8 @@ def conclude(series: Sequence[_Judged], named: bool, estimated: Mapping[str, Any
     """Return what a comparison of runs on one task comes to, and what a careful reader asks for next.
 
     The figure is the first of ``_PLACES`` that all runs have. By the worst label it cannot be told whether a shortcut
-    misleads, and then the conclusion says so.
-
-    Args:
-        series: The runs.
-        named: Whether the test rows have attributes.
-        estimated: The estimated groups of the first run, if all are judged by such.
+    misleads, and then the conclusion says so. ``named`` is whether the test rows have attributes, ``estimated`` the
+    estimated groups of the first run, if all are judged by such.
     """
 
     def shares(figure: str) -> list[str]:

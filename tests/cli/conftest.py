@@ -22,16 +22,10 @@ class Outcome:
     err: str
 
     def error(self) -> str:
-        """Return the one message of a command that was refused, after checking that it is one.
-
-        Warnings of what was left out may stand before it.
-        """
-        assert self.status == 2, (self.status, self.err)
-        message = "".join(line for line in self.err.splitlines(True) if not line.startswith("warning: "))
-        assert message.startswith("error: "), self.err
-        assert message.count("error: ") == 1 and message.count("\n") == 1, self.err
-        assert "Traceback" not in self.err and self.out == ""
-        return message.removeprefix("error: ").rstrip("\n")
+        """Return the one message of a command that was refused, after checking that it is one."""
+        assert self.status == 2 and self.out == "", (self.status, self.err)
+        assert self.err.startswith("error: ") and self.err.count("\n") == 1, self.err
+        return self.err.removeprefix("error: ").rstrip("\n")
 
 
 Command = Callable[..., Outcome]

@@ -211,7 +211,6 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
             "rows": {split: len(rows) for split, rows in table.split.items()},
             "label_names": names,
             "warnings": list(table.notes),
-            "input_shape": list(table.inputs.input_shape),
         },
         "network": {"name": config.network.name, "options": config.network.options},
         "training": {"epochs": config.training.epochs, "seed": config.training.seed},

@@ -384,6 +384,7 @@ def list_command(kind: str = "") -> int:
         kind: methods, estimators, views, presets, data, networks, rules, loggers, formats or benchmarks; all by default
     """
     from logit_correction.attributes import ESTIMATORS
+    from logit_correction.bench.grid import shipped
     from logit_correction.data import SOURCES
     from logit_correction.exporting import FORMATS
     from logit_correction.methods import METHODS
@@ -393,13 +394,9 @@ def list_command(kind: str = "") -> int:
 
     known: dict[str, Mapping[str, str | tuple[str, str]]] = {"methods": METHODS, "estimators": ESTIMATORS}
     known |= {"views": VIEWS, "presets": PRESETS, "data": SOURCES, "networks": NETWORKS, "rules": RULES}
-    known |= {"loggers": LOGGERS, "formats": FORMATS, "benchmarks": {}}
+    known |= {"loggers": LOGGERS, "formats": FORMATS, "benchmarks": shipped()}
     if kind and kind not in known:
         raise InputError(f"There is no list of {kind!r}: take one of {', '.join(known)}")
-    if kind in ("", "benchmarks"):
-        from logit_correction.bench.grid import shipped
-
-        known["benchmarks"] = shipped()
     for name in (kind,) if kind else known:
         lines = {one: line if isinstance(line, str) else line[1] for one, line in known[name].items()}
         width = max(map(len, lines), default=0) + 2
