@@ -34,10 +34,8 @@ def test_a_named_kind_is_of_that_kind_and_uses_every_colour(kind: str) -> None:
     ("kind", "words"),
     [
         ("one-to-none", "one-to-none.*many-to-one"),
-        ([[0], [1]], "2 rows.*3 labels"),
-        ([[0], [1], []], "correlation table.*Row 2"),
-        ([[0], [1], [-1]], "correlation table.*Row 2"),
-        ([[0], [1], [1, 1]], "correlation table.*Row 2"),
+        ([[0], [1]], "2 rows: give one for each of the 3 labels"),
+        ([[0], [1], []], "correlation table: A correlation lists"),
     ],
 )
 def test_an_impossible_correlation_is_refused(kind: str | list[list[int]], words: str) -> None:
@@ -51,7 +49,7 @@ def expected_share(correlation: Correlation, ratio: float) -> Tensor:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("ratio", [0.005, 0.2, 1.0])
+@pytest.mark.parametrize("ratio", [0.2, 1.0])
 def test_every_group_is_as_frequent_as_the_scheme_says(kind: str, ratio: float) -> None:
     correlation, per_label = named_correlation(kind, 10), 20_000
     label = torch.arange(10).repeat_interleave(per_label)
@@ -65,8 +63,8 @@ def test_every_group_is_as_frequent_as_the_scheme_says(kind: str, ratio: float) 
     assert bool(((counts - share * per_label).abs() <= 5 * spread + 1e-6).all())
 
 
-@pytest.mark.parametrize("kind", ["one-to-one", "many-to-one", "one-to-many", "many-to-many"])
-@pytest.mark.parametrize("fraction", [0.005, 0.3, 1.0])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fraction", [0.3, 1.0])
 def test_conflicts_are_counted_and_not_drawn(kind: str, fraction: float) -> None:
     correlation = named_correlation(kind, 10)
     label = torch.randint(10, (30_000,), generator=seeded(3))

@@ -17,9 +17,6 @@ from logit_correction.errors import InputError
 Bytes = NDArray[np.uint8]
 NAMES = list(CORRUPTIONS)
 
-#: Those whose published parameters do not grow in every respect from one severity to the next.
-UNEVEN = {"Snow", "Frost", "Spatter", "Elastic", "Saturate", "Glass blur"}
-
 
 @pytest.fixture(scope="module")
 def images() -> Bytes:
@@ -60,22 +57,20 @@ def test_random_corruptions_differ_by_image_and_by_seed(name: str, images: Bytes
     assert np.array_equal(changed, whole(same, name, 3, seed=1)) == (name in fixed)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_a_whole_set_is_what_its_images_are(workers: int, images: Bytes) -> None:
+def test_a_whole_set_is_what_its_images_are(images: Bytes) -> None:
     many = np.tile(images, (50, 1, 1, 1))
     names = ("Snow", "Shot noise", "Original")
     attribute = np.random.default_rng(1).integers(0, 3, len(many))
-    made = corrupt_all(many.transpose(0, 3, 1, 2), attribute, names, 3, seed=2, workers=workers)
+    made = corrupt_all(many.transpose(0, 3, 1, 2), attribute, names, 3, seed=2, workers=3)
     assert made.shape == (600, 3, 32, 32)
     for row in (0, 100, 333, 599):
         alone = corrupt(many[row : row + 1], names[attribute[row]], 3, np.array([row]), seed=2)
         assert np.array_equal(made[row].transpose(1, 2, 0), alone[0])
 
 
-@pytest.mark.parametrize(("name", "severity", "words"), [("Sleet", 1, "'Sleet'"), ("snow", 1, "did you mean Snow")])
-def test_an_unknown_corruption_is_refused(name: str, severity: int, words: str, images: Bytes) -> None:
-    with pytest.raises(InputError, match=words):
-        whole(images, name, severity)
+def test_an_unknown_corruption_is_refused(images: Bytes) -> None:
+    with pytest.raises(InputError, match="did you mean Snow"):
+        whole(images, "snow", 1)
 
 
 class TestNoise:

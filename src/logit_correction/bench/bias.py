@@ -37,9 +37,7 @@ def named_correlation(kind: str | Sequence[Sequence[int]], num_labels: int) -> C
         raise InputError(f"correlation {kind!r} is unknown: give one of {', '.join(tables)}, or a table: [[0],[1]]")
     table = tables[kind] if isinstance(kind, str) else kind
     if len(table) != num_labels:
-        raise InputError(
-            f"the correlation has {len(table)} rows, but there are {num_labels} labels: give a row for each"
-        )
+        raise InputError(f"the correlation has {len(table)} rows: give one for each of the {num_labels} labels")
     try:
         return Correlation.from_table(table)
     except ValueError as error:
@@ -75,15 +73,6 @@ def draw_attributes(
     uniformly from all K values. So (K - 1) / K of the ratio ends up bias-conflicting under a one-to-one
     correlation (247.5 of 55,000 rows expected at 0.005; the published split has 249), and a ratio of 1
     removes the correlation altogether.
-
-    Args:
-        label: (N,) long.
-        correlation: Which attribute values each label goes with.
-        minority_ratio: In (0, 1].
-        generator: CPU generator.
-
-    Returns:
-        (N,) long attribute values.
     """
     aligned = torch.multinomial(correlation.weights[label].float(), 1, generator=generator).squeeze(1)
     anything = torch.randint(correlation.num_attributes, label.shape, generator=generator)
@@ -96,7 +85,7 @@ def draw_conflicts(label: Tensor, correlation: Correlation, fraction: float, gen
 
     Of the n rows of a label, ``fraction * n`` (rounded) are picked, and their attribute is drawn uniformly from the
     values that the label does not go with. As many conflict as if attributes were uniform where ``fraction`` asks for
-    more, so a ratio of 1 removes a one-to-one correlation. Arguments and result as of ``draw_attributes``.
+    more, so a ratio of 1 removes a one-to-one correlation.
     """
     outside = (correlation.weights == 0).float()
     share = [min(fraction, part) for part in outside.double().mean(1).tolist()]

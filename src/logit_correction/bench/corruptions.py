@@ -37,8 +37,7 @@ GREY = np.array([0.299, 0.587, 0.114])
 def corrupt(images: NDArray[np.uint8], name: str, severity: int, index: Integers, seed: int = 0) -> NDArray[np.uint8]:
     """Corrupt images; each result depends on its image, its number and the options alone.
 
-    The random numbers of an image come from a stream of its own and are the same at every severity. Values are
-    rounded to the nearest of 0..255.
+    The random numbers of an image come from a stream of its own and are the same at every severity.
 
     Args:
         images: (N, H, W, 3).
@@ -46,12 +45,6 @@ def corrupt(images: NDArray[np.uint8], name: str, severity: int, index: Integers
         severity: 1..5.
         index: (N,) numbers of the images in the data set, not negative.
         seed: Seed of all streams.
-
-    Returns:
-        (N, H, W, 3), a new array.
-
-    Raises:
-        InputError: If the name or the severity is unknown.
 
     >>> grey = np.full((1, 32, 32, 3), 100, np.uint8)
     >>> corrupt(grey, "Brightness", 1, np.array([0]))[0, 0, 0].tolist()
@@ -75,19 +68,7 @@ def corrupt_all(
     seed: int = 0,
     workers: int = 1,
 ) -> NDArray[np.uint8]:
-    """Corrupt every image in its own way, on several cores, with a progress bar.
-
-    Args:
-        images: (M, 3, H, W); image m has number m.
-        attribute: (M,) which of ``names`` each image gets.
-        names: Keys of ``CORRUPTIONS``.
-        severity: 1..5.
-        seed: Seed of the random numbers.
-        workers: Threads; the result does not depend on it.
-
-    Returns:
-        (M, 3, H, W).
-    """
+    """Corrupt every image (M, 3, H, W) in its own way, by the name of its attribute (M,); image m has number m."""
     result = np.empty_like(images)
 
     def work(piece: tuple[str, Integers]) -> None:
@@ -191,15 +172,8 @@ def fog(images: Floats, streams: Streams, amount: float, decay: float) -> Floats
 def plasma(noise: Floats, decay: float) -> Floats:
     """Return fractal clouds in [0, 1] by the diamond-square scheme on a torus.
 
-    Every point is the mean of four points of the coarser level plus noise, and noise is ``decay`` squared times
-    weaker from level to level.
-
-    Args:
-        noise: (N, S, S) numbers in (-1, 1), one for each point; S is a power of two.
-        decay: Greater than one: smooth; near one: rough.
-
-    Returns:
-        (N, S, S).
+    Every point is the mean of four points of the coarser level plus noise (N, S, S) in (-1, 1), which is ``decay``
+    squared times weaker from level to level; S is a power of two.
     """
     clouds, step, strength = np.zeros_like(noise), noise.shape[1], 1.0
     while step > 1:
@@ -254,11 +228,6 @@ def mud(
     dirt = pixels.gaussian_blur((liquid > threshold).astype(np.float64), softness)[..., None]
     dirt = np.where(dirt < 0.8, 0, dirt)
     return images * (1 - dirt) + MUD * dirt
-
-
-def spatter(images: Floats, streams: Streams, change: Callable[..., Floats], *parameters: float) -> Floats:
-    """Drops of water, or of mud at the higher severities."""
-    return change(images, streams, *parameters)
 
 
 def brightness(images: Floats, streams: Streams, amount: float) -> Floats:
@@ -428,6 +397,10 @@ def zoom_blur(images: Floats, streams: Streams, count: int) -> Floats:
     return np.moveaxis(total / (count + 1), 1, 3)
 
 
+def _spatter(images: Floats, streams: Streams, change: Callable[..., Floats], *parameters: float) -> Floats:
+    return change(images, streams, *parameters)  # water, or mud at the higher severities
+
+
 def original(images: Floats, streams: Streams) -> Floats:
     """The image as it is, at every severity."""
     return images
@@ -454,7 +427,7 @@ CORRUPTIONS: dict[str, tuple[Callable[..., Floats], tuple[tuple[Any, ...], ...]]
     "Brightness": (brightness, _each(0.05, 0.1, 0.15, 0.2, 0.3)),
     "Contrast": (contrast, _each(0.75, 0.5, 0.4, 0.3, 0.15)),
     "Spatter": (
-        spatter,
+        _spatter,
         (
             (water, 0.62, 0.1, 0.7, 0.7, 0.5),
             (water, 0.65, 0.1, 0.8, 0.7, 0.5),

@@ -43,9 +43,6 @@ NUM_VALID, NUM_TEST, NUM_MNIST_TRAIN, NUM_TRAIN = 200, 400, 60_000, 55_000
 #: What pixels in [0, 1] are multiplied by.
 SCALINGS = {"unit": 1.0, "double": 1 / 255}
 
-#: A file of MNIST is not larger: the largest has 47 million bytes.
-MOST_BYTES = 2**26
-
 
 def color_names(num_attributes: int) -> list[str]:
     """Return the names of the first ``num_attributes`` colours; raise ``InputError`` if there are not so many."""
@@ -55,16 +52,7 @@ def color_names(num_attributes: int) -> list[str]:
 
 
 def jittered_colors(attribute: Tensor, severity: int, generator: torch.Generator) -> Tensor:
-    """Return one colour per row: the mean colour of its attribute plus Gaussian jitter, clamped to [0, 1].
-
-    Args:
-        attribute: (N,) long, 0..10.
-        severity: 1..5; the jitter has standard deviation 0.05, 0.02, 0.01, 0.005, 0.002.
-        generator: CPU generator.
-
-    Returns:
-        (N, 3) float32.
-    """
+    """Return one colour per row (N, 3): the mean colour of its attribute (N,) plus Gaussian jitter, within [0, 1]."""
     mean = torch.tensor(list(COLORS.values()), dtype=torch.float32)[attribute] / 255
     return (mean + torch.randn(mean.shape, generator=generator) * JITTER[severity - 1]).clamp_(0, 1)
 
@@ -97,11 +85,9 @@ def read_mnist(root: Path, download: bool) -> tuple[Tensor, Tensor]:
             MNIST(str(root), download=True)
         for part, size in (("train", NUM_MNIST_TRAIN), ("t10k", 10_000)):
             # MNIST() itself would rather read pickles, where there are such beside.
-            files = where / f"{part}-images-idx3-ubyte", where / f"{part}-labels-idx1-ubyte"
-            if any(plain(file).stat().st_size > MOST_BYTES for file in files):
-                raise ValueError("a file is too large")  # before it is read whole
-            glyphs.append(read_image_file(str(files[0])))
-            digits.append(read_label_file(str(files[1])).long())
+            images, labels = (plain(where / f"{part}-{name}-ubyte") for name in ("images-idx3", "labels-idx1"))
+            glyphs.append(read_image_file(str(images)))
+            digits.append(read_label_file(str(labels)).long())
             if glyphs[-1].shape != (size, 28, 28) or digits[-1].shape != (size,) or not bool((digits[-1] < 10).all()):
                 raise ValueError(f"the images or labels of {part} are not those of MNIST")
     except (RuntimeError, OSError, ValueError, AssertionError, TypeError, LookupError) as error:
@@ -121,14 +107,7 @@ class ColoredStore(InputStore):
     """
 
     def __init__(self, glyphs: Tensor, glyph_of_row: Tensor, color: Tensor, scale: float = 1.0) -> None:
-        """Keep the parts.
-
-        Args:
-            glyphs: (P, H, W) uint8, brightness of each pixel.
-            glyph_of_row: (M,) long, 0..P-1.
-            color: (M, 3) float in [0, 1].
-            scale: Multiplies the pixels, which lie in [0, 1] before.
-        """
+        """Keep glyphs (P, H, W) uint8, the glyph (M,) and the colour (M, 3) of each row, and the scale of pixels."""
         self.glyphs, self.glyph_of_row, self.color, self.scale = glyphs, glyph_of_row, color, scale
         self._factor = color * (scale / 255)
 
@@ -145,7 +124,6 @@ class ColoredStore(InputStore):
         return grey[:, None] * self._factor.index_select(0, rows)[:, :, None, None]
 
     def images(self, rows: Tensor) -> Tensor:
-        """Return the coloured images of ``rows`` as uint8, whatever the scale."""
         grey = self.glyphs[self.glyph_of_row[rows]].float()
         return (grey[:, None] * self.color[rows][:, :, None, None]).round().to(torch.uint8)
 
@@ -213,7 +191,6 @@ class Digits(DataSource):
         self.correlation = self.coloring.correlation
 
     def build(self) -> DataTable:
-        """Colour the digits."""
         glyphs, digit = small_digits()
         coloring, generator = self.coloring, make_generator(self.coloring.seed, "digits")
         valid, test, train = torch.randperm(len(digit), generator=generator).split(
@@ -282,12 +259,10 @@ class ColoredMNIST(DataSource):
         self.scale, self.shift, self.download, self.root = SCALINGS[scaling], shift, download, data_folder(root)
 
     def ensure_files(self) -> None:
-        """Look for MNIST, and let torchvision download it where it is not there."""
         if not mnist_present(self.root):
             read_mnist(self.root, self.download)
 
     def build(self) -> DataTable:
-        """Read MNIST and colour it."""
         glyphs, digit = read_mnist(self.root, self.download)
         coloring, generator = self.coloring, make_generator(self.coloring.seed, "colored-mnist")
         split = bias.split_off(NUM_MNIST_TRAIN - NUM_TRAIN, NUM_MNIST_TRAIN, len(digit), generator)

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch.nn.functional import interpolate
 
-from logit_correction.errors import InputError
-
 #: (N, 3, H, W) in 0..255.
 Images = NDArray[np.float32]
 Values = NDArray[np.int64]
@@ -36,15 +34,7 @@ def resized(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 def value_names(name: str, num_values: int) -> list[str]:
-    """Return the names of the K values of a mark.
-
-    Raises:
-        InputError: If the mark has not so many values.
-    """
-    if name == "corner" and num_values > len(PLACES):
-        raise InputError(
-            f"corner has {len(PLACES)} values, but there are {num_values} labels: give fewer --data.labels"
-        )
+    """Return the names of the K values of a mark."""
     return MARKS[name][1](num_values)
 
 

@@ -49,7 +49,8 @@ class Waterbirds(DataSource):
             size: Height and width that images are resized to.
             augment: Random changes of training images: ``none``, ``crop-flip`` or ``resized-crop-flip``.
         """
-        self.root, self.image_size, self.augment = root, _square(size), named_augmentation(augment, size)
+        self.root, self.size, self.augment = root, size, named_augmentation(augment, size)
+        self.image_size = _square(size)
 
     def ensure_files(self) -> None:
         self._folder()
@@ -80,7 +81,7 @@ class Waterbirds(DataSource):
             correlation=Correlation.one_to_one(2),
             metadata={
                 "source": "Waterbirds (waterbird_complete95_forest2water2)",
-                "images": f"resized to {self.image_size[0]} x {self.image_size[1]}",
+                "images": f"resized to {self.size} x {self.size}",
                 "usual figures": "worst group, and the average with groups weighted as in training",
             },
             augment=self.augment,
@@ -127,7 +128,8 @@ class CelebA(DataSource):
             if name not in ATTRIBUTES or label == attribute:
                 hint = did_you_mean(name, ATTRIBUTES)
                 raise InputError(f"{option} is {name!r}{hint}, but must be one of CelebA's forty, each once")
-        self.root, self.image_size, self.augment = root, _square(size), named_augmentation(augment, size)
+        self.root, self.size, self.augment = root, size, named_augmentation(augment, size)
+        self.image_size = _square(size)
         self.label, self.attribute = label, attribute
 
     def ensure_files(self) -> None:
@@ -176,7 +178,7 @@ class CelebA(DataSource):
             correlation=Correlation.from_table([[0, 1], [0]]) if usual else None,
             metadata={
                 "source": "CelebA, aligned and cropped",
-                "images": f"middle square, resized to {self.image_size[0]} x {self.image_size[1]}",
+                "images": f"middle square, resized to {self.size} x {self.size}",
             },
             augment=self.augment,
             row_names=names,
@@ -205,7 +207,8 @@ class BiasedFFHQ(DataSource):
         """
         if not re.fullmatch(r"[\w.]*\w", pct):
             raise InputError(f"pct {pct!r} is no name of a folder: give one such as 0.5pct")
-        self.root, self.image_size, self.augment = root, _square(size), named_augmentation(augment, size)
+        self.root, self.size, self.augment = root, size, named_augmentation(augment, size)
+        self.image_size = _square(size)
         self.parts = [f"{pct}/align", f"{pct}/conflict", "valid", "test"]
 
     def ensure_files(self) -> None:
@@ -241,7 +244,7 @@ class BiasedFFHQ(DataSource):
             correlation=Correlation.one_to_one(2),
             metadata={
                 "source": f"Biased FFHQ, {self.parts[0].partition('/')[0]}",
-                "images": f"resized to {self.image_size[0]} x {self.image_size[1]}",
+                "images": f"resized to {self.size} x {self.size}",
                 "names": "numbers of the file names; young women and old men are the majority",
                 "usual figure": "accuracy on the bias-conflicting test images alone, here the minority figure",
             },

@@ -20,12 +20,7 @@ class Streams:
     """
 
     def __init__(self, seed: int, index: Integers) -> None:
-        """Start the streams.
-
-        Args:
-            seed: Non-negative, below 2^64.
-            index: (N,) numbers of the images, not negative.
-        """
+        """Start the streams of a seed for images (N,) of these numbers."""
         key = np.array([seed, 0], np.uint64)
         self._words = []
         for number in index.astype(np.uint64):
@@ -55,17 +50,7 @@ class Streams:
 
 
 def gaussian_blur(images: Floats, sigma: float, mode: str = "nearest", truncate: float = 4.0) -> Floats:
-    """Blur over height and width alone.
-
-    Args:
-        images: (N, H, W) or (N, H, W, C).
-        sigma: Standard deviation in pixels.
-        mode: What lies beyond the edge, as SciPy names it.
-        truncate: The kernel ends after so many standard deviations.
-
-    Returns:
-        Of the shape of ``images``.
-    """
+    """Blur (N, H, W) or (N, H, W, C) over height and width by a kernel that ends after so many standard deviations."""
     from scipy.ndimage import gaussian_filter
 
     sigmas = (0, sigma, sigma, 0)[: images.ndim]
@@ -73,16 +58,10 @@ def gaussian_blur(images: Floats, sigma: float, mode: str = "nearest", truncate:
 
 
 def motion_blur(images: Floats, radius: int, sigma: float, degrees: Floats) -> Floats:
-    """Blur each image along a direction of its own, as ImageMagick's motion blur does.
+    """Blur each image along a direction of its own (N,), as ImageMagick's motion blur does.
 
-    The kernel is one-sided: pixel p takes pixels p, p + d, p + 2d, ... of falling Gaussian weight, rounded to
-    whole pixels, edges repeated.
-
-    Args:
-        images: (N, H, W) or (N, H, W, C).
-        radius: The kernel has 2 radius + 1 weights.
-        sigma: Of the weights, in pixels.
-        degrees: (N,) directions.
+    The kernel is one-sided: pixel p takes pixels p, p + d, p + 2d, ... of falling Gaussian weight, 2 radius + 1 in all,
+    rounded to whole pixels, edges repeated.
     """
     steps = np.arange(2 * radius + 1)
     weights = np.exp(-(steps**2) / (2 * sigma**2))
@@ -115,12 +94,12 @@ def zoom_matrix(size: int, factor: float) -> Floats:
 
 
 def sample(images: Floats, rows: Floats, columns: Floats, half_sample: bool) -> Floats:
-    """Read images at real positions by bilinear interpolation; beyond the edge they are mirrored.
+    """Read images (N, H, W, C) at real positions (N, H, W), bilinearly; beyond the edge they are mirrored.
 
     Args:
-        images: (N, H, W, C).
-        rows: (N, H, W) positions.
-        columns: (N, H, W) positions.
+        images: The images.
+        rows: Positions.
+        columns: Positions.
         half_sample: Mirror at the pixel's outer edge (the edge pixel comes twice) rather than at its middle.
     """
     height, width = images.shape[1:3]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -32,33 +33,38 @@ NUM_TEST = 2_000
 #: the data have no test part of their own.
 VALID_SHARE, TEST_SHARE = 0.2, 0.25
 
-PHOTO_LABELS, DIGITS, SENTIMENTS = "bird,cat,ship,truck", "0,1,2,3,4,5,6,7,8,9", "negative,positive"
+PHOTOS, DIGITS = ("bird", "cat", "ship", "truck"), tuple("0123456789")
+SENTIMENTS, INCOMES, TUMOURS = ("negative", "positive"), ("low income", "high income"), ("malignant", "benign")
 
 Kind = Literal["photos", "digits", "mnist", "texts", "people", "cancer", "wine"]
 
 
-@dataclass(frozen=True)
-class SetOf:
+class SetOf(NamedTuple):
     """One set.
 
     Attributes:
         kind: What its rows are.
+        labels: Its labels; of scikit-learn's data in the order there.
         mark: What is planted; None where nothing is.
-        sentence: The set in one sentence, for people.
         rows: Training and validation rows by default; None takes all that the test leaves.
-        labels: Labels by default, with commas; empty where the data have labels of their own.
+        sentence: The set in one sentence, for people.
     """
 
     kind: Kind
+    labels: tuple[str, ...]
     mark: str | None
+    rows: int | None
     sentence: str
-    rows: int | None = None
-    labels: str = ""
 
 
 def _photos(mark: str | None, sentence: str) -> SetOf:
-    return SetOf("photos", mark, f"CIFAR photos{sentence}", 2_800, PHOTO_LABELS)
+    return SetOf("photos", PHOTOS, mark, 2_800, f"CIFAR photos{sentence}")
 
+
+_SMALL, _MNIST = "small handwritten digits", "MNIST digits"
+_WINE = SetOf(
+    "wine", ("grower 1", "grower 2", "grower 3"), None, None, "wines of three growers in 13 columns, nothing planted"
+)
 
 SETS: dict[str, SetOf] = {
     "cast": _photos("cast", "; a colour cast goes with the label"),
@@ -69,36 +75,35 @@ SETS: dict[str, SetOf] = {
     "jpeg": _photos("jpeg", "; JPEG quality goes with the label, on which a network hardly leans"),
     "texture": _photos("texture", "; the direction of faint stripes goes with the label"),
     "light": _photos("light", "; the side that the light comes from goes with the label"),
-    "digits": SetOf("digits", "colour", "small handwritten digits; their colour goes with the digit", None, DIGITS),
-    "mnist": SetOf("mnist", "colour", "MNIST digits; their colour goes with the digit", 6_000, DIGITS),
-    "signature": SetOf("texts", "signature", "reviews; the closing line goes with the sentiment", 3_000, SENTIMENTS),
-    "topic": SetOf("texts", "topic", "reviews; what is reviewed goes with the sentiment", 3_000, SENTIMENTS),
-    "column": SetOf("people", "form_version", "people in 12 columns; a column form_version goes with the label", 4_000),
+    "digits": SetOf("digits", DIGITS, "colour", None, f"{_SMALL}; their colour goes with the digit"),
+    "mnist": SetOf("mnist", DIGITS, "colour", 6_000, f"{_MNIST}; their colour goes with the digit"),
+    "signature": SetOf("texts", SENTIMENTS, "signature", 3_000, "reviews; the closing line goes with the sentiment"),
+    "topic": SetOf("texts", SENTIMENTS, "topic", 3_000, "reviews; what is reviewed goes with the sentiment"),
+    "column": SetOf(
+        "people", INCOMES, "form_version", 4_000, "people in 12 columns; a column form_version goes with the label"
+    ),
     "scanner": SetOf(
-        "cancer", "scanner_kv", "breast cancer; a column scanner_kv goes with the label and is hardly needed"
+        "cancer",
+        TUMOURS,
+        "scanner_kv",
+        None,
+        "breast cancer; a column scanner_kv goes with the label and is hardly needed",
     ),
     "photos": _photos(None, ", nothing planted"),
-    "plain-digits": SetOf("digits", None, "small handwritten digits in white, nothing planted", None, DIGITS),
-    "plain-mnist": SetOf("mnist", None, "MNIST digits in white, nothing planted", 6_000, DIGITS),
-    "plain-texts": SetOf("texts", None, "reviews, nothing planted", 3_000, SENTIMENTS),
-    "plain-table": SetOf("people", None, "people in 12 columns, nothing planted", 4_000),
-    "breast-cancer": SetOf("cancer", None, "breast cancer in 30 columns, nothing planted"),
-    "wine": SetOf("wine", None, "wines of three growers in 13 columns, nothing planted"),
-}
-
-#: Labels of data that have labels of their own, in the order of scikit-learn where they are from there.
-FIXED = {
-    "people": ["low income", "high income"],
-    "cancer": ["malignant", "benign"],
-    "wine": ["grower 1", "grower 2", "grower 3"],
+    "plain-digits": SetOf("digits", DIGITS, None, None, f"{_SMALL} in white, nothing planted"),
+    "plain-mnist": SetOf("mnist", DIGITS, None, 6_000, f"{_MNIST} in white, nothing planted"),
+    "plain-texts": SetOf("texts", SENTIMENTS, None, 3_000, "reviews, nothing planted"),
+    "plain-table": SetOf("people", INCOMES, None, 4_000, "people in 12 columns, nothing planted"),
+    "breast-cancer": SetOf("cancer", TUMOURS, None, None, "breast cancer in 30 columns, nothing planted"),
+    "wine": _WINE,
 }
 
 #: Values of marks that are no image's, in the order of the labels that they go with.
-VALUES = {
+VALUES: dict[str, Sequence[str]] = {
     "colour": list(digits.COLORS),
     "form_version": ["2019-A", "2021-C"],
     "scanner_kv": ["80 kV", "120 kV"],
-    "signature": list(reviews.SIGNATURES),
+    "signature": reviews.SIGNATURES,
     "topic": list(reviews.TOPICS),
 }
 
@@ -125,8 +130,6 @@ class Planted(DataSource):
         control: bool = False,
         minority_ratio: float = 0.05,
         rows: int | None = None,
-        labels: str | None = None,
-        size: int | None = None,
         seed: int = 0,
         root: str | None = None,
         download: bool = True,
@@ -138,9 +141,6 @@ class Planted(DataSource):
             control: Draw the marks at random, so that they tell nothing of the label.
             minority_ratio: Fraction of the rows of each label, in (0, 1], whose mark goes with another label.
             rows: Training and validation rows together, four to one; by default as many as the set has usually.
-            labels: Labels with commas between, in order: classes of CIFAR-10 (``cat,dog``), digits (``3,8``), or
-                sentiments (negative, neutral, positive).
-            size: Height and width of the photos.
             seed: Seed of the rows, the split, the marks and all that is generated.
             root: Folder of CIFAR-10 or MNIST, as for CorruptedCIFAR10 and ColoredMNIST; by default
                 LOGIT_CORRECTION_DATA, else ``~/.cache/logit_correction``.
@@ -152,44 +152,22 @@ class Planted(DataSource):
         if set not in SETS:
             raise InputError(f"set {set!r} is unknown{did_you_mean(set, SETS)}: take one of {', '.join(SETS)}")
         self.name, self.chosen, self.control, self.seed = set, SETS[set], control, seed
-        self.kind, self.mark = self.chosen.kind, self.chosen.mark
+        self.kind, self.mark, self.labels = self.chosen.kind, self.chosen.mark, list(self.chosen.labels)
         if control and self.mark is None:
             raise InputError(f"nothing is planted in {set}, so it has no control: leave --data.control out")
         self.minority_ratio = bias.check_ratio("minority_ratio", minority_ratio)
-        if size is not None and (self.kind != "photos" or size < 8):
-            raise InputError(f"size is {size}, but only photos can be resized, to 8 pixels or more: leave it out")
-        self.size = size or SIZE
-        side = {"photos": self.size, "digits": 8, "mnist": 28}.get(self.kind)
+        side = {"photos": SIZE, "digits": 8, "mnist": 28}.get(self.kind)
         self.image_size = None if side is None else (side, side)
         self.rows = self.chosen.rows if rows is None else rows
         if self.rows is not None:
-            check_range("rows", self.rows, 1)
-        self.labels = self._checked_labels(labels)
+            check_range("rows", self.rows, 10 * len(self.labels))
         self.marks: list[str] = []
-        if self.kind == "photos" and self.mark is not None:
-            self.marks = image_marks.value_names(self.mark, len(self.labels))
-        elif self.mark is not None:
-            self.marks = VALUES[self.mark][: len(self.labels)]
+        if self.mark is not None:
+            values = image_marks.value_names(self.mark, len(self.labels)) if side == SIZE else VALUES[self.mark]
+            self.marks = list(values)[: len(self.labels)]
         self.root, self.download = data_folder(root), download
 
-    def _checked_labels(self, given: str | None) -> list[str]:
-        if self.kind in FIXED:
-            if given is not None:
-                raise InputError(
-                    f"the labels of {self.name} are {', '.join(FIXED[self.kind])}: leave --data.labels out"
-                )
-            return FIXED[self.kind]
-        known = {"photos": list(CLASSES), "texts": reviews.SENTIMENTS}.get(self.kind, DIGITS.split(","))
-        labels = [label.strip() for label in (self.chosen.labels if given is None else given).split(",")]
-        for label in labels:
-            if label not in known:
-                raise InputError(f"labels has {label!r}, which {self.name} has not: take some of {', '.join(known)}")
-        if len(labels) < 2 or len({*labels}) < len(labels):
-            raise InputError(f"labels is {given!r}, but must name two labels or more, each once")
-        return labels
-
     def ensure_files(self) -> None:
-        """Look for CIFAR-10 or MNIST where the set needs it, and let torchvision download what is not there."""
         if self.kind == "photos":
             ensure_cifar10(self.root, self.download)
         elif self.kind == "mnist" and not digits.mnist_present(self.root):
@@ -207,11 +185,10 @@ class Planted(DataSource):
         cifar = read_cifar10(self.root, self.download)
         label = _numbered(torch.from_numpy(cifar.label), [CLASSES.index(name) for name in self.labels])
         example, split, label, attribute = self._drawn(label, torch.arange(len(label)) >= cifar.num_train)
-        images = image_marks.resized(cifar.images[example.numpy()], self.size)
+        images = cifar.images[example.numpy()]
         if self.mark is not None:
-            images = image_marks.mark_images(
-                self.mark, images, attribute.numpy(), len(self.marks), self._generator("look")
-            )
+            draw = self._generator("look")
+            images = image_marks.mark_images(self.mark, images, attribute.numpy(), len(self.marks), draw)
         return self._table(ArrayStore(torch.from_numpy(images)), label, attribute, split, cifar.source)
 
     def _digits(self) -> DataTable:
@@ -301,7 +278,11 @@ class Planted(DataSource):
             if marks:
                 least = min(map(len, test)) // marks * marks
                 test = [part[:least] for part in test]
-        rest = self._thinned(rest)
+        if self.rows is not None:  # of every label its share
+            total = sum(map(len, rest))
+            if self.rows > total:
+                raise InputError(f"--data.rows is {self.rows:,}, but only {total:,} rows are left beside the test")
+            rest = [part[: round(self.rows * len(part) / total)] for part in rest]
         shares = [round(VALID_SHARE * len(part)) for part in rest]
         valid = [part[:share] for part, share in zip(rest, shares, strict=True)]
         train = [part[share:] for part, share in zip(rest, shares, strict=True)]
@@ -313,20 +294,6 @@ class Planted(DataSource):
         example, split = torch.cat(parts), consecutive_splits(*map(len, parts))
         label = example_label[example]
         return example, split, label, self._marks_of(label, split)
-
-    def _thinned(self, parts: list[Tensor]) -> list[Tensor]:
-        """Keep as many rows as were asked for, of every label in its share."""
-        if self.rows is None:
-            return parts
-        total = sum(map(len, parts))
-        counts = [round(self.rows * len(part) / total) for part in parts]
-        if self.rows > total:
-            raise InputError(
-                f"--data.rows is {self.rows:,}, but only {total:,} rows are left beside the test: give fewer"
-            )
-        if min(counts) < 5:
-            raise InputError(f"--data.rows is {self.rows:,}, too few for {len(parts)} labels: give {10 * len(parts)}")
-        return [part[:count] for part, count in zip(parts, counts, strict=True)]
 
     def _marks_of(self, label: Tensor, split: dict[str, Tensor]) -> Tensor:
         attribute = torch.full_like(label, UNKNOWN)
