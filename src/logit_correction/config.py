@@ -202,7 +202,7 @@ def spelled_out(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with those of their preset under them, parts as mappings, and views with the estimator's options.
 
     >>> spelled_out({"method": "LC", "shortcut": "colour", "epochs": 3})
-    {'method': {'name': 'LC', 'attributes': {'shortcut+': ['colour']}}, 'epochs': 3}
+    {'method': {'name': 'LC', 'attributes': {'shortcut': ['colour']}}, 'epochs': 3}
     """
     flat = {name: value for name, value in flat.items() if value is not None or name not in (*PARTS, "preset", *VIEWS)}
     for part in PARTS:
@@ -219,12 +219,10 @@ def spelled_out(flat: Mapping[str, Any]) -> dict[str, Any]:
         flat = merge(base, flat)
     for view, names in views.items():
         if names:
-            flat = merge(flat, {"method": {"attributes": {f"{view}+": names}}})
+            flat = merge(flat, {"method": {"attributes": {view: names}}})
     for name in ("also_select", "logger", "watch"):
         if isinstance(flat.get(name), str):
             flat[name] = listed(flat[name])
-        if f"{name}+" in flat:  # `also_select+: [last]` appends
-            flat[name] = [*flat.get(name, getattr(TrainingConfig(), name)), *listed(flat.pop(f"{name}+"))]
     return flat
 
 

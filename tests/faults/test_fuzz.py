@@ -9,18 +9,15 @@ import string
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logit_correction.cli.arguments import arguments_of
 from logit_correction.cli.commands import train_command
 from logit_correction.config import RunConfig
-from logit_correction.correlation import Correlation
-from logit_correction.data.arrays import Arrays, from_arrays, from_table
 from logit_correction.data.table_file import Table
 from logit_correction.errors import InputError
 from logit_correction.runs.options import complete
@@ -107,16 +104,6 @@ def test_tables(
         assert all(len(rows) for rows in table.split.values())
 
 
-@given(content=st.binary(max_size=400), suffix=st.sampled_from([".csv", ".tsv", ".parquet"]))
-@example(content=b"label,x\n" + b'"' * 300, suffix=".csv")
-@example(content=b"PAR1" + bytes(200) + b"PAR1", suffix=".parquet")
-def test_files_that_may_be_no_tables(content: bytes, suffix: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    file = tmp_path_factory.getbasetemp() / f"fuzz{suffix}"
-    file.write_bytes(content)
-    with contextlib.suppress(InputError):
-        Table(str(file), "label", features="*").build()
-
-
 PARTS = {
     "data": st.one_of(st.just("Digits"), st.fixed_dictionaries({"name": st.just("Digits"), "seed": scalars}), anything),
     "method": st.one_of(
@@ -153,25 +140,3 @@ def test_command_lines(words: list[str]) -> None:
     with contextlib.suppress(InputError), contextlib.redirect_stderr(io.StringIO()):
         given_words = [word for word in words if word not in ("-h", "--help")]
         arguments_of("train", train_command, ["--data", "Digits", "--method", "ERM", "--out", "x", *given_words])
-
-
-@given(
-    shape=st.lists(st.integers(0, 7), max_size=4),
-    kind=st.sampled_from(["uint8", "float32", "float64", "int64", "bool", "object", "U2", "complex64"]),
-    label=st.lists(scalars, max_size=8),
-    attribute=st.none() | st.lists(scalars, max_size=8),
-    split=st.none() | st.lists(st.sampled_from(["train", "valid", "test", ""]), max_size=8),
-    table=st.lists(st.lists(st.integers(-2, 9) | st.integers(), max_size=4), max_size=4),
-    frame=frames(),
-)
-def test_arrays_frames_and_correlations(
-    shape: list[int], kind: str, label: Any, attribute: Any, split: Any, table: Any, frame: pd.DataFrame
-) -> None:
-    with contextlib.suppress(InputError):
-        values = np.zeros(shape, kind)
-        choice = from_arrays(values, label, attribute=attribute, split=split)
-        Arrays(**choice.options).build()
-    with contextlib.suppress(InputError):
-        from_table(frame, label="label", features="x")
-    with contextlib.suppress(InputError, ValueError):  # its own check, which options turn into an InputError
-        Correlation.from_table(table)

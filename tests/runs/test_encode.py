@@ -125,13 +125,6 @@ def test_an_encoder_that_has_changed_since_is_refused(cache: Path, tmp_path: Pat
         load(run).predict(np.zeros((1, 3, 8, 8), np.uint8))
 
 
-def test_the_network_of_a_run_can_encode(cache: Path, digits_run: Path, tmp_path: Path) -> None:
-    run = train(config(ComponentConfig("FromRun", {"run": str(digits_run)})), tmp_path / "run", page=False)
-    report = json.loads((run / "report.json").read_text())
-    assert report["data"]["input_shape"] == [100] and report["encoder"]["facts"]["run"] == str(digits_run)
-    assert load(run).predict(np.zeros((1, 3, 8, 8), np.uint8)).shape == (1,)
-
-
 @pytest.mark.parametrize(
     ("encoder", "expected"),
     [
@@ -144,27 +137,3 @@ def test_what_cannot_encode_is_refused(encoder: ComponentConfig, expected: str, 
     with pytest.raises(InputError, match=expected):
         train(config(encoder), tmp_path / "run")
     assert not (tmp_path / "run").exists() and not list(cache.glob("*.npy"))
-
-
-def test_texts_are_encoded(cache: Path, tiny_bert: Path, tmp_path: Path) -> None:
-    text = pytest.importorskip("logit_correction.data.texts")
-    phrases = [
-        f"the film is {word} {end}" for word in ("good", "bad") for end in ("", "and long", "and short", "but i was")
-    ]
-    store = text.tokenize(phrases * 6, str(tiny_bert), 8)
-    label = torch.tensor([0] * 4 + [1] * 4).repeat(6)
-    table = DataTable(
-        inputs=store,
-        label=label,
-        attribute=torch.full_like(label, -1),
-        split={"train": torch.arange(32), "valid": torch.arange(32, 40), "test": torch.arange(40, 48)},
-        label_names=["good", "bad"],
-        attribute_names=["a", "b"],
-    )
-    chosen = config(ComponentConfig("TextClassifier", {"model": str(tiny_bert)}))
-    encoded = encode_table(table, chosen)
-    rows = torch.tensor([3, 30])
-    encoder = Encoder(chosen.encoder or SMALL, table.info)
-    torch.testing.assert_close(encoded.inputs.fetch(rows), encoder.features(store.fetch(rows)), rtol=1e-4, atol=1e-5)
-    assert not encoded.info.tokens and encoded.info.input_shape == (16,)
-    torch.testing.assert_close(encoder.of_store(store, torch.device("cpu"))[rows], encoded.inputs.fetch(rows))

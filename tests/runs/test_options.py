@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, train
-from logit_correction.config import PRESETS, load_preset
 from logit_correction.runs.assemble import (
     GIVEN,
     KINDS,
@@ -66,9 +65,6 @@ def test_forms_that_people_write() -> None:
     flat = {"data": "Digits", "method": "ERM"}
     for words, found in (("last", ["last"]), ("[last, valid_average]", ["last", "valid_average"])):
         assert complete({**flat, "also_select": words}).training.also_select == found
-    assert complete({**flat, "also_select+": ["last"]}).training.also_select == ["valid_average", "last"]
-    both = method_of({"attributes": {"shortcut": ["colour"], "shortcut+": ["places"]}})
-    assert both["attributes"]["shortcut"] == ["colour", "places"]
 
 
 def test_options_of_a_component_without_a_name_are_those_of_the_default() -> None:
@@ -158,16 +154,6 @@ def test_staged_lc_is_the_preset_under_its_own_name() -> None:
     assert method_of({}, "StagedLC") == staged | {"name": "StagedLC"}
     assert method_of({"attributes": {"splits": 1}}, "stagedlc")["attributes"]["name"] == "CrossFitted"
     assert method_of({"attributes": "Online"}, "StagedLC")["attributes"]["name"] == "Online"
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_is_complete_and_sound(name: str) -> None:
-    whole = complete({"data": "Digits", "preset": name})
-    stored, given = whole.to_dict()["method"], load_preset(name)["method"]
-    for option, value in given.items():
-        assert {k: stored[option][k] for k in value} == value if isinstance(value, dict) else stored[option] == value
-    info = build_source(whole).build().info
-    build_algorithm(fitted(whole, info)[0], info)
 
 
 def test_parts_of_the_users_own_are_made_with_their_options(user_code: None) -> None:

@@ -103,19 +103,6 @@ def test_arrays_tensors_and_files_give_the_same(model: Run, images: np.ndarray, 
     assert model.predict(images).tolist() == np.asarray(model.label_names)[probability.argmax(1)].tolist()
 
 
-def test_what_does_not_fit_is_refused(model: Run, images: np.ndarray) -> None:
-    broken = images / 255.0
-    broken[3, 1, 2, 2] = np.nan
-    for inputs, message in (
-        (np.zeros((5, 8, 3, 8), np.uint8), "have shape"),
-        (broken, "NaN"),
-        (images.astype(np.float32), r"unsigned bytes or floats in \[0, 1\]"),
-        ("picture.png", "give a list"),
-    ):
-        with pytest.raises(InputError, match=message):
-            model.predict_proba(inputs)
-
-
 def test_evaluate_gives_the_block_of_the_report_and_changes_nothing(digits_run: Path) -> None:
     before = {path: path.read_bytes() for path in Path(digits_run).iterdir()}
     model = load(digits_run)
@@ -227,14 +214,6 @@ def test_rules_by_estimated_groups_read_no_attribute(tmp_path: Path, monkeypatch
     assert again.report["selection"] == run.report["selection"]
     with pytest.raises(InputError, match="valid_view_agreement goes by estimated attributes, and ERM estimates none"):
         planted(tmp_path / "ERM", "ERM", ["valid_view_agreement"])
-
-
-def test_by_default_the_estimated_groups_choose(tmp_path: Path) -> None:
-    own, named = (planted(tmp_path / str(rule), rules=[rule]) for rule in (None, "valid_estimated_within_error"))
-    assert own.report["selection"] == named.report["selection"]
-    assert own.report["selection"]["labels_read"] == ["label"]
-    ordinary = planted(tmp_path / "ERM", "ERM", [None])
-    assert ordinary.report["selection"] == {"rule": "last", "epoch": 4, "split": None, "labels_read": []}
 
 
 def test_forged_entries_are_named(digits_run: Path, run: Run, tmp_path: Path) -> None:

@@ -53,20 +53,6 @@ def test_the_seed_alone_decides(tmp_path: Path) -> None:
     assert not same(one, train(config("LC", seed=1), tmp_path / "other", page=False))
 
 
-@pytest.mark.parametrize(
-    ("rule", "read"),
-    [("last", []), ("valid_worst_class", ["label"]), ("valid_worst_group", ["label", "attribute"])],
-)
-def test_every_rule_says_which_labels_it_reads(rule: str, read: list[str], tmp_path: Path) -> None:
-    run = train(config(selection=rule, also_select=[]), tmp_path / "run", page=False)
-    report = json.loads((run / "report.json").read_text())
-    assert report["selection"]["rule"] == rule and report["other_selections"] == []
-    assert report["selection"]["labels_read"] == read
-    assert report["selection"]["split"] == (None if rule == "last" else "valid")
-    valid = read or ["label"]
-    assert report["labels_read"] == {"train": ["label"], "valid": valid, "test": ["label", "attribute"]}
-
-
 def test_the_test_split_selects_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import my_parts
 

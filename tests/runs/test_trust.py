@@ -13,8 +13,6 @@ import yaml
 
 from logit_correction import InputError, load
 from logit_correction.cli import main
-from logit_correction.networks import NETWORKS
-from logit_correction.registry import known_names_only, resolve
 
 Foreign = Callable[..., Path]
 
@@ -75,9 +73,3 @@ def test_code_of_a_trusted_run_is_imported(foreign: Foreign, owned: Path) -> Non
         load(run, trust_code=True)
     assert owned.exists()
     assert main(["evaluate", str(run), "--trust-code"]) == 2
-
-
-def test_trust_is_for_the_block_alone() -> None:
-    with known_names_only("a folder"), pytest.raises(InputError, match=r"a folder names .*, torch\.nn\.Linear"):
-        resolve("network", "torch.nn.Linear", NETWORKS)
-    assert resolve("network", "torch.nn.Linear", NETWORKS).__name__ == "Linear"

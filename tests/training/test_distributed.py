@@ -28,9 +28,7 @@ from logit_correction.data.reader import DataSource
 from logit_correction.data.table import DataTable
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.group_dro import GroupDRO
-from logit_correction.methods.jtt import JTT
 from logit_correction.methods.lc import LC
-from logit_correction.methods.lff import LfF
 
 
 class Source(DataSource):
@@ -78,15 +76,6 @@ class ExactGroupDRO(Exact, GroupDRO):
     pass
 
 
-class ExactLfF(Exact, LfF):
-    pass
-
-
-class ExactJTT(Exact, JTT):
-    def collect(self, batch):
-        return super().collect(replace(batch, inputs=batch.inputs.double()))
-
-
 class StoppedLC(ExactLC):
     asked = False
 
@@ -95,10 +84,6 @@ class StoppedLC(ExactLC):
             StoppedLC.asked = True
             os.kill(os.getpid(), signal.SIGTERM)
         return super().end_epoch()
-
-
-class WatchedERM(Watched, ERM):
-    pass
 
 
 class WatchedLC(Watched, LC):
@@ -112,18 +97,12 @@ def normalised(info):
 
 #: Name -> method and options. The first ones are compared with what one process trains.
 SETTLED = ("--method.attributes", "TrueAttributes")
-ONLINE = ("--method.attributes", "Online")
 COMPARED: dict[str, tuple[str, ...]] = {
     "ERM": ("ExactERM",),
     "LC": ("ExactLC", *SETTLED, "--method.mixing", "NoMixing"),
-    "LC with Online": ("ExactLC", *ONLINE, "--method.mixing", "NoMixing"),
     "GroupDRO": ("ExactGroupDRO",),
-    "LfF": ("ExactLfF",),
-    "JTT": ("ExactJTT", "--method.up_weight", "3"),
 }
-HEADS = ("--method.attributes", "CrossFitted", "--method.attributes.view", "inputs")
 CASES = COMPARED | {
-    "heads": ("WatchedLC", *HEADS, "--method.attributes.splits", "1"),
     "stages": (
         "WatchedLC",
         "--method.attributes",

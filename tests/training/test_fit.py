@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.data.loading import BatchLoader
-from logit_correction.errors import InputError, TrainingError
+from logit_correction.errors import TrainingError
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.small import MLP
@@ -142,28 +142,6 @@ def test_validation_figures_and_the_weights_that_they_choose(make_table, trainer
     assert min(best.epoch for best in fit.progress.best.values()) < 10
 
 
-class NeedsAttributes(ERM):
-    """Learns the attribute's name instead of the label's, where it is allowed to."""
-
-    needs_attributes = True
-
-    def forward(self, batch: Batch, epoch: float) -> Step:
-        assert batch.attribute is not None
-        return Step(cross_entropy(self.network(batch.inputs), batch.attribute))
-
-
-def test_attributes_are_given_to_a_method_that_says_it_needs_them(make_table, trainer) -> None:
-    table = make_table()
-    fit = trainer.fit(table, NeedsAttributes, epochs=12, schedule="none")
-    fit.run()
-    rows = table.split["train"]
-    right = fit.predict("train").argmax(1) == table.attribute[rows]
-    assert right.double().mean() > 0.9
-    table.attribute[rows[5]] = -1
-    with pytest.raises(InputError, match="attribute of every train row"):
-        trainer.fit(table, NeedsAttributes).run()
-
-
 class Wavering(nn.Module):
     """Its logits are useless in training."""
 
@@ -210,30 +188,3 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(at: int, val
     kept = checkpoint.read(fit.checkpoint_path)
     assert 0 < kept["progress"]["total_steps"] < at
     assert all(bool(torch.isfinite(v).all()) for v in kept["algorithm"].values() if isinstance(v, Tensor))
-
-
-class BadGradientAt(ERM):
-    """The loss of one step is finite, its gradient is not."""
-
-    def __init__(self, network: Any, info: Any, *, at: int, seed: int = 0) -> None:
-        super().__init__(network, info, seed=seed)
-        self.at, self.count = at, 0
-
-    def forward(self, batch: Batch, epoch: float) -> Step:
-        self.count += 1
-        step = super().forward(batch, epoch)
-        extra = (0 * self.network.head.weight).sqrt().sum() if self.count == self.at else 0.0
-        return Step(step.loss + extra, step.logs)
-
-
-@pytest.mark.parametrize("at", [2, 5])
-def test_weights_that_are_not_finite_are_never_kept(at: int, make_table, trainer) -> None:
-    table = make_table()
-    fit = trainer.fit(table, BadGradientAt, options={"at": at}, checkpoint_seconds=0)
-    with pytest.raises(TrainingError, match=rf"(step {at}|step {at + 1})\b"):
-        fit.run()
-    if at > 2:
-        kept = checkpoint.read(fit.checkpoint_path)
-        assert 0 < kept["progress"]["total_steps"] < at
-        for state in (kept["algorithm"], *(best["state"] for best in kept["progress"]["best"].values())):
-            assert all(bool(torch.isfinite(v).all()) for v in state.values() if isinstance(v, Tensor))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from logit_correction import InputError, InputWarning, TrainedRun, train
+from logit_correction import InputError, TrainedRun, train
 
 
 def trained(out: Path, logger: Any, **options: Any) -> TrainedRun:
@@ -19,15 +19,12 @@ def trained(out: Path, logger: Any, **options: Any) -> TrainedRun:
 
 
 class Kept:
-    """Remembers what it was given; falls over where it is told to."""
+    """Remembers what it was given."""
 
-    def __init__(self, root_dir: Path | None = None, fails_at: int = -1) -> None:
-        self.root_dir, self.fails_at = root_dir, fails_at
+    def __init__(self) -> None:
         self.given: list[tuple[str, Any]] = []
 
     def log_metrics(self, metrics: Any, step: int) -> None:
-        if step == self.fails_at:
-            raise ConnectionError("the server is away")
         self.given.append(("metrics", (step, metrics)))
 
     def log_hyperparams(self, params: Any) -> None:
@@ -49,20 +46,12 @@ def test_a_logger_that_is_handed_over_gets_all_in_order_beside_a_named_one(tmp_p
     assert any(row.get("loss") for row in rows) and any(row.get("test/worst_group") for row in rows)
 
 
-def test_a_logger_that_fails_ends_no_training(tmp_path: Path) -> None:
-    kept = Kept(fails_at=4)
-    with pytest.warns(InputWarning, match="Kept failed and gets no further figures .the server is away."):
-        run = trained(tmp_path / "run", kept)
-    assert run.report["epochs"] == 2 and [name for name, _ in kept.given] == ["options", "metrics"]
-
-
 def test_names_are_checked_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"'wandbb' is unknown \(did you mean wandb\?\)"):
         trained(tmp_path / "run", "wandbb")
-    for name in ("wandb", "mlflow", "tensorboard"):
-        monkeypatch.setitem(sys.modules, name, None)
-        with pytest.raises(InputError, match=rf"`pip install 'logit-correction\[{name}\]'`"):
-            trained(tmp_path / "run", name)
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(InputError, match=r"`pip install 'logit-correction\[wandb\]'`"):
+        trained(tmp_path / "run", "wandb")
     assert not (tmp_path / "run").exists()
 
 
@@ -73,16 +62,6 @@ def test_tensorboard_has_the_figures(tmp_path: Path) -> None:
     run = trained(tmp_path / "run", "tensorboard")
     events = EventAccumulator(str(run / "tensorboard")).Reload()
     assert {"loss", "test/worst_group", "valid_average"} <= set(events.Tags()["scalars"])
-
-
-@pytest.mark.slow
-def test_weights_and_biases_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("wandb")
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("WANDB_SILENT", "true")
-    for name in ("one", "two"):
-        run = trained(tmp_path / name, "wandb")
-        assert len(list((run / "wandb").glob("offline-run-*/*.wandb"))) == 1
 
 
 @pytest.mark.slow

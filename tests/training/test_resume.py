@@ -14,7 +14,6 @@ from torch.nn.functional import cross_entropy
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.small import MLP
-from logit_correction.seeds import LayerRandomness
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import stop_requests
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
@@ -35,9 +34,8 @@ LC_OPTIONS: list[dict[str, Any]] = [
 ]
 LOOP_OPTIONS: list[dict[str, Any]] = [
     {},
-    {"optimizer": "sgd", "schedule": "step", "step_every": 4, "gradient_clip": 0.5},
+    {"optimizer": "sgd", "schedule": "step", "step_every": 4, "gradient_clip": 0.5, "precision": "bf16-mixed"},
     {"batch_size": 20, "log_every": 50, "selection": "valid_worst_group"},
-    {"precision": "bf16-mixed", "channels_last": False},
 ]
 
 
@@ -192,21 +190,6 @@ def test_between_the_stages_the_training_rows_are_predicted_in_evaluation_mode(m
     assert fit.algorithm.training
 
 
-def test_a_stage_may_have_its_own_length_and_learning_rate(make_table, trainer) -> None:
-    fit = trainer.fit(make_table(), TwoStages, schedule="none", log_every=1)
-    fit.run()
-    rates = {(row["stage"], row["learning_rate"]) for row in fit.record.rows if "learning_rate" in row}
-    assert rates == {(0, 1e-2), (1, 3e-3)}
-    epochs = {(row["stage"], row["epoch"]) for row in fit.record.rows if "valid_average" in row}
-    assert epochs == {(0, 1), (0, 2), (1, 1), (1, 2), (1, 3)}
-    early = trainer.fit(make_table(), TwoStages)
-    trainer.run_until(early, 7)
-    assert early.progress.stage == 1 and early.progress.best == {}  # a first stage makes no model to choose
-    best = fit.progress.best["valid_average"]
-    scores = [row["valid_average"] for row in fit.record.rows if row["stage"] == 1 and "valid_average" in row]
-    assert best.score == max(scores) and best.epoch == len(scores) - scores[::-1].index(max(scores))
-
-
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_asks_and_a_second_one_ends(kind: signal.Signals) -> None:
     before = signal.getsignal(kind)
@@ -216,26 +199,3 @@ def test_a_signal_asks_and_a_second_one_ends(kind: signal.Signals) -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(kind)
     assert signal.getsignal(kind) is before
-
-
-def test_dropout_comes_from_the_seed_and_the_step(make_table, trainer, assert_ended_alike) -> None:
-    table = make_table()
-
-    def network() -> nn.Module:
-        return nn.Sequential(nn.Flatten(), nn.Linear(12, 8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 3))
-
-    whole, before = trainer.fit(table, place="whole", network=network), torch.get_rng_state()
-    whole.run()
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.manual_seed(2)  # what others have drawn does not matter
-    trainer.run_until(trainer.fit(table, network=network), 4)
-    resumed = trainer.fit(table, network=network)
-    torch.manual_seed(3)
-    resumed.run(resume=True)
-    assert_ended_alike(whole, resumed)
-    layers, drawn = [LayerRandomness(seed, torch.device("cpu")) for seed in (0, 1)], set()
-    with torch.random.fork_rng(devices=[]):
-        for one, step in ((layers[0], 0), (layers[0], 1), (layers[1], 0), (layers[0], 10**9)):
-            one.seed(step)
-            drawn.add(float(torch.rand(())))
-    assert len(drawn) == 4

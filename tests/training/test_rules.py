@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.table import Scoring
-from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import EstimatedAttributes
 from logit_correction.functional import group_membership
 from logit_correction.training import RULES
@@ -62,11 +61,6 @@ def test_scores_equal_those_worked_out_by_hand(name: str, expected: float | None
     assert score(name, rows) == (expected if expected is None else pytest.approx(expected))
 
 
-def test_every_rule_is_tested_above() -> None:
-    (mark,) = test_scores_equal_those_worked_out_by_hand.pytestmark  # type: ignore[attr-defined]
-    assert [name for name, _ in mark.args[1]] and {name for name, _ in mark.args[1]} == set(RULES)
-
-
 def test_empty_groups_and_missing_labels_do_not_count() -> None:
     nothing = torch.zeros_like(ATTRIBUTE)
     rows = ValidationRows(PREDICTION, LABEL, 4, group_membership(LABEL, nothing, 4, 3), estimate(nothing))
@@ -76,12 +70,6 @@ def test_empty_groups_and_missing_labels_do_not_count() -> None:
     assert score("valid_class_difference", rows) == pytest.approx(-(5 / 6 - 2 / 4))
 
 
-def test_a_third_label_is_no_flip_to_the_view() -> None:
-    label, attribute = torch.tensor([0, 0, 0, 1]), torch.tensor([1, 1, 1, 1])
-    rows = ValidationRows(torch.tensor([1, 2, 0, 1]), label, 3, estimate=estimate(attribute, 3))
-    assert score("valid_view_agreement", rows) == pytest.approx(-1 / 3)
-
-
 def test_without_estimates_or_groups_there_is_no_score_of_them() -> None:
     rows = ValidationRows(PREDICTION, LABEL, 2)
     for name in RULES:
@@ -89,21 +77,6 @@ def test_without_estimates_or_groups_there_is_no_score_of_them() -> None:
         assert (score(name, rows) is None) is needs, name
     known = replace(rows, estimate=estimate(LABEL))
     assert score("valid_view_agreement", known) is None and score("valid_estimated_worst_group", known) == 0.5
-
-
-def test_rules_that_read_attributes_are_those_of_named_groups() -> None:
-    assert [name for name in RULES if reads_attributes([name])] == ["valid_group_balanced", "valid_worst_group"]
-    assert list(scored(["last"])) == ["valid_average", "valid_worst_class"]
-    assert set(scored(["last", "valid_worst_group"])) == {
-        "valid_average", "valid_worst_class", "valid_group_balanced", "valid_worst_group",
-    }  # fmt: skip
-
-
-def test_what_is_no_rule_is_refused() -> None:
-    with pytest.raises(InputError, match=r"'valid_avg' is unknown.*take one of last"):
-        rule_of("valid_avg")
-    with pytest.raises(InputError, match="is not a selection rule"):
-        rule_of("collections.OrderedDict")
 
 
 def test_a_rule_takes_the_latest_of_the_best_epochs() -> None:
@@ -175,12 +148,3 @@ def test_the_datas_own_groups_take_the_place_of_label_by_attribute(make_table: A
     table = replace(table, scoring=Scoring(membership, ["a"] * 3, ["b"] * 3))
     own = judged_groups(table, "valid")
     assert own is not None and torch.equal(own, membership[valid])
-
-
-def test_overlapping_groups_take_the_place_of_label_and_attribute() -> None:
-    membership = torch.zeros(10, 3, dtype=torch.bool)
-    membership[[0, 1, 2], 0] = True  # two of three right
-    membership[[2, 3, 4, 5], 1] = True  # two of four right, one row in both groups
-    rows = ValidationRows(PREDICTION, LABEL, 2, membership)
-    assert score("valid_worst_group", rows) == 0.5
-    assert score("valid_group_balanced", rows) == pytest.approx((2 / 3 + 2 / 4) / 2)

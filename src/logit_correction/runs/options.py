@@ -29,7 +29,6 @@ from logit_correction.config import (
     RunConfig,
     TrainingConfig,
     as_mapping,
-    listed,
     load_preset,
     merge,
     plain,
@@ -100,8 +99,6 @@ def choose(kind: str, path: str, given: Any, choices: dict[str, Choice], default
     full["name"] = name = known_name(kind, full["name"])
     if kind == "method" and name in PRESET_OF_METHOD:
         full = merge(load_preset(PRESET_OF_METHOD[name])["method"], full | {"name": "LC"}) | {"name": name}
-    for option in [option for option in full if option.endswith("+") and option[:-1] in full]:  # one that appends
-        full[option[:-1]] = [*listed(full[option[:-1]]), *listed(full.pop(option))]
     cls = find_class(kind, name)
     choices[path] = kind, name, cls
     for argument, its_kind in components_of(cls).items():
@@ -174,19 +171,15 @@ def explained(parser: ArgumentParser, given: Mapping[str, Any], where: str = "")
         told = " ".join(str(error).split())
         for option, value in given.items():
             hint = getattr(parser._option_string_actions.get(f"--{option}"), "_typehint", None)
-            if hint is not None and f'"{option.rstrip("+")}"' in told:
-                of_type = (
-                    hint.__name__
-                    if isinstance(hint, type)
-                    else str(hint).replace("jsonargparse.", "").replace("typing.", "")
-                )
-                told = f"--{option} is {value!r}, but must be {of_type.replace('NoneType', 'None')}"
+            if hint is not None and f'"{option}"' in told:
+                of_type = hint.__name__ if isinstance(hint, type) else re.sub(r"\w+\.|Type\b", "", str(hint))
+                told = f"--{option} is {value!r}, but must be {of_type}"
         raise InputError(told + where) from error
 
 
 def known_options(parser: ArgumentParser) -> list[str]:
-    """Return the names of all options of a parser, such as ``method.strength``, and ``views+`` of one that appends."""
-    return [option[2:] for option in parser._option_string_actions if option.startswith("--")]
+    """Return the names of all options of a parser, such as ``method.strength``."""
+    return [name[2:] for name in parser._option_string_actions if name.startswith("--") and not name.endswith("+")]
 
 
 def check_known(option: str, known: Collection[str], where: str = "") -> None:
@@ -196,13 +189,10 @@ def check_known(option: str, known: Collection[str], where: str = "") -> None:
     part, _, inner = option.partition(".")
     if part in PARTS and inner and f"{part}.name" not in known:
         raise InputError(no_effect(part, {inner: None}))
-    if part == "method" and (view := inner.rstrip("+").rpartition(".")[2]) in VIEWS:
-        raise InputError(
-            f"--{view} is for methods that look for a shortcut: take --method LC with its default attributes"
-        )
-    options = [one for one in known if not one.endswith("+")]
-    hint = f" (did you mean --{HABITS[option]}?)" if option in HABITS else did_you_mean(option, options, "--")
-    beside = ", ".join(one.rpartition(".")[2] for one in options if one.rpartition(".")[0] == option.rpartition(".")[0])
+    if part == "method" and (view := inner.rpartition(".")[2]) in VIEWS:
+        raise InputError(f"--{view} is for methods that look for a shortcut: take --method LC and its own attributes")
+    hint = f" (did you mean --{HABITS[option]}?)" if option in HABITS else did_you_mean(option, known, "--")
+    beside = ", ".join(one.rpartition(".")[2] for one in known if one.rpartition(".")[0] == option.rpartition(".")[0])
     raise InputError(f"There is no option --{option}{hint}{where or ': there are ' + beside}")
 
 
