@@ -20,7 +20,6 @@ from logit_correction.attributes.heads import (
     likely_attribute,
     logistic,
     relabeled,
-    scale_of,
     scaled,
     telling_features,
     telling_members,
@@ -42,16 +41,16 @@ def planted(rows: int = 400, num_labels: int = 2) -> tuple[Tensor, Tensor, Tenso
     attribute = torch.where(torch.rand(rows, generator=generator) < 0.1, (label + 1) % num_labels, label)
     features = torch.randn(rows, 4, generator=generator)
     features[:, 0] += 4 * attribute
-    return scaled(features, *scale_of(features)), label, attribute
+    return scaled(features, *torch.std_mean(features, dim=0)), label, attribute
 
 
 def test_features_are_brought_to_one_scale_and_kept_within_bounds() -> None:
     features = torch.cat([torch.randn(500, 2) * torch.tensor([100.0, 1e-3]), torch.full((500, 1), 7.0)], dim=1)
     features[0, 0] = 1e9
-    found = scaled(features, *scale_of(features))
+    found = scaled(features, *torch.std_mean(features, dim=0))
     assert float(found.abs().max()) <= 8 and bool(found.isfinite().all())
     torch.testing.assert_close(found[:, 1].std(), torch.tensor(1.0))
-    new = scaled(torch.tensor([[0.0, 0.0, 1e6]]), *scale_of(features))
+    new = scaled(torch.tensor([[0.0, 0.0, 1e6]]), *torch.std_mean(features, dim=0))
     assert bool((found[:, 2] == 0).all()) and float(new[0, 2]) == 0  # what did not vary counts for nothing
 
 

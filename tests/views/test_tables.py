@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from logit_correction.attributes.evidence import information_of
 from logit_correction.attributes.folds import draw_folds, held_out
-from logit_correction.attributes.heads import logistic, scale_of, scaled
+from logit_correction.attributes.heads import logistic, scaled
 from logit_correction.views.base import ViewInputs
 from logit_correction.views.tables import BINS, FURTHEST, MOST_OF_A_ROW, VALUES, Columns, Inputs, Missing
 
@@ -86,7 +86,7 @@ def test_a_head_on_one_column_of_a_real_table_knows_what_scikit_learns_does() ->
         split = PredefinedSplit(fold.numpy())
         wanted = cross_val_predict(usual, column[:, None], data.target, cv=split, method="predict_proba")
         found = features(column)
-        found = held_out(logistic(scaled(found, *scale_of(found)), label, labels), fold, labels)
+        found = held_out(logistic(scaled(found, *torch.std_mean(found, dim=0)), label, labels), fold, labels)
         assert information_of(found, label) > information_of(torch.from_numpy(wanted), label) - 0.02
 
 

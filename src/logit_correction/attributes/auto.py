@@ -69,9 +69,6 @@ class Auto(AttributeEstimator):
                 validation rows, which it was not trained on, and none are trained in folds.
             predictions: CSV or Parquet file of what any classifier says of training rows, out of fold, or else of
                 validation rows, with columns ``row``, ``line`` or ``path``, and ``probability_LABEL``.
-
-        Raises:
-            InputError: If options contradict each other.
         """
         super().__init__()
         self.shortcut, self.legitimate = list(shortcut or []), list(legitimate or [])
@@ -90,7 +87,6 @@ class Auto(AttributeEstimator):
         self.search: Search | None = None  # what it saw, row by row, for those who ask
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        """Draw the rows to look at and their folds; build the ordinary networks, if there is something to look for."""
         super().attach(build, network, info, seed)
         self.fold = self._draw(info.num_rows)
         if self.num_stages:
@@ -101,7 +97,6 @@ class Auto(AttributeEstimator):
         return draw_folds(rows, FOLDS, make_generator(self.seed, "looked at"), MOST_ROWS)
 
     def setup(self, rows: TrainingRows) -> None:
-        """Take in the labels, find the views, and read what a given classifier answers."""
         super().setup(rows)
         if rows.view_inputs is None:
             raise InputError("Auto looks at all training rows: give TrainingRows.view_inputs, or take Online")
@@ -123,28 +118,23 @@ class Auto(AttributeEstimator):
     # -- the ordinary networks
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        """Ask for as many epochs as the run has, on the rows that are looked at."""
         if bool((self.fold >= 0).all()):
             return Stage()
         return Stage(sample_weight=(self.fold >= 0).long(), most_rows=MOST_OF_A_BATCH)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
-        """Return the sum of the networks' mean cross-entropies, each over the rows of the other folds."""
         assert self.networks is not None
         total = self.networks.loss(batch, batch.label)
         return Step(total, {"loss_ordinary": total.detach() / FOLDS})
 
     def collect(self, batch: Batch) -> Tensor:
-        """Return the class probabilities (B, L) of the network that did not see a row; waits for the device."""
         assert self.networks is not None
         return self.networks.held_out(batch, self.info.num_labels)
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        """Return one optimiser group for each ordinary network; they train as the run does."""
         return [] if self.networks is None else self.networks.parameter_groups("ordinary_network")
 
     def predict(self, inputs: Inputs) -> Tensor:
-        """Return the mean of the ordinary networks' log-probabilities (B, L)."""
         assert self.networks is not None
         return self.networks.log_probabilities(inputs).mean(dim=0)
 
@@ -167,10 +157,7 @@ class Auto(AttributeEstimator):
         self._follow(evidence)
 
     def insist(self, views: Sequence[str]) -> None:
-        """Correct by views that a person calls a shortcut, after a search that may have concluded otherwise.
-
-        What the search saw is kept, so that the person's word stands beside its figures.
-        """
+        """Correct by views that a person calls a shortcut, after a search that may have concluded otherwise."""
         assert self.rows.view_inputs is not None and self.search is not None
         self._follow(self.search.insist(find_views(views, self.rows.view_inputs)))
 
@@ -180,7 +167,6 @@ class Auto(AttributeEstimator):
         super().finish(None)
 
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Estimate the attributes by the views of a shortcut, or abstain."""
         if self.abstained:
             return torch.full_like(self.rows.label, UNKNOWN), None
         assert self.rows.view_inputs is not None and self.evidence is not None

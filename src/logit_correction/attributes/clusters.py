@@ -29,10 +29,6 @@ class Clusters(AttributeEstimator):
     Where a label goes with several attribute values, class probabilities alone cannot tell them apart. So the biased
     network's features are clustered after its head start, see ``divided``. The data source must know which
     labels go with which values.
-
-    >>> from logit_correction import Clusters
-    >>> Clusters().num_stages  # the head start
-    1
     """
 
     components = MappingProxyType({"attributes": "attributes"})
@@ -45,9 +41,6 @@ class Clusters(AttributeEstimator):
         Args:
             attributes: ``Online`` with a head start, after which its network stays as it is; by its name alone, of two
                 epochs.
-
-        Raises:
-            InputError: If it is another estimator, or its network trains on.
         """
         super().__init__()
         if attributes == "Online":
@@ -120,12 +113,6 @@ def divided(probability: Tensor, features: Tensor, label: Tensor, correlation: C
     so that a cluster means the same value for all of them. No clustering knows which value a cluster stands for: the
     largest gets the value with the greatest weight in the correlation, so values of a set may be exchanged. A loss is
     none the worse for it; a comparison with true attributes must allow for it.
-
-    >>> red_or_green_zeros = Correlation.from_table([[0, 1], [2]])
-    >>> features = torch.tensor([[5.0, 0.1], [3.0, 0.2], [4.0, 0.0], [0.1, 2.0], [1.0, 1.0]])
-    >>> probability, label = torch.tensor([[1.0, 0.0]]).expand(5, 2), torch.tensor([0, 0, 0, 0, 1])
-    >>> divided(probability, features, label, red_or_green_zeros, seed=0).argmax(dim=1)[:4]
-    tensor([0, 0, 0, 1])
     """
     table = correlation.weights.float()
     center, variance = torch.zeros(table.shape[1], features.shape[1]), torch.ones(table.shape[1])
@@ -149,11 +136,7 @@ def divided(probability: Tensor, features: Tensor, label: Tensor, correlation: C
 
 
 def shared_sets(correlation: Correlation) -> dict[tuple[int, ...], list[int]]:
-    """Return the sets of several attribute values, each with the labels that go with it.
-
-    Raises:
-        InputError: If sets overlap without being the same.
-    """
+    """Return the sets of several attribute values, each with the labels that go with it; none may overlap another."""
     rows = [tuple(values) for values in correlation.to_table()]
     sets: dict[tuple[int, ...], list[int]] = {}
     for label, values in enumerate(rows):
@@ -173,8 +156,7 @@ def find_clusters(
 ) -> tuple[Tensor, float, Tensor]:
     """Cluster features (N, F), scaled to length 1, less the directions in which the labels themselves differ.
 
-    Returns:
-        Centres (P, F), the variance of the points around them in one direction in which they differ, sizes (P,).
+    Returned are centres (P, F), the variance around them in one direction in which they differ, and sizes (P,).
     """
     points = normalize(features, dim=1)
     middles = []

@@ -33,10 +33,6 @@ class CrossFitted(AttributeEstimator):
 
     With ``rounds`` the rows that the learners give another label at held-out odds of 10 get that label for a target,
     and the learners are trained anew: they forget what they knew of the label itself.
-
-    >>> from logit_correction import CrossFitted
-    >>> CrossFitted(view="colour").num_stages  # heads on a view need no stage of the loop
-    0
     """
 
     networks: FoldNetworks
@@ -63,9 +59,6 @@ class CrossFitted(AttributeEstimator):
                 None takes 0.
             correlation: ``one-to-one`` takes label j to go with attribute value j; ``known`` uses the data source's
                 table.
-
-        Raises:
-            InputError: If an option is out of range, or one of networks is given beside a view.
         """
         super().__init__()
         check_range("splits", splits, 1, 1000)
@@ -81,7 +74,6 @@ class CrossFitted(AttributeEstimator):
         self.trains_network, self.num_stages = not self.views, 0 if self.views else 1 + self.rounds
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        """Build the networks and draw the halves, unless there are views."""
         super().attach(build, network, info, seed)
         self.correlation = info.chosen_correlation(self.choice)
         if self.views:
@@ -93,7 +85,6 @@ class CrossFitted(AttributeEstimator):
         self.register_buffer("target", torch.zeros(info.num_rows, dtype=torch.long))
 
     def setup(self, rows: TrainingRows) -> None:
-        """Take in the labels; find the views, so that one that does not apply is told at once."""
         super().setup(rows)
         if self.views:
             if rows.view_inputs is None:
@@ -115,18 +106,15 @@ class CrossFitted(AttributeEstimator):
         return Stage(epochs=self.epochs)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
-        """Return the sum of the networks' mean losses, each over the batch's rows of its own half."""
         target, q = self.target.index_select(0, batch.index), ramped_q(Q, epoch, Q_RAMP_UP * self.epochs)
         generator = randomness.next(batch.label.device) if self.input_dropout else None
         total = self.networks.loss(batch, target, q, self.input_dropout, generator)
         return Step(total, {"loss_biased": total.detach() / len(self.networks)})
 
     def collect(self, batch: Batch) -> Tensor:
-        """Return the mean softmax (B, L) of the networks that were not trained on a row; waits for the device."""
         return self.networks.held_out(batch, self.info.num_labels)
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        """Return one optimiser group for each network, of constant learning rate; none once they are trained."""
         if self.stage >= self.num_stages:
             return []
         return self.networks.parameter_groups("biased_network", schedule="none")
@@ -138,12 +126,10 @@ class CrossFitted(AttributeEstimator):
     # -- estimates
 
     def finish(self, outputs: Tensor | None) -> None:
-        """Settle the estimates; the learners stay as they are."""
         self.stage = self.num_stages
         super().finish(outputs)
 
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Estimate all rows from held-out class probabilities: of the networks, or of heads on the views."""
         if self.views:
             attribute, self.held_out, self.kept = estimate_by_heads(
                 self._found, self.rows, self.correlation, self.seed, self.splits, self.rounds
@@ -158,7 +144,6 @@ class CrossFitted(AttributeEstimator):
         return likely_attribute(self.correlation.posterior(probability), label, self.correlation)
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        """Return what the learners say of rows (n,) that none was trained on, all together."""
         if self.views:
             return super().estimate_new(label, rows)
         return self._likely(answers(self.predict, rows, self.row_attribute.device), label)

@@ -217,14 +217,7 @@ class Evidence:
 
 
 def conclude(signs: list[Signs], num_labels: int, num_rows: int | None = None, who: str = ORDINARY) -> Evidence:
-    """Draw the conclusion from what all views tell.
-
-    Args:
-        signs: What each view tells.
-        num_labels: L.
-        num_rows: How many rows were looked at, where known.
-        who: What sentences call the classifier.
-    """
+    """Draw the conclusion from what all views tell of so many rows, in words that call the classifier ``who``."""
     verdict, reason, one = _judge(signs, num_labels, num_rows)
     number = num_labels if reason == "honest" else num_rows or 0
     sentence = of_evidence(reason, None if one is None else one.to_dict(), who, number, Thresholds.information)

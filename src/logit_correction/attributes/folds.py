@@ -27,12 +27,6 @@ def held_out(fit: Fit, fold: Tensor, size: int) -> Tensor:
     """Return what is predicted of each row, (N, size), by a fit to the rows of all other folds.
 
     Of ``fold`` (N,) long, -1 is a row that every fit learns from and none predicts; NaN is returned of it.
-
-    >>> value = torch.tensor([1.0, 2.0, 3.0, 9.0])
-    >>> def mean(rows, number):
-    ...     return lambda others: value[rows].mean().expand(len(others), 1)
-    >>> held_out(mean, torch.tensor([0, 0, 1, -1]), 1).flatten().tolist()
-    [6.0, 6.0, 4.0, nan]
     """
     found = torch.full((len(fold), size), torch.nan)
     for number in fold[fold >= 0].unique().tolist():
@@ -42,11 +36,7 @@ def held_out(fit: Fit, fold: Tensor, size: int) -> Tensor:
 
 
 def draw_folds(rows: int, folds: int, generator: torch.Generator, most: int | None = None) -> Tensor:
-    """Return the fold (N,) of each row at random, as many rows in each; -1 of all but ``most`` rows.
-
-    >>> torch.bincount(draw_folds(100, 3, torch.Generator(), most=90) + 1)
-    tensor([10, 30, 30, 30])
-    """
+    """Return the fold (N,) of each row at random, as many rows in each; -1 of all but ``most`` rows."""
     order = torch.randperm(rows, generator=generator)[:most]
     fold = torch.full((rows,), -1, dtype=torch.long)
     fold[order] = torch.arange(len(order)) % folds
@@ -81,12 +71,7 @@ class FoldNetworks(nn.ModuleList):
             yield network, self.fold[number // self.folds].index_select(0, index) == number % self.folds
 
     def loss(
-        self,
-        batch: Batch,
-        target: Tensor,
-        q: float = 0.0,
-        dropout: float = 0.0,
-        generator: torch.Generator | None = None,
+        self, batch: Batch, target: Tensor, q: float = 0, dropout: float = 0, generator: torch.Generator | None = None
     ) -> Tensor:
         """Return the sum (0-d) of the networks' mean generalized cross-entropies, each over its rows of the batch."""
         total = torch.zeros((), device=batch.label.device)
@@ -113,10 +98,7 @@ class FoldNetworks(nn.ModuleList):
 
     def parameter_groups(self, name: str, **options: object) -> list[dict[str, object]]:
         """Return one optimiser group, with these options, for each network, called by this name and its number."""
-        return [
-            {"params": list(network.parameters()), "name": f"{name}_{number}", **options}
-            for number, network in enumerate(self)
-        ]
+        return [{"params": list(net.parameters()), "name": f"{name}_{i}", **options} for i, net in enumerate(self)]
 
 
 def take_rows(inputs: Inputs, rows: Tensor) -> Inputs:
@@ -131,10 +113,6 @@ def gather_members(member: Tensor, share: float = 0.5) -> tuple[Tensor, Tensor]:
 
     There is room for ``share`` of the rows and four standard deviations more: a member is left out once in 30,000
     steps. Places left over repeat members with weight 0; the weights (C,) sum to 1.
-
-    >>> rows, weight = gather_members(torch.tensor([False, True, False, True]))
-    >>> rows[weight > 0], weight.sum()
-    (tensor([1, 3]), tensor(1.))
     """
     size = len(member)
     room = min(size, math.ceil(size * share) + math.ceil(4 * math.sqrt(size * share * (1 - share))))

@@ -15,9 +15,6 @@ from logit_correction.errors import InputError
 from logit_correction.files import read_cells
 from logit_correction.types import DataInfo, NetworkFactory, TrainingRows
 
-#: Most attribute values that a column of the data may have.
-MOST_VALUES = 100
-
 
 class RowFile:
     """A CSV or Parquet file with one row for each row of the data that it tells of, in any order.
@@ -68,10 +65,6 @@ class Given(AttributeEstimator):
     is not corrected.
 
     A label's majority is its commonest value.
-
-    >>> from logit_correction import Given
-    >>> Given(column="scanner").settled
-    True
     """
 
     def __init__(self, file: str | None = None, column: str | None = None) -> None:
@@ -81,9 +74,6 @@ class Given(AttributeEstimator):
             file: CSV or Parquet file.
             column: Without a file, the feature column of the data; beside one its column of names, ``attribute`` by
                 default.
-
-        Raises:
-            InputError: If neither is given.
         """
         super().__init__()
         if file is None and column is None:
@@ -91,7 +81,6 @@ class Given(AttributeEstimator):
         self.file, self.column = None if file is None else Path(file).expanduser(), column
 
     def setup(self, rows: TrainingRows) -> None:
-        """Find each training row's attribute."""
         super().setup(rows)
         names = self._in_data(rows) if self.file is None else self._in_file(self.file, rows)
         self.attribute_names = sorted({name for name in names if name and name != str(UNKNOWN)})
@@ -106,8 +95,8 @@ class Given(AttributeEstimator):
         values = columns[column].tolist()
         names = ["" if value != value else str(value) for value in values]
         count = len({name for name in names if name})
-        if not 1 < count <= MOST_VALUES:
-            raise InputError(f"column {self.column!r} has {count} different values: name one of 2 to {MOST_VALUES}")
+        if not 1 < count <= 100:
+            raise InputError(f"column {self.column!r} has {count} different values: name one of 2 to 100")
         return list(names)
 
     def _in_file(self, file: Path, rows: TrainingRows) -> list[str | None]:
@@ -127,14 +116,11 @@ class Given(AttributeEstimator):
         return self.given, None
 
     def warnings(self) -> list[str]:
-        """Tell how many rows are not corrected."""
         unknown = int((self.row_attribute < 0).sum())
         if not unknown:
             return []
-        return [
-            f"{unknown:,} of {len(self.row_attribute):,} training rows have no attribute in {self.describe()}: not "
-            "corrected"
-        ]
+        rows = f"{unknown:,} of {len(self.row_attribute):,} training rows"
+        return [f"{rows} have no attribute in {self.describe()}: not corrected"]
 
     def describe(self) -> str:
         return f"the column {self.column} of the data" if self.file is None else f"the file {self.file.name}"
@@ -144,10 +130,6 @@ class TrueAttributes(AttributeEstimator):
     """Reads the attribute label of every training row, and says so in the report: the oracle.
 
     A label's majority is what the data source's table says, and where there is none the commonest value of the label.
-
-    >>> from logit_correction import TrueAttributes
-    >>> TrueAttributes().needs_attributes
-    True
     """
 
     needs_attributes = True
@@ -160,7 +142,6 @@ class TrueAttributes(AttributeEstimator):
         self.correlation = info.correlation or Correlation(even)
 
     def setup(self, rows: TrainingRows) -> None:
-        """Take in the labels and the attributes, which must be there."""
         super().setup(rows)
         if rows.attribute is None or bool((rows.attribute == UNKNOWN).any()):
             raise InputError("TrueAttributes needs the attribute of every training row: give TrainingRows.attribute")
@@ -173,7 +154,6 @@ class TrueAttributes(AttributeEstimator):
         return self.rows.attribute, None
 
     def diagnose(self, batch: object) -> dict[str, Tensor]:
-        """Return nothing: what is known needs no report."""
         return {}
 
     def describe(self) -> str:

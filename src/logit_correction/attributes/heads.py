@@ -25,9 +25,6 @@ from logit_correction.types import Inputs, TrainingRows
 from logit_correction.views.base import View, ViewInputs, features_of
 from logit_correction.views.choose import state_of, view_of
 
-#: Standardised features are kept within so many standard deviations.
-MOST_DEVIATIONS = 8.0
-
 #: From so many features on a linear head is shrunk more: one that learns rows by heart tells nothing. Up to so many a
 #: linear head finds the shortcut, and is the surer for it; more want a hidden layer.
 MANY_FEATURES, LINEAR_FEATURES = 300, 100
@@ -52,17 +49,11 @@ class Head:
         return found.softmax(dim=1)
 
 
-def scale_of(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean and the deviation (F,) of features (N, F)."""
-    deviation, mean = torch.std_mean(features, dim=0)
-    return mean, deviation
-
-
-def scaled(features: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
+def scaled(features: Tensor, deviation: Tensor, mean: Tensor) -> Tensor:
     """Bring features (n, F) to mean 0 and deviation 1 of those that these are of, and within 8 deviations."""
     found = (features - mean) / deviation.clamp_min(1e-4)
     # A head has learnt nothing of what did not vary, so new values of it count for nothing.
-    return found.mul_(deviation > 0).clamp_(-MOST_DEVIATIONS, MOST_DEVIATIONS)
+    return found.mul_(deviation > 0).clamp_(-8, 8)
 
 
 # -- linear heads
@@ -75,10 +66,7 @@ def logistic(
     choose: Callable[[Tensor], Tensor] | None = None,
     kept: list[Head] | None = None,
 ) -> Fit:
-    """Return logistic regression for ``held_out``, on the columns that ``choose`` takes by the rows learned from.
-
-    ``kept`` takes the heads.
-    """
+    """Return logistic regression for ``held_out``, on columns that ``choose`` takes by rows; ``kept`` takes the heads."""
     from sklearn.linear_model import LogisticRegression
 
     def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:
@@ -178,8 +166,8 @@ class KeptHeads:
     """Fitted views, how their features are brought to one scale, and heads on them; tensors and plain values alone."""
 
     views: Sequence[View]
-    mean: Tensor  # (F,) of the training rows' features
-    deviation: Tensor
+    deviation: Tensor  # (F,) of the training rows' features
+    mean: Tensor
     heads: Sequence[Head]
     odds: float  # from which a row counts as minority
 
@@ -190,7 +178,7 @@ class KeptHeads:
     @torch.no_grad()
     def probability(self, rows: ViewInputs) -> Tensor:
         """Return class probabilities (n, L) of rows by what the views keep of them, the mean over the heads."""
-        features = scaled(torch.cat(features_of(self.views, rows), dim=1), self.mean, self.deviation)
+        features = scaled(torch.cat(features_of(self.views, rows), dim=1), self.deviation, self.mean)
         return torch.stack([head(features) for head in self.heads]).mean(dim=0)
 
     def state(self) -> dict[str, Any] | None:
@@ -213,23 +201,15 @@ def estimate_by_heads(
 ) -> tuple[Tensor, Tensor, KeptHeads]:
     """Fit views, and estimate the attribute of all training rows by heads on them, cross-fitted in halves.
 
-    Args:
-        views: The views, side by side.
-        rows: The training rows.
-        correlation: Which attribute values are a label's majority.
-        seed: Seed of halves and heads.
-        splits: Random splits into halves that are averaged.
-        rounds: Rounds of relabelling, see ``relabeled``.
-
-    Returns:
-        The attribute (N,), the class probabilities (N, L) by heads that have not seen the row, and the heads.
+    ``splits`` into halves are averaged after so many ``rounds`` of relabelling. Returned are the attribute (N,), the
+    class probabilities (N, L) by heads that have not seen the row, and the heads.
     """
     assert rows.view_inputs is not None
     rows.report(f"looking at {', '.join(view.name for view in views)}")
     for view in views:
         view.fit(rows.view_inputs)
     features = torch.cat(features_of(views, rows.view_inputs), dim=1)
-    scale = scale_of(features)
+    scale = torch.std_mean(features, dim=0)
     features, few = scaled(features, *scale), next((view.few for view in views if view.few is not None), None)
     linear = few is not None or features.shape[1] <= LINEAR_FEATURES
     target, num_labels = rows.label, correlation.num_labels
@@ -245,20 +225,15 @@ def estimate_by_heads(
 def cross_fit(
     features: Tensor, target: Tensor, num_labels: int, linear: bool, few: int | None, splits: int, seed: int
 ) -> tuple[Tensor, list[Head]]:
-    """Return class probabilities (N, L), each row's by heads that were trained on the other half, and the heads.
-
-    They are averaged over random splits into halves.
-    """
+    """Return class probabilities (N, L) by heads that were trained on the other half, over splits, and the heads."""
     total, heads = torch.zeros(len(features), num_labels), list[Head]()
+
+    def choose(rows: Tensor) -> Tensor:
+        return telling_features(features[rows], target[rows], num_labels, few)
+
     for split in range(splits):
         if linear:
-            fit = logistic(
-                features,
-                target,
-                num_labels,
-                lambda rows: telling_features(features[rows], target[rows], num_labels, few),
-                heads,
-            )
+            fit = logistic(features, target, num_labels, choose, heads)
         else:
             fit = hidden_layer(features, target, num_labels, partial(derive_seed, seed, "half", split), heads)
         total += held_out(fit, draw_halves(len(features), make_generator(seed, "halves", split)), num_labels)

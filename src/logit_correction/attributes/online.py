@@ -96,7 +96,6 @@ class Online(AttributeEstimator):
         return Step(loss, {"loss_biased": loss.detach()})
 
     def collect(self, batch: Batch) -> Tensor:
-        """Return the class probabilities of rows, (B, L)."""
         return self.probability(self.predict(batch.inputs))
 
     def finish(self, outputs: Tensor | None) -> None:
@@ -110,7 +109,6 @@ class Online(AttributeEstimator):
         return attribute, own
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        """Return what the biased network says of rows (n,) as it stands."""
         probability = answers(lambda inputs: self.predict(inputs) / self.temperature, rows, self.row_attribute.device)
         return self._estimated(probability, label)[0]
 
@@ -147,7 +145,6 @@ class Online(AttributeEstimator):
         return loss, log_probability.detach()
 
     def predict(self, inputs: Inputs) -> Tensor:
-        """Return the log-softmax (B, L) of the biased network."""
         return log_softmax(self.network(inputs).float(), dim=1)
 
     def probability(self, log_probability: Tensor) -> Tensor:
@@ -157,7 +154,6 @@ class Online(AttributeEstimator):
         return softmax(log_probability / self.temperature, dim=1)
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        """Return the optimiser group; none once the network stays as it is."""
         if self.settled and self.stage != ALONE:
             return []
         group: dict[str, object] = {"params": list(self.network.parameters()), "name": "biased_network"}

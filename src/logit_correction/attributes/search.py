@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from logit_correction.attributes.evidence import EXAMINED, ORDINARY, Evidence, Signs, conclude, signs_of
 from logit_correction.attributes.folds import held_out
 from logit_correction.attributes.given import RowFile
-from logit_correction.attributes.heads import answers, logistic, scale_of, scaled, telling_features, telling_members
+from logit_correction.attributes.heads import answers, logistic, scaled, telling_features, telling_members
 from logit_correction.data.frames import check_names
 from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
@@ -70,10 +70,7 @@ class Search:
         return conclude(self.signs, self.num_labels, num_rows=len(self.judged.rows), who=self.judged.who)
 
     def look(self, views: Sequence[View]) -> None:
-        """Look through some views.
-
-        A family of several members, which stand side by side, tells as one: at most one member for each label.
-        """
+        """Look through some views; a family of several members tells as one, at most one member for each label."""
         for family, group in groupby(views, key=lambda view: view.name.partition(":")[0]):
             self.report(f"looking at {family}")
             self.signs.append(self._told(list(group), choose_members=True))
@@ -93,7 +90,7 @@ class Search:
             view.fit(self._inputs[0])
         of_parts = [features_of(views, part) for part in self._inputs]
         of_views = [torch.cat(of_view) for of_view in zip(*of_parts, strict=True)]
-        of_views = [scaled(features, *scale_of(features)) for features in of_views]
+        of_views = [scaled(features, *torch.std_mean(features, dim=0)) for features in of_views]
         features, few = torch.cat(of_views, dim=1), next((view.few for view in views if view.few is not None), None)
 
         def choose(rows: Tensor) -> Tensor:

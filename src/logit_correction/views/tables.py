@@ -69,7 +69,6 @@ class Columns(View):
         return self.column in inputs.columns
 
     def fit(self, inputs: ViewInputs) -> None:
-        """Learn the names of a column of names; median, spread, bins and common values of one of numbers."""
         values = inputs.columns[self.column]
         if not is_numeric(values):
             names, count = np.unique(values[values != ""].astype(str), return_counts=True)

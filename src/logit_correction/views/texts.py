@@ -92,7 +92,6 @@ class TermView(TextView):
         self.terms = [str(term) for term in found[np.argsort(-rows, kind="stable")[: self.most]]]
 
     def features(self, inputs: ViewInputs) -> Tensor:
-        """Return which terms each text has, (N, terms) of 0 and 1; one column of zeros where no term was found."""
         texts = inputs.texts or []
         values = torch.zeros(len(texts), max(1, len(self.terms)))
         if self.terms:
