@@ -66,7 +66,7 @@ def logistic(
     choose: Callable[[Tensor], Tensor] | None = None,
     kept: list[Head] | None = None,
 ) -> Fit:
-    """Return logistic regression for ``held_out``, on columns that ``choose`` takes by rows; ``kept`` takes the heads."""
+    """Return logistic regression for ``held_out``, on columns that ``choose`` takes by rows; ``kept`` takes heads."""
     from sklearn.linear_model import LogisticRegression
 
     def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:
