@@ -73,9 +73,7 @@ def painted(monkeypatch: pytest.MonkeyPatch) -> Any:
     [
         (None, ("0.5 %", "5 %"), ["accuracy"]),
         (None, ("here", "there"), ["bars"]),
-        (None, ("5",), ["bars"]),
         ("none", ("1", "2"), []),
-        ("curves", ("1",), ["curves"]),
         ("curves", ("1", "2 %"), ["curves-1", "curves-2"]),
         (["margins", {"kind": "margins", "margin": "mean"}], ("1",), ["margins", "margins-mean"]),
         ({"kind": "curves", "metric": "worst_group"}, ("1",), []),  # nobody watched it

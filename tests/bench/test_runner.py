@@ -64,7 +64,6 @@ def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
     written = {"table.csv", "table.md", "benchmark.yaml", "bars.svg", "bars.png"}
     assert {file.name for file in out.iterdir() if file.is_file()} == written
     assert (out / "benchmark.yaml").read_text() == path.read_text() and not list(out.rglob("*.log"))
-    pd.testing.assert_frame_equal(table_of(out), trained_here(read(str(path)), tmp_path / "here"))
     watched = history(read(str(path)), out)
     epochs = zip(watched["row"], watched["epoch"], strict=True)
     assert sorted(epochs) == [("corrected", 1), ("corrected", 2), ("plain", 1), ("plain", 2)]
@@ -182,25 +181,11 @@ def test_a_run_of_another_process_is_passed_over_and_waited_for(write_grid: Any,
     assert said[1].startswith("[1/2] corrected") and said[2].startswith("[2/2] plain")
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (("--jobs", "0"), "--jobs is 0, but must be at least 1"),
-        (("--backend", "cloud"), "loky"),
-    ],
-)
-def test_wrong_arguments(words: tuple[str, ...], expected: str, command: Any, write_grid: Any, tmp_path: Path) -> None:
-    outcome = command(write_grid(), "--out", tmp_path / "out", *words)
-    assert outcome.status == 2 and outcome.err.startswith("error: ") and expected in outcome.err
-
-
 def test_what_is_wrong_is_found_before_the_first_run(command: Any, write_grid: Any, tmp_path: Path) -> None:
     rows = {"good": {"method": "ERM"}, "bad": {"method": {"name": "LC", "Strength": 1}}}
     outcome = command(write_grid(rows=rows, paper={}), "--out", tmp_path / "out")
     assert outcome.status == 2 and outcome.err.startswith("error: row 'bad', column '5 %': ")
     assert not (tmp_path / "out").exists()
-    outcome = command(write_grid(), "--out", "/proc/x")
-    assert outcome.status == 2 and outcome.err.startswith("error: --out /proc/x cannot be written")
 
 
 # Data that are not at hand.

@@ -1,14 +1,10 @@
-"""The scripts of ``benchmarks/`` that read grids: reproduce and gpu."""
+"""The script of ``benchmarks/`` that trains a run of a committed table again."""
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-import pytest
 import yaml
 
 from logit_correction import RunConfig, train
@@ -17,9 +13,6 @@ from logit_correction.bench.results import results
 
 from ..conftest import benchmark_script
 from .conftest import GRID
-
-gpu_steps, gpu_results = benchmark_script("gpu_steps"), benchmark_script("gpu_results")  # which gpu imports
-gpu = benchmark_script("gpu")
 
 RESULTS = sorted((Path(__file__).parents[2] / "results").glob("*/*.yaml"))
 
@@ -48,32 +41,3 @@ def test_reproduce_tells_what_is_equal_what_differs_and_what_is_not_trained(tmp_
     assert script.reproduce(folder).endswith("not trained: the grid beside the table has no such run")
     (folder / "benchmark.yaml").unlink()
     assert script.reproduce(folder) == "not trained: there is no grid beside the table"
-
-
-SMALL = ["--device", "cpu", "--small", "--rows", "300", "--epochs", "1", "--modes", "float32"]
-
-
-def lines_of(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
-
-
-def test_gpu_times_steps_once_and_tries_an_error_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = gpu.time_steps
-
-    def call(*words: str) -> dict[str, Any]:
-        monkeypatch.setattr(sys, "argv", ["gpu.py", "--out", str(tmp_path), *SMALL, *words])
-        gpu.main()
-        return {line["name"]: line for line in lines_of(tmp_path) if line["part"] == "steps"}
-
-    monkeypatch.setattr(gpu, "time_steps", lambda *given: own(*given) if "preset" in given[1] else 1 / 0)
-    first = call("--parts", "steps")
-    assert first["ERM; float32"]["error"].startswith("ZeroDivisionError")
-    paper = first["LC, preset paper; float32"]
-    assert paper["ms"] > 0 and paper["epoch_seconds"] > 3 * paper["ms"] / 1000 and paper["windows"] >= 2
-    monkeypatch.setattr(gpu, "time_steps", own)
-    second = call("--parts", "steps")
-    assert second["LC, preset paper; float32"] == paper
-    ratio = f"{paper['epoch_seconds'] / (2 * second['ERM; float32']['epoch_seconds']):.2f}"
-    assert f"| {ratio} |" in (tmp_path / "results.md").read_text()
-    with pytest.raises(SystemExit, match="give another --out"):
-        call("--parts", "--seeds", "1")

@@ -112,7 +112,7 @@ def case_of(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
     return cache(lambda name: make[name]())
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("tokens", "encoder")]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("tokens", "encoder", "images")]
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_onnx_runtime_gives_the_same_logits(kind: str, case_of: Any, tmp_path: P
     assert (folder / "tokenizer" / "tokenizer.json").is_file() is (kind == "tokens")
 
 
-@pytest.mark.parametrize("kind", ["images", "columns", SLOW[0]])
+@pytest.mark.parametrize("kind", ["columns", SLOW[0], SLOW[2]])
 def test_torch_runs_the_program_without_this_package(kind: str, case_of: Any, tmp_path: Path) -> None:
     case, names = case_of(kind), {"label_names.json": ""}
     program = torch.export.load(export(case.run, "torch-export", tmp_path / "out") / "model.pt2", extra_files=names)
@@ -140,7 +140,7 @@ def test_torch_runs_the_program_without_this_package(kind: str, case_of: Any, tm
     assert json.loads(names["label_names.json"]) == case.run.label_names
 
 
-@pytest.mark.parametrize("kind", ["images", "columns", "words", *SLOW])
+@pytest.mark.parametrize("kind", ["images", "columns", "words", *SLOW[:2]])
 def test_a_folder_is_a_run_without_data(
     kind: str, case_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
