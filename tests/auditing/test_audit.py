@@ -65,7 +65,8 @@ def test_a_person_who_fills_in_the_sheet_makes_it_certain(found: Audit, folder: 
     right = (found.rows["network_label"] == found.rows["label"]).to_numpy()[conflicts(found.rows["row"])].mean()
     for words in (looks, [f"form of {name}" for name in looks]):
         answers.assign(attribute=words).to_csv(folder / "sheet.csv", index=False)
-        labelled = add_labels(folder, folder / "sheet.csv")["labelled"]
+        add_labels(folder, folder / "sheet.csv")
+        labelled = Audit(folder).summary["labelled"]
         group = labelled["network"]["groups"][1]
         assert group["conflicting"] and group["label"] is None and group["low"] <= right <= group["high"]
         assert labelled["confirmed"] is True and labelled["network"]["looked_at"] == 60

@@ -269,15 +269,14 @@ def add_sheet(folder: Path, budget: int) -> None:
     _write_audit(folder, found.summary | {"label_budget": len(rows)})
 
 
-def add_labels(folder: Path, file: Path) -> dict[str, Any]:
-    """Take in a sheet that a person has filled in, write page and summary anew, and return the summary.
+def add_labels(folder: Path, file: Path) -> None:
+    """Take in a sheet that a person has filled in, and write page and summary anew.
 
     Raises:
         InputError: If there is no audit, or the sheet is not the one that it wrote.
     """
-    finished = Audit(folder)
-    found = finished.summary
-    names, seed = found["data"]["label_names"], found["training"]["seed"]
-    found["labelled"] = judge_by_person(finished.rows, file, names, seed, found["classifier"])
-    _write_audit(folder, found)
-    return found
+    found = Audit(folder)
+    summary, rows = found.summary, found.rows
+    names, seed = summary["data"]["label_names"], summary["training"]["seed"]
+    labelled = judge_by_person(rows, file, names, seed, summary["classifier"])
+    _write_audit(folder, summary | {"labelled": labelled})

@@ -130,22 +130,20 @@ def audit_command(
 
     if labels is not None and (config is not None or label_budget is not None):
         raise InputError("--labels reads a sheet back into the audit in --out: leave out other options")
-    fill_in = ""
-    if label_budget is not None:
-        again = shlex.join(["logit-correction", "audit", "--labels", str(out / api.SHEET), "--out", str(out)])
-        fill_in = f"fill in the column attribute of {out / api.SHEET}, then: {again}"
     if labels is not None:
-        found = api.add_labels(out, labels)
+        api.add_labels(out, labels)
     elif config is not None:
         known: dict[str, Any] = {"shortcut": shortcut or (), "legitimate": legitimate or (), "try_fix": try_fix}
         known |= {"run": run, "predictions": predictions, "label_budget": label_budget}
-        found = api.audit(config, out, progress=True, **known).summary
+        api.audit(config, out, progress=True, **known)
     elif label_budget is not None:
         api.add_sheet(out, label_budget)
-        print(fill_in)
-        return 0
     else:
         raise InputError("--data is missing: give a folder of images, the file of a table, or a data source")
+    found, fill_in = api.Audit(out).summary, ""
+    if label_budget is not None:
+        again = shlex.join(["logit-correction", "audit", "--labels", str(out / api.SHEET), "--out", str(out)])
+        fill_in = f"fill in the column attribute of {out / api.SHEET}, then: {again}"
     if json:
         _print_json({name: value for name, value in found.items() if name not in ("contrasts", "shown")})
     else:
@@ -243,13 +241,7 @@ def _write_lines(file: TextIO, parts: Iterable[list[list[str]]]) -> None:
         file.flush()
 
 
-def export_command(
-    run: Path,
-    *,
-    format: str,
-    out: Path,
-    trust_code: bool = False,
-) -> int:
+def export_command(run: Path, *, format: str, out: Path, trust_code: bool = False) -> int:
     """The predicting network for other programs: ONNX, torch.export, safetensors, Hugging Face Hub.
 
     Args:
@@ -272,10 +264,9 @@ def report_command(runs: list[Path], *, out: Path | None = None) -> int:
         out: the page; report.html in the last run's folder by default
     """
     from logit_correction.pages.page import write_page
-    from logit_correction.runs.folder import PAGE, check_parent
+    from logit_correction.runs.folder import PAGE
 
     out = out or runs[-1] / PAGE
-    check_parent(out)
     write_page(runs, out)
     print(out)
     return 0
