@@ -90,8 +90,7 @@ def _room_for(path: Path) -> Iterator[None]:
 def replacing(path: Path | str) -> Iterator[Path]:
     """Give a temporary path beside ``path``; its file takes the place of ``path`` when the block ends well.
 
-    If the block raises, the temporary file is removed and an older file at ``path`` stays as it was; ``NoRoom`` if
-    the disk is full.
+    If the block raises, it is removed and an older file stays as it was; ``NoRoom`` if the disk is full.
     """
     path = Path(path)
     temporary = _temporary(path)
@@ -116,14 +115,13 @@ def _temporary(path: Path) -> Path:
 
 def _lives(process: int) -> bool:
     """Return whether there is a process of this number, or one cannot tell."""
-    if os.name == "nt":  # where 0 is no question but Ctrl-C
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
+    if os.name != "nt":  # where 0 is no question but Ctrl-C
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return False
+        except OSError:
+            pass
     return True
 
 
@@ -140,12 +138,7 @@ def is_within(path: Path, base: str, follow: bool = True) -> bool:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Give a temporary folder beside ``path``, which takes its place when the block ends well, and is gone otherwise.
-
-    Raises:
-        InputError: If ``path`` is a file or a folder with something in it, or cannot be written.
-        NoRoom: The disk is full.
-    """
+    """Give a temporary folder beside ``path``, which takes its place when the block ends well, and is gone otherwise."""
     check_new(path)
     with writable(path):
         temporary = _temporary(path.absolute())
@@ -161,13 +154,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def check_new(folder: Path, but: Collection[str] = (), kind: str = "") -> None:
-    """Raise ``InputError`` unless the folder of ``--out`` is not there yet or is empty.
-
-    Args:
-        folder: Given by ``--out``.
-        but: Names of files that may lie in it.
-        kind: What it might have held, for the message.
-    """
+    """Raise ``InputError`` unless the folder of ``--out`` is not there yet, or is empty but for files of such names."""
     with writable(folder):
         if folder.exists() and not folder.is_dir():
             raise InputError(f"--out {folder} is a file: give a folder")
@@ -250,12 +237,7 @@ def in_threads(
 ) -> Iterator[R]:
     """Yield ``function`` of all items in order, with a bar on a terminal and a line elsewhere if they are many.
 
-    Args:
-        function: Called in any order, by several threads at once.
-        items: What to work on.
-        title: What is being done, for people; without one nothing is shown.
-        images: Images that the items stand for; by default one each.
-        threads: How many; by default as many as there are cores, and no more than reading can use.
+    Without a title nothing is shown; ``images`` is how many the items stand for.
     """
     from rich.console import Console
     from rich.progress import track

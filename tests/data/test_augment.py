@@ -12,7 +12,6 @@ from logit_correction.data.augment import (
     CropFlip,
     ResizedCropFlip,
     mixed_seeds,
-    named_augmentation,
 )
 
 IMAGES = torch.randint(0, 256, (16, 3, 12, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
@@ -68,11 +67,6 @@ def test_resized_crop_keeps_most_of_the_image() -> None:
     assert 70 < rising < 130
 
 
-def test_names() -> None:
-    assert named_augmentation("none", 32) is None
-    assert named_augmentation("resized-crop-flip", (8, 9)) == ResizedCropFlip(8, 9)
-
-
 def splitmix(state: int) -> int:
     """The finalizer of SplitMix64 in Python's unbounded numbers."""
     mask = (1 << 64) - 1
@@ -87,10 +81,3 @@ def test_mixing_is_that_of_splitmix() -> None:
         for part in (5, 0):
             state = splitmix((state + 0x9E3779B97F4A7C15 * (part + 1)) & ((1 << 64) - 1))
         assert int(mixed_seeds(torch.tensor([seed]), 5)[0]) == state >> 1
-
-
-def test_mixed_seeds_are_spread_evenly() -> None:
-    seeds = mixed_seeds(torch.arange(4000), 1)
-    assert len(set(seeds.tolist())) == 4000 and bool((seeds >= 0).all())
-    counts = torch.bincount(seeds % 10, minlength=10).float() / 4000
-    assert counts.sub(0.1).abs().max() < 0.025

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
-from logit_correction.data.frames import as_text, is_table, iter_frames, read_frame, texts_of
+from logit_correction.data.frames import is_table, iter_frames, read_frame
 from logit_correction.errors import InputError
 
 
@@ -56,12 +55,3 @@ def test_some_columns_alone(tmp_path: Path) -> None:
         assert list(read_frame(tmp_path / name, ["c", "a"]).columns) == ["c", "a"]
         with pytest.raises(InputError, match=r"no column 'cc' \(did you mean c\?\): it has a, b, c: get it again"):
             read_frame(tmp_path / name, ["cc"], "get it again")
-
-
-@pytest.mark.parametrize(
-    ("values", "texts"),
-    [([3.0, None], ["3", None]), ([True, False], ["True", "False"]), ([" a ", ""], ["a", None]), ([1, 1e20], None)],
-)
-def test_columns_as_texts(values: list[Any], texts: list[str | None] | None) -> None:
-    frame = pd.DataFrame({"x": values, "y": pd.Series(values, dtype=object)})
-    assert texts_of(frame, "x") == texts_of(frame, "y") == (texts or [as_text(value) for value in values])

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction import ComponentConfig, RunConfig, TrainingConfig, from_arrays, from_table, load, train
+from logit_correction import from_arrays, from_table
 from logit_correction.data.arrays import Arrays
 from logit_correction.data.table_file import Table
 from logit_correction.errors import InputError
@@ -26,24 +26,14 @@ def two_clouds(rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
     return np.random.default_rng(0).normal(size=(rows, 3)) + 4 * label[:, None], np.array(["low", "high"])[label]
 
 
-def test_two_lines_train_and_the_run_predicts(tmp_path: Path) -> None:
-    X, y = two_clouds()
-    data = from_arrays(X, y)
-    training = TrainingConfig(epochs=12, batch_size=8, threads=1)
-    train(RunConfig(data=data, method=ComponentConfig("LC"), training=training), tmp_path / "run")
-    model = load(tmp_path / "run")
-    assert np.mean(model.predict(X.astype(np.float32)) == y) > 0.9
-    assert model.evaluate("test")["groups"] == model.report["test"]["groups"]
-    assert model.report["data"]["facts"]["split"].startswith("drawn label by label")
-
-
 def test_the_file_is_named_by_its_content(tmp_path: Path) -> None:
     X, y = two_clouds()
     assert from_arrays(X, y) == from_arrays(torch.tensor(X), list(y))
     assert len({str(from_arrays(*given).options["file"]) for given in ((X, y), (X + 1, y), (X, y[::-1]))}) == 3
-    other = from_arrays(X, y, folder=tmp_path / "mine", test_fraction=0.5)
-    assert Path(other.options["file"]).parent == tmp_path / "mine" and other.options["test_fraction"] == 0.5
-    assert len(Arrays(**other.options).build().split["test"]) == 30
+    assert (
+        len(Arrays(**from_arrays(X, y, folder=tmp_path / "mine", test_fraction=0.5).options).build().split["test"])
+        == 30
+    )
 
 
 def test_attributes_and_splits(tmp_path: Path) -> None:
@@ -72,11 +62,8 @@ def test_rows_that_are_bad() -> None:
 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
-    for content in (None, b"no arrays"):
-        if content is not None:
-            (tmp_path / "x.npz").write_bytes(content)
-        with pytest.raises(InputError, match=r"x\.npz cannot be read .*call from_arrays again"):
-            Arrays(str(tmp_path / "x.npz")).build()
+    with pytest.raises(InputError, match=r"x\.npz cannot be read .*call from_arrays again"):
+        Arrays(str(tmp_path / "x.npz")).build()
 
 
 def test_a_data_frame_whose_columns_are_numbered() -> None:

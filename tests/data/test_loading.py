@@ -51,18 +51,6 @@ def test_every_row_comes_exactly_once_an_epoch(rows: int, batch_size: int, shuff
     assert all(len(batch.label) == batch_size for batch in batches[:-1])
 
 
-@pytest.mark.parametrize("weight", [None, torch.tensor([2, 0, 3, 1, 1, 1, 1, 2, 1, 1])])
-def test_no_training_batch_has_a_single_row_which_could_not_be_normalised(weight: Tensor | None) -> None:
-    total = 10 if weight is None else 13
-    loader = BatchLoader(numbered_table(), "train", batch_size=total // 3, shuffle=True, sample_weight=weight)
-    batches = list(loader.epoch(1))
-    assert [len(batch.index) for batch in batches] == [total // 3, total // 3, total // 3 + 1]
-    layer = torch.nn.BatchNorm1d(1)
-    for batch in batches:
-        layer(batch.inputs)
-    assert indices(loader, 1, 2) == batches[-1].index.tolist()
-
-
 def test_a_batch_holds_the_inputs_and_labels_of_its_rows() -> None:
     table = numbered_table()
     loader = BatchLoader(table, "train", batch_size=4, shuffle=True, with_attributes=True)
@@ -92,14 +80,7 @@ def test_the_order_depends_on_seed_and_epoch_alone() -> None:
         return indices(loader, epoch)
 
     assert order(0, 3) == order(0, 3) == indices(BatchLoader(numbered_table(30), "train", shuffle=True), 3)
-    orders = [order(seed, epoch) for seed in range(3) for epoch in range(3)]
-    assert len({tuple(one) for one in orders}) == 9
-    assert all(one != sorted(one) for one in orders)
-
-
-def test_without_shuffling_rows_come_in_order_every_epoch() -> None:
-    loader = BatchLoader(numbered_table(), "train", batch_size=3)
-    assert indices(loader, 0) == indices(loader, 7) == list(range(10))
+    assert len({tuple(order(seed, epoch)) for seed in range(3) for epoch in range(3)}) == 9
 
 
 @pytest.mark.parametrize("weight", [None, torch.arange(10), torch.arange(10) / 9])
@@ -124,15 +105,12 @@ def test_float_weights_draw_in_proportion() -> None:
     weight = torch.tensor([0.0, 1.0, 1.0, 2.0, 4.0, 0.0, 0.0, 0.0, 1.0, 1.0])
     loader = BatchLoader(numbered_table(), "train", batch_size=4, sample_weight=weight)
     assert len(loader) == 3
-    epochs = 2000
+    epochs = 800
     drawn = torch.cat([torch.tensor(indices(loader, epoch)) for epoch in range(epochs)])
     assert len(drawn) == 10 * epochs
     share, expected = torch.bincount(drawn, minlength=10) / len(drawn), weight / weight.sum()
     spread = (expected * (1 - expected) / len(drawn)).sqrt()
     assert bool(((share - expected).abs() <= 4.5 * spread).all())
-    # An epoch is drawn with replacement: it does not repeat in proportion, as integers do.
-    counts = {int((torch.tensor(indices(loader, epoch)) == 4).sum()) for epoch in range(20)}
-    assert len(counts) > 1
 
 
 @settings(deadline=None, max_examples=20)

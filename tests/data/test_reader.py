@@ -85,8 +85,14 @@ def again(source: DataSource, given: Any) -> tuple[torch.Tensor, NewRows]:
     return fetched, new
 
 
-@pytest.mark.parametrize("options", [{"features": ["age", "day", "place"]}, {"features": "*"}, {"text": "text"}])
-@pytest.mark.parametrize("form", [pd.DataFrame, lambda frame: frame.to_dict("list"), lambda f: f.to_dict("records")])
+@pytest.mark.parametrize(
+    ("options", "form"),
+    [
+        ({"features": ["age", "day", "place"]}, pd.DataFrame),
+        ({"features": ["age", "day", "place"]}, lambda frame: frame.to_dict("records")),
+        ({"text": "text"}, lambda frame: frame.to_dict("list")),
+    ],
+)
 def test_rows_of_training_come_out_the_same_when_they_are_new(
     options: dict[str, Any], form: Callable[[pd.DataFrame], Any], tmp_path: Path
 ) -> None:
@@ -95,14 +101,6 @@ def test_rows_of_training_come_out_the_same_when_they_are_new(
     assert of_file.answered == ("line", [str(row) for row in range(2, 42)])
     _, new = again(source, form(FRAME.drop(columns="y")))
     assert new.answered[0] == "row" and new.looks.keys() == ({"texts"} if "text" in options else {"columns"})
-
-
-def test_numbers_alone_may_come_without_names(tmp_path: Path) -> None:
-    source = table(tmp_path / "t.csv", features="age")
-    again(source, FRAME[["age"]].to_numpy())
-    built = source.build()
-    with pytest.raises(InputError, match="or a number for each"):
-        list(source.transform(np.zeros((3, 2)), built.info))
 
 
 def test_bad_new_rows_are_noted_or_refused(tmp_path: Path) -> None:
@@ -118,6 +116,8 @@ def test_bad_new_rows_are_noted_or_refused(tmp_path: Path) -> None:
         list(source.transform(new, built.info))
     with pytest.raises(InputError, match="no column 'day'"):
         list(source.transform(FRAME[["age"]], built.info))
+    with pytest.raises(InputError, match="or a number for each"):
+        list(source.transform(np.zeros((3, 3)), built.info))
 
 
 def test_unknown_names_are_told_once(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_images_of_files_folders_and_tables(photos: Path) -> None:
         assert parts[0].answered == ("path", [str(path) for path in built.files])
     images = built.inputs.images(torch.arange(24))
     assert images is not None
-    for values in (images, images.permute(0, 2, 3, 1).numpy(), images.float() / 255):
+    for values in (images, images.permute(0, 2, 3, 1).numpy() / 255):
         (part,) = source.transform(values, built.info)
         torch.testing.assert_close(part.store.fetch(torch.arange(24)), expected)
     with pytest.raises(InputError, match="unsigned bytes or floats"):

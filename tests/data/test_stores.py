@@ -50,10 +50,3 @@ def test_colored_rows_are_their_glyph_times_their_colour(scale: float) -> None:
     assert fetched.dtype == torch.float32 and store.input_shape == (3, 4, 6)
     images = store.images(ROWS)
     assert images.dtype == torch.uint8 and (images.double() - fetched.double() * 255 / scale).abs().max() <= 0.5001
-
-
-@pytest.mark.parametrize("store", [ArrayStore(random_bytes(5, 3, 2, 2), 0.5), colored_store(0.5)])
-def test_moving_keeps_the_contents(store: ArrayStore | ColoredStore) -> None:
-    moved = store.to("cpu")
-    assert torch.equal(moved.fetch(ROWS), store.fetch(ROWS)) and moved.scale == store.scale
-    assert store.to("meta").fetch(ROWS.to("meta")).shape == store.fetch(ROWS).shape

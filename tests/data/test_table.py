@@ -9,7 +9,7 @@ import torch
 
 from logit_correction.correlation import Correlation
 from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import UNKNOWN, DataTable, Scoring
+from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.errors import InputError
 
 
@@ -58,11 +58,3 @@ def test_inputs_that_are_not_finite_are_refused_with_their_row(bad: float, row: 
     table = DataTable(ArrayStore(values), rows % 2, torch.full((5000,), UNKNOWN), split, ["a", "b"], ["x"])
     with pytest.raises(InputError, match=f"input of row {row} holds NaN"):
         table.check()
-
-
-def test_groups_of_its_own_let_a_table_be_judged_without_attributes(table: DataTable) -> None:
-    table.attribute[:] = UNKNOWN
-    assert not table.has_groups("valid")
-    scored = replace(table, scoring=Scoring(torch.rand(88, 2) < 0.5, ["0", "1"], ["a", "b"])).check()
-    assert scored.has_groups("valid") and not scored.has_attributes("valid")
-    assert scored.scoring is not None and scored.scoring.names == [("0", "a"), ("1", "b")]

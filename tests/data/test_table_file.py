@@ -95,8 +95,6 @@ def test_numbers_may_stand_for_names(file: Path) -> None:
     assert age["categories"] == sorted({str(FRAME["age"][row]) for row in table.split["train"].tolist()})
     with pytest.raises(InputError, match=r"--data\.categorical age is none of the features: add it to --data\.feat"):
         source(file, features="place", categorical="age")
-    with pytest.raises(InputError, match=r"no column 'site'"):
-        source(file, features="*", categorical=["site"]).build()
 
 
 def test_options_that_do_not_go_together(file: Path) -> None:

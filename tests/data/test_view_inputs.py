@@ -12,15 +12,12 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.bench.civilcomments import CivilComments
-from logit_correction.bench.photos import BiasedFFHQ, CelebA, Waterbirds
-from logit_correction.data.arrays import Arrays, from_arrays
+from logit_correction.bench.photos import BiasedFFHQ, Waterbirds
 from logit_correction.data.image_folder import ImageFolder
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.table_file import Table
 from logit_correction.views.base import ViewInputs
-from logit_correction.views.tables import Missing
 
 ROWS = 40
 BAD = 7
@@ -59,12 +56,9 @@ def look(table: DataTable, split: str) -> ViewInputs:
     assert seen.num_rows == len(rows) > 0
     some = torch.tensor([seen.num_rows - 1, 0])
     fetched, expected = seen.inputs(some), table.inputs.fetch(rows[some])
-    assert isinstance(fetched, torch.Tensor) and isinstance(expected, torch.Tensor)
     assert torch.equal(fetched, expected)
     images, stored = seen.images(some), table.inputs.images(rows[some])
-    assert (images is None) == (stored is None)
-    if images is not None and stored is not None:
-        assert images.dtype == torch.uint8 and torch.equal(images, stored)
+    assert (images is None and stored is None) or torch.equal(images, stored)
     assert seen.position is None or seen.position.tolist() == rows.tolist()
     return seen
 
@@ -88,8 +82,7 @@ def test_tables(kind: str, split_column: str | None, file: Path) -> None:
             assert list(seen.texts) == [f"text {i}" for i in rows]
         if seen.files is not None:
             assert list(seen.files) == [file.parent / f"{i}.png" for i in rows]
-            images = seen.images(torch.arange(len(rows)))
-            assert images is not None and images[:, 0, 0, 0].tolist() == rows
+            assert seen.images(torch.arange(len(rows)))[:, 0, 0, 0].tolist() == rows
         if seen.columns:
             assert seen.columns["age"].dtype == np.float64 and seen.columns["age"].tolist() == [20.0 + i for i in rows]
             assert seen.columns["place"].tolist() == [("town", "sea")[i % 3 == 0] for i in rows]
@@ -100,16 +93,6 @@ def test_an_attribute_that_is_also_a_feature_is_not_looked_at(file: Path) -> Non
     table = Table(str(file), "mood", features=["age", "writer"], attribute="writer", on_bad_rows="skip").build()
     assert list(look(table, "train").columns) == ["age"]
     assert table.inputs.input_shape == (3,)
-
-
-def test_gaps_and_infinite_numbers_are_missing(file: Path) -> None:
-    frame = pd.read_csv(file, dtype=str, keep_default_na=False)
-    frame.loc[[1, 2, 3], "age"], frame.loc[4, "place"] = ["", "inf", "old"], ""
-    frame.to_csv(file, index=False)
-    table = Table(str(file), "mood", features=["age", "place"], on_bad_rows="skip").build()
-    assert np.flatnonzero(np.isnan(table.columns["age"])).tolist() == [1, 2, 3, BAD]
-    assert np.flatnonzero(table.columns["place"] == "").tolist() == [4]
-    assert {view.name for view in Missing.views_of(table.view_inputs("train"))} == {"missing"}
 
 
 @pytest.mark.parametrize("listed", [False, True])
@@ -130,55 +113,23 @@ def test_image_folders(listed: bool, tmp_path: Path) -> None:
     for split in SPLITS:
         seen = look(table, split)
         assert seen.texts is None and seen.columns == {} and seen.image_shape == (3, 4, 4)
-        images = seen.images(torch.arange(seen.num_rows))
-        assert images is not None and seen.files is not None
-        assert [int(path.stem) for path in seen.files] == images[:, 0, 0, 0].tolist()
+        assert [int(path.stem) for path in seen.files] == seen.images(torch.arange(seen.num_rows))[:, 0, 0, 0].tolist()
         assert "8" not in [path.stem for path in seen.files]
         # Folders are read label by label, so that a row's place would be its label.
         assert (seen.position is not None) == listed
 
 
-def test_arrays() -> None:
-    values = np.random.default_rng(0).normal(size=(ROWS, 3)).astype(np.float32)
-    values[BAD] = np.nan
-    label = [i % 2 for i in range(ROWS)]
-    choice = from_arrays(values, label, attribute=[i % 3 for i in range(ROWS)], on_bad_rows="skip")
-    table = Arrays(**choice.options).build().check()
-    for split in SPLITS:
-        seen = look(table, split)
-        assert list(seen.columns) == ["0", "1", "2"] and seen.image_shape is None
-        got = np.stack(list(seen.columns.values()), axis=1)
-        assert np.array_equal(got, values[table.split[split].numpy()])
-    images = Arrays(**from_arrays(np.zeros((ROWS, 3, 4, 4), np.uint8), label).options).build()
-    assert look(images, "test").columns == {} and look(images, "test").image_shape == (3, 4, 4)
-
-
-@pytest.mark.parametrize("source", [Waterbirds, CelebA])
-def test_published_images(source: type[Waterbirds | CelebA], layouts: ModuleType, tmp_path: Path) -> None:
-    getattr(layouts, source.__name__.lower())(tmp_path)
-    table = source(root=str(tmp_path), size=16).build().check()
-    for split in SPLITS:
-        seen = look(table, split)
-        assert seen.files is not None and table.row_names is not None
-        assert all(path.is_file() for path in seen.files)
-        names = [table.row_names[row] for row in table.split[split].tolist()]
-        assert all(str(path).endswith(name) for path, name in zip(seen.files, names, strict=True))
+def test_published_images(layouts: ModuleType, tmp_path: Path) -> None:
+    layouts.waterbirds(tmp_path)
+    table = Waterbirds(root=str(tmp_path), size=16).build().check()
+    seen, names = look(table, "test"), [table.row_names[row] for row in table.split["test"].tolist()]
+    assert all(str(path).endswith(name) for path, name in zip(seen.files, names, strict=True))
 
 
 def test_files_named_by_the_attribute_are_kept_back(layouts: ModuleType, tmp_path: Path) -> None:
     layouts.bffhq(tmp_path)
     seen = look(BiasedFFHQ(root=str(tmp_path), size=16).build(), "train")
     assert seen.files is None and seen.position is None and seen.image_shape == (3, 16, 16)
-
-
-def test_comments(layouts: ModuleType, tmp_path: Path) -> None:
-    layouts.civilcomments(tmp_path)
-    table = CivilComments(root=str(tmp_path)).build()
-    for split in SPLITS:
-        seen = look(table, split)
-        assert seen.texts is not None and seen.columns == {}
-        assert table.row_names is not None
-        assert [text[:80] for text in seen.texts] == [table.row_names[row] for row in table.split[split].tolist()]
 
 
 def test_no_label_and_no_attribute_can_be_reached() -> None:

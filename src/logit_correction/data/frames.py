@@ -64,10 +64,11 @@ def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = FIX,
 
 def iter_frames(file: Path, rows: int | None, fix: str = FIX, **layout: Any) -> Iterator[pd.DataFrame]:
     """Yield a CSV so many rows at a time, a Parquet file as a whole; see ``read_frame``."""
-    if not file.is_file() or file.suffix.lower() in OTHERS:
-        raise InputError(f"{file} is no CSV or Parquet file: give one (from Excel save as CSV UTF-8)")
     import pandas as pd
 
+    if not file.is_file() or file.suffix.lower() in OTHERS:
+        what = "is no CSV or Parquet file" if file.exists() else "does not exist"
+        raise InputError(f"{file} {what}: give a CSV or Parquet file (from Excel save as CSV UTF-8)")
     found = False
     try:
         for frame in _csv(file, rows, layout) if has_lines(file) else [pd.read_parquet(file).reset_index(drop=True)]:

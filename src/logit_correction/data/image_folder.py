@@ -87,10 +87,6 @@ class ImageFolder(DataSource):
         attributes = self.attributes or (["attribute"] if "attribute" in frame.columns else [])
         raw, names = records_of_frame(frame, str(file), self.label, split, attributes), texts_of(frame, column)
         paths = files_within(self.root, names, raw.problems, column)
-        first: dict[str | None, int] = {}
-        for row, name in enumerate(names):
-            if first.setdefault(name, row) != row:
-                raw.problems.add(row, f"repeats {raw.problems.rows[first[name]]}")
         raw.row_names = [printable(name or "") for name in names]
         return raw, paths
 

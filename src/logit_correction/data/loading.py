@@ -73,8 +73,8 @@ class BatchLoader:
             with_attributes: Hand out attributes; ``InputError`` where the split has unknown ones.
             sample_weight: See ``Stage.sample_weight``.
             device: Where the tensors shall lie.
-            rank: Number of this process.
-            world_size: Number of processes; each gets its share of every batch.
+            rank: Number of this process, of ``world_size``; each gets its share of every batch.
+            world_size: Number of processes.
             workers: Processes that read ahead where inputs are not simply indexed; -1 chooses.
         """
         batch_size = evaluation_batch(table.inputs) if batch_size is None else batch_size

@@ -54,7 +54,7 @@ class Problems:
     """
 
     def __init__(self, place: str, rows: Sequence[str]) -> None:
-        """Begin with none; ``place`` is where the rows are from, ``rows`` what each is called."""
+        """Name where the rows are from, and each row."""
         self.place, self.rows = place, rows
         self.of_row: dict[int, str] = {}
 
@@ -111,13 +111,8 @@ def files_within(
 ) -> list[Path]:
     """Return the files (M,) that the rows of a table name; a name that leads out of ``root`` is a problem of its row.
 
-    Args:
-        root: The folder.
-        names: M names, None or empty where there is none.
-        problems: What is wrong with the M rows; more is added.
-        column: What names the files, for messages.
-        look: Whether to look at each file: it must be there, and no link may lead out of ``root``.
-        also: Another folder, for names that are no files in ``root``.
+    With ``look`` each file must be there, and no link may lead out of ``root``; ``also`` is another folder, for names
+    that are no files in ``root``.
     """
     bases = [(folder, (os.path.realpath if look else os.path.abspath)(folder)) for folder in (root, also) if folder]
     paths = []
@@ -160,7 +155,7 @@ def split_name(value: str, numbers: bool = True) -> str | None:
 
 
 def consecutive_splits(*sizes: int) -> dict[str, Tensor]:
-    """Return the rows of train, valid and test where they follow each other, each of a given size."""
+    """Return the rows of train, valid and test where they follow each other."""
     return dict(zip(SPLITS, torch.arange(sum(sizes)).split(sizes), strict=True))
 
 
@@ -170,13 +165,8 @@ def make_splits(
     """Return the rows of train, valid and test, and one line on where they are from.
 
     A split that is given stays as it is. Missing ones are drawn from the training rows, or from all rows if no split
-    is given: label by label, so that each has its share of every label. Attributes are never looked at.
-
-    Args:
-        label: (M,) long; -1 for rows that belong nowhere.
-        given: The split of each row, or None where none is given.
-        label_names: L names.
-        splitting: Fractions and seed.
+    is given: label by label, so that each has its share of every label. Attributes are never looked at. Rows of label
+    -1 belong nowhere.
     """
     rows = (label >= 0).nonzero().flatten()
     split = {"train": rows}
@@ -227,9 +217,7 @@ class Records:
     ordered: bool = True
 
 
-def records_of_frame(
-    frame: pd.DataFrame, place: str, label: str, split: str | None, attributes: Sequence[str]
-) -> Records:
+def records_of_frame(frame: pd.DataFrame, place: str, label: str, split: str | None, attributes: list[str]) -> Records:
     """Take label, split and attributes out of a table; ``InputError`` if a column is missing."""
     check_columns(frame, place, [label, *([split] if split else []), *attributes])
     return Records(
@@ -250,15 +238,8 @@ def build_table(
     """Make the table of rows that a user gave.
 
     Everything that is wrong with single rows is gathered before it is told. Rows that are left out stay in the table
-    and belong to no split.
-
-    Args:
-        raw: The rows, with the problems that the source has found already; more are added.
-        inputs: Makes the store of all rows, bad ones too, and what else ``DataTable`` holds of them, of the training
-            rows (n,); may add to the problems; called when all else is checked.
-        splitting: How to draw the splits that are not given.
-        on_bad_rows: error or skip.
-        augment: For the training images.
+    and belong to no split. When all else is checked ``inputs`` makes, of the training rows (n,), the store of all rows
+    and what else ``DataTable`` holds of them; it may add to the problems.
     """
     problems, given = raw.problems, None
     for row, named in enumerate(raw.label):
