@@ -138,7 +138,7 @@ def is_within(path: Path, base: str, follow: bool = True) -> bool:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Give a temporary folder beside ``path``, which takes its place when the block ends well, and is gone otherwise."""
+    """Give a temporary folder, which takes the place of ``path`` when the block ends well, and is gone otherwise."""
     check_new(path)
     with writable(path):
         temporary = _temporary(path.absolute())
