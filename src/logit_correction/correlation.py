@@ -17,15 +17,17 @@ class Correlation:
     """A spurious correlation as weights (L, K): entry (y, a) is P(a | y) in the majority; rows sum to 1.
 
     It covers the paper's four kinds of correlation (section 4.2). Knowing it takes no attribute labels of
-    rows, only the relation between labels and attribute values. Immutable.
+    rows, only the relation between labels and attribute values.
 
     Args:
         weights: (L, K) numbers, 0 or more; each row sums to 1.
 
-    Raises:
-        InputError: The weights have a wrong shape, are negative or not finite, or a row does not sum to 1.
+    Attributes:
+        weights: (L, K) float64 on the CPU.
+        num_labels: L.
+        num_attributes: K.
 
-    >>> brown_zeros_and_ones = Correlation.from_table({0: [0], 1: [0], 2: [1]})
+    >>> brown_zeros_and_ones = Correlation.from_table([[0], [0], [1]])
     >>> brown_zeros_and_ones.kind
     'many-to-one'
     >>> brown_zeros_and_ones.posterior(torch.tensor([[0.5, 0.25, 0.25]]))
@@ -40,8 +42,9 @@ class Correlation:
                 "Correlation weights need the shape (labels, attribute values), and rows of numbers of 0 or more that "
                 f"sum to 1, not {table.tolist()}."
             )
-        self._weights = table
-        square = table.shape[0] == table.shape[1]
+        self.weights = table
+        self.num_labels, self.num_attributes = table.shape
+        square = self.num_labels == self.num_attributes
         self._identity = square and torch.equal(table, torch.eye(len(table), dtype=table.dtype))
         self._placed: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 
@@ -60,9 +63,6 @@ class Correlation:
             table: One row for each of the labels 0..L-1, as a mapping or in order.
             num_attributes: K; the greatest listed value plus one if left out.
 
-        Raises:
-            InputError: A label is missing, a row is empty, or a value is repeated or out of range.
-
         >>> Correlation.from_table([[0, 1], [2]]).weights
         tensor([[0.5000, 0.5000, 0.0000],
                 [0.0000, 0.0000, 1.0000]], dtype=torch.float64)
@@ -72,8 +72,8 @@ class Correlation:
             size = 1 + max(max(row) for row in rows) if num_attributes is None else num_attributes
             weights = torch.zeros(len(rows), size, dtype=torch.float64)
             for label, row in enumerate(rows):
-                weights[label, row] = 1.0 / len(row)
-            return cls(weights)  # refuses repeated values, whose weights do not add up
+                weights[label, [value for value in row if value >= 0]] = 1.0 / len(row)
+            return cls(weights)  # refuses negative and repeated values, whose weights do not add up
         except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError, RuntimeError) as error:
             raise InputError(
                 f"A correlation lists the attribute values of each label, such as [[0, 1], [2]], not {table!r}."
@@ -88,41 +88,16 @@ class Correlation:
         return cls.from_table(counts.argmax(dim=1, keepdim=True).tolist(), num_attributes)
 
     @property
-    def weights(self) -> Tensor:
-        """(L, K) float64 on the CPU, a copy."""
-        return self._weights.clone()
-
-    @property
-    def num_labels(self) -> int:
-        """L."""
-        return self._weights.shape[0]
-
-    @property
-    def num_attributes(self) -> int:
-        """K."""
-        return self._weights.shape[1]
-
-    @property
     def kind(self) -> str:
         """One of "one-to-one", "many-to-one", "one-to-many", "many-to-many" (labels to attribute values)."""
-        labels, values = ("many" if bool(((self._weights > 0).sum(dim) > 1).any()) else "one" for dim in (0, 1))
+        labels, values = ("many" if bool(((self.weights > 0).sum(dim) > 1).any()) else "one" for dim in (0, 1))
         return f"{labels}-to-{values}"
 
-    def posterior(self, class_probs: Tensor, within: Tensor | None = None) -> Tensor:
-        """Posterior of the attribute, P(a | x), from a biased network's class probabilities (eq. 11, 12).
+    def posterior(self, class_probs: Tensor) -> Tensor:
+        """Posterior of the attribute, P(a | x) (B, K), from a biased network's class probabilities (B, L) (eq. 11, 12).
 
-        Args:
-            class_probs: (B, L), rows sum to 1.
-            within: (B, L, K), for each row the share of each attribute value among those of a label: 0
-                outside the table, summing to 1 over K (one-to-many). Without it the table's own weights
-                serve, which are the same for every row and so never tell a label's attribute values apart.
-
-        Returns:
-            (B, K), rows sum to 1. For the plain one-to-one correlation these are the class probabilities
-            themselves, not a copy.
+        For the one-to-one correlation these are the class probabilities themselves, not a copy.
         """
-        if within is not None:
-            return (class_probs.unsqueeze(2) * within).sum(dim=1)
         if self._identity:
             return class_probs
         weights = self._on(class_probs.device, class_probs.dtype)
@@ -132,17 +107,7 @@ class Correlation:
         return (class_probs.unsqueeze(2) * weights).sum(dim=1)
 
     def is_minority(self, label: Tensor, attribute: Tensor) -> Tensor:
-        """Which rows conflict with the correlation.
-
-        Args:
-            label: (B,) long, 0..L-1.
-            attribute: (B,) long, 0..K-1; a row with -1 (unknown) does not count as minority.
-
-        Returns:
-            (B,) bool.
-        """
-        if self._identity:
-            return (label != attribute) & (attribute >= 0)
+        """Which rows (B,) of these labels (B,) and attributes (B,) conflict with the correlation; of -1 none."""
         aligned = self._on(label.device, torch.bool)[label, attribute]
         return ~aligned & (attribute >= 0)
 
@@ -152,19 +117,17 @@ class Correlation:
 
     def to_table(self) -> list[list[int]]:
         """The attribute values that go with each label, in order; the weights themselves are left out."""
-        return [row.nonzero().flatten().tolist() for row in self._weights > 0]
+        return [row.nonzero().flatten().tolist() for row in self.weights > 0]
 
     def _on(self, device: torch.device, dtype: torch.dtype) -> Tensor:
         """The weights (as bool: which are positive) on a device, copied there once."""
         placed = self._placed.get((device, dtype))
         if placed is None:
-            placed = self._placed[device, dtype] = self._weights.to(device=device, dtype=dtype)
+            placed = self._placed[device, dtype] = self.weights.to(device=device, dtype=dtype)
         return placed
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Correlation):
-            return NotImplemented
-        return torch.equal(self._weights, other._weights)
+        return torch.equal(self.weights, other.weights) if isinstance(other, Correlation) else NotImplemented
 
     def __repr__(self) -> str:
-        return f"Correlation({self._weights.tolist()})"
+        return f"Correlation({self.weights.tolist()})"

@@ -104,13 +104,6 @@ class ViewInputs:
         columns: Of a table of features, name -> (N,) numbers (NaN where missing) or names ("" where missing).
         files: N files that the rows were read from, or None.
         position: (N,) where each row stands in the file or folder that it came from.
-
-    >>> import numpy as np, torch
-    >>> from logit_correction import ViewInputs
-    >>> numbers = torch.rand(4, 2)
-    >>> columns = {"age": numbers[:, 0].numpy(), "form": np.array(["a", "b", "a", "b"])}
-    >>> ViewInputs(num_rows=4, inputs=lambda rows: numbers[rows], columns=columns).image_shape is None
-    True
     """
 
     num_rows: int

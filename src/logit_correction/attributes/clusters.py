@@ -132,7 +132,7 @@ def divided(probability: Tensor, features: Tensor, label: Tensor, correlation: C
     count = cell_sums(label, cluster, torch.ones(len(label)), *table.shape)[1].clamp_min(1.0)
     weight = count.log().masked_fill(table == 0, float("-inf"))
     parts = zip(probability.split(4096), fit.split(4096), strict=True)
-    return torch.cat([correlation.posterior(p, (f.unsqueeze(1) + weight).softmax(dim=2)) for p, f in parts])
+    return torch.cat([(p.unsqueeze(2) * (f.unsqueeze(1) + weight).softmax(dim=2)).sum(dim=1) for p, f in parts])
 
 
 def shared_sets(correlation: Correlation) -> dict[tuple[int, ...], list[int]]:

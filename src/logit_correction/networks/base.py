@@ -23,12 +23,6 @@ class Network(nn.Module):
 
     Attributes:
         metadata: What a reader of a result must know beside the options, such as what ``auto`` stood for.
-
-    >>> import torch
-    >>> from logit_correction import MLP, DataInfo, Network
-    >>> network = MLP(DataInfo(num_labels=2, num_rows=4, input_shape=(3,)), hidden=[8])
-    >>> isinstance(network, Network), network.features(torch.ones(1, 3)).shape
-    (True, torch.Size([1, 8]))
     """
 
     features: nn.Module

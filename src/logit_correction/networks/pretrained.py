@@ -18,11 +18,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class Standardize(nn.Module):
-    """Subtracts a mean from each channel and divides by a standard deviation; grey images come out with all channels.
-
-    >>> Standardize((0.5, 0.5), (0.1, 0.5))(torch.ones(1, 1, 1, 1)).flatten()
-    tensor([5., 1.])
-    """
+    """Subtracts a mean from each channel and divides by a deviation; grey images come out with all channels."""
 
     mean: Tensor
     factor: Tensor
@@ -91,12 +87,7 @@ class ResNet(Network):
 
 
 class ResNet18(ResNet):
-    """ResNet-18: 11 million weights, 512 features.
-
-    >>> network = ResNet18(DataInfo(num_labels=10, num_rows=1, input_shape=(3, 32, 32)))
-    >>> network.metadata["stem"], network.features(torch.zeros(2, 3, 32, 32)).shape
-    ('cifar', torch.Size([2, 512]))
-    """
+    """ResNet-18: 11 million weights, 512 features."""
 
     kind = "resnet18"
 

@@ -14,12 +14,7 @@ from logit_correction.types import DataInfo
 
 
 class Linear(Network):
-    """One linear layer on flattened inputs: a head for the features of an ``encoder``, or for a table of numbers.
-
-    >>> import torch
-    >>> Linear(DataInfo(num_labels=2, num_rows=1, input_shape=(512,)))(torch.zeros(3, 512)).shape
-    torch.Size([3, 2])
-    """
+    """One linear layer on flattened inputs: a head for the features of an ``encoder``, or for a table of numbers."""
 
     def __init__(self, info: DataInfo) -> None:
         """Build the layer for inputs and labels of ``info``."""
@@ -59,11 +54,6 @@ class ConvNet(Network):
     """Blocks of a 3x3 convolution, batch normalisation, ReLU and a maximum over 2x2 pixels, then a hidden layer.
 
     The default does 2.2 million multiply-adds for an image of 28x28 pixels.
-
-    >>> import torch
-    >>> network = ConvNet(DataInfo(num_labels=10, num_rows=1, input_shape=(3, 28, 28)))
-    >>> network.features(torch.zeros(2, 3, 28, 28)).shape, network(torch.zeros(2, 3, 28, 28)).shape
-    (torch.Size([2, 100]), torch.Size([2, 10]))
     """
 
     def __init__(self, info: DataInfo, channels: Sequence[int] = (16, 32, 64), hidden: int = 100) -> None:
