@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from logit_correction import sentences
-from logit_correction.errors import NBSP, format_first, format_percent, is_missing
-from logit_correction.evaluation.report import AttributeFigures, headings
+from logit_correction.errors import NBSP, format_first, format_percent
+from logit_correction.evaluation.report import AttributeFigures, Group, headings
 from logit_correction.pages.compare import FIGURES, MEANINGS, RunFolder, flat_figures, sides, with_estimates
-from logit_correction.sentences import capitalize, describe_selection, format_name
+from logit_correction.sentences import capitalize, describe_selection, format_name, format_value
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,6 +33,8 @@ ACCURACIES = [
 #: those without rows are left out.
 MOST_GROUPS, MOST_LABELS, NARROWEST, MOST_EMPTY = 20, 30, 6, 30
 
+_HEADINGS = FIGURES | headings(Group) | headings(AttributeFigures)
+_HEADINGS |= {"method": "Method", "epochs": "Epochs", "seed": "Seed", "selection": "Selection"}
 _UNNAMED = "The test rows name no attributes; plain accuracy favours models that rely on the shortcut, so none is bold."
 _ESTIMATED = "Conflict, agree: rows whose estimated attribute does or does not conflict with their label."
 
@@ -100,16 +102,24 @@ def console_of(stderr: bool = False) -> Console:
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
-def table_of(title: str, names: Sequence[str], numbers: Sequence[str]) -> Table:
-    """Return a table without rows for a console: columns of names, and columns of numbers, which stand to the right."""
+def table_of(frame: pd.DataFrame, best: Mapping[str, float] | None = None) -> Table:
+    """Return a frame as a table for a console: numbers to the right, fractions in per cent, the best in bold."""
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", title_style="", box=None, pad_edge=False)
-    for name in (*names, *numbers):
-        # A heading breaks between its words, and nowhere else.
-        width = max(map(len, name.split()), default=1)
-        table.add_column(Text(name), justify="right" if name in numbers else "left", min_width=width, overflow="fold")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    table.title_justify = table.caption_justify = "left"
+    for name, kind in zip(map(str, frame.columns), frame.dtypes, strict=True):
+        heading = _HEADINGS.get(name, name).replace("-", " ")
+        width = max(map(len, heading.split()), default=1)  # a heading breaks between its words, and nowhere else
+        side: Any = "right" if pd.api.types.is_numeric_dtype(kind) else "left"
+        table.add_column(Text(heading), justify=side, min_width=width, overflow="fold")
+    marks = [(best or {}).get(str(name)) for name in frame.columns]
+    for row in frame.itertuples(index=False, name=None):
+        cells = [format_percent(one, 1, "") if isinstance(one, float) else format_value(one) for one in row]
+        styles = ["bold" if mark is not None and one == mark else "" for one, mark in zip(row, marks, strict=True)]
+        table.add_row(*map(Text, cells, styles))
     return table
 
 
@@ -125,35 +135,18 @@ def to_console(table: pd.DataFrame) -> Table:
 
     The best of each column is in bold where the runs are judged by groups that somebody named, and nothing otherwise.
     """
-    from rich import box
-    from rich.text import Text
-
     named, several = "worst_class" not in table, len(table) > 1
-    same = [name for name in ("epochs", "seed") if table[name].nunique(dropna=False) == 1]
-    told = [{"epochs": "{} epochs", "seed": "seed {}"}[name].format(table[name].iloc[0]) for name in same]
-    columns = [str(name) for name in table.columns if name not in same]
-    texts = {name: FIGURES.get(name, capitalize(name)).replace("-", " ") for name in columns}
-    numbers = [name for name in columns if name in (*ACCURACIES, "epochs", "seed")]
-    shown = table_of(", ".join(["Accuracy on the test split, %", *told]), [], [texts[name] for name in columns])
-    for name, column in zip(columns, shown.columns, strict=True):
-        column.justify = "right" if name in numbers else "left"
-    shown.box, shown.show_edge, shown.collapse_padding, shown.caption_justify = box.SIMPLE_HEAD, False, True, "left"
+    rules = table["selection"].str.removeprefix("valid ").str.replace("estimated within", "within")
+    texts = {name: table[name].map(str) for name in ("epochs", "seed")}
+    table = table.assign(**texts, selection=rules.str.replace("estimated", "est."))
+    same = [name for name in texts if table[name].nunique() == 1]
+    told = [f"{table[name].iloc[0]} epochs" if name == "epochs" else f"seed {table[name].iloc[0]}" for name in same]
+    best = {name: table[name].max() for name in ACCURACIES if name in table and several and named}
+    shown = table_of(table.drop(columns=same), best)
+    shown.title, shown.title_style = ", ".join(["Accuracy on the test split, %", *told]), ""
     captions = [_ESTIMATED] * ("estimated_minority" in table) + [_UNNAMED] * (several and not named)
     shown.caption = " ".join(captions) or None
-    best = {name: table[name].max() for name in columns if name in ACCURACIES and several and named}
-    for row in table.to_dict("records"):
-        cells = [_cell(name, row[name]) for name in columns]
-        styles = ["bold" if name in best and row[name] == best[name] else "" for name in columns]
-        shown.add_row(*map(Text, cells, styles))
     return shown
-
-
-def _cell(column: str, value: Any) -> str:
-    if column in ACCURACIES:
-        return format_percent(value, digits=1, unit="")
-    if column == "selection":  # a narrow column
-        return str(value).removeprefix("valid ").replace("estimated within", "within").replace("estimated", "est.")
-    return "–" if is_missing(value) else str(value)
 
 
 def announce(config: RunConfig, table: DataTable) -> None:
@@ -185,10 +178,10 @@ def show_rows(table: DataTable, name: str, method: str = "") -> None:
         groups = f"{len(labels):,} labels x {len(attributes):,} attribute values"
         say(console, f"{groups}: {empty}, the largest has {int(counts.max()):,}")
         return
-    shown = table_of("training rows per group (label x attribute)", ["label"], attributes)
-    for label, row in zip(labels, counts.tolist(), strict=True):
-        shown.add_row(label, *(f"{count:,}" for count in row))
-    console.print(shown)
+    shown = pd.DataFrame(counts.tolist(), columns=attributes)
+    shown.insert(0, "label", labels, allow_duplicates=True)
+    say(console, "training rows per group (label x attribute)")
+    console.print(table_of(shown))
 
 
 def show_runs(folders: Sequence[Path], page: Path) -> None:
@@ -221,37 +214,28 @@ def show_warnings(warnings: Sequence[str], console: Console) -> None:
 
 def show_evaluation(figures: Mapping[str, Any], title: str, estimated: Mapping[str, Any] | None) -> None:
     """Print the groups of an evaluation, the estimated ones first if there are any, and the figures over them."""
-    console = console_of()
+    console, columns = console_of(), ["label", "attribute", "count", "accuracy", "low", "high"]
+
+    def show(groups: Sequence[Mapping[str, Any]], what: str) -> None:
+        frame = pd.DataFrame(groups).fillna({"attribute": "unknown"}).astype(dict.fromkeys(columns[3:], float))
+        shown = frame if len(frame) <= MOST_EMPTY else frame[frame["count"] > 0]
+        say(console, f"{what}: accuracy in %, with the ends of its 95 % interval")
+        console.print(table_of(shown[columns]))
+        if empty := len(frame) - len(shown):
+            say(console, f"{empty:,} groups without rows are left out")
+
     if estimated is not None:
-        groups = [side for side in sides(estimated["groups"]) if side["count"]]
-        console.print(_groups(f"estimated groups: by {estimated['source']}", "estimated attribute", groups))
+        show([side for side in sides(estimated["groups"]) if side["count"]], f"groups by {estimated['source']}")
         conflicts, agrees = (format_percent(estimated[name], 1, "") for name in ("minority", "majority"))
         told = f"where it conflicts {conflicts}, where it agrees {agrees}; nobody named these attributes"
         say(console, f"accuracy %: {told}\n")
-    groups = [one for one in figures["groups"] if one["count"] or len(figures["groups"]) <= MOST_EMPTY]
-    console.print(_groups(title, "attribute", groups))
-    if empty := len(figures["groups"]) - len(groups):
-        say(console, f"{empty:,} groups without rows are left out")
+    show(figures["groups"], title)
     if figures["by_attribute"]:
-        shown = {k: text for k, text in headings(AttributeFigures).items() if k not in ("attribute", "count")}
-        numbers = ["Rows", *(f"{text} %" for text in shown.values())]
-        table = table_of("by attribute, all labels together", ["Attribute"], numbers)
-        for row in figures["by_attribute"]:
-            cells = (format_percent(row[name], 1, "") for name in shown)
-            table.add_row(row["attribute"], f"{row['count']:,}", *cells)
-        console.print(table)
+        say(console, "by attribute, all labels together, in %")
+        console.print(table_of(pd.DataFrame(figures["by_attribute"])))
     known = [name for name in FIGURES if figures.get(name) is not None]
     told = ", ".join(f"{name.replace('_', '-')} {format_percent(figures[name], 1, '')}" for name in known)
     say(console, f"accuracy %: {told}")
-
-
-def _groups(title: str, attribute: str, groups: Sequence[Mapping[str, Any]]) -> Table:
-    table = table_of(title, ("label", attribute), ("rows", "accuracy %", "95 % interval"))
-    for group in groups:
-        accuracy, low, high = (format_percent(group[name], 1, "") for name in ("accuracy", "low", "high"))
-        interval = "" if group["accuracy"] is None else f"{low} - {high}"
-        table.add_row(group["label"], group["attribute"] or "unknown", f"{group['count']:,}", accuracy, interval)
-    return table
 
 
 def show_audit(found: Mapping[str, Any], page: Path, to_fill_in: str = "") -> None:
