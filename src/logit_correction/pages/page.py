@@ -158,7 +158,7 @@ def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
     # The best is marked where attributes are named: plain accuracy favours models that rely on the shortcut.
     values = {key: {value for one in series if (value := one.figure(key)) is not None} for key in columns}
     seeds, alone = "reach from the worst to the best run", "are 95 % intervals (Wilson)"
-    many = [len(one.runs) > 1 for one in series]
+    many, colors = [len(one.runs) > 1 for one in series], {one.name: one.color for one in series}
     return {
         "title": title,
         "headline": headline,
@@ -169,17 +169,19 @@ def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
         "meanings": MEANINGS,
         "best": {key: max(own) if named and len(own) > 1 else None for key, own in values.items()},
         # Where nobody named groups, the estimated ones come first.
-        "groupings": [_groups(series, source) for source in ([estimated["source"]] if estimated else []) + [None]],
-        "curves": plots.curves({one.name: one.runs[0].metrics for one in series}, _colors(series)),
+        "groupings": [
+            _groups(series, colors, source) for source in ([estimated["source"]] if estimated else []) + [None]
+        ],
+        "curves": plots.curves({one.name: one.runs[0].metrics for one in series}, colors),
         "several_seeds": any(many),
         "ends": seeds if all(many) else f"{seeds}; of one run they {alone}" if any(many) else alone,
         "minorities": [entry for one in series if (entry := _conflicting(one))],
         "names": [one.name for one in series],
-        "provenance": {one.name: yaml.safe_dump(_provenance(one), sort_keys=False, width=100) for one in series},
+        "provenance": {one.name: _provenance(one) for one in series},
     }
 
 
-def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
+def _groups(series: Sequence[Series], colors: Mapping[str, str], estimated: str | None) -> dict[str, Any]:
     """The groups of the test rows, named or estimated: a figure, of many groups of the least accurate, and a table."""
     known = {one.name: one.groups(estimated is not None) for one in series}
     frames = {name: frame for name, frame in known.items() if frame is not None}
@@ -194,7 +196,7 @@ def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
     return {
         "by_label": bool(first["attribute"].isna().all()),
         "estimated": estimated,
-        "figure": plots.group_bars({name: frame.loc[drawn] for name, frame in frames.items()}, _colors(series)),
+        "figure": plots.group_bars({name: frame.loc[drawn] for name, frame in frames.items()}, colors),
         "drawn": len(drawn),
         "starred": bool(first["minority"].eq(True).any()),
         "overlapping": bool((run.report["data"]["scoring"] or {}).get("overlapping")),
@@ -202,10 +204,6 @@ def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
         # Of many labels and attribute values most never meet.
         "table": [row for row in rows if len(rows) == len(drawn) or row["count"] or row["train"]],
     }
-
-
-def _colors(series: Sequence[Series]) -> dict[str, str]:
-    return {one.name: one.color for one in series}
 
 
 def _train_counts(run: RunFolder, num_groups: int) -> list[Any]:
@@ -255,11 +253,12 @@ def _conflicting(series: Series) -> dict[str, Any] | None:
     }
 
 
-def _provenance(series: Series) -> dict[str, Any]:
-    """What was run, of several seeds by the first."""
+def _provenance(series: Series) -> str:
+    """What was run as YAML, of several seeds by the first."""
     report = series.runs[0].report
     data = {name: report["data"][name] for name in ("name", "options", "facts", "rows")}
     rest = ("network", "encoder", "seed", "epochs_per_stage", "training", "selection", "environment", "seconds")
     read = {name: report[name] for name in ("labels_read", "watched_labels_read", "diagnostics_labels_read")}
     method = {"name": report["method"], **report["method_options"]}
-    return {"method": method, "data": data, **read, **{name: report[name] for name in rest}}
+    run = {"method": method, "data": data, **read, **{name: report[name] for name in rest}}
+    return yaml.safe_dump(run, sort_keys=False, allow_unicode=True)
