@@ -13,7 +13,7 @@ from logit_correction.config import TrainingConfig
 from logit_correction.methods.dfa import DFA
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.small import MLP, ConvNet
-from logit_correction.training.optim import (
+from logit_correction.training.fit import (
     clip_gradients,
     make_optimizer,
     prepare,

@@ -15,7 +15,7 @@ from logit_correction import train
 from logit_correction.errors import TrainingError
 from logit_correction.training.display import Display, Lines
 from logit_correction.training.record import Record
-from logit_correction.training.watch import watched
+from logit_correction.training.rules import watched
 
 
 def add(record: Record, loss: float, **logs: float) -> None:

@@ -59,9 +59,6 @@ def train(
         logger: Where figures go beside ``metrics.csv``: names of loggers, or loggers of Lightning's.
         **training: Options of ``TrainingConfig``, such as ``epochs``, ``seed`` and ``learning_rate``.
 
-    Returns:
-        The run: its path, report and groups; ``predict`` and ``evaluate`` load the trained network when first called.
-
     Raises:
         InputError: Something given is wrong; nothing was trained.
         TrainingError: The loss was not finite.

@@ -50,11 +50,7 @@ class Encoder:
     """A frozen network of which only the features are used: ``features`` turns inputs into (B, F)."""
 
     def __init__(self, choice: ComponentConfig, info: DataInfo, expected: dict[str, Any] | None = None) -> None:
-        """Build the network of a choice; weights that are drawn are the same in every run, whatever its seed.
-
-        Raises:
-            InputError: If it cannot be built, has no ``features``, or has other weights than ``report.json`` expects.
-        """
+        """Build the network of a choice; weights that are drawn are the same in every run, whatever its seed."""
         self.name = choice.name
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive_seed(0, "encoder"))
@@ -72,11 +68,7 @@ class Encoder:
 
     @torch.no_grad()
     def encode(self, batches: Iterable[Inputs], device: torch.device, bf16: bool = False) -> Iterable[Tensor]:
-        """Yield the features (B, F) of batches, float32 on the CPU.
-
-        Raises:
-            InputError: If the features are no finite vectors.
-        """
+        """Yield the features (B, F) of batches, float32 on the CPU."""
         self.features.to(device)
         for inputs in batches:
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):

@@ -43,9 +43,9 @@ class AttributeEstimates:
     """The estimated attribute of N training rows, in their order, and what a training needs to correct by it.
 
     Attributes:
-        label: (N,) int64, 0..L-1, numbers of the label names.
+        label: (N,) int64, 0..L-1.
         attribute: (N,) int64, 0..K-1, -1 where unknown: of every row if nothing is to be corrected.
-        label_names: L names, in the order of the numbers.
+        label_names: L names.
         attribute_names: K names; "that of LABEL" where value j is only known as what goes with a label.
         posterior: (N, K) float32, how likely each value is; None where the estimator has none.
         rows: (N,) int64, the number of each row in the whole data set.
@@ -104,10 +104,6 @@ class AttributeEstimates:
         Args:
             inputs: n rows of the same kind; a data frame has at least the same columns.
             label: (n,) their labels, or the column of a data frame that holds them.
-
-        Raises:
-            InputError: If rows or labels do not fit, the estimator knows its training rows alone, or these estimates
-                were pickled, which leaves the networks behind.
         """
         if self._built is None:
             raise InputError("estimates from another process know their own rows alone: ask those that were not sent")
@@ -131,18 +127,16 @@ class AttributeEstimates:
         return LogitCorrectedLoss(self.prior(smoothing), strength)
 
     def log_prior_of_rows(self, smoothing: float = SMOOTHING) -> NDArray[np.float32]:
-        """Return what is added to each row's logits in training, (N, L); 0 for rows of unknown attribute.
+        """Return what is added to each row's logits in training, (N, L), at most 0; 0 for rows of unknown attribute.
 
-        For learners that take an offset for each row and class, such as the margin of gradient boosting. The greatest
-        value of a row is 0, which changes no loss.
+        For learners that take an offset for each row and class, such as the margin of gradient boosting.
         """
         return self.loss(smoothing).offset(torch.from_numpy(self.attribute)).float().numpy()
 
     def sample_weight(self) -> NDArray[np.float64]:
-        """Return a weight for each row, (N,), of mean 1: in proportion to 1 / P(y, a).
+        """Return weights (N,) of mean 1 by which all groups count alike; rows of unknown attribute weigh 1.
 
-        For learners that take weights but no offsets: every group that has rows then counts alike. Rows of unknown
-        attribute weigh 1.
+        For learners that take weights but no offsets.
         """
         weight, known = np.ones(len(self.label)), self.attribute >= 0
         if known.any():
@@ -198,7 +192,6 @@ def estimate_attributes(
 
     Raises:
         InputError: Something given is wrong, or the estimator's estimates change throughout a training (``Online``).
-        TrainingError: The loss was not finite.
 
     >>> found = estimate_attributes({"name": "Digits", "minority_ratio": 0.05}, epochs=2, threads=1)
     >>> found.verdict, found.prior().shape

@@ -81,10 +81,7 @@ def check_same(folder: Path, config: RunConfig) -> None:
 def difference(folder: Path, config: RunConfig, ignore: Collection[str] = ()) -> str | None:
     """Return in which option the run in the folder differs from a complete config; None if in none, or without a run.
 
-    Args:
-        folder: Of the run.
-        config: The config, complete; what it leaves to the data may be anything.
-        ignore: Names of options that may differ, such as ``data.root``.
+    What the config leaves to the data may be anything, and so may options to ``ignore``, such as ``data.root``.
     """
     if not (folder / CONFIG).is_file():
         return None

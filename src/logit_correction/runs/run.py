@@ -227,7 +227,7 @@ class Run(os.PathLike[str]):
     def evaluate(
         self, data: str | Path | NewInputs = "test", label: Names | None = None, attribute: Names | None = None
     ) -> dict[str, Any]:
-        """Evaluate the run on a split of its data, read anew, or on new labelled rows.
+        """Return the figures of ``report.json``'s test block on a split of the run's data, or on new labelled rows.
 
         Args:
             data: A split: ``test``, ``valid`` or ``train``. Or new rows, as ``predict_proba`` takes them. Or a
@@ -235,13 +235,6 @@ class Run(os.PathLike[str]):
                 training or with one of image files.
             label: Of new rows, n names; of a data frame or a file a column, by default that of training.
             attribute: Of new rows, n names or a column, None where unknown: groups are label by attribute.
-
-        Returns:
-            The figures of ``report.json``'s test block: by label or by group, and under ``estimated`` by the groups
-            that the run's estimator finds, where it can tell.
-
-        Raises:
-            InputError: If data cannot be read, or a label is none of the run's.
         """
         if isinstance(data, str) and label is None:
             if self.exported:

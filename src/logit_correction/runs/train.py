@@ -32,9 +32,8 @@ from logit_correction.runs.options import complete
 from logit_correction.runs.write import check_same_data, write_run
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
-from logit_correction.training.loggers import find_logger, logging_to, tell
-from logit_correction.training.rules import check_estimates, rules_of
-from logit_correction.training.watch import check_watch
+from logit_correction.training.record import find_logger, logging_to, tell
+from logit_correction.training.rules import check_estimates, check_watch, rules_of
 from logit_correction.types import TrainingRows
 
 if TYPE_CHECKING:
@@ -127,14 +126,7 @@ def _finish(out: Path, page: bool) -> None:
 
 @dataclass(frozen=True)
 class Built:
-    """What a run is made of, when all that may be refused has been.
-
-    Attributes:
-        config: Nothing is left open in it.
-        table: The data.
-        algorithm: The method, with its training rows.
-        chosen: What was chosen to fit the data, in words; empty if nothing was.
-    """
+    """What a run is made of, when all that may be refused has been; ``chosen`` says what was made to fit the data."""
 
     config: RunConfig
     table: DataTable

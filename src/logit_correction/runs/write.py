@@ -42,8 +42,7 @@ from logit_correction.sentences import of_minority
 from logit_correction.training import checkpoint
 from logit_correction.training.estimates import attribute_names_of, estimate_split
 from logit_correction.training.fit import Fit
-from logit_correction.training.rules import clone_state, reads_attributes, rule_of
-from logit_correction.training.watch import labels_watched
+from logit_correction.training.rules import clone_state, labels_watched, reads_attributes, rule_of
 
 #: So many rows that were taken for minority are shown.
 NUM_EXAMPLES = 24

@@ -22,26 +22,15 @@ OTHER_VERSION = "was written by another version of logit-correction: train again
 
 @dataclass
 class Progress:
-    """Where a run stands.
-
-    Attributes:
-        stage: Number of the present stage.
-        epoch: Epochs done in it.
-        step: Steps done in the present epoch.
-        total_steps: Steps done in the whole run.
-        plan: What the method asked for in this stage; None before it begins.
-        best: What each selection rule holds.
-        seconds: Training time so far, the work between stages (a search for a shortcut, say) and validation included.
-        warnings: What the user should know.
-    """
+    """Where a run stands."""
 
     stage: int = 0
-    epoch: int = 0
-    step: int = 0
+    epoch: int = 0  # epochs done in the stage
+    step: int = 0  # steps done in the present epoch
     total_steps: int = 0
-    plan: Stage | None = None
-    best: dict[str, Selected] = field(default_factory=dict)
-    seconds: float = 0.0
+    plan: Stage | None = None  # what the method asked for in this stage; None before it begins
+    best: dict[str, Selected] = field(default_factory=dict)  # what each selection rule holds
+    seconds: float = 0.0  # the work between stages and validation included
     warnings: list[str] = field(default_factory=list)
 
     def to_plain(self) -> dict[str, Any]:

@@ -1,23 +1,26 @@
-"""Rules that choose the epoch, or the run, whose weights are reported. None reads the test split."""
+"""Rules that choose the epoch, or the run, whose weights are reported; and figures that nothing is chosen by."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
-from logit_correction.config import TrainingConfig
+from logit_correction.config import TrainingConfig, Watch
 from logit_correction.errors import InputError
 from logit_correction.functional import (
     group_accuracy,
     group_balanced_accuracy,
     group_count,
+    group_margin,
     group_mean,
     group_membership,
+    margin,
     worst_group_accuracy,
 )
 from logit_correction.functional.metrics import label_membership
@@ -39,16 +42,11 @@ RECORDED, RECORDED_BY_GROUP = ("valid_average", "valid_worst_class"), ("valid_gr
 
 @dataclass(frozen=True)
 class ValidationRows:
-    """What a rule may look at of n validation rows.
+    """What a rule may look at of n validation rows: predictions (n,) and labels (n,), of ``num_labels``.
 
     Attributes:
-        prediction: (n,) long, 0..L-1.
-        label: (n,) long.
-        num_labels: L.
-        membership: (n, G) bool, label x attribute and sparse, or the data's own groups; None unless a rule ``reads``
-            attributes.
-        estimate: The attributes that the method's estimator finds; None unless a rule ``needs_estimate``, and where
-            there is none.
+        membership: (n, G) bool, label x attribute and sparse, or the data's own groups; if a rule ``reads`` attributes.
+        estimate: The attributes that the method's estimator finds; if a rule ``needs_estimate``, and there are any.
     """
 
     prediction: Tensor
@@ -267,13 +265,9 @@ def judged_groups(table: DataTable, split: str) -> Tensor | None:
 
 @dataclass
 class Selected:
-    """The weights that one rule holds to be best so far.
+    """The weights that one rule holds to be best so far: those of ``epoch``, the best one or one level with it.
 
-    Attributes:
-        score: Of the best epoch.
-        epoch: Whose weights these are: the best one, or a later one that is level with it.
-        state: The weights.
-        prediction: (n,) long, what the best epoch says of the validation rows.
+    ``score`` and ``prediction`` (n,) of the validation rows are those of the best epoch.
     """
 
     score: float
@@ -312,3 +306,51 @@ def update_best(
             score, prediction = held.score, held.prediction
         kept = kept or clone_state(state)
         best[name] = Selected(score, epoch, kept, prediction)
+
+
+def check_watch(watch: Sequence[Watch], table: DataTable) -> None:
+    """Raise ``InputError`` unless it is known which training rows are majority, where their margins are wanted."""
+    if "train_margins" in watch and (table.correlation is None or not table.has_attributes("train")):
+        raise InputError(
+            "--watch train_margins needs the attribute of every training row and the correlation, but the data source "
+            "does not know them: leave it out"
+        )
+
+
+def labels_watched(watch: Sequence[Watch], table: DataTable) -> dict[str, list[str]]:
+    """Return which labels of which split are read only to follow the training."""
+    read = {}
+    if "test" in watch:
+        read["test"] = ["label", "attribute"] if table.has_attributes("test") else ["label"]
+    if "train_margins" in watch:
+        read["train"] = ["label", "attribute"]
+    return read
+
+
+def watched(watch: Sequence[Watch], table: DataTable, predict: Callable[[str], Tensor]) -> dict[str, float]:
+    """Return columns of ``metrics.csv`` that are followed in the course of a training; what is not finite is left out.
+
+    ``test`` gives ``test_average`` and, where groups are known, ``test_group_balanced`` and ``test_worst_group``.
+    ``train_margins`` gives ``train_majority_margin`` and ``train_minority_margin``, the mean over the groups of the
+    least margin of a group's rows (Appendix C of the paper), their ratio where both are positive, and the same of the
+    mean margin, which does not depend on how many rows a group has: ``train_majority_mean_margin`` and so on.
+    ``predict`` returns the logits (n, L) of a split.
+    """
+    figures: dict[str, Tensor] = {}
+    if "test" in watch:
+        label, prediction = table.label[table.split["test"]], predict("test").argmax(1)
+        figures["test_average"] = (prediction == label).double().mean()
+        if (groups := judged_groups(table, "test")) is not None:
+            figures["test_group_balanced"] = group_balanced_accuracy(prediction, label, groups)
+            figures["test_worst_group"] = worst_group_accuracy(prediction, label, groups)
+    if "train_margins" in watch:
+        assert table.correlation is not None
+        groups, minority = label_by_attribute(table, "train"), table.correlation.minority_groups().flatten()
+        margins = margin(predict("train"), table.label[table.split["train"]])
+        for kind, of_group in (("margin", group_margin), ("mean_margin", group_mean)):
+            found = of_group(margins, groups)
+            large, small = found[~minority].nanmean(), found[minority].nanmean()
+            figures[f"train_majority_{kind}"], figures[f"train_minority_{kind}"] = large, small
+            meant = (large > 0) & (small > 0)  # of margins of two signs a ratio says nothing
+            figures[f"train_{kind}_ratio"] = (large / small).where(meant, torch.nan)
+    return {name: float(value) for name, value in figures.items() if math.isfinite(value)}
