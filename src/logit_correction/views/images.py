@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, avg_pool2d
 
-from logit_correction.views.base import EVERYTHING, View, ViewInputs
+from logit_correction.views.base import View, ViewInputs
 
 #: Values (rows x channels x pixels) that are looked at together: so few stay in the processor's cache, which makes
 #: views twice as quick as parts of ten times the size.
@@ -25,10 +25,10 @@ class ImageView(View):
     """A view that looks at the bytes of each image by itself; a subclass writes ``look``.
 
     Attributes:
-        least_side: Images of a shorter side hold so little that the view sees about everything in them.
+        least_side: Images of a shorter side hold so little that the view would see about everything in them.
     """
 
-    needs = "images"
+    needs = "images, for most views of 16 pixels a side at least"
     least_side: int = 0
 
     @classmethod
@@ -38,13 +38,8 @@ class ImageView(View):
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:
-        if inputs.image_shape is None:
-            return []
-        views = cls.members()
-        if min(inputs.image_shape[1:]) < cls.least_side:
-            for view in views:
-                view.breadth = EVERYTHING
-        return views
+        shape = inputs.image_shape
+        return cls.members() if shape is not None and min(shape[1:]) >= cls.least_side else []
 
     def can_look(self, inputs: ViewInputs) -> bool:
         return inputs.image_shape is not None
@@ -106,8 +101,6 @@ class Colour(ImageView):
 
     name = "colour"
     sentence = "the colours of the image, wherever they are"
-    #: Shares of the pixels below the quantiles, the least and the greatest pixel among them.
-    shares = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
     def look(self, images: Tensor) -> Tensor:
         """Return (B, 9 C) in [0, 1]: the means of all channels, then deviations, maxima, minima and quantiles."""
@@ -121,7 +114,7 @@ class Colour(ImageView):
         # The sums are whole numbers, so that a channel of one value has a standard deviation of exactly 0.
         variance = ((count * level.square()).sum(2).double() / pixels - mean.square()).clamp_min(0)
         # Quantiles are linear between neighbouring pixels, as ``torch.quantile`` has them.
-        position = torch.tensor(self.shares, dtype=torch.float64) * (pixels - 1)
+        position = torch.tensor((0, 0.05, 0.25, 0.5, 0.75, 0.95, 1), dtype=torch.float64) * (pixels - 1)
         wanted = torch.cat([position.floor(), position.ceil()]).long().expand(rows, channels, -1).contiguous()
         below, above = torch.searchsorted(count.cumsum(2), wanted, right=True).double().chunk(2, dim=-1)
         found = torch.lerp(below, above, position - position.floor())
@@ -170,13 +163,12 @@ def _around(points: Tensor, whole: tuple[Tensor, Tensor], width: int) -> tuple[T
 
 
 class Light(ImageView):
-    """The slope of brightness from left to right and from top to bottom, by statistics that few edges do not move.
+    """The slope of brightness from left to right and from top to bottom, by 28 statistics that few edges do not move.
 
     Light from a side multiplies brightness by a little more from each pixel to the next, everywhere; the edges of
     things are great and go either way. So of the differences of the logarithm between pixels 1 and 3 apart, in both
-    directions: the quartiles, and the mean after the differences are bounded, softly, at four widths (slopes in units
-    of the logarithm a pixel, beyond which an edge counts no more). 28 numbers. Images of 64 pixels and more are
-    averaged to between 32 and 64.
+    directions: the quartiles, and the mean after the differences are bounded, softly, at four slopes. Images of 64
+    pixels and more are averaged to between 32 and 64.
     """
 
     name = "light"
@@ -189,8 +181,7 @@ class Light(ImageView):
         looks: list[Tensor] = []
         for step in (1, 3):
             for turned in (light, light.transpose(1, 2)):
-                apart = min(step, turned.shape[2] - 1)  # one pixel has no slope
-                slope = (turned[:, :, apart:] - turned[:, :, : turned.shape[2] - apart]).flatten(1) / step
+                slope = (turned[:, :, step:] - turned[:, :, :-step]).flatten(1) / step
                 looks += quantiles(slope, (0.25, 0.5, 0.75)).unbind(1)
                 looks += [(slope / edge).tanh_().mean(1) for edge in (0.01, 0.03, 0.1, 0.3)]
         return torch.stack(looks, dim=1)
@@ -232,13 +223,9 @@ class Places(ImageView):
         return [torch.cat(of_cell) for of_cell in zip(*parts, strict=True)]
 
     def look(self, images: Tensor) -> Tensor:
-        # Cells overlap only where there are fewer pixels than cells.
-        spans = []
-        for index, length in zip(self.cell, images.shape[2:], strict=True):
-            start = min(index * length // self.grid, length - 1)
-            spans.append(slice(start, max(start + 1, (index + 1) * length // self.grid)))
-        height, width = spans
-        part = images[:, :, height, width].float()
+        sides = zip(self.cell, images.shape[2:], strict=True)
+        down, across = (slice(i * side // self.grid, (i + 1) * side // self.grid) for i, side in sides)
+        part = images[:, :, down, across].float()
         flat = part.flatten(2)
         mean = flat.mean(2)
         deviation = (flat - mean.unsqueeze(2)).square().mean(2).sqrt()

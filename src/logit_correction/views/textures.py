@@ -50,7 +50,7 @@ def _power(grey: Tensor) -> Tensor:
     # The window fades the edges out: they would look like fine detail where the image does not repeat.
     centred = (grey - grey.mean((1, 2), keepdim=True)) * window
     spectrum = torch.view_as_real(torch.fft.rfft2(centred)).square_().sum(3).flatten(1)
-    share = (spectrum @ fine + _FLOOR * fine.sum()) / (spectrum @ every + _FLOOR * every.sum().clamp_min(1))
+    share = (spectrum @ fine + _FLOOR * fine.sum()) / (spectrum @ every + _FLOOR * every.sum())
     share = share.clamp_min(_FLOOR).unsqueeze(1)
     return torch.cat([(spectrum @ bands + _FLOOR).log(), share, share.log()], dim=1)
 
@@ -74,10 +74,10 @@ def _window(height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         every[:, -1] = 1
     every = every.flatten()
     every[0] = 0  # the mean is no frequency
-    count = min(16, max(1, min(height, width) // 2))
+    count = min(16, min(height, width) // 2)
     band = (radius * 2 * count).round().long().sub(1).clamp(0, count - 1)
     bands = one_hot(band, count) * every.unsqueeze(1)
-    return window, bands / bands.sum(0).clamp_min(1), every, every * (radius > 0.25)
+    return window, bands / bands.sum(0), every, every * (radius > 0.25)
 
 
 def _blocks(grey: Tensor) -> Tensor:
@@ -85,14 +85,10 @@ def _blocks(grey: Tensor) -> Tensor:
 
     Logarithms of: their mean; their mean at each phase of the grid relative to it; at block borders relative to inside.
     """
-    width = grey.shape[2]
-    if width < 2:
-        return grey.new_zeros(grey.shape[0], 2 + _BLOCK)
     profile = grey.diff(dim=2).abs_().mean(1)
-    weight = one_hot(torch.arange(width - 1) % _BLOCK, _BLOCK).float()
-    present = weight.sum(0) > 0
+    weight = one_hot(torch.arange(profile.shape[1]) % _BLOCK, _BLOCK).float()
     mean = profile.mean(1, keepdim=True)
-    at_phase = torch.where(present, profile @ (weight / weight.sum(0).clamp_min(1)), mean)
+    at_phase = profile @ (weight / weight.sum(0))
     border, inside = at_phase[:, -1:], at_phase[:, :-1].mean(1, keepdim=True)
     level, phases, edge, rest = ((value + 0.25).log() for value in (mean, at_phase, border, inside))
     return torch.cat([level, phases - level, edge - rest], dim=1)
@@ -121,16 +117,16 @@ class Stripes(ImageView):
 def _energies(grey: Tensor) -> Tensor:
     """Return the log energy of each width and direction: (B, 1, H, W) in 0..255 -> (B, 32)."""
     stride = max(1, math.ceil((max(grey.shape[2:]) - _SIDE + 1) / 12))
-    waves = conv2d(grey, _filters(min(_SIDE, *grey.shape[2:])), stride=stride)
+    waves = conv2d(grey, _filters(), stride=stride)
     energy = waves.square_().flatten(2).unflatten(1, (len(_PERIODS), _DIRECTIONS, 2)).sum(3)
     least = quantiles(energy, [0.1]).squeeze(3).add_(1).log_()
     return (least - least.mean(2, keepdim=True)).flatten(1)
 
 
-@lru_cache(maxsize=4)
-def _filters(side: int) -> Tensor:
-    """Return Gabor filters (64, 1, side, side) without a mean, of length one; cosine and sine of a pattern in turn."""
-    axis = torch.arange(side) - (side - 1) / 2
+@lru_cache
+def _filters() -> Tensor:
+    """Return Gabor filters (64, 1, 11, 11) without a mean, of length one; cosine and sine of a pattern in turn."""
+    axis = torch.arange(_SIDE) - (_SIDE - 1) / 2
     window = torch.exp(-(axis.square() + axis.square().unsqueeze(1)) / (2 * _WIDTH**2))
     filters = []
     for period in _PERIODS:
@@ -139,7 +135,7 @@ def _filters(side: int) -> Tensor:
             turns = 2 * math.pi / period * (axis * math.cos(angle) + axis.unsqueeze(1) * math.sin(angle))
             for wave in (turns.cos(), turns.sin()):
                 centred = window * (wave - (window * wave).sum() / window.sum())
-                filters.append(centred / centred.norm().clamp_min(1e-6))  # one pixel has no direction
+                filters.append(centred / centred.norm())
     return torch.stack(filters).unsqueeze(1)
 
 
