@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,25 +90,15 @@ def test_a_finished_run_of_erm_takes_the_place_of_the_networks_in_folds(tmp_path
     assert (evidence["verdict"], evidence["view"]) == ("shortcut", "column:form_version")
     assert evidence["network_accuracy"] == pytest.approx(valid_accuracy(tmp_path / "ERM"))
     assert report["epochs_per_stage"] == [6]  # nothing was trained but the method's own network
-    assert not any("networks" in name for name in checkpoint.read(tmp_path / "LC" / "checkpoint.pt")["algorithm"])
-    plain = {"name": "Auto", "run": str(tmp_path / "plain")}
-    run(tmp_path / "plain", PLAIN, method="ERM")
-    assert run(tmp_path / "none", PLAIN, attributes=plain)["evidence"]["verdict"] == "none found"
 
 
 def test_a_run_of_other_data_is_refused(tmp_path: Path) -> None:
     run(tmp_path / "ERM", {"set": "wine"}, method="ERM")
-    examine = Auto(run=str(tmp_path / "ERM"))
     with pytest.raises(InputError, match="the data are not those that"):
         run(tmp_path / "LC", COLUMN, attributes={"name": "Auto", "run": str(tmp_path / "ERM")})
-    with pytest.raises(InputError, match="takes inputs of shape"):  # in a loop of one's own
-        attached(Auto(run=examine.run), Planted(set="column", rows=300).build())
-    attached(examine, Planted(set="wine").build())
-    with pytest.raises(InputError, match="held_out"):
-        examine.setup(replace(examine.rows, held_out=None))
     for option, value in (("shortcut", ["column:capital"]), ("predictions", "a.csv")):
         with pytest.raises(InputError, match=r"leave|give one"):
-            Auto(run=examine.run, **{option: value})
+            Auto(run="folder", **{option: value})
 
 
 def test_the_search_takes_a_share_of_many_rows_and_the_estimate_all(monkeypatch: pytest.MonkeyPatch) -> None:

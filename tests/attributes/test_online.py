@@ -98,16 +98,6 @@ def test_what_is_hidden_from_the_biased_network_while_it_trains(images: bool, ma
     assert len(shown) == 1 and torch.equal(shown[0][0], batch.inputs)
 
 
-def test_running_statistics_are_of_whole_inputs_and_stay_when_the_network_does(table) -> None:
-    def network() -> nn.Module:
-        return nn.Sequential(nn.BatchNorm1d(12), nn.Linear(12, 3))
-
-    estimator, batch = attached(Online(input_dropout=0.9, epochs=1.0), table, network=network), all_rows(table)
-    for epoch in (0.0, 1.0):
-        estimator(batch, epoch, StepRandomness(0))  # one update with momentum 0.1, from 0
-        torch.testing.assert_close(estimator.network[0].running_mean, 0.1 * batch.inputs.mean(0))
-
-
 def test_the_estimate_is_made_in_full_precision_whatever_the_networks_compute_in(table) -> None:
     estimator, batch = attached(Online(q=0.0), table, network=lambda: nn.Linear(12, 3)), all_rows(table)
     with torch.autocast("cpu", torch.bfloat16):
