@@ -333,10 +333,8 @@ def conclude(series: Sequence[_Judged], named: bool, estimated: Mapping[str, Any
     if len(series) > 1 and key != "worst_class":
         headline = f"{headline} {_outcome(series, key)}."
     if estimated and key == "estimated_minority":
-        rows = sum(group["count"] for group in estimated["groups"] if group["minority"])
-        run = f" in the run of {estimated['by']['method']}" if len(series) > 1 and "by" in estimated else ""
-        found = f"these {rows:,} rows were found by {estimated['source']}{run}"
-        details.append(f"The test data names no attributes: {found}. Nobody has checked them, so no run is the best.")
+        by = f"in test data without attributes these rows were found by {estimated['source']}"
+        details.append(f"Nobody has checked the groups, so no run is marked as the best: {by}.")
     told = [name for name in _ELSEWHERE if named or key == "estimated_minority" or not name.startswith("estimated")]
     told = [name for name in told if all(one.values(name) for one in series)]
     details += [f"{_ELSEWHERE[name]}: {format_list(shares(name))}." for name in told]

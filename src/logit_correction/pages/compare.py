@@ -142,9 +142,8 @@ def with_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
                 continue
             same = all(run.report["data"][entry] == other.report["data"][entry] for entry in ("name", "options"))
             if same and np.array_equal(own.index, theirs.index) and np.array_equal(own.label, theirs.label):
-                block = to_plain(estimated_report(replace(own, estimate=theirs.estimate))) or {}
-                by = {"by": {"method": other.report["method"], "seed": other.report["seed"]}} if block else {}
-                test = {**run.report["test"], "estimated": block | by or None}
+                block = to_plain(estimated_report(replace(own, estimate=theirs.estimate)))
+                test = {**run.report["test"], "estimated": block}
                 run = replace(run, report={**run.report, "test": test})
                 break
         judged.append(run)
