@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from logit_correction.data.image_folder import ImageFolder
 from logit_correction.data.loading import BatchLoader
+from logit_correction.data.own import ImageFolder
 from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import StreamedStore
 from logit_correction.data.table import DataTable

@@ -12,7 +12,7 @@ import torch
 
 from logit_correction import from_arrays, from_table
 from logit_correction.data.arrays import Arrays
-from logit_correction.data.table_file import Table
+from logit_correction.data.own import Table
 from logit_correction.errors import InputError
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.data.image_folder import ImageFolder
+from logit_correction.data.own import ImageFolder
 from logit_correction.errors import InputError
 
 

@@ -12,9 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.data.image_folder import ImageFolder
+from logit_correction.data.own import ImageFolder, Table
 from logit_correction.data.reader import DataSource, NewRows, rows_of
-from logit_correction.data.table_file import Table
 from logit_correction.errors import InputError
 
 LABEL = np.arange(40) % 2

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction.data.table_file import Table
+from logit_correction.data.own import Table
 from logit_correction.data.texts import hashed_words
 from logit_correction.errors import InputError
 

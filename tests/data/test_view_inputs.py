@@ -13,10 +13,9 @@ import torch
 from PIL import Image
 
 from logit_correction.bench.photos import BiasedFFHQ, Waterbirds
-from logit_correction.data.image_folder import ImageFolder
+from logit_correction.data.own import ImageFolder, Table
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
-from logit_correction.data.table_file import Table
 from logit_correction.views.base import ViewInputs
 
 ROWS = 40

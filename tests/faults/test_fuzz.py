@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from logit_correction.cli.arguments import arguments_of
 from logit_correction.cli.commands import train_command
 from logit_correction.config import RunConfig
-from logit_correction.data.table_file import Table
+from logit_correction.data.own import Table
 from logit_correction.errors import InputError
 from logit_correction.runs.options import complete
 

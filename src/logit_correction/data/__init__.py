@@ -27,11 +27,11 @@ SOURCES: dict[str, tuple[str, str]] = {
         "comments, toxic or not, judged on 16 overlapping groups; your copy of the file",
     ),
     "ImageFolder": (
-        "logit_correction.data.image_folder.ImageFolder",
+        "logit_correction.data.own.ImageFolder",
         "your own images: a folder per label, or a metadata.csv",
     ),
     "Table": (
-        "logit_correction.data.table_file.Table",
+        "logit_correction.data.own.Table",
         "your own CSV or Parquet file: texts, image files or feature columns",
     ),
     "Planted": (

@@ -1,4 +1,4 @@
-"""Table: a user's own CSV or Parquet file of texts, image files or feature columns."""
+"""A user's own files: ``ImageFolder``, images in folders, and ``Table``, a CSV or Parquet file."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder
 from logit_correction.data.features import Columns
-from logit_correction.data.frames import check_columns, has_lines, read_frame, texts_of
-from logit_correction.data.images import Fit, Images, image_store, printable
+from logit_correction.data.frames import check_columns, file_column, has_lines, read_frame, texts_of
+from logit_correction.data.images import METADATA, Fit, Images, find_images, image_store, label_folders, printable
 from logit_correction.data.reader import DataSource, Reader, Rows
-from logit_correction.data.rows import OnBadRows, Splitting, build_table, files_within, records_of_frame
+from logit_correction.data.rows import OnBadRows, Records, Splitting, build_table, files_within, records_of_frame
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts, beginning
@@ -28,6 +28,89 @@ SPLIT = "split"
 
 #: What pandas calls a CSV's first column where it has no name: its index, which would tell labels that stand in order.
 UNNAMED = "Unnamed: 0"
+
+
+class ImageFolder(DataSource):
+    """Your own images: ``root/LABEL/*.jpg``, ``root/{train,valid,test}/LABEL/*.jpg``, or a metadata.csv."""
+
+    def __init__(
+        self,
+        root: str,
+        label: str = "label",
+        split: str | None = None,
+        attribute: str | list[str] | None = None,
+        size: int = 224,
+        fit: Fit = "crop",
+        augment: AugmentationName = "none",
+        valid_fraction: float = 0.1,
+        test_fraction: float = 0.2,
+        seed: int = 0,
+        on_bad_rows: OnBadRows = "error",
+    ) -> None:
+        """Choose the folder and how images are read.
+
+        Args:
+            root: The folder. A metadata.csv in it is taken for what it says; without one, subfolders are labels.
+            label: Its column of labels.
+            split: Its column of splits; ``split`` if there is such a column.
+            attribute: Its columns of attributes; ``attribute`` if there is such a column. Several make one attribute
+                of their combinations.
+            size: Height and width that images are resized to.
+            fit: ``crop`` keeps the proportions and takes the middle, ``stretch`` changes the proportions.
+            augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
+            valid_fraction: Fraction of each label's rows for validation, where no split is given.
+            test_fraction: Fraction of each label's rows for the test, where no split is given.
+            seed: Seed of the split, apart from the run's.
+            on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
+        """
+        check_range("--data.size", size, 1)
+        self.root, self.label, self.split, self.attributes = Path(root).expanduser(), label, split, listed(attribute)
+        self.size, self.fit, self.on_bad_rows = (size, size), fit, on_bad_rows
+        self.image_size, self.augment = self.size, named_augmentation(augment, size)
+        self.splitting = Splitting(valid_fraction, test_fraction, seed)
+
+    def build(self) -> DataTable:
+        if not self.root.is_dir():
+            raise InputError(f"--data.root {self.root} is no folder: give the folder that holds the images")
+        raw, paths = self._listed() if (self.root / METADATA).is_file() else self._found()
+        raw.metadata = {
+            "source": f"the images of {self.root.resolve().name}",
+            "images": f"{self.fit} to {self.size[0]}",
+        }
+        return build_table(
+            raw,
+            lambda _: (image_store(paths, self.size, raw.problems, self.fit), {"files": paths}),
+            self.splitting,
+            self.on_bad_rows,
+            self.augment,
+        )
+
+    def _listed(self) -> tuple[Records, list[Path]]:
+        """Read the rows of a metadata.csv."""
+        file = self.root / METADATA
+        frame = read_frame(file)
+        column = file_column(frame, str(file))
+        split = self.split or ("split" if "split" in frame.columns else None)
+        attributes = self.attributes or (["attribute"] if "attribute" in frame.columns else [])
+        raw, names = records_of_frame(frame, str(file), self.label, split, attributes), texts_of(frame, column)
+        paths = files_within(self.root, names, raw.problems, column)
+        raw.row_names = [printable(name or "") for name in names]
+        return raw, paths
+
+    def _found(self) -> tuple[Records, list[Path]]:
+        """Find the images of a folder per label."""
+        folders = label_folders(self.root)
+        if len({folder.name for folder in folders}) < 2:
+            holds = ", ".join(printable(path.relative_to(self.root)) for path in sorted(self.root.glob("*"))[:10])
+            raise InputError(
+                f"{self.root} must hold a folder of images for each of at least two labels, or such folders in train, "
+                f"valid and test, or a {METADATA}; it holds {holds or 'nothing'}"
+            )
+        paths, of_file, problems, notes = find_images(self.root, folders)
+        labels: list[str | None] = [printable(folder.name) for folder in of_file]
+        splits = None if folders[of_file[0]] is None else [folders[folder] for folder in of_file]
+        # Folders are read label by label: the place of a row would tell its label.
+        return Records(problems, labels, splits, row_names=problems.rows, notes=notes, ordered=False), paths
 
 
 class Table(DataSource):
@@ -93,11 +176,8 @@ class Table(DataSource):
         if label in (text, path, *chosen):
             raise InputError(f"the label {label!r} would be its own input: leave it out of the inputs")
         check_range("--data.size", size, 1)
-        self.label, self.on_bad_rows, self.splitting = (
-            label,
-            on_bad_rows,
-            Splitting(valid_fraction, test_fraction, seed),
-        )
+        self.label, self.on_bad_rows = label, on_bad_rows
+        self.splitting = Splitting(valid_fraction, test_fraction, seed)
         self.named = {label, split, text, path, *self.attributes, *chosen, *names}
         self.augment = named_augmentation(augment, size) if path else None
         self.root = self.file.parent if root is None else Path(root).expanduser()
@@ -121,30 +201,30 @@ class Table(DataSource):
         frame, reader = read_frame(self.file), self._reader
         from_python = self.file.parent == cache_folder() / "tables"
         place = "the table given in Python" if from_python else str(self.file)
-        notes = []
-        if next(iter(frame.columns)) == UNNAMED and UNNAMED not in self.named:
-            frame = frame.drop(columns=UNNAMED)
-            notes.append(f"the first column, without a name, is not used ({UNNAMED})")
-        if SPLIT in frame.columns and SPLIT not in self.named:
-            notes.append("the column 'split' is not used: give --data.split split to use it")
-        repeated = frame.drop(columns=self.split or [], errors="ignore").astype(str).duplicated().sum()
-        if repeated:
-            notes.append(f"{repeated:,} of {len(frame):,} rows repeat earlier ones and are kept")
+        unnamed = frame.columns[0] == UNNAMED and UNNAMED not in self.named
+        frame = frame.drop(columns=UNNAMED) if unnamed else frame
         raw = records_of_frame(frame, place, self.label, self.split, self.attributes)
         raw.metadata = {"source": "rows given in Python" if from_python else f"the rows of {self.file.name}"}
+        if unnamed:
+            raw.notes.append(f"the first column, without a name, is not used ({UNNAMED})")
+        if SPLIT in frame.columns and SPLIT not in self.named:
+            raw.notes.append("the column 'split' is not used: give --data.split split to use it")
+        repeated = frame.drop(columns=self.split or []).astype(str).duplicated().sum()
+        if repeated:
+            raw.notes.append(f"{repeated:,} of {len(frame):,} rows repeat earlier ones and are kept")
         if isinstance(reader, Columns):
-            raw.notes = notes + reader.check(frame, raw.problems)
+            raw.notes += reader.check(frame, raw.problems)
             raw.row_names = raw.problems.rows
         elif isinstance(reader, Texts):
             texts = reader.read(Rows(place, frame.index, frame=frame), raw.problems)
-            raw.notes, raw.metadata["texts"] = notes, str(reader)
+            raw.metadata["texts"] = str(reader)
             raw.row_names = [beginning(text, 160) for text in texts]
         else:
             assert reader.column is not None
             check_columns(frame, place, [reader.column])
             names = texts_of(frame, reader.column)
             paths = files_within(self.root, names, raw.problems, reader.column)
-            raw.notes, raw.metadata["images"] = notes, f"resized to {reader.size[0]}x{reader.size[1]}, {reader.fit}"
+            raw.metadata["images"] = f"resized to {reader.size[0]}x{reader.size[1]}, {reader.fit}"
             raw.row_names = [printable(name or "") for name in names]
 
         def inputs(train: Tensor) -> tuple[InputStore, dict[str, Any]]:
