@@ -75,7 +75,7 @@ class ImageFolder(DataSource):
         raw, paths = self._listed() if (self.root / METADATA).is_file() else self._found()
         raw.metadata = {
             "source": f"the images of {self.root.resolve().name}",
-            "images": f"{self.fit} to {self.size[0]}",
+            "images": f"resized to {self.size[0]}x{self.size[1]}, {self.fit}",
         }
         return build_table(
             raw,
