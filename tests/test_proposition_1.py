@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import runpy
-import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 import torch
@@ -72,16 +69,3 @@ def test_closed_form_minimiser_has_zero_gradient_and_greatest_group_balanced_acc
     balanced = given_group.sum(dim=2)  # group-balanced accuracy adds up P(x | y, a) over what is predicted y
     reached = balanced.gather(1, logits.argmax(dim=1, keepdim=True)).sum()
     torch.testing.assert_close(reached, balanced.amax(dim=1).sum())
-
-
-@pytest.mark.slow
-def test_the_example_saves_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    from matplotlib import pyplot
-
-    target = tmp_path / "figure.png"
-    monkeypatch.setattr(sys, "argv", [EXAMPLE.name, str(target)])
-    with pyplot.rc_context({"backend": "agg"}):
-        runpy.run_path(str(EXAMPLE), run_name="__main__")
-        pyplot.close("all")
-    assert target.read_bytes().startswith(b"\x89PNG")
-    assert "LC loss         agrees with the Bayes rule 1.000" in capsys.readouterr().out

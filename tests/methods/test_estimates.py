@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
-from logit_correction.methods import METHODS as KNOWN
-from logit_correction.registry import resolve
-
-SEVERAL = Correlation.from_table([[0, 1], [2], [3, 4]])
 
 #: A method, and options that hold with any settled estimator.
 METHODS: list[tuple[str, dict[str, Any]]] = [
@@ -25,13 +19,6 @@ METHODS: list[tuple[str, dict[str, Any]]] = [
     ("Reweighting", {}),
     ("GroupDRO", {"adjustment": 1.0}),
 ]
-ATTRIBUTED = [name for name in KNOWN if "attributes" in resolve("method", name, KNOWN).components]
-
-
-@pytest.fixture(autouse=True)
-def user_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put the module ``my_parts`` on the path."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "user_code"))
 
 
 def train_rows(table: DataTable) -> tuple[Tensor, Tensor]:
@@ -92,16 +79,3 @@ def test_the_loss_of_an_unknown_row_is_plain_cross_entropy(name: str, table, bui
     smoothing = 0.0 if name == "Reweighting" else 0.3
     expected = (counts + smoothing) / (counts + smoothing).sum()
     torch.testing.assert_close(algorithm.group_prior.table, expected)
-
-
-# Parts of the user's own
-
-
-def test_an_estimator_of_the_users_own_is_one_class(table, build, take_steps) -> None:
-    own = build("LC", table, attributes={"name": "my_parts.Greatest", "first": 3})
-    assert torch.equal(own.attributes.row_attribute, train_rows(table)[1])  # the attribute is written strongly
-    take_steps(own, table)
-    for name in ATTRIBUTED:
-        build(name, table, attributes="my_parts.Greatest")
-    unsure = build("LC", table, attributes={"name": "my_parts.Greatest", "unsure": 2.0})
-    assert 0 < int((unsure.attributes.row_attribute == -1).sum()) < 48

@@ -22,18 +22,11 @@ HALVES = {"name": "CrossFitted", "splits": 1}
 CASES: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in METHODS if name not in ("LC", "Reweighting")),
     ("LC", {"attributes": "Online", "prior": {"name": "Moving", "estimator": "cell"}, "mixing": "GroupMixUp"}),
-    ("LC", {"attributes": AHEAD, "mixing": {"name": "GroupMixUp", "place": "features"}}),
-    ("LC", {"attributes": {**AHEAD, "epochs": 1}}),
-    ("LC", {"attributes": "TrueAttributes", "mixing": "GroupMixUp"}),
-    ("LC", {"attributes": HALVES}),
-    ("LC", {"attributes": {"name": "CrossFitted", "view": "inputs", "splits": 1}}),
+    ("LC", {"attributes": {**AHEAD, "epochs": 1}, "mixing": {"name": "GroupMixUp", "place": "features"}}),
     ("LC", {"attributes": {"name": "Auto"}}),
-    ("LC", {"attributes": {"name": "Clusters", "attributes": {**AHEAD, "epochs": 1}}}),
-    ("Reweighting", {"attributes": "Online"}),
+    ("LC", {"attributes": {"name": "Clusters", "attributes": AHEAD}}),
     ("Reweighting", {"attributes": "TrueAttributes"}),
-    ("Reweighting", {"attributes": HALVES}),
     ("GroupDRO", {"attributes": HALVES}),
-    ("StagedLC", {"attributes": "TrueAttributes"}),
 ]
 
 pytestmark = [

@@ -15,7 +15,7 @@ from logit_correction.distributed import join_over_processes
 from logit_correction.errors import InputError, check_range
 from logit_correction.functional import MixupForm, count_prior, group_mixup, mix, ramp_up
 from logit_correction.functional.prior import shifted
-from logit_correction.networks.base import check_mixing_place, mixing_place
+from logit_correction.networks.base import mixing_place
 from logit_correction.prior import Estimator, GroupPrior
 from logit_correction.types import Batch, DataInfo
 
@@ -152,8 +152,17 @@ class Mixable:
 class Mixing(ABC):
     """Makes the robust network's logits on mixed samples, and the log prior of what they show."""
 
-    def check(self, network: nn.Module, info: DataInfo) -> None:  # noqa: B027  (by default nothing)
-        """Raise ``InputError`` unless the inputs or the network's features can be mixed."""
+    place: Literal["inputs", "features", "nowhere"] = "nowhere"
+
+    def check(self, network: nn.Module, info: DataInfo) -> None:
+        """Raise ``InputError`` unless there is something to mix at the place."""
+        if self.place == "inputs" and info.tokens:
+            raise InputError(
+                "the inputs are texts, whose tokens cannot be mixed: mix features (--method.mixing.place features), or "
+                "nothing (--method.mixing NoMixing)"
+            )
+        if self.place == "features" and not (hasattr(network, "features") and hasattr(network, "head")):
+            raise InputError("mixing features needs a network with `features` and `head`: give one, or mix inputs")
 
     @abstractmethod
     def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
@@ -183,9 +192,6 @@ class IndependentMixUp(Mixing):
         """
         check_range("limit", limit, 0, 1)
         self.limit, self.place = limit, place
-
-    def check(self, network: nn.Module, info: DataInfo) -> None:
-        check_mixing_place(network, info, self.place)
 
     def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
         size, device, drawn_by = len(given.batch.label), given.batch.label.device, given.generator
@@ -220,9 +226,6 @@ class GroupMixUp(Mixing):
         check_range("ramp_up_epochs", ramp_up_epochs, 0)
         self.rows: MixupForm = rows
         self.limit, self.ramp_up_epochs, self.place = limit, ramp_up_epochs, place
-
-    def check(self, network: nn.Module, info: DataInfo) -> None:
-        check_mixing_place(network, info, self.place)
 
     def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
         label, prior, drawn_by = given.batch.label, given.prior, given.generator

@@ -101,17 +101,6 @@ def feature_size(network: nn.Module) -> int:
     return int(size)
 
 
-def check_mixing_place(network: nn.Module, info: DataInfo, place: str) -> None:
-    """Raise ``InputError`` unless ``network`` can mix at ``place``, ``inputs`` or ``features``."""
-    if place == "inputs" and info.tokens:
-        raise InputError(
-            "the inputs are texts, whose tokens cannot be mixed: mix features (--method.mixing.place features), or "
-            "nothing (--method.mixing NoMixing)"
-        )
-    if place == "features" and not (hasattr(network, "features") and hasattr(network, "head")):
-        raise InputError("mixing features needs a network with `features` and `head`: give one, or mix inputs")
-
-
 def mixing_place(network: nn.Module, inputs: Inputs, place: str) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Return the values to mix at ``place`` and what turns the mixed values into logits.
 
