@@ -378,20 +378,22 @@ def _read(case: Case, real: Path) -> _Source:
     commonest = [str(name) for name in frame["label"].value_counts().index[: 7 if case.kind == "texts" else None]]
     names = [commonest[i] for i in sorted(draw.permutation(len(commonest))[: case.labels])]
     frame = frame[frame["label"].isin(names)].reset_index(drop=True)
-    label = frame.pop("label").map({name: number for number, name in enumerate(names)}).to_numpy(np.int64)
+    known = np.asarray([names.index(name) for name in frame.pop("label")], dtype=np.int64)
     if case.kind == "texts":
-        return _Source(label, names, lambda rows: frame["text"].iloc[rows].tolist())
-    return _Source(label, names, lambda rows: frame.iloc[rows].reset_index(drop=True))
+        return _Source(known, names, lambda rows: frame["text"].iloc[rows].tolist())
+    return _Source(known, names, lambda rows: frame.iloc[rows].reset_index(drop=True))
 
 
 def _images(case: Case, draw: np.random.Generator) -> _Source:
-    root, label = data_folder(None), np.zeros(0, np.int64)
+    root = data_folder(None)
+    pixels: NDArray[Any]
+    label: NDArray[Any]
     if case.data == "photos":
         cifar = read_cifar10(root, download=False)
         pixels, label = cifar.images, cifar.label
     else:
         read = digits.small_digits() if case.data == "digits" else digits.read_mnist(root, download=False)
-        pixels, label = read[0].numpy()[:, None], read[1].numpy().astype(np.int64)
+        pixels, label = read[0].numpy()[:, None], read[1].numpy()
     chosen = np.sort(draw.permutation(10)[: case.labels])
     places = np.flatnonzero(np.isin(label, chosen))
 
