@@ -6,10 +6,10 @@
     python benchmarks/evidence_model.py CASES                   # signs, the model, and its judgement
 
 Of each case it trains ERM, and LC by several attributes: the true one, that of the cross-fitted biased networks (the
-preset ``staged``), that of the ordinary networks' own held-out answers (``errors``), and those of the most promising
-views and of several joined. It keeps all held-out probabilities, row by row, in one file for each case, so that a new
-sign can be computed without training again. True attributes are kept to judge by, and are given to nothing but LC by
-the true attribute.
+preset ``staged``), and those of the most promising views and of several joined; the first of these also at half the
+strength. Of tables it also keeps what all columns say but those of the candidate. All held-out probabilities are kept,
+row by row, in one file for each case, so that a new sign can be computed without training again. True attributes are
+kept to judge by, and are given to nothing but LC by the true attribute.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.evidence import Signs, Thresholds, judge
 from logit_correction.attributes.folds import draw_folds
-from logit_correction.attributes.heads import estimate_by_heads, likely_attribute
+from logit_correction.attributes.folds import held_out as cross_fitted
+from logit_correction.attributes.heads import estimate_by_heads, logistic
 from logit_correction.attributes.search import Judged, Search
 from logit_correction.bench.cases import Case, build_case, draw_case
 from logit_correction.correlation import Correlation
@@ -53,8 +54,8 @@ EARLY = 0.15
 #: Most candidates that are views; of images fewer, which take longest.
 MOST_VIEWS, MOST_OF_IMAGES = 4, 3
 
-#: Odds of the ordinary networks' held-out answers from which they count as an attribute.
-ODDS = 3.0
+#: Names of a column that are told apart where the rest of a table is looked at.
+MOST_NAMES = 30
 
 
 class Settled(AttributeEstimator):
@@ -225,23 +226,50 @@ def collect(case: Case, real: Path) -> dict[str, Any]:
     keep("staged", staged)
     found |= {"staged/probability": staged.attributes.held_out, "staged/attribute": staged.attributes.row_attribute}
     found["staged/attribute_valid"] = staged.attributes.estimate_new(label["valid"], valid.view_inputs)
-    meta["candidates"] = {"staged": [], "errors": []}
-    own = likely_attribute(held_out, label["train"], plain, ODDS)
-    keep("errors", fitted(LC(network, info, attributes=Settled(own, plain), seed=seed)))
-    found |= {"errors/probability": held_out, "errors/attribute": own}
-    found["errors/attribute_valid"] = likely_attribute(found["erm/valid"], label["valid"], plain, ODDS)
+    meta["candidates"] = {"staged": []}
     most = MOST_OF_IMAGES if case.kind == "images" else MOST_VIEWS
     for number, names in enumerate(promising(search.signs, search.seen, held_out, label["train"], chosen)[:most]):
         estimate = estimate_by_heads(find_views(names, rows.view_inputs), rows, plain, derive_seed(seed, "estimate"))
-        name, estimator = f"view{number}", Settled(estimate.attribute, plain)
-        meta["candidates"][name] = names
-        method = fitted(LC(network, info, attributes=estimator, seed=seed))
-        keep(name, method)
-        estimator.kept = estimate.kept
-        found[f"{name}/attribute_valid"] = estimator.estimate_new(label["valid"], valid.view_inputs)
-        found |= {f"{name}/probability": estimate.probability, f"{name}/attribute": estimate.attribute}
+        for name, strength in ((f"view{number}", 1.0), ("half", 0.5))[: 1 + (number == 0)]:
+            estimator = Settled(estimate.attribute, plain)
+            meta["candidates"][name] = names
+            method = fitted(LC(network, info, attributes=estimator, strength=strength, seed=seed))
+            keep(name, method)
+            estimator.kept = estimate.kept
+            found[f"{name}/attribute_valid"] = estimator.estimate_new(label["valid"], valid.view_inputs)
+            found |= {f"{name}/probability": estimate.probability, f"{name}/attribute": estimate.attribute}
+    if case.kind == "tables":
+        columns = {name: column_features(values) for name, values in rows.view_inputs.columns.items()}
+        for name, views in meta["candidates"].items():
+            own = [view.partition(":")[2] for view in views] or [told_by(columns, found[f"{name}/attribute"])]
+            rest = torch.cat([part for column, part in columns.items() if column not in own], dim=1)
+            fit = logistic(rest, label["train"], info.num_labels)
+            found[f"{name}/rest"] = cross_fitted(fit, fold, info.num_labels)
     meta["seconds"] = round(time.process_time() - started, 1)
     return {**{name: as_small(value) for name, value in found.items()}, "meta": json.dumps(meta)}
+
+
+def column_features(values: np.ndarray[Any, Any]) -> Tensor:
+    """Return what a linear head sees of a column of a table, (n, F)."""
+    if values.dtype.kind in "fiu":
+        number = torch.from_numpy(values.astype(np.float32))
+        known = number.isfinite()
+        scaled = torch.where(known, (number - number[known].mean()) / (number[known].std() + 1e-6), 0).clamp(-5, 5)
+        return torch.stack([scaled, scaled.square() / 3, (~known).float()], dim=1)
+    _, place, count = np.unique(values.astype(str), return_inverse=True, return_counts=True)
+    commonest = np.argsort(-count)[:MOST_NAMES]
+    return torch.from_numpy((place[:, None] == commonest).astype(np.float32))
+
+
+def told_by(columns: dict[str, Tensor], attribute: Tensor) -> str:
+    """Return the column that tells an attribute best, by least squares."""
+    explained = {}
+    target = torch.nn.functional.one_hot(attribute).float()
+    for name, values in columns.items():
+        seen = torch.cat([values, torch.ones(len(values), 1)], dim=1)
+        left = target - seen @ torch.linalg.lstsq(seen, target, driver="gelsd").solution
+        explained[name] = -float(left.square().sum())
+    return max(explained, key=lambda name: explained[name])
 
 
 def sorts_of(case: Case) -> list[str]:

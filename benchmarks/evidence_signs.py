@@ -112,6 +112,8 @@ def signs_of(case: Mapping[str, Any], meta: Mapping[str, Any], name: str) -> dic
     found["odd mean"] = (
         float(np.average([auc for auc, _ in others], weights=[k for _, k in others])) if others else 0.75
     )
+    found["odd most"] = max((auc for auc, _ in others), default=0.75)
+    found["odd range"] = found["odd most"] - found["odd least"]
     found["odd network"] = typical(network, label, flagged)
     found["odd biased"] = typical(case["staged/probability"], label, flagged)
 
@@ -130,7 +132,7 @@ def signs_of(case: Mapping[str, Any], meta: Mapping[str, Any], name: str) -> dic
     found["apart"] = float(np.average([v for v, _ in apart], weights=[n for _, n in apart])) if apart else 0.5
 
     # Who else flags the same rows?
-    for other in ("staged", "errors"):
+    for other in ("staged",):
         theirs = case[f"{other}/attribute"].astype(int)
         same = ((theirs == attribute) & flagged).sum()
         found[f"agrees {other}"] = same / max(1, few)
