@@ -7,7 +7,7 @@
 
 Of each case it trains ERM, and LC by several attributes: the true one, that of the cross-fitted biased networks (the
 preset ``staged``), and those of the most promising views and of several joined; the first of these also at half the
-strength. Of tables it also keeps what all columns say but those of the candidate. All held-out probabilities are kept,
+strength. It also keeps what columns of a table say beside the candidate's, and parts of a text's words. All held-out probabilities are kept,
 row by row, in one file for each case, so that a new sign can be computed without training again. True attributes are
 kept to judge by, and are given to nothing but LC by the true attribute.
 """
@@ -56,6 +56,9 @@ MOST_VIEWS, MOST_OF_IMAGES = 4, 3
 
 #: Names of a column that are told apart where the rest of a table is looked at.
 MOST_NAMES = 30
+
+#: Parts that the words of texts are divided into at random, each looked at by itself.
+BLOCKS = 6
 
 
 class Settled(AttributeEstimator):
@@ -245,6 +248,10 @@ def collect(case: Case, real: Path) -> dict[str, Any]:
             rest = torch.cat([part for column, part in columns.items() if column not in own], dim=1)
             fit = logistic(rest, label["train"], info.num_labels)
             found[f"{name}/rest"] = cross_fitted(fit, fold, info.num_labels)
+    if case.kind == "texts":
+        blocks = torch.randperm(info.input_shape[0], generator=make_generator(seed, "words")).chunk(BLOCKS)
+        fits = [logistic(inputs["train"][:, block], label["train"], info.num_labels) for block in blocks]
+        found["blocks"] = torch.stack([cross_fitted(fit, fold, info.num_labels) for fit in fits])
     meta["seconds"] = round(time.process_time() - started, 1)
     return {**{name: as_small(value) for name, value in found.items()}, "meta": json.dumps(meta)}
 

@@ -1,6 +1,6 @@
 """From signs to the probability that correcting helps and the gain to expect, judged on families that were left out.
 
-    python benchmarks/evidence_model.py CASES    # writes results/evidence/signs.csv and table.md
+    python benchmarks/evidence_model.py CASES    # writes signs.csv and README figures
 
 The model has few numbers, and every sign may push in one direction only. There are two worlds. If a candidate's
 attribute is a shortcut, a balanced test shows what validation rows show in the candidate's own groups; if it is none, the

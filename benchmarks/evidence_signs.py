@@ -105,13 +105,19 @@ def signs_of(case: Mapping[str, Any], meta: Mapping[str, Any], name: str) -> dic
         if set(one["name"].split(" + ")) & own or knows < KNOWS:
             continue
         others.append((typical(view, label, flagged), knows))
-    others.sort()
+    if f"{name}/rest" in case:
+        others.append((typical(case[f"{name}/rest"], label, flagged), information(case[f"{name}/rest"], label)))
+    blocks = [(typical(block, label, flagged), information(block, label)) for block in case.get("blocks", ())]
+    others = sorted(others + [one for one in blocks if one[1] >= KNOWS])
     found["others"] = len(others)
     found["odd"] = float(np.mean([auc for auc, _ in others[: max(1, (len(others) + 1) // 2)]])) if others else 0.75
     found["odd least"] = others[0][0] if others else 0.75
     found["odd mean"] = (
         float(np.average([auc for auc, _ in others], weights=[k for _, k in others])) if others else 0.75
     )
+    # The best that is known of the rest: all other columns of a table, half the parts of a text, half the other views.
+    lower = sorted(auc for auc, _ in blocks)[: len(blocks) // 2] or [found["odd"]]
+    found["rest"] = typical(case[f"{name}/rest"], label, flagged) if f"{name}/rest" in case else float(np.mean(lower))
     found["odd most"] = max((auc for auc, _ in others), default=0.75)
     found["odd range"] = found["odd most"] - found["odd least"]
     found["odd network"] = typical(network, label, flagged)
