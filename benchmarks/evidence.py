@@ -7,9 +7,9 @@
 
 Of each case it trains ERM, and LC by several attributes: the true one, that of the cross-fitted biased networks (the
 preset ``staged``), and those of the most promising views and of several joined; the first of these also at half the
-strength. It also keeps what columns of a table say beside the candidate's, and parts of a text's words. All held-out probabilities are kept,
-row by row, in one file for each case, so that a new sign can be computed without training again. True attributes are
-kept to judge by, and are given to nothing but LC by the true attribute.
+strength. It also keeps what columns of a table say beside the candidate's, and parts of a text's words. All held-out
+probabilities are kept, row by row, in one file for each case, so that a new sign can be computed without training
+again. True attributes are kept to judge by, and are given to nothing but LC by the true attribute.
 """
 
 from __future__ import annotations

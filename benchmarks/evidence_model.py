@@ -3,8 +3,8 @@
     python benchmarks/evidence_model.py CASES    # writes signs.csv and README figures
 
 The model has few numbers, and every sign may push in one direction only. There are two worlds. If a candidate's
-attribute is a shortcut, a balanced test shows what validation rows show in the candidate's own groups; if it is none, the
-test is like the validation rows. A logistic model of the signs tells the worlds apart.
+attribute is a shortcut, a balanced test shows what validation rows show in the candidate's own groups; if it is none,
+the test is like the validation rows. A logistic model of the signs tells the worlds apart.
 """
 
 from __future__ import annotations
