@@ -1,10 +1,11 @@
 """From signs to the probability that correcting helps and the gain to expect, judged on families that were left out.
 
-    python benchmarks/evidence_model.py CASES    # writes signs.csv and README figures
+    python benchmarks/evidence_model.py CASES                 # writes results/evidence: signs.csv, model.yaml, table.md
+    python benchmarks/evidence_model.py results/evidence/signs.csv --from-number 100     # judged on later cases alone
 
-The model has few numbers, and every sign may push in one direction only. There are two worlds. If a candidate's
-attribute is a shortcut, a balanced test shows what validation rows show in the candidate's own groups; if it is none,
-the test is like the validation rows. A logistic model of the signs tells the worlds apart.
+The model has few numbers, and a sign may push in one direction only. P(helps) is a logistic function of the signs,
+each clipped between two values. Where correcting helps, the gain rises with the sign ``lift``; where it does not, each way of
+correcting has its usual loss. A case is corrected by the candidate of the greatest expected gain, if that is above 0.
 """
 
 from __future__ import annotations
@@ -17,53 +18,83 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+import yaml
 from evidence_signs import table_of
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 Array: TypeAlias = NDArray[np.float64]
 
-#: True attributes win so many points at least where a shortcut is harmful.
-HARMFUL = 3.0
+#: A shortcut is harmful if LC by the true attribute wins so many points; correcting helps if it wins more than this.
+HARMFUL, HELPS = 3.0, 0.5
 
 #: Sign -> direction, and the two values between which it counts.
 SIGNS: dict[str, tuple[int, float, float]] = {
-    "excess": (1, 0.0, 0.7),
-    "information": (1, 0.0, 0.9),
-    "odd": (-1, 0.5, 0.9),
-    "apart": (1, 0.5, 1.0),
-    "early excess": (1, -0.1, 0.7),
-    "agrees staged": (1, 0.0, 1.0),
-    "speed": (1, 0.5, 1.0),
-    "error": (-1, 0.0, 0.4),
-    "share": (-1, 0.0, 0.3),
-    "few": (-1, 0.0, 1.0),
+    "excess": (1, -0.1, 0.5),
+    "lift": (1, 0.0, 4.0),
+    "plain information": (1, 0.0, 0.8),
+    "rest": (-1, 0.5, 0.85),
+    "shown": (1, -10.0, 40.0),
+    "biased": (-1, 0.0, 1.0),
+    "half": (1, 0.0, 1.0),
 }
+
+#: Fewer flagged rows are too few to correct by.
+LEAST_ROWS = 3
+
+#: Below and above it lies the gain in 5 % of the cases.
+TAILS = (0.05, 0.95)
 
 
 @dataclass(frozen=True)
 class Model:
-    """P(helps) by a logistic function of signs; gains in points.
+    """P(helps) and gains in points of a balanced test.
 
     Attributes:
-        signs: Their names.
+        signs: Names of the signs.
         weights: One for each, 0 or more, and at the end the intercept.
-        scale: What the gain that validation rows show is multiplied by, where the attribute is a shortcut.
+        gain: Gain where correcting helps: a constant and what it rises by ``lift``.
+        loss: Way of correcting (full, half, biased) -> gain where correcting does not help, below 0.
+        spread: The two ends of the interval of 90 % around the expected gain, for P below and above a half.
     """
 
     signs: tuple[str, ...]
     weights: Array
-    scale: float
+    gain: tuple[float, float]
+    loss: dict[str, float]
+    spread: tuple[tuple[float, float], tuple[float, float]] = ((0.0, 0.0), (0.0, 0.0))
 
     def probability(self, table: pd.DataFrame) -> Array:
         """Return P(helps) for each candidate."""
         return sigmoid(features(table, self.signs) @ self.weights[:-1] + self.weights[-1])
 
     def expected(self, table: pd.DataFrame) -> Array:
-        """Return the gain to expect, in points of the balanced test."""
-        chance = self.probability(table)
-        gain: Array = chance * self.scale * shown(table) + (1 - chance) * 100 * table["valid change"].to_numpy()
-        return gain
+        """Return the gain to expect of each candidate."""
+        chance, lost = self.probability(table), way(table).map(self.loss).to_numpy()
+        won = self.gain[0] + self.gain[1] * table["lift"].clip(0, 6).to_numpy()
+        return np.asarray(chance * won + (1 - chance) * lost)
+
+    def interval(self, table: pd.DataFrame) -> Array:
+        """Return the interval of 90 % (n, 2) of the gain of each candidate."""
+        ends = np.array(self.spread)[(self.probability(table) > 0.5).astype(int)]
+        return self.expected(table)[:, None] + ends
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        signs = {
+            name: {"direction": SIGNS[name][0], "from": SIGNS[name][1], "to": SIGNS[name][2], "weight": round(w, 3)}
+            for name, w in zip(self.signs, self.weights.tolist(), strict=False)
+        }
+        gain = {"constant": round(self.gain[0], 2), "lift": round(self.gain[1], 2)}
+        loss = {name: round(value, 2) for name, value in self.loss.items()}
+        spread = [[round(value, 1) for value in ends] for ends in self.spread]
+        return {
+            "signs": signs,
+            "intercept": round(float(self.weights[-1]), 3),
+            "gain": gain,
+            "loss": loss,
+            "90 %": spread,
+        }
 
 
 def sigmoid(value: Array) -> Array:
@@ -71,15 +102,22 @@ def sigmoid(value: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-value)))
 
 
-def shown(table: pd.DataFrame) -> Array:
-    """Return the gain in points that validation rows show in the candidate's own groups, all groups weighted alike."""
-    own = 1 / table["labels"].to_numpy()
-    return np.asarray(100 * ((1 - own) * table["won"] - own * table["lost"]))
+def prepared(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the candidates that the model knows, with the signs that are made of others."""
+    table = table[table["candidate"] != "errors"].reset_index(drop=True)
+    own = 1 / table["labels"]
+    shown = 100 * ((1 - own) * table["won"] - own * table["lost"])
+    biased, half = (table["candidate"] == name for name in ("staged", "half"))
+    return table.assign(shown=shown, biased=biased.astype(float), half=half.astype(float))
+
+
+def way(table: pd.DataFrame) -> pd.Series[Any]:
+    """Return how each candidate corrects."""
+    return table["candidate"].map({"staged": "biased", "half": "half"}).fillna("full")
 
 
 def features(table: pd.DataFrame, signs: Sequence[str]) -> Array:
     """Return the signs (n, S), each from 0 to 1 in the direction that speaks for a shortcut."""
-    table = table.assign(few=1 / np.sqrt(table["flagged"] + 1))
     columns = []
     for name in signs:
         direction, low, high = SIGNS[name]
@@ -88,24 +126,32 @@ def features(table: pd.DataFrame, signs: Sequence[str]) -> Array:
     return np.stack(columns, axis=1)
 
 
-def fit(table: pd.DataFrame, signs: Sequence[str], penalty: float = 1.0) -> Model:
+def fit(table: pd.DataFrame, signs: Sequence[str] = tuple(SIGNS), penalty: float = 0.2) -> Model:
     """Fit a model; each case counts as much as any other."""
-    values, helps = features(table, signs), (table["gain"] > 0.5).to_numpy().astype(float)
+    values, helps = features(table, signs), (table["gain"] > HELPS).to_numpy()
     weight = 1 / table.groupby(["seed", "number"])["gain"].transform("size").to_numpy()
 
     def loss(weights: Array) -> tuple[float, Array]:
         chance = sigmoid(values @ weights[:-1] + weights[-1]).clip(1e-9, 1 - 1e-9)
-        total = -(weight * (helps * np.log(chance) + (1 - helps) * np.log(1 - chance))).sum()
+        total = -(weight * np.log(np.where(helps, chance, 1 - chance))).sum()
         slope = weight * (chance - helps)
         gradient = np.append(values.T @ slope + penalty * weights[:-1] / 5, slope.sum())
         return total + penalty * (weights[:-1] ** 2).sum() / 10, gradient
 
     bounds = [(0, None)] * len(signs) + [(None, None)]
     weights = minimize(loss, np.zeros(len(signs) + 1), jac=True, method="L-BFGS-B", bounds=bounds).x
-    real = helps > 0
-    x, y = shown(table)[real], table["gain"].to_numpy()[real]
-    ratio = (weight[real] * x * y).sum() / max(1e-9, (weight[real] * x * x).sum())
-    return Model(tuple(signs), weights, float(np.clip(ratio, 0, 2)))
+    gain, ways = table["gain"].clip(-25, 25), way(table)
+    lift = table["lift"].clip(0, 6)[helps]
+    slope = max(0.0, float(np.cov(lift, gain[helps], aweights=weight[helps])[0, 1] / max(1e-9, np.cov(lift)[()])))
+    constant = float(np.average(gain[helps] - slope * lift, weights=weight[helps]))
+    lost = {name: float(gain[~helps & (ways == name)].mean()) for name in ("full", "half", "biased")}
+    lost = {name: value if np.isfinite(value) else -5.0 for name, value in lost.items()}
+    model = Model(tuple(signs), weights, (constant, slope), lost)
+    rest, sure = table["gain"].to_numpy() - model.expected(table), model.probability(table) > 0.5
+    low, high = (
+        tuple(np.quantile(rest[part], TAILS).tolist()) if part.sum() > 9 else (-20.0, 20.0) for part in (~sure, sure)
+    )
+    return Model(tuple(signs), weights, (constant, slope), lost, (low, high))
 
 
 # -- left out
@@ -118,32 +164,37 @@ def groups_of(table: pd.DataFrame) -> pd.Series[Any]:
     return named.map(lambda names: frozenset(names.split("+")))
 
 
-def left_out(table: pd.DataFrame, make: Callable[[pd.DataFrame], Model]) -> pd.DataFrame:
-    """Return probability and expected gain of each candidate, by a model of the cases that resemble it in nothing."""
-    groups = groups_of(table)
-    found = pd.DataFrame(index=table.index, columns=["probability", "expected"], dtype=float)
+def left_out(
+    table: pd.DataFrame, make: Callable[[pd.DataFrame], Model] = fit, others: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Return what is said of each candidate by a model of those cases that resemble its own in nothing.
+
+    The model learns from ``others``, by default from the same table.
+    """
+    others = table if others is None else others
+    groups, theirs = groups_of(table), groups_of(others)
+    found = pd.DataFrame(index=table.index, columns=["probability", "expected", "low", "high"], dtype=float)
     for group in set(groups):
-        others = table[[not (group & one) for one in groups]]
+        model = make(others[[not (group & one) for one in theirs]])
         own = table[groups == group]
-        model = make(others)
         found.loc[own.index, "probability"] = model.probability(own)
         found.loc[own.index, "expected"] = model.expected(own)
+        found.loc[own.index, ["low", "high"]] = model.interval(own)
     return found
 
 
 # -- the decision
 
 
-def decide(table: pd.DataFrame, least: float = 0.0) -> pd.Series[Any]:
-    """Return for each case the candidate to correct by: the greatest expected gain, none unless it is above ``least``.
+def decide(table: pd.DataFrame, least: float = 0.0, figure: str = "expected") -> pd.Series[Any]:
+    """Return for each case the row label of the candidate to correct by, -1 for ERM.
 
-    ``table`` has the column ``expected``; the result holds row labels of ``table``, or -1 for ERM.
+    It is the one of the greatest ``figure``, which must be above ``least``.
     """
-    usable = table[table["flagged"] >= 3]
-    best = usable.groupby(["seed", "number"])["expected"].idxmax()
-    chosen = best.where(table.loc[best, "expected"].to_numpy() > least, -1)
-    every = pd.MultiIndex.from_frame(table[["seed", "number"]].drop_duplicates())
-    return chosen.reindex(every, fill_value=-1)
+    usable = table[table["flagged"] >= LEAST_ROWS]
+    best = usable.groupby(["seed", "number"], sort=False)[figure].idxmax()
+    chosen = best.where(table.loc[best, figure].to_numpy() > least, -1)
+    return chosen.reindex(pd.MultiIndex.from_frame(table[["seed", "number"]].drop_duplicates()), fill_value=-1)
 
 
 def gains(table: pd.DataFrame, chosen: pd.Series[Any]) -> Array:
@@ -152,13 +203,38 @@ def gains(table: pd.DataFrame, chosen: pd.Series[Any]) -> Array:
     return np.array([gain[row] for row in chosen])
 
 
+def rules(table: pd.DataFrame) -> dict[str, Array]:
+    """Return the gains of each case by rules that need no model."""
+    by_case = table.groupby(["seed", "number"], sort=False)
+    every = by_case["gain"].first().index
+
+    def of(rows: pd.DataFrame) -> Array:
+        return (
+            rows.drop_duplicates(["seed", "number"])
+            .set_index(["seed", "number"])["gain"]
+            .reindex(every, fill_value=0.0)
+            .to_numpy()
+        )
+
+    truth = by_case["truth"].first().fillna(0)
+    return {
+        "ERM": np.zeros(len(every)),
+        "`Auto`, today": of(table[table["auto"] & (table["candidate"] != "half")]),
+        "always `staged`": of(table[table["candidate"] == "staged"]),
+        "always the most telling view": of(table[table["candidate"] == "view0"]),
+        "best candidate, by the hidden test": by_case["gain"].max().clip(lower=0).to_numpy(),
+        "true attribute": truth.to_numpy(),
+        "better of ERM and true attribute": truth.clip(lower=0).to_numpy(),
+    }
+
+
 def figures(cases: pd.DataFrame, gain: Array) -> dict[str, Any]:
     """Return how a rule does: ``cases`` has one row each with ``truth``, ``gain`` is what the rule won."""
     truth = cases["truth"].fillna(0).to_numpy()
     harmful = truth >= HARMFUL
     return {
         "gain won, %": round(100 * gain[harmful].sum() / truth[harmful].sum(), 1),
-        "corrected, %": round(100 * (gain[harmful] > 0.5).mean(), 1),
+        "corrected, %": round(100 * (gain[harmful] > HELPS).mean(), 1),
         "others: points": round(gain[~harmful].mean(), 2),
         "others: lose over 1, %": round(100 * (gain[~harmful] < -1).mean(), 1),
         "regret": round((np.maximum(truth, 0) - gain).mean(), 2),
@@ -166,29 +242,9 @@ def figures(cases: pd.DataFrame, gain: Array) -> dict[str, Any]:
     }
 
 
-def rules(table: pd.DataFrame) -> dict[str, Array]:
-    """Return the gains of each case by rules that need no model."""
-    by_case = table.groupby(["seed", "number"], sort=False)
-    every = by_case["gain"].first().index
-
-    def of(rows: pd.DataFrame) -> Array:
-        return rows.set_index(["seed", "number"])["gain"].reindex(every).fillna(0.0).to_numpy()
-
-    auto = table[table["auto"]].drop_duplicates(["seed", "number"])
-    return {
-        "ERM": np.zeros(len(every)),
-        "Auto, today": of(auto),
-        "always staged": of(table[table["candidate"] == "staged"]),
-        "always the most telling view": of(table[table["candidate"] == "view0"]),
-        "best candidate, by the hidden test": by_case["gain"].max().clip(lower=0).to_numpy(),
-        "true attribute": by_case["truth"].first().fillna(0).to_numpy(),
-        "better of ERM and true attribute": by_case["truth"].first().fillna(0).clip(lower=0).to_numpy(),
-    }
-
-
 def calibration(table: pd.DataFrame, bins: int = 5) -> float:
     """Return the expected calibration error of P(helps), in bins of equally many candidates."""
-    helps = (table["gain"] > 0.5).astype(float)
+    helps = (table["gain"] > HELPS).astype(float)
     part = pd.qcut(table["probability"].rank(method="first"), bins, labels=False)
     apart = [abs(helps[part == n].mean() - table["probability"][part == n].mean()) for n in range(bins)]
     return float(np.mean(apart))
@@ -199,24 +255,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", type=Path, help="folder of the cases, or the table of signs")
     parser.add_argument("--out", type=Path, default=Path("results/evidence"))
+    parser.add_argument("--from-number", type=int, help="judge cases from this number on by a model of those before")
     options = parser.parse_args()
     table = pd.read_csv(options.cases) if options.cases.is_file() else table_of(options.cases)
     if not options.cases.is_file():
         options.out.mkdir(parents=True, exist_ok=True)
         table.to_csv(options.out / "signs.csv", index=False)
+    table, before = prepared(table), None
+    if options.from_number is not None:
+        later = table["number"] >= options.from_number
+        table, before = table[later].reset_index(drop=True), table[~later].reset_index(drop=True)
     cases = table.drop_duplicates(["seed", "number"])
-    harmful = (cases["truth"] >= HARMFUL).sum()
-    print(f"{len(cases)} cases, {harmful} harmful, {len(table)} candidates")
-    table[["probability", "expected"]] = left_out(table, lambda others: fit(others, list(SIGNS)))
-    judged = {name: figures(cases, gain) for name, gain in rules(table).items()}
-    for least in (0.0, 1.0):
-        judged[f"the model, least {least:g}"] = figures(cases, gains(table, decide(table, least)))
-    print(pd.DataFrame(judged).T.to_string())
-    print("calibration error", round(calibration(table), 3))
-    model = fit(table, list(SIGNS))
-    print(
-        {name: round(weight, 2) for name, weight in zip([*SIGNS, "intercept"], model.weights, strict=True)}, model.scale
-    )
+    table[["probability", "expected", "low", "high"]] = left_out(table, others=before)
+    told = {name: figures(cases, gain) for name, gain in rules(table).items()}
+    told["the model, families left out"] = figures(cases, gains(table, decide(table)))
+    for least in (0.4, 0.5, 0.6):
+        told[f"the model, P above {least}"] = figures(cases, gains(table, decide(table, least, "probability")))
+    inside = ((table["gain"] > table["low"]) & (table["gain"] < table["high"])).mean()
+    lines = [
+        f"{len(cases)} cases, {(cases['truth'] >= HARMFUL).sum()} of them harmful, {len(table)} candidates.",
+        "",
+        pd.DataFrame(told).T.to_markdown(),
+        "",
+        f"Calibration error of P(helps): {calibration(table):.3f}. Gains inside their 90 % interval: {inside:.0%}.",
+    ]
+    print("\n".join(lines))
+    if before is None:
+        (options.out / "table.md").write_text("\n".join(lines) + "\n")
+        (options.out / "model.yaml").write_text(yaml.safe_dump(fit(table).to_dict(), sort_keys=False))
 
 
 if __name__ == "__main__":

@@ -75,6 +75,9 @@ def signs_of(case: Mapping[str, Any], meta: Mapping[str, Any], name: str) -> dic
     soon = ((first == attribute)[flagged].sum() + 4 * error) / (few + 4)
     shares = {"rows": rows, "labels": num_labels, "flagged": int(few), "share": few / rows, "error": error}
     found: dict[str, float] = shares | {"follows": follows, "excess": follows - error, "early": soon}
+    # The same as odds: where a network hardly errs, to follow a few of the rows is much.
+    odds = np.log([max(LEAST, follows) / max(LEAST, 1 - follows), max(error, 2 / rows) / (1 - min(error, 0.99))])
+    found["lift"] = float(odds[0] - odds[1])
     found["early excess"] = soon - float((first != label)[~flagged].mean() if few < rows else 1.0)
     found["speed"] = float((first == label).mean() / max(0.01, (says == label).mean()))
     found["information"] = information(seen, label)
