@@ -4,8 +4,9 @@
     python benchmarks/evidence_model.py results/evidence/signs.csv --from-number 100     # judged on later cases alone
 
 The model has few numbers, and a sign may push in one direction only. P(helps) is a logistic function of the signs,
-each clipped between two values. Where correcting helps, the gain rises with the sign ``lift``; where it does not, each way of
-correcting has its usual loss. A case is corrected by the candidate of the greatest expected gain, if that is above 0.
+each clipped between two values. Where correcting helps, the gain rises with the sign ``lift``; where it does not, each
+way of correcting has its usual loss. A case is corrected by the candidate of the greatest expected gain, if that is
+above 0.
 """
 
 from __future__ import annotations
