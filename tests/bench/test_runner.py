@@ -157,6 +157,7 @@ def test_failed_and_killed_runs_are_told_and_the_others_count(command: Any, writ
     assert "| broken |  |  |" in (out / "table.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_run_of_another_process_is_passed_over_and_waited_for(write_grid: Any, tmp_path: Path) -> None:
     grid, out, said = read(str(write_grid(seeds=1))), tmp_path / "out", list[str]()
     first, _ = grid.cells(out)

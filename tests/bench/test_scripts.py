@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pytest
 import yaml
 
 from logit_correction import RunConfig, train
@@ -21,6 +22,7 @@ def test_every_grid_of_the_committed_results_is_read(tmp_path: Path) -> None:
     assert RESULTS and all(list(read(str(path)).cells(tmp_path)) for path in RESULTS)
 
 
+@pytest.mark.slow
 def test_reproduce_tells_what_is_equal_what_differs_and_what_is_not_trained(tmp_path: Path) -> None:
     script, folder, runs = benchmark_script("reproduce"), tmp_path / "committed", tmp_path / "runs"
     folder.mkdir()

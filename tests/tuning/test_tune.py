@@ -61,6 +61,7 @@ def test_trials_are_runs_that_are_judged_on_the_groups_of_the_reference(tmp_path
         assert written["method"]["strength"] == drawn["method.strength"]
 
 
+@pytest.mark.slow
 def test_the_same_call_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(folder: Path) -> None:
         if folder.name != "reference":

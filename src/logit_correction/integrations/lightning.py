@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +17,7 @@ if TYPE_CHECKING:
     from lightning.pytorch import Callback
 else:
     # Two copies of one package; the Trainer of one takes no callback of the other: the one that the program uses.
-    _names = ("lightning.pytorch", "pytorch_lightning")
-    _found = [name for name in _names if importlib.util.find_spec(name.partition(".")[0]) is not None]
-    _name = [*(name for name in _names if name in sys.modules), *_found, *_names][0]
+    _name = "pytorch_lightning" if "pytorch_lightning" in sys.modules else "lightning.pytorch"
     Callback = needed(_name, "logit_correction.integrations.lightning", "lightning").Callback
 
 
@@ -68,7 +65,8 @@ class CorrectLogits(Callback):
         super().__init__()
         self.data, self.label, self.options = data, label, options
         self.criterion, self.index, self.strength = criterion, index, strength
-        self.estimates, self.log_prior = estimates, None if estimates is None else _log_prior(estimates)
+        self.estimates = estimates
+        self.log_prior: Tensor | None = None
         self._rows: Tensor | None = None
         self._hook: Any = None
 
@@ -85,8 +83,8 @@ class CorrectLogits(Callback):
         self.teardown(trainer, pl_module, "fit")  # of a training before, however it ended
         if self.log_prior is None:
             if trainer.is_global_zero:
-                self.estimates = estimate_attributes(self.data, self.label, **self.options)
-                self.log_prior = _log_prior(self.estimates)
+                self.estimates = self.estimates or estimate_attributes(self.data, self.label, **self.options)
+                self.log_prior = torch.from_numpy(self.estimates.log_prior_of_rows())
             self.log_prior = trainer.strategy.broadcast(self.log_prior)
         self.log_prior = self.log_prior.to(pl_module.device)
         self._hook = getattr(pl_module, self.criterion).register_forward_pre_hook(self._corrected)
@@ -131,7 +129,3 @@ class CorrectLogits(Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.log_prior = state_dict["log_prior"]
-
-
-def _log_prior(estimates: AttributeEstimates) -> Tensor:
-    return torch.from_numpy(estimates.log_prior_of_rows())
