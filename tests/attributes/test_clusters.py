@@ -11,11 +11,13 @@ from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
 from logit_correction import Clusters, CrossFitted, Online
-from logit_correction.attributes.clusters import divided, find_clusters, shared_sets
+from logit_correction.attributes.clusters import find_clusters, shared_sets
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
-from logit_correction.seeds import derive_seed
+from logit_correction.networks.small import MLP
+from logit_correction.seeds import StepRandomness, derive_seed
+from logit_correction.types import DataInfo
 
 from .conftest import all_rows, attached, prepared
 
@@ -36,20 +38,25 @@ def agreement(found: Tensor, table: DataTable) -> float:
     return min(shares)
 
 
-def test_the_values_of_a_label_are_told_apart_and_come_back_with_the_state(make_table) -> None:
+@pytest.mark.parametrize("epochs", [None, 3], ids=["beside", "ahead"])
+def test_the_values_of_a_label_are_told_apart_and_come_back_with_the_state(epochs: int | None, make_table) -> None:
     table = make_table(SEVERAL, train=600)
-    estimator = prepared(Clusters(Online(head_start_epochs=3, epochs=3)), table)
-    assert agreement(estimator.row_attribute, table) > 0.9 and estimator.num_attributes == 5
-    # Both values of label 0 hold many rows: with the table alone, one of them would have none.
-    assert float(estimator.group_counts()[0, :2].min()) > 50
-    own = estimator.inner.collect(all_rows(table)).gather(1, all_rows(table).label[:, None]).squeeze(1)
-    torch.testing.assert_close(estimator.row_label_probability, own)
-    fresh = attached(Clusters(Online(head_start_epochs=3, epochs=3)), table)
+    estimator, batch = prepared(Clusters(Online(head_start_epochs=3, epochs=epochs)), table), all_rows(table)
+    assert estimator.settled is (epochs == 3) and estimator.num_attributes == 5
+    found, seen = estimator(batch, 0.0, StepRandomness(0)), estimator.diagnose(batch)
+    assert agreement(found.attribute, table) > 0.9 and agreement(seen["estimated_attribute"], table) > 0.9
+    if estimator.settled:
+        # Both values of label 0 hold many rows: with the table alone, one of them would have none.
+        assert float(estimator.group_counts()[0, :2].min()) > 50 and found.loss is None
+    else:
+        torch.testing.assert_close(found.posterior.sum(1), torch.ones(600))
+        assert found.loss.requires_grad
+    fresh = attached(Clusters(Online(head_start_epochs=3, epochs=epochs)), table)
     fresh.load_state_dict(estimator.state_dict())
-    assert torch.equal(fresh.row_attribute, estimator.row_attribute) and fresh.parameter_groups() == []
+    assert torch.equal(fresh.row_attribute, estimator.row_attribute) and torch.equal(fresh.center, estimator.center)
 
 
-@pytest.mark.parametrize("inner", [Online(), Online(head_start_epochs=2), CrossFitted(view="inputs")])
+@pytest.mark.parametrize("inner", [Online(), CrossFitted(view="inputs")])
 def test_another_estimator_is_refused(inner: Any) -> None:
     with pytest.raises(InputError, match="Clusters needs Online with a head start: give head_start_epochs"):
         Clusters(inner)
@@ -77,26 +84,44 @@ def same_up_to_names(found: Tensor, true: Tensor, values: list[int], number: int
     return any(torch.equal(torch.tensor(new)[found], true) for new in names)
 
 
+def fitted(correlation: Correlation, features: Tensor, label: Tensor, epochs: int | None = 1) -> Clusters:
+    """Clusters of these features, beside a network that trains on or, by default, one that stays as it is."""
+    info = DataInfo(correlation.num_labels, len(label), (4,), correlation=correlation)
+    clusters = Clusters(Online(head_start_epochs=1, epochs=epochs))
+    clusters.attach(lambda network, role: network(), lambda: MLP(info, hidden=[features.shape[1]]), info, 5)
+    clusters.find(features, label)
+    return clusters
+
+
 def test_a_colour_twenty_times_rarer_is_found_without_a_miss_and_in_rows_of_other_labels_too() -> None:
     counts = {(0, 0): 800, (0, 1): 40, (1, 2): 300, (2, 3): 300, (1, 0): 20, (2, 0): 20, (1, 1): 20, (2, 1): 20}
     features, label, attribute = planted(counts)
     alike = attribute < 2  # rows that look like the label 0
     sure = one_hot(torch.where(alike, 0, label), 3).float()
-    found = divided(sure, features, label, ONE_TO_MANY, seed=0)
+    found = fitted(ONE_TO_MANY, features, label).posterior(torch.cat([sure, features], dim=1))
     assert torch.equal(found.argmax(1)[label == 0], attribute[label == 0])  # the larger one comes first
     assert same_up_to_names(found.argmax(1)[alike], attribute[alike], [0, 1], 4)
 
 
-def test_shares_are_those_of_the_formula_row_by_row() -> None:
-    features, label, _ = planted({(0, 0): 60, (0, 1): 20, (1, 2): 10, (2, 3): 10}, noise=0.5)
-    found = divided(torch.tensor([[0.6, 0.3, 0.1]]).expand(100, 3), features, label, ONE_TO_MANY, seed=5)
+@pytest.mark.parametrize("settled", [True, False], ids=["sizes", "Seo et al., eq. 6"])
+def test_shares_are_those_of_the_formula_row_by_row(settled: bool) -> None:
+    features, label, attribute = planted({(0, 0): 60, (0, 1): 20, (1, 2): 10, (2, 3): 10}, noise=0.5)
+    clusters = fitted(ONE_TO_MANY, features, label, epochs=1 if settled else None)
+    clusters.inner.features, loss = features, torch.where(attribute == 1, 1.0, 2.5) + torch.linspace(0, 1, 100)
+    clusters.learn_from_losses(label, loss)
+    clusters.learn_from_losses(label, 3 * loss)
     own, seed = features[label == 0].double(), derive_seed(5, "clusters", 0, 1) % 2**32
     center, variance, size = find_clusters(own, torch.zeros(len(own)), [0], 2, seed)
     center = center[size.argsort(descending=True)].float()
     distance = (normalize(features, dim=1).unsqueeze(1) - center).square().sum(2)
-    members = torch.bincount(distance.argmin(1)[label == 0])
-    expected = members * torch.exp(-distance / (2 * variance))
+    weight, member = [], distance.argmin(1)
+    for value in (0, 1):
+        rows = (label == 0) & (member == value)
+        mean = loss[rows].mean()
+        weight.append(rows.sum() if settled else (0.7 * mean + 0.3 * 3 * mean) / rows.sum())
+    expected = torch.stack(weight) * torch.exp(-distance / (2 * variance))
     expected = 0.6 * expected / expected.sum(1, keepdim=True)
+    found = clusters.posterior(torch.cat([torch.tensor([[0.6, 0.3, 0.1]]).expand(100, 3), features], dim=1))
     torch.testing.assert_close(found[:, :2], expected, rtol=1e-3, atol=1e-5)
     torch.testing.assert_close(found[:, 2:], torch.tensor([[0.3, 0.1]]).expand(100, 2))
 
@@ -104,7 +129,8 @@ def test_shares_are_those_of_the_formula_row_by_row() -> None:
 def test_labels_that_share_their_values_are_clustered_together() -> None:
     counts = {(0, 0): 100, (0, 2): 50, (1, 1): 40, (2, 0): 60, (2, 2): 90, (3, 3): 40}
     features, label, attribute = planted(counts)
-    found = divided(one_hot(label, 4).float(), features, label, MANY_TO_MANY, seed=0)
+    clusters = fitted(MANY_TO_MANY, features, label)
+    found = clusters.posterior(torch.cat([one_hot(label, 4).float(), features], dim=1))
     torch.testing.assert_close(found.sum(1), torch.ones(len(label)))
     assert same_up_to_names(found.argmax(1), attribute, [0, 2], 4)
 
@@ -114,4 +140,4 @@ def test_impossible_rows_and_tables_are_refused() -> None:
         with pytest.raises(InputError, match=r"overlap .* but are not the same"):
             shared_sets(Correlation.from_table(table))
     with pytest.raises(InputError, match="label 0 goes with 2 attribute values, but has 1 rows"):
-        divided(torch.eye(3), torch.rand(3, 2), torch.tensor([0, 1, 2]), ONE_TO_MANY, seed=0)
+        fitted(ONE_TO_MANY, torch.rand(3, 12), torch.tensor([0, 1, 2]))

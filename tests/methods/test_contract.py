@@ -71,6 +71,7 @@ FURTHER: list[tuple[str, dict[str, Any], str]] = [
     ("LC", {"attributes": {**HALVES, "rounds": 1, "correlation": "known"}}, FEWER),
     ("LC", {"attributes": HEADS, "strength": 0.5}, IMAGES),
     ("LC", {"attributes": GIVEN, "prior": {"name": "Counted", "smoothing": 1.0}, "oversampling": 0.5}, FEATURES),
+    ("LC", {"attributes": "Clusters"}, SEVERAL),
     ("LC", {"attributes": {"name": "Clusters", "attributes": {**ONCE_AHEAD, "temperature": 0.5}}}, SEVERAL),
     ("Reweighting", {"attributes": SIDE_BY_SIDE}, IMAGES),
     ("Reweighting", {"attributes": "TrueAttributes"}, SEVERAL),

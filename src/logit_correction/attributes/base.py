@@ -170,6 +170,9 @@ class AttributeEstimator(nn.Module, ABC):
         label = self.rows.label.to(known.device)
         return cell_sums(label, self.row_attribute.clamp_min(0), known, self.info.num_labels, self.num_attributes)[0]
 
+    def learn_from_losses(self, label: Tensor, losses: Tensor) -> None:
+        """Take in the robust network's losses (B,) of a batch that was estimated last; by default do nothing."""
+
     # -- reports and state
 
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import cast
 
 import torch
 from torch import Tensor
-from torch.nn.functional import log_softmax, normalize
+from torch.nn.functional import normalize
 
 from logit_correction.attributes import ESTIMATORS
-from logit_correction.attributes.base import AttributeEstimator, Builder
+from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate
 from logit_correction.attributes.heads import likely_attribute
 from logit_correction.attributes.online import Online
 from logit_correction.correlation import Correlation
+from logit_correction.distributed import sum_over_processes
 from logit_correction.errors import InputError
 from logit_correction.functional import cell_sums
-from logit_correction.networks.base import Network, feature_size
+from logit_correction.networks.base import feature_size
 from logit_correction.registry import component
 from logit_correction.seeds import StepRandomness, derive_seed
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
@@ -27,35 +28,59 @@ class Clusters(AttributeEstimator):
     """A biased network's class probabilities, divided among the several attribute values of a label (LC+).
 
     Where a label goes with several attribute values, class probabilities alone cannot tell them apart. So the biased
-    network's features are clustered after its head start, see ``divided``. The data source must know which
-    labels go with which values.
+    network's features are clustered after its head start, one cluster for each value, and the probability of label y is
+    divided among its values j by
+
+        share_j(x, y) proportional to w_yj exp(-|z - c_j|^2 / (2 s^2)),
+
+    z being the row's features, scaled to length 1, c_j the cluster's centre and s^2 the variance within clusters in the
+    directions in which centres differ. (The weights alone, as the paper has it, would choose one value for every row.)
+    Of a network that trains on, w_yj is the mean loss of the label's N_yj rows in the cluster over N_yj, averaged over
+    the steps: eq. 6 of Seo, Lee and Han (CVPR 2022), as in the paper. Of one that stays as it is, w_yj is N_yj.
+
+    Labels that go with the very same values are clustered together, less the directions in which these labels differ,
+    so that a cluster means the same value for all of them. No clustering knows which value a cluster stands for: the
+    largest gets the value with the greatest weight in the correlation, so values of a set may be exchanged. A loss is
+    none the worse for it; a comparison with true attributes must allow for it. The data source must know which labels
+    go with which values.
     """
 
     components = MappingProxyType({"attributes": "attributes"})
     trains_network = True
     num_stages = 1
+    table: Tensor
+    center: Tensor
+    variance: Tensor
+    size: Tensor
+    loss: Tensor
 
     def __init__(self, attributes: AttributeEstimator | str = "Online") -> None:
         """Choose the biased network.
 
         Args:
-            attributes: ``Online`` with a head start, after which its network stays as it is; by its name alone, of two
-                epochs.
+            attributes: ``Online`` with a head start; by its name alone, of two epochs.
         """
         super().__init__()
         if attributes == "Online":
-            attributes = Online(head_start_epochs=2, epochs=2)
+            attributes = Online(head_start_epochs=2)
         inner = component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
-        if not isinstance(inner, Online) or not inner.settled:
-            raise InputError("Clusters needs Online with a head start: give head_start_epochs, and epochs the same")
-        self.inner = inner
+        if not isinstance(inner, Online) or not inner.num_stages:
+            raise InputError("Clusters needs Online with a head start: give head_start_epochs")
+        inner.keeps_features = True
+        self.inner, self.settled = inner, inner.settled
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
         self.correlation = info.chosen_correlation("known")
         shared_sets(self.correlation)  # refuses a table whose clusters could not be named
         self.inner.attach(build, network, info, seed)
-        feature_size(self.inner.network)  # refuses one without features
+        self.inner.correlation = Correlation.one_to_one(info.num_labels)  # its posterior is divided here
+        size = info.num_labels, self.num_attributes
+        self.register_buffer("table", self.correlation.weights.float(), persistent=False)
+        self.register_buffer("center", torch.zeros(self.num_attributes, feature_size(self.inner.network)))
+        self.register_buffer("variance", torch.ones(self.num_attributes))
+        self.register_buffer("size", torch.zeros(size))
+        self.register_buffer("loss", torch.zeros(size))  # 0 where none was seen
 
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)
@@ -69,10 +94,8 @@ class Clusters(AttributeEstimator):
 
     def collect(self, batch: Batch) -> Tensor:
         """Return class probabilities of rows, and their features, (B, L + F)."""
-        network = cast(Network, self.inner.network)
-        features = network.features(batch.inputs)
-        probability = self.inner.probability(log_softmax(network.head(features).float(), dim=1))
-        return torch.cat([probability, features.float()], dim=1)
+        probability = self.inner.collect(batch)
+        return torch.cat([probability, self.inner.features], dim=1)
 
     def predict(self, inputs: Inputs) -> Tensor:
         return self.inner.predict(inputs)
@@ -81,58 +104,93 @@ class Clusters(AttributeEstimator):
         return self.inner.parameter_groups()
 
     def finish(self, outputs: Tensor | None) -> None:
-        assert outputs is not None
-        self.inner.finish(outputs[:, : self.info.num_labels])
-        super().finish(outputs)
+        if outputs is not None:
+            self.inner.finish(outputs[:, : self.info.num_labels])
+            self.find(outputs[:, self.info.num_labels :], self.rows.label)
+        if self.settled:
+            super().finish(outputs)
+
+    @torch.no_grad()
+    def find(self, features: Tensor, label: Tensor) -> None:
+        """Find the clusters of the features of all rows (N, F), on the CPU."""
+        table = self.table.cpu()
+        for values, labels in shared_sets(self.correlation).items():
+            rows, seed = torch.isin(label, torch.tensor(labels)), derive_seed(self.seed, "clusters", *values) % 2**32
+            center, variance, size = find_clusters(features[rows].double(), label[rows], labels, len(values), seed)
+            # The largest cluster first, and the value that the table weighs most.
+            by_size = size.argsort(descending=True, stable=True)
+            by_weight = table[labels].sum(dim=0)[list(values)].argsort(descending=True, stable=True)
+            places = torch.tensor(values)[by_weight]
+            self.center[places], self.variance[places] = center[by_size].to(self.center), variance
+        own, parts = label.to(self.center.device), features.split(4096)
+        cluster = [self._cluster(f.to(self.center), y) for f, y in zip(parts, own.split(4096), strict=True)]
+        self.size.copy_(cell_sums(own, torch.cat(cluster), self.size.new_ones(len(own)), *self.size.shape)[1])
+        self.loss.zero_()
 
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
         assert outputs is not None
-        label, size = self.rows.label, self.info.num_labels
-        probability, features = outputs[:, :size], outputs[:, size:]
-        posterior = divided(probability, features, label, self.correlation, self.seed)
-        own = probability.gather(1, label.unsqueeze(1)).squeeze(1)
-        return likely_attribute(posterior, label, self.correlation), own
+        label, device = self.rows.label, self.center.device
+        posterior = torch.cat([self.posterior(part.to(device)) for part in outputs.split(4096)]).cpu()
+        return likely_attribute(posterior, label, self.correlation), outputs.gather(1, label.unsqueeze(1)).squeeze(1)
+
+    def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
+        """Divide the inner estimate of a label among its values (section 3.2.3)."""
+        if self.settled:
+            return super().forward(batch, epoch, randomness)
+        estimate: Estimate = self.inner(batch, epoch, randomness)
+        assert estimate.posterior is not None
+        with torch.no_grad():
+            posterior = self.posterior(torch.cat([estimate.posterior, self.inner.features], dim=1))
+        return replace(estimate, posterior=posterior, attribute=posterior.argmax(dim=1))
+
+    @torch.no_grad()
+    def learn_from_losses(self, label: Tensor, losses: Tensor) -> None:
+        """Take the losses (B,) of the batch before, of all processes together, into the clusters' weights."""
+        if self.settled:
+            return
+        cluster = self._cluster(self.inner.features, label)
+        sums, counts = cell_sums(label, cluster, losses.to(self.loss.dtype), *self.loss.shape)
+        sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
+        mean = sums / counts.clamp_min(1.0)
+        moved = torch.where(self.loss > 0, torch.lerp(self.loss, mean, 0.3), mean)
+        self.loss.copy_(torch.where(counts > 0, moved, self.loss))
+
+    def weights(self) -> Tensor:
+        """Return w, (L, K). A cluster without losses takes its label's mean loss."""
+        size, seen = self.size.clamp_min(1.0), self.loss > 0
+        if self.settled:
+            return size
+        mean = self.loss.sum(dim=1, keepdim=True) / seen.sum(dim=1, keepdim=True).clamp_min(1)
+        return torch.where(seen, self.loss, torch.where(mean > 0, mean, 1.0)) / size
+
+    def posterior(self, found: Tensor) -> Tensor:
+        """Return P(a | x), (B, K), by class probabilities and features (B, L + F)."""
+        probability, features = found[:, : self.info.num_labels], found[:, self.info.num_labels :]
+        weight = self.weights().log().masked_fill(self.table == 0, float("-inf"))
+        shares = (self._fit(features).unsqueeze(1) + weight).softmax(dim=2)  # (B, L, K)
+        return (probability.unsqueeze(2) * shares).sum(dim=1)
+
+    def _fit(self, features: Tensor) -> Tensor:
+        """Logarithm of how well rows fit the clusters, (B, K), but for what all clusters of a set have in common."""
+        # -|z - c|^2 = 2 z.c - |c|^2 - |z|^2. The centres have nothing of the directions that were taken out.
+        # No matrix product: under autocast it would round to half precision.
+        product = (normalize(features, dim=1).unsqueeze(1) * self.center).sum(dim=2)
+        return (product - self.center.square().sum(dim=1) / 2) / self.variance
+
+    def _cluster(self, features: Tensor, label: Tensor) -> Tensor:
+        """The nearest of the own label's clusters, (B,)."""
+        outside = (self.table == 0).index_select(0, label)
+        return self._fit(features).masked_fill(outside, float("-inf")).argmax(dim=1)
+
+    def diagnose(self, batch: Batch) -> dict[str, Tensor]:
+        if self.settled:
+            return super().diagnose(batch)
+        found = self.collect(batch)
+        attribute = self.posterior(found).argmax(dim=1)
+        return self.diagnosis(batch.label, attribute, found.gather(1, batch.label.unsqueeze(1)).squeeze(1))
 
     def describe(self) -> str:
         return f"{self.inner.describe()}, values of one label told apart by clusters"
-
-
-def divided(probability: Tensor, features: Tensor, label: Tensor, correlation: Correlation, seed: int) -> Tensor:
-    """Return P(a | x), (N, K): class probabilities (N, L) divided among the values of a label by clusters of features.
-
-    The share of value j of label y is weighed by how well the row's features z (N, F), scaled to length 1, fit its
-    cluster,
-
-        share_j(x, y) proportional to N_yj exp(-|z - c_j|^2 / (2 s^2)),
-
-    c_j being its centre, s^2 the variance within clusters in the directions in which centres differ, and N_yj the rows
-    of the label in the cluster, which makes the share the posterior given that the clusters are right. (The paper has
-    the weights of Seo, Lee and Han, CVPR 2022, in their place, which are importance weights and no probabilities.)
-
-    Labels that go with the very same values are clustered together, less the directions in which these labels differ,
-    so that a cluster means the same value for all of them. No clustering knows which value a cluster stands for: the
-    largest gets the value with the greatest weight in the correlation, so values of a set may be exchanged. A loss is
-    none the worse for it; a comparison with true attributes must allow for it.
-    """
-    table = correlation.weights.float()
-    center, variance = torch.zeros(table.shape[1], features.shape[1]), torch.ones(table.shape[1])
-    for values, labels in shared_sets(correlation).items():
-        rows = torch.isin(label, torch.tensor(labels))
-        its_seed = derive_seed(seed, "clusters", *values) % 2**32
-        found, spread, size = find_clusters(features[rows].double(), label[rows], labels, len(values), its_seed)
-        # The largest cluster first, and the value that the table weighs most.
-        by_size = size.argsort(descending=True, stable=True)
-        by_weight = table[labels].sum(dim=0)[list(values)].argsort(descending=True, stable=True)
-        places = torch.tensor(values)[by_weight]
-        center[places], variance[places] = found[by_size].float(), spread
-    # -|z - c|^2 = 2 z.c - |c|^2 - |z|^2. The centres have nothing of the directions that were taken out.
-    products = [(normalize(part, dim=1).unsqueeze(1) * center).sum(dim=2) for part in features.split(4096)]
-    fit = (torch.cat(products) - center.square().sum(dim=1) / 2) / variance
-    cluster = fit.masked_fill(table[label] == 0, float("-inf")).argmax(dim=1)
-    count = cell_sums(label, cluster, torch.ones(len(label)), *table.shape)[1].clamp_min(1.0)
-    weight = count.log().masked_fill(table == 0, float("-inf"))
-    parts = zip(probability.split(4096), fit.split(4096), strict=True)
-    return torch.cat([(p.unsqueeze(2) * (f.unsqueeze(1) + weight).softmax(dim=2)).sum(dim=1) for p, f in parts])
 
 
 def shared_sets(correlation: Correlation) -> dict[tuple[int, ...], list[int]]:

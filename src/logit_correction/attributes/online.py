@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from logit_correction.attributes.folds import hide, ramped_q
 from logit_correction.attributes.heads import answers
 from logit_correction.errors import check_range
 from logit_correction.functional import generalize
-from logit_correction.networks.base import frozen_statistics
+from logit_correction.networks.base import Network, frozen_statistics
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
 from logit_correction.views.base import ViewInputs
@@ -36,6 +36,8 @@ class Online(AttributeEstimator):
     """
 
     trains_network = True
+    keeps_features = False
+    features: Tensor  # (B, F) of the inputs that were seen last, where they are kept
 
     def __init__(
         self,
@@ -145,7 +147,17 @@ class Online(AttributeEstimator):
         return loss, log_probability.detach()
 
     def predict(self, inputs: Inputs) -> Tensor:
-        return log_softmax(self.network(inputs).float(), dim=1)
+        return log_softmax(self._logits(inputs).float(), dim=1)
+
+    def _logits(self, inputs: Inputs) -> Tensor:
+        if not self.keeps_features:
+            logits: Tensor = self.network(inputs)
+            return logits
+        halves = cast(Network, self.network)
+        features: Tensor = halves.features(inputs)
+        # A copy: where a compiled network replays a CUDA graph, the robust network's pass would overwrite them.
+        self.features = features.detach().to(torch.float32, copy=True)
+        return halves.head(features)
 
     def probability(self, log_probability: Tensor) -> Tensor:
         """Return p(x), (B, L), at the temperature of the estimate."""

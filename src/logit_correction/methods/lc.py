@@ -114,6 +114,8 @@ class LC(Algorithm):
             log_prior = self.strength * log_prior
         at_once = self.attributes.settled and not self.oversampling
         loss = logit_corrected_cross_entropy(logits, batch.label, log_prior, "mean" if at_once else "none")  # eq. 7
+        if not self.attributes.settled:
+            self.attributes.learn_from_losses(batch.label, loss.detach())
         if self.oversampling:
             loss = loss * self.row_weight.index_select(0, batch.index)
         return self.step_beside(loss.mean(), estimate)

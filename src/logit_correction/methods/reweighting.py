@@ -60,6 +60,7 @@ class Reweighting(Algorithm):
         estimate = self.attributes(batch, epoch, self.randomness)
         self.prior_rule.update(self.group_prior, batch.label, estimate)
         losses = cross_entropy(self.network(batch.inputs), batch.label, reduction="none")
+        self.attributes.learn_from_losses(batch.label, losses.detach())
         prior = self.group_prior.table + self.group_prior.floor
         weight = 1.0 / ((prior > 0).sum() * prior[batch.label, estimate.attribute.clamp_min(0)])
         loss = (weight.where(estimate.attribute >= 0, 1.0) * losses).mean()
