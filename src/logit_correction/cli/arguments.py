@@ -132,12 +132,11 @@ def _put(given: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 def _add_run(parser: ArgumentParser, given: Mapping[str, Any], known: Sequence[str], whole: bool) -> None:
     """Give the parser whose help is wanted the options of a run: those of parts that are named, of others the name."""
-    given = spelled_out({name: value for name, value in given.items() if name in known and name != "config"})
+    given = spelled_out({name: value for name, value in given.items() if name in known})
     choices: dict[str, options.Choice] = {}
-    full = given | {part: options.choose(part, part, given[part], choices) for part in PARTS if part in given}
+    for part in PARTS:
+        options.choose(part, part, given.get(part), choices)
     for name in known:
         if name in HELP and name not in choices:
             parser.add_argument(f"--{name}", metavar="VIEW" if name in VIEWS else "NAME", help=HELP[name])
     options.add_options(parser, choices, whole)
-    base = options.parsed(options.parser_of(tuple(choices.items()), whole), full)
-    parser.set_defaults(vars(base.as_flat()))
