@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.bench.photos import BiasedFFHQ, Waterbirds
+from logit_correction.bench.photos import BiasedFFHQ
 from logit_correction.data.own import ImageFolder, Table
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
@@ -116,13 +116,6 @@ def test_image_folders(listed: bool, tmp_path: Path) -> None:
         assert "8" not in [path.stem for path in seen.files]
         # Folders are read label by label, so that a row's place would be its label.
         assert (seen.position is not None) == listed
-
-
-def test_published_images(layouts: ModuleType, tmp_path: Path) -> None:
-    layouts.waterbirds(tmp_path)
-    table = Waterbirds(root=str(tmp_path), size=16).build().check()
-    seen, names = look(table, "test"), [table.row_names[row] for row in table.split["test"].tolist()]
-    assert all(str(path).endswith(name) for path, name in zip(seen.files, names, strict=True))
 
 
 def test_files_named_by_the_attribute_are_kept_back(layouts: ModuleType, tmp_path: Path) -> None:

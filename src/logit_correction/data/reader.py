@@ -223,7 +223,7 @@ def _rows_of_places(places: Sequence[Path], labelled: bool, chunk: int | None, t
 class DataSource(ABC):
     """A data set with its options; the constructor's signature is what the command line offers.
 
-    A new source is one file with one subclass, and one line in ``logit_correction.data.SOURCES``.
+    A new source is one subclass, and one line in ``logit_correction.data.SOURCES``.
 
     Attributes:
         scale: What inputs, bytes brought to [0, 1] before, are multiplied by.

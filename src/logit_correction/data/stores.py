@@ -18,21 +18,13 @@ from logit_correction.types import Inputs, ViewInputs
 
 
 class InputStore(ABC):
-    """Holds the inputs of all rows of a table.
-
-    Attributes:
-        always_finite: Whether no input can be NaN or infinite.
-        holds_bytes: Whether the inputs are its images but for a factor, so that a quarter is to be moved.
-        holds_tokens: Whether the inputs are texts, dicts of token tensors.
-        scale: What inputs made of images in [0, 1] are multiplied by.
-        place: Where the inputs lie, for people, where files were read.
-    """
+    """Holds the inputs of all rows of a table."""
 
     always_finite = False
-    holds_bytes = False
-    holds_tokens = False
-    scale = 1.0
-    place: str | None = None
+    holds_bytes = False  # whether the inputs are its images but for a factor, so that a quarter is to be moved
+    holds_tokens = False  # whether the inputs are texts, dicts of token tensors
+    scale = 1.0  # what inputs made of images in [0, 1] are multiplied by
+    place: str | None = None  # where inputs that were read from files lie, for people
 
     @abstractmethod
     def __len__(self) -> int: ...
