@@ -335,7 +335,7 @@ def conclude(series: Sequence[_Judged], named: bool, estimated: Mapping[str, Any
     if estimated and key == "estimated_minority":
         by = f"in test data without attributes these rows were found by {estimated['source']}"
         details.append(f"Nobody has checked the groups, so no run is marked as the best: {by}.")
-    told = [name for name in _ELSEWHERE if named or key == "estimated_minority" or not name.startswith("estimated")]
+    told = [name for name in _ELSEWHERE if key == "estimated_minority" or not name.startswith("estimated")]
     told = [name for name in told if all(one.values(name) for one in series)]
     details += [f"{_ELSEWHERE[name]}: {format_list(shares(name))}." for name in told]
     if len(series) == 1 and series[0].method != BASELINE:

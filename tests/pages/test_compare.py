@@ -90,8 +90,10 @@ def test_lc_wins(birds: Make, tmp_path: Path) -> None:
     ],
 )
 def test_who_is_ahead(birds: Make, tmp_path: Path, skills: dict[str, tuple[float, float]], said: str) -> None:
-    headline, details = judged([birds(tmp_path / name, name, skill=skill) for name, skill in skills.items()])
+    runs = [birds(tmp_path / name, name, skill=skill, estimated=True) for name, skill in skills.items()]
+    headline, details = judged(runs)
     assert said in headline
+    assert not any("estimated" in text for text in details)  # attributes are named, so no estimate is told
     assert ("No ERM was trained beside it to compare with." in details) == (len(skills) == 1)
 
 
