@@ -118,8 +118,8 @@ def signs_of(case: Mapping[str, Any], meta: Mapping[str, Any], name: str) -> dic
     found["odd mean"] = (
         float(np.average([auc for auc, _ in others], weights=[k for _, k in others])) if others else 0.75
     )
-    # The best that is known of the rest: all other columns of a table, half the parts of a text, half the other views.
-    lower = sorted(auc for auc, _ in blocks)[: len(blocks) // 2] or [found["odd"]]
+    # The best that is known of the rest: all other columns of a table, half the parts of a text, of images a view.
+    lower = sorted(auc for auc, _ in blocks)[: len(blocks) // 2] or [found["odd least"]]
     found["rest"] = typical(case[f"{name}/rest"], label, flagged) if f"{name}/rest" in case else float(np.mean(lower))
     found["odd most"] = max((auc for auc, _ in others), default=0.75)
     found["odd range"] = found["odd most"] - found["odd least"]

@@ -132,3 +132,19 @@ def test_a_killed_collection_goes_on_with_the_next_missing_case(
         rows = len(found["label"])
         assert found["network"].shape == (rows, 2) and found["views"].shape[1:] == (rows, 2)
         assert {"erm/test", "truth/test", "view0/rest", "staged/attribute_valid"} <= set(found)
+
+
+def test_a_model_judges_no_case_that_resembles_one_it_has_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    script, learned = benchmark_script("evidence_model"), []
+    what, sorts = ["shortcut", "shortcut", "two", "random"], ["colour", "noise", "colour+noise", "colour"]
+    table = pd.DataFrame({"what": what, "sorts": sorts}, index=[3, 4, 5, 6])
+
+    def make(others: pd.DataFrame) -> Any:
+        learned.append(others.index.tolist())
+        raise StopIteration
+
+    for row in table.index:
+        with pytest.raises(StopIteration):
+            script.left_out(table.loc[[row]], make, others=table)
+    assert learned == [[4], [3, 6], [], [4]]
