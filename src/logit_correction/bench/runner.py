@@ -100,7 +100,8 @@ def run(benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[
     if missing and not waiting and not done:
         raise DataMissing(f"{benchmark.name}: no run can be trained, since all data are missing; see above")
     total, ended, failed = len(waiting), 0, []
-    for wait in (False, True):  # first the runs that nobody is at, then those of others, which may die at them
+    wait = False  # first the runs that nobody is at, then those of others, which may die at them
+    while waiting:
         for folder, state, seconds in _trained(waiting, jobs, wait):
             if state == "stopped":
                 raise KeyboardInterrupt
@@ -114,6 +115,7 @@ def run(benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[
             say(f"[{ended}/{total}] {cells[folder]}: {how}")
         over = {cell.folder for cell in failed}
         waiting = {one: config for one, config in waiting.items() if one not in over and not is_complete(one)}
+        wait = True
     return failed
 
 
@@ -133,7 +135,10 @@ def _trained(configs: Mapping[Path, RunConfig], jobs: int | None, wait: bool) ->
         for place, state, seconds in parallel(tasks):
             yield left.pop(place), state, seconds
     except BrokenExecutor as error:
-        for folder in (folder for place, folder in left.items() if log_of(place).is_file()):
+        under_way = [folder for place, folder in left.items() if log_of(place).is_file()]
+        if not under_way:
+            raise
+        for folder in under_way:
             with log_of(folder).open("a", encoding="utf-8") as file:  # which the process itself could not
                 print(f"error: its process was killed, perhaps for want of memory: {error}", file=file)
             yield folder, "failed", 0.0
