@@ -23,7 +23,6 @@ from logit_correction import (
     audit,
     estimate_attributes,
     from_table,
-    runs_table,
     train,
 )
 from logit_correction.errors import TrainingError
@@ -102,34 +101,6 @@ def test_without_a_folder_the_run_lives_as_long_as_its_object() -> None:
     assert not folder.parent.exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"data": "Digit"}, "did you mean Digits"),
-        ({"data": DIGITS, "method": "LCC"}, "'LCC' is unknown"),
-        ({"data": DIGITS, "epoch": 3}, "no option --epoch .did you mean --epochs"),
-        ({"data": np.zeros((3, 2))}, "from_arrays and from_table"),
-        (
-            {"data": RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM")), "method": "LC"},
-            "method is given beside a whole",
-        ),
-    ],
-)
-def test_what_is_wrong_is_said_before_anything_is_trained(
-    arguments: dict[str, Any], words: str, tmp_path: Path
-) -> None:
-    with pytest.raises(InputError, match=words):
-        train(out=tmp_path / "run", **arguments)
-    assert not any(tmp_path.iterdir())
-
-
-def test_runs_side_by_side(digits: Run) -> None:
-    table = runs_table([digits, str(digits)])
-    assert list(table["method"]) == ["ERM", "ERM"]
-    assert table["group_balanced"][0] == digits.report["test"]["group_balanced"]
-    assert len(runs_table([digits], other_selections=True)) == 2
-
-
 def test_new_labelled_rows_are_judged_by_label_and_by_attribute(frame: pd.DataFrame) -> None:
     run = train(from_table(frame, label="kind", features=["size"]), method="ERM", **{**SHORT, "epochs": 20})
     right = run.predict(frame) == frame["kind"].to_numpy()
@@ -151,14 +122,7 @@ def test_labels_that_do_not_fit_are_told(digits: Run, frame: pd.DataFrame) -> No
         digits.evaluate(images, ["", "x"])
     with pytest.raises(InputError, match=r"no column 'knd' \(did you mean kind\?\): it has size, kind, place"):
         digits.evaluate(frame, "knd")
-    with pytest.raises(InputError, match="only by their labels"):
-        digits.evaluate(images)
     with pytest.raises(InputError, match="2 rows, but 3 labels"):
         digits.evaluate(images, [0, 1, 2])
     with pytest.raises(InputError, match="names a column, and the new rows have none"):
         digits.evaluate(images, "kind")
-    with pytest.raises(InputError, match="'tests' is no split"):
-        digits.evaluate("tests")
-    run = train(from_table(frame, label="kind", features=["size"]), method="ERM", **SHORT)
-    with pytest.raises(InputError, match="no column 'Kind'"):
-        run.evaluate(frame, "Kind")

@@ -23,7 +23,6 @@ from logit_correction import (
     RunConfig,
     TrainingConfig,
     audit,
-    export,
     load,
     train,
 )
@@ -103,16 +102,6 @@ def test_arrays_tensors_and_files_give_the_same(model: Run, images: np.ndarray, 
     assert model.predict(images).tolist() == np.asarray(model.label_names)[probability.argmax(1)].tolist()
 
 
-def test_evaluate_gives_the_block_of_the_report_and_changes_nothing(digits_run: Path) -> None:
-    before = {path: path.read_bytes() for path in Path(digits_run).iterdir()}
-    model = load(digits_run)
-    assert model.evaluate("test")["groups"] == [pytest.approx(one, abs=1e-5) for one in model.report["test"]["groups"]]
-    stored = Predictions.load(digits_run / "predictions.parquet").probabilities[:99]
-    inputs = (table := Digits().build()).inputs.fetch(table.split["test"][:99])
-    np.testing.assert_allclose(model.predict_proba(inputs), stored, atol=1e-5)
-    assert {path: path.read_bytes() for path in Path(digits_run).iterdir()} == before
-
-
 def test_new_rows_are_judged_by_estimated_groups_as_the_test_is(run: Run, tmp_path: Path) -> None:
     block, rows = run.report["test"]["estimated"], Predictions.load(run / "predictions.parquet")
     assert rows.estimate is not None and block["source"] == "heads on column:form, cross-fitted"
@@ -141,19 +130,6 @@ def test_other_data_are_not_taken_for_those_of_training(tmp_path: Path) -> None:
         audit(table_of(file), tmp_path / "audit", run=run, epochs=1, threads=1)
     people(200, 0).to_csv(file, index=False)
     assert run.evaluate("valid") == figures
-
-
-def test_an_exported_folder_is_a_run(run: Run, tmp_path: Path) -> None:
-    again = load(export(run, "safetensors", tmp_path / "exported"))
-    frame = people(50, 3)
-    np.testing.assert_allclose(again.predict_proba(frame), run.predict_proba(frame), atol=1e-6)
-    assert again.evaluate(frame)["average"] == run.evaluate(frame)["average"]
-    with pytest.raises(InputError, match="holds no rows of the run's data"):
-        again.evaluate("test")
-    text = (again / "config.json").read_text()
-    (again / "config.json").write_text(text.replace('"epochs": 3', '"epochs": 4'))
-    with pytest.raises(InputError, match=r"config\.json has been changed since it was written"):
-        load(again.path)
 
 
 def test_the_network_of_a_run_serves_another(digits_run: Path, model: Run, images: np.ndarray, tmp_path: Path) -> None:

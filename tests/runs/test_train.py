@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig
+from logit_correction import ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data.table import DataTable
 from logit_correction.runs.train import train
 
@@ -70,14 +70,3 @@ def test_the_test_split_selects_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     assert same(first, second)
     reports = [json.loads((run / "report.json").read_text()) for run in (first, second)]
     assert reports[0]["selection"] == reports[1]["selection"] and reports[0]["test"] != reports[1]["test"]
-
-
-def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
-    run = train(config(), tmp_path / "run", page=False)
-    before = {path: path.stat().st_mtime_ns for path in run.iterdir()}
-    assert train(config(), run, resume=True, page=False) == run
-    with pytest.raises(InputError, match="already holds a finished run"):
-        train(config(), run)
-    with pytest.raises(InputError, match="seed = 0, not 1"):
-        train(config(seed=1), run, resume=True)
-    assert {path: path.stat().st_mtime_ns for path in run.iterdir()} == before

@@ -61,15 +61,6 @@ def test_scores_equal_those_worked_out_by_hand(name: str, expected: float | None
     assert score(name, rows) == (expected if expected is None else pytest.approx(expected))
 
 
-def test_empty_groups_and_missing_labels_do_not_count() -> None:
-    nothing = torch.zeros_like(ATTRIBUTE)
-    rows = ValidationRows(PREDICTION, LABEL, 4, group_membership(LABEL, nothing, 4, 3), estimate(nothing))
-    assert score("valid_worst_class", rows) == 0.5 and score("valid_worst_group", rows) == 0.5
-    assert score("valid_group_balanced", rows) == pytest.approx((2 / 4 + 5 / 6) / 2)
-    assert score("valid_estimated_group_balanced", replace(rows, num_labels=2)) == pytest.approx((2 / 4 + 5 / 6) / 2)
-    assert score("valid_class_difference", rows) == pytest.approx(-(5 / 6 - 2 / 4))
-
-
 def test_without_estimates_or_groups_there_is_no_score_of_them() -> None:
     rows = ValidationRows(PREDICTION, LABEL, 2)
     for name in RULES:

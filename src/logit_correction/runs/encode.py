@@ -18,6 +18,7 @@ from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
+from logit_correction.evaluation.report import EncoderSummary
 from logit_correction.networks.base import Network
 from logit_correction.runs.assemble import keeping_threads, network_factory
 from logit_correction.seeds import derive_seed
@@ -36,9 +37,9 @@ def batches_of(store: InputStore, device: torch.device) -> Iterator[Inputs]:
 class EncodedStore(ArrayStore):
     """Features (M, F) in memory, and the store that they were made of, which still has the images."""
 
-    def __init__(self, values: Tensor, original: InputStore, description: dict[str, Any]) -> None:
+    def __init__(self, values: Tensor, original: InputStore, description: EncoderSummary) -> None:
         """Keep the parts; ``description`` is what ``report.json`` says of the encoder."""
-        super().__init__(values, place=f"features of {description['name']}, resident in memory")
+        super().__init__(values, place=f"features of {description.name}, resident in memory")
         self.original, self.description = original, description
 
     def images(self, rows: Tensor) -> Tensor | None:
@@ -97,15 +98,15 @@ def encode_table(
     path = cache_folder() / "features" / f"{digest([named, encoder.weights, _digest_of_inputs(table.inputs)])}.npy"
     kept, _ = verified_array(path, lambda: _all_features(encoder, table, config.training, bf16, display or Display()))
     values = torch.from_numpy(kept)
-    description = {
-        "name": encoder.name,
-        "options": config.encoder.options,
-        "facts": encoder.metadata,
-        "weights": encoder.weights,
-        "input_shape": list(table.inputs.input_shape),
-        "tokens": table.info.tokens,
-        "features": values.shape[1],
-    }
+    description = EncoderSummary(
+        name=encoder.name,
+        options=config.encoder.options,
+        facts=encoder.metadata,
+        weights=encoder.weights,
+        input_shape=list(table.inputs.input_shape),
+        tokens=table.info.tokens,
+        features=values.shape[1],
+    )
     metadata = {**table.metadata, "inputs": f"features of {encoder.name}, frozen: {values.shape[1]} numbers a row"}
     notes = table.notes
     if table.augment is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from argparse import SUPPRESS, ArgumentError
+from argparse import ArgumentError
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -103,8 +103,8 @@ def choose(kind: str, path: str, given: Any, choices: dict[str, Choice], default
     choices[path] = kind, name, cls
     for argument, its_kind in components_of(cls).items():
         usual = signature(cls).parameters[argument].default
-        inner = choose(its_kind, f"{path}.{argument}", full.get(argument, usual), choices, usual)
-        full[argument] = {"name": None} if inner is None else inner
+        inner = choose(its_kind, f"{path}.{argument}", full.pop(argument, usual), choices, usual)
+        full |= {} if inner is None else {argument: inner}
     return full
 
 
@@ -133,9 +133,6 @@ def add_options(parser: ArgumentParser, choices: Mapping[str, Choice], training:
         add = group.add_class_arguments if isinstance(cls, type) else group.add_function_arguments
         skip: set[str | int] = {*GIVEN.get(kind, ()), *components}
         add(cls, path, skip=skip, as_group=False, fail_untyped=False)
-        for argument in components:
-            if f"{path}.{argument}" not in choices:
-                group.add_argument(f"--{path}.{argument}.name", type=str, metavar="NAME", help=SUPPRESS)
 
 
 @lru_cache(maxsize=256)

@@ -20,10 +20,8 @@ from logit_correction.config import RunConfig
 from logit_correction.data.table import UNKNOWN, DataTable, fingerprint
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import EstimatedAttributes, Predictions
-from logit_correction.evaluation.record import from_plain, to_plain
 from logit_correction.evaluation.report import (
     DataSummary,
-    EncoderSummary,
     EstimatedMinority,
     Evidence,
     Example,
@@ -85,7 +83,6 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     test_rows.save(out / files.PREDICTIONS)
     validation.save(out / files.VALIDATION)
     checkpoint.write(out / files.CHECKPOINT, algorithm=algorithm.state_dict())
-    encoder = getattr(table.inputs, "description", None)
     report = Report(
         method=config.method.name,
         method_options=config.method.options,
@@ -96,7 +93,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
             facts=getattr(algorithm.network, "metadata", {}),
             parameters=sum(one.numel() for one in algorithm.network.parameters()),
         ),
-        encoder=encoder and from_plain(EncoderSummary, to_plain(encoder)),
+        encoder=getattr(table.inputs, "description", None),
         seed=training.seed,
         epochs=fit.progress.epoch,
         epochs_per_stage=fit.record.epochs_per_stage(),
