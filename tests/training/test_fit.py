@@ -188,3 +188,18 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(at: int, val
     kept = checkpoint.read(fit.checkpoint_path)
     assert 0 < kept["progress"]["total_steps"] < at
     assert all(bool(torch.isfinite(v).all()) for v in kept["algorithm"].values() if isinstance(v, Tensor))
+
+
+class BadGradient(ERM):
+    """Its loss is finite, its gradient is not."""
+
+    def forward(self, batch: Batch, epoch: float) -> Step:
+        step = super().forward(batch, epoch)
+        return Step(step.loss + (0 * self.network.head.weight).sqrt().sum(), step.logs)
+
+
+def test_weights_that_are_not_finite_are_never_kept(make_table, trainer) -> None:
+    fit = trainer.fit(make_table(), BadGradient, checkpoint_seconds=0)
+    with pytest.raises(TrainingError, match="(loss became|not finite)"):
+        fit.run()
+    assert not fit.checkpoint_path.exists()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from logit_correction import InputError, TrainedRun, train
+from logit_correction import InputError, InputWarning, TrainedRun, train
 
 
 def trained(out: Path, logger: Any, **options: Any) -> TrainedRun:
@@ -44,6 +44,15 @@ def test_a_logger_that_is_handed_over_gets_all_in_order_beside_a_named_one(tmp_p
     assert last["test/worst_group"] == run.report["test"]["worst_group"]
     rows = list(csv.DictReader((run / "csv" / "version_0" / "metrics.csv").open()))
     assert any(row.get("loss") for row in rows) and any(row.get("test/worst_group") for row in rows)
+
+
+def test_a_logger_that_fails_ends_no_training(tmp_path: Path) -> None:
+    class Away(Kept):
+        def log_metrics(self, metrics: Any, step: int) -> None:
+            raise ConnectionError("the server is away")
+
+    with pytest.warns(InputWarning, match="Away failed and gets no further figures .the server is away."):
+        assert trained(tmp_path / "run", Away()).report["epochs"] == 2
 
 
 def test_names_are_checked_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
