@@ -200,6 +200,6 @@ class BadGradient(ERM):
 
 def test_weights_that_are_not_finite_are_never_kept(make_table, trainer) -> None:
     fit = trainer.fit(make_table(), BadGradient, checkpoint_seconds=0)
-    with pytest.raises(TrainingError, match="(loss became|not finite)"):
+    with pytest.raises(TrainingError, match=r"loss became|not finite"):
         fit.run()
     assert not fit.checkpoint_path.exists()
