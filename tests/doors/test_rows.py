@@ -53,6 +53,20 @@ def test_equal_rows_are_kept_and_told(door: Door) -> None:
     assert answer.status == 0 and "78 of 80 rows repeat earlier ones and are kept" in answer.err
 
 
+def test_labels_that_differ_in_case_alone_are_told(door: Door) -> None:
+    table(y=["no", "yes", "No", "yes"] * 20)
+    answer = door(*TRAIN.split())
+    assert answer.status == 0 and "'No' and 'no'" in answer.err.replace("\n", " ")
+
+
+def test_a_folder_of_a_label_that_is_a_broken_link_is_refused(door: Door, here: Path) -> None:
+    Path("photos").mkdir()
+    for name in ("one", "two"):
+        Path("photos", name).symlink_to(here / "photos" / "one" if name == "one" else "nowhere")
+    answer = door("audit", "--data", "photos", "--out", "x")
+    assert answer.status == 2 and "two is a link to nothing" in answer.err.replace("\n", " ")
+
+
 def test_the_parent_of_folders_of_labels_is_told(door: Door, here: Path) -> None:
     answer = door("audit", "--data", here, "--out", "x")
     assert answer.status == 2 and f"give one of them, such as {here / 'later'}" in answer.err

@@ -234,6 +234,9 @@ def label_folders(root: Path) -> dict[Path, str | None]:
     Folders are splits if each has the name of one and there are several, or one that holds folders. ``InputError`` if
     folders of labels seem to hold those of other labels.
     """
+    lost = next((path for path in root.iterdir() if path.is_symlink() and not path.exists()), None)
+    if lost is not None:
+        raise InputError(f"{lost} is a link to nothing: remove it, or put a folder of images there")
     splits = {folder: split_name(folder.name, numbers=False) for folder in visible_folders(root)}
     has_images = {folder: any(path.suffix.lower() in SUFFIXES for path in folder.iterdir()) for folder in splits}
     inner = {folder: [] if has_images[folder] else visible_folders(folder) for folder in splits}

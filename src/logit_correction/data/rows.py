@@ -276,6 +276,12 @@ def build_table(
         raise InputError(
             f"{problems.place}: the attribute has {len(attribute_names):,} different values: name columns of few values"
         )
+    alike: dict[str, list[str]] = {}
+    for name in label_names:
+        alike.setdefault(" ".join(name.casefold().split()), []).append(repr(name))
+    same = [" and ".join(names) for names in alike.values() if len(names) > 1]
+    if same:
+        raw.notes.append(f"write labels alike that differ only in case: {format_first(same, SHOWN)}")
     unknown = attribute[split["test"]] == UNKNOWN
     told = f"{int(unknown.sum()):,} of {len(unknown):,} test rows have no attribute: they count in no group"
     keys = looks.get("texts") or (store.values.numpy() if isinstance(store, ArrayStore) else [])
