@@ -28,9 +28,9 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.auto import FOLDS
-from logit_correction.attributes.base import AttributeEstimator
+from logit_correction.attributes.base import AttributeEstimator, Builder
 from logit_correction.attributes.cross_fitted import CrossFitted
-from logit_correction.attributes.evidence import Signs, Thresholds, judge
+from logit_correction.attributes.evidence import Signs, conclude
 from logit_correction.attributes.folds import draw_folds
 from logit_correction.attributes.folds import held_out as cross_fitted
 from logit_correction.attributes.heads import estimate_by_heads, logistic
@@ -44,7 +44,7 @@ from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
 from logit_correction.networks.small import MLP, ConvNet, Linear
 from logit_correction.seeds import derive_seed, make_generator
-from logit_correction.types import Batch, DataInfo, TrainingRows
+from logit_correction.types import Batch, DataInfo, NetworkFactory, TrainingRows
 from logit_correction.views.base import EVERYTHING, RICH
 from logit_correction.views.choose import available_views, find_views
 
@@ -68,9 +68,10 @@ class Settled(AttributeEstimator):
         super().__init__()
         self.given, self.known = attribute, correlation
 
-    def choose_correlation(self, info: DataInfo) -> Correlation:
-        """Return which values go with which labels."""
-        return self.known
+    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
+        """Take over which values go with which labels."""
+        super().attach(build, network, info, seed)
+        self.correlation = self.known
 
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Return the attributes."""
@@ -195,12 +196,10 @@ def collect(case: Case, real: Path) -> dict[str, Any]:
 
     # What each view says of them.
     judged = Judged("train", torch.arange(info.num_rows), held_out, fold)
-    search = Search(rows, judged.rows, judged, info.num_labels, Thresholds())
+    search = Search(rows, judged.rows, judged, info.num_labels)
     assert rows.view_inputs is not None
     views = [view for view in available_views(rows.view_inputs) if view.breadth < EVERYTHING]
-    for sign, seen in search.look(views):
-        search.signs.append(sign)
-        search.seen[sign.view] = seen
+    search.look(views)
     verdict, chosen = verdict_of(search.signs, info.num_labels, info.num_rows)
     found["views"] = torch.stack([search.seen[sign.view] for sign in search.signs])
     meta: dict[str, Any] = {
@@ -232,20 +231,21 @@ def collect(case: Case, real: Path) -> dict[str, Any]:
     meta["candidates"] = {"staged": []}
     most = MOST_OF_IMAGES if case.kind == "images" else MOST_VIEWS
     for number, names in enumerate(promising(search.signs, search.seen, held_out, label["train"], chosen)[:most]):
-        estimate = estimate_by_heads(find_views(names, rows.view_inputs), rows, plain, derive_seed(seed, "estimate"))
+        chosen_views = find_views(names, rows.view_inputs)
+        own, probability, heads = estimate_by_heads(chosen_views, rows, plain, derive_seed(seed, "estimate"))
         for name, strength in ((f"view{number}", 1.0), ("half", 0.5))[: 1 + (number == 0)]:
-            estimator = Settled(estimate.attribute, plain)
+            estimator = Settled(own, plain)
             meta["candidates"][name] = names
             method = fitted(LC(network, info, attributes=estimator, strength=strength, seed=seed))
             keep(name, method)
-            estimator.kept = estimate.kept
+            estimator.kept = heads
             found[f"{name}/attribute_valid"] = estimator.estimate_new(label["valid"], valid.view_inputs)
-            found |= {f"{name}/probability": estimate.probability, f"{name}/attribute": estimate.attribute}
+            found |= {f"{name}/probability": probability, f"{name}/attribute": own}
     if case.kind == "tables":
         columns = {name: column_features(values) for name, values in rows.view_inputs.columns.items()}
         for name, views in meta["candidates"].items():
-            own = [view.partition(":")[2] for view in views] or [told_by(columns, found[f"{name}/attribute"])]
-            rest = torch.cat([part for column, part in columns.items() if column not in own], dim=1)
+            looked = [view.partition(":")[2] for view in views] or [told_by(columns, found[f"{name}/attribute"])]
+            rest = torch.cat([part for column, part in columns.items() if column not in looked], dim=1)
             fit = logistic(rest, label["train"], info.num_labels)
             found[f"{name}/rest"] = cross_fitted(fit, fold, info.num_labels)
     if case.kind == "texts":
@@ -288,11 +288,10 @@ def sorts_of(case: Case) -> list[str]:
 
 def verdict_of(signs: list[Signs], num_labels: int, num_rows: int) -> tuple[str, list[str]]:
     """Return today's verdict, and the views that ``Auto`` corrects by: rich ones only where no simple one will do."""
-    narrow = [one for one in signs if one.breadth < RICH]
-    verdict, _, one = judge(narrow, num_labels, Thresholds(), num_rows)
-    if verdict != "shortcut":
-        verdict, _, one = judge(signs, num_labels, Thresholds(), num_rows)
-    return verdict, one.views if one is not None and verdict == "shortcut" else []
+    told = conclude([one for one in signs if one.breadth < RICH], num_labels, num_rows)
+    if told.verdict != "shortcut":
+        told = conclude(signs, num_labels, num_rows)
+    return told.verdict, told.views
 
 
 def promising(
