@@ -1,7 +1,8 @@
 """From signs to the probability that correcting helps and the gain to expect, judged on families that were left out.
 
     python benchmarks/evidence_model.py CASES                 # writes results/evidence: signs.csv, model.yaml, *.md
-    python benchmarks/evidence_model.py results/evidence/signs.csv --from-number 100     # judged on later cases alone
+    python benchmarks/evidence_model.py results/evidence/signs.csv --from-number 70      # judged on later cases alone
+    python benchmarks/evidence_model.py results/evidence/*.csv --from-seed 1             # judged on a fresh seed
 
 The model has few numbers, and a sign may push in one direction only. A logistic score of the signs, each clipped
 between two values, is fitted so that a candidate counts by the points that are at stake. P(helps) is a logistic
@@ -262,8 +263,8 @@ def figures(cases: pd.DataFrame, gain: Array) -> dict[str, Any]:
     truth = cases["truth"].fillna(0).to_numpy()
     harmful = truth >= HARMFUL
     return {
-        "gain won, %": round(100 * gain[harmful].sum() / truth[harmful].sum(), 1),
-        "corrected, %": round(100 * (gain[harmful] > HELPS).mean(), 1),
+        "gain won, %": round(100 * gain[harmful].sum() / truth[harmful].sum(), 1) if harmful.any() else np.nan,
+        "corrected, %": round(100 * (gain[harmful] > HELPS).mean(), 1) if harmful.any() else np.nan,
         "others: points": round(gain[~harmful].mean(), 2),
         "others: lose over 1, %": round(100 * (gain[~harmful] < -1).mean(), 1),
         "regret": round((np.maximum(truth, 0) - gain).mean(), 2),
@@ -296,17 +297,20 @@ def strengths(table: pd.DataFrame) -> pd.DataFrame:
 def main() -> None:
     """Fit, judge and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", type=Path, help="folder of the cases, or the table of signs")
+    parser.add_argument("cases", type=Path, nargs="+", help="folder of the cases, or tables of signs")
     parser.add_argument("--out", type=Path, default=Path("results/evidence"))
     parser.add_argument("--from-number", type=int, help="judge cases from this number on by a model of those before")
+    parser.add_argument("--from-seed", type=int, help="judge cases of seeds from this on by a model of those before")
     options = parser.parse_args()
-    table = pd.read_csv(options.cases) if options.cases.is_file() else table_of(options.cases)
-    if not options.cases.is_file():
+    read = [pd.read_csv(path) if path.is_file() else table_of(path) for path in options.cases]
+    table = pd.concat(read, ignore_index=True)
+    if not options.cases[0].is_file():
         options.out.mkdir(parents=True, exist_ok=True)
         table.to_csv(options.out / "signs.csv", index=False)
     table, before = prepared(table), None
-    if options.from_number is not None:
-        later = table["number"] >= options.from_number
+    key, first = ("seed", options.from_seed) if options.from_seed is not None else ("number", options.from_number)
+    if first is not None:
+        later = table[key] >= first
         table, before = table[later].reset_index(drop=True), table[~later].reset_index(drop=True)
     cases = table.drop_duplicates(["seed", "number"])
     table[FIGURES] = left_out(table, others=before)
