@@ -130,6 +130,7 @@ class Planted(DataSource):
         control: bool = False,
         minority_ratio: float = 0.05,
         rows: int | None = None,
+        labels: str | None = None,
         seed: int = 0,
         root: str | None = None,
         download: bool = True,
@@ -141,6 +142,7 @@ class Planted(DataSource):
             control: Draw the marks at random, so that they tell nothing of the label.
             minority_ratio: Fraction of the rows of each label, in (0, 1], whose mark goes with another label.
             rows: Training and validation rows together, four to one; by default as many as the set has usually.
+            labels: Labels with commas between, in order, such as ``cat,dog`` or ``3,8``.
             seed: Seed of the rows, the split, the marks and all that is generated.
             root: Folder of CIFAR-10 or MNIST, as for CorruptedCIFAR10 and ColoredMNIST; by default
                 LOGIT_CORRECTION_DATA, else ``~/.cache/logit_correction``.
@@ -153,6 +155,11 @@ class Planted(DataSource):
             raise InputError(f"set {set!r} is unknown{did_you_mean(set, SETS)}: take one of {', '.join(SETS)}")
         self.name, self.chosen, self.control, self.seed = set, SETS[set], control, seed
         self.kind, self.mark, self.labels = self.chosen.kind, self.chosen.mark, list(self.chosen.labels)
+        if labels is not None:
+            known = {"photos": CLASSES, "digits": DIGITS, "mnist": DIGITS}.get(self.kind, self.labels)
+            self.labels = [label.strip() for label in labels.split(",")]
+            if len({*self.labels} & {*known}) < max(len(self.labels), 2):
+                raise InputError(f"labels is {labels!r}: name two or more of {', '.join(known)}, each once")
         if control and self.mark is None:
             raise InputError(f"nothing is planted in {set}, so it has no control: leave --data.control out")
         self.minority_ratio = bias.check_ratio("minority_ratio", minority_ratio)

@@ -94,8 +94,10 @@ def run(benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[
     done = len(cells) - len(waiting)
     say(f"{benchmark.name}: {len(cells)} runs, {done} finished before")
     missing = missing_data(waiting)
-    for column, reason in dict.fromkeys((cells[folder].column, reason) for folder, reason in missing.items()):
-        say(f"column {column} is left out: {reason}")
+    for reason in dict.fromkeys(missing.values()):
+        columns = list(dict.fromkeys(cells[folder].column for folder, why in missing.items() if why == reason))
+        are = f"column {columns[0]} is" if len(columns) == 1 else f"columns {', '.join(columns)} are"
+        say(f"{are} left out: {reason}")
     waiting = {folder: config for folder, config in waiting.items() if folder not in missing}
     if missing and not waiting and not done:
         raise DataMissing(f"{benchmark.name}: no run can be trained, since all data are missing; see above")

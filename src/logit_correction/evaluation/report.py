@@ -36,18 +36,23 @@ REPORT, FIX = "report.json", "put a copy of it back, or train again into a new f
 MOST_NUMBERS = 2**27
 
 
-def figure(heading: str, of: Callable[[Any], Any]) -> Any:
-    """Return a field of a dataclass: the heading of its column, and what computes it, None or NaN if not defined."""
-    return field(metadata={"heading": heading, "of": of})
+def figure(heading: str, of: Callable[[Any], Any], in_tables: bool = False) -> Any:
+    """Return a field of a dataclass: the heading of its column, and what computes it, None or NaN if not defined.
+
+    Of ``GroupReport``, ``in_tables`` are figures like accuracies: tables and pages of runs show them in per cent, and
+    mark the greatest as the best.
+    """
+    return field(metadata={"heading": heading, "of": of, "in_tables": in_tables})
 
 
-def headings(kind: type) -> dict[str, str]:
-    """Return the names of the figures of a dataclass, in order, and their headings.
+def headings(kind: type, in_tables: bool = False) -> dict[str, str]:
+    """Return the names of the figures of a dataclass, in order, and their headings; or of those in tables alone.
 
     >>> list(headings(AttributeFigures).items())[:2]
     [('attribute', 'Attribute'), ('count', 'Rows')]
     """
-    return {one.name: one.metadata["heading"] for one in fields(kind) if "heading" in one.metadata}
+    found = [one for one in fields(kind) if "heading" in one.metadata]
+    return {one.name: one.metadata["heading"] for one in found if one.metadata["in_tables"] or not in_tables}
 
 
 def _figures(kind: type, rows: Judged) -> dict[str, Any]:
@@ -242,17 +247,19 @@ class GroupReport:
     """
 
     count: Count = figure("Rows", lambda rows: len(rows.label))
-    average: Share | None = figure("Average", lambda rows: rows.right.double().mean())
+    average: Share | None = figure("Average", lambda rows: rows.right.double().mean(), in_tables=True)
     group_balanced: Share | None = figure(
-        "Group-balanced", lambda rows: rows.accuracy.nanmean() if rows.named else None
+        "Group-balanced", lambda rows: rows.accuracy.nanmean() if rows.named else None, in_tables=True
     )
-    worst_group: Share | None = figure("Worst group", lambda rows: np.nanmin(rows.accuracy) if rows.named else None)
-    worst_class: Share | None = figure("Worst label", lambda rows: np.nanmin(rows.of_labels()))
-    minority: Share | None = figure("Minority", lambda rows: rows.side(True))
-    majority: Share | None = figure("Majority", lambda rows: rows.side(False))
+    worst_group: Share | None = figure(
+        "Worst group", lambda rows: np.nanmin(rows.accuracy) if rows.named else None, in_tables=True
+    )
+    worst_class: Share | None = figure("Worst label", lambda rows: np.nanmin(rows.of_labels()), in_tables=True)
+    minority: Share | None = figure("Minority", lambda rows: rows.side(True), in_tables=True)
+    majority: Share | None = figure("Majority", lambda rows: rows.side(False), in_tables=True)
     minority_margin: float | None = figure("Minority margin", lambda rows: rows.side_margin(True))
     majority_margin: float | None = figure("Majority margin", lambda rows: rows.side_margin(False))
-    adjusted_average: Share | None = figure("Adjusted average", lambda rows: rows.adjusted_average())
+    adjusted_average: Share | None = figure("Adjusted average", lambda rows: rows.adjusted_average(), in_tables=True)
     auroc: Share | None = figure("AUROC", lambda rows: rows.all_rows(metrics.auroc))
     f1: Share | None = figure("Macro F1", lambda rows: rows.all_rows(metrics.macro_f1))
     ece: Share | None = figure("Calibration error", lambda rows: rows.all_rows(metrics.calibration_error))

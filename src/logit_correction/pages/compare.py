@@ -41,10 +41,9 @@ MEANINGS = {
     "average": "over all test rows",
     "adjusted_average": "groups weighted as in training",
 }
-_ELSEWHERE = {"count", "minority_margin", "majority_margin", "auroc", "f1", "ece"}
 
 #: Figures that tables show -> heading; one of ``GroupReport`` that has no meaning here comes last.
-FIGURES = dict.fromkeys(MEANINGS, "") | {k: v for k, v in headings(GroupReport).items() if k not in _ELSEWHERE}
+FIGURES = dict.fromkeys(MEANINGS, "") | headings(GroupReport, in_tables=True)
 FIGURES |= {"estimated_minority": "Conflict (est.)", "estimated_majority": "Agree (est.)"}
 
 #: Figures that are given by estimated group as well.
