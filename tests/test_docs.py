@@ -67,6 +67,12 @@ def test_links_of_a_page_lead_to_files(page: Path) -> None:
     ] == []
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "SECURITY.md"], ids=_name)
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    named = re.findall(r"`((?:tests|benchmarks|examples|configs|results)/[\w./-]+\w)", page.read_text())
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def sentences(page: str) -> list[str]:
     """Return the sentences of a page's paragraphs and lists: no code, no table, no heading, no formula."""
     page = re.sub(
@@ -74,7 +80,7 @@ def sentences(page: str) -> list[str]:
     )
     blocks = [block.strip() for block in re.split(r"\n\s*\n|\n(?=[-*#|>]|\d+\. )", page)]
     texts = [re.sub(r"\]\([^)]*\)", "]", block) for block in blocks if block and block[0] not in "|#!"]
-    return [one for text in texts for one in re.split(r"(?<=[.:!?])\s+(?=[A-Z\"`*\[(])", " ".join(text.split()))]
+    return [one for text in texts for one in re.split(r"(?<=[.!?])\s+(?=[A-Z\"`*\[(])", " ".join(text.split()))]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "changelog.md"], ids=_name)

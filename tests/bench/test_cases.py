@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction.bench.cases import Case, Planted, build_case, draw_case
+from logit_correction.bench.cases import Case, PlantedShortcut, build_case, draw_case
 from logit_correction.bench.shortcuts import FAMILIES
 from logit_correction.errors import InputError
 
@@ -28,7 +28,7 @@ TABLE = pd.DataFrame(np.random.default_rng(0).standard_normal((24, 3)), columns=
 ROWS = {"images": IMAGES, "texts": TEXTS, "tables": TABLE}
 
 
-def a_case(*planted: Planted, **options: Any) -> Case:
+def a_case(*planted: PlantedShortcut, **options: Any) -> Case:
     kind = FAMILIES[planted[0].family].kind if planted else "tables"
     return Case(0, 1, kind, OWN[kind], "shortcut", 2, 400, 24, planted, **options)
 
@@ -66,7 +66,7 @@ def test_a_round_of_cases_has_every_family_and_all_kinds_of_clean_ones() -> None
 
 
 def test_conflicting_rows_are_as_many_as_asked_for_and_the_hidden_test_is_balanced() -> None:
-    case = a_case(Planted("category", 2, 1.0, 0.0, 0.05), Planted("reading", 3, 1.0, 0.0, 0.2))
+    case = a_case(PlantedShortcut("category", 2, 1.0, 0.0, 0.05), PlantedShortcut("reading", 3, 1.0, 0.0, 0.2))
     built = build_case(case)
     table, train = built.table, built.table.split["train"]
     first, second = table.attribute // 3, table.attribute % 3
@@ -105,7 +105,7 @@ def test_a_killed_collection_goes_on_with_the_next_missing_case(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script, collected = benchmark_script("evidence"), []
-    one = replace(a_case(Planted("category", 2, 1.0, 0.0, 0.1)), rows=120)
+    one = replace(a_case(PlantedShortcut("category", 2, 1.0, 0.0, 0.1)), rows=120)
     monkeypatch.setattr(script, "budget_of", lambda case, rows: script.Budget(4, 32, 0.0))
     monkeypatch.setattr(script, "draw_case", lambda number, seed: replace(one, number=number, seed=seed))
     collect = script.collect

@@ -61,7 +61,7 @@ NUM_LIKE, NUM_BALANCED = 800, 1200
 
 
 @dataclass(frozen=True)
-class Planted:
+class PlantedShortcut:
     """What is planted of one family.
 
     Attributes:
@@ -106,7 +106,7 @@ class Case:
     labels: int
     rows: int
     size: int
-    planted: tuple[Planted, ...] = ()
+    planted: tuple[PlantedShortcut, ...] = ()
     strength: float = 0.0
     wrong: float = 0.0
     shares: tuple[float, ...] = ()
@@ -167,7 +167,7 @@ def draw_case(number: int, seed: int = 0) -> Case:
     return case
 
 
-def _draw_planted(family: Family, case: Case, draw: np.random.Generator) -> Planted:
+def _draw_planted(family: Family, case: Case, draw: np.random.Generator) -> PlantedShortcut:
     values = min(family.most, case.labels + int(draw.choice([0, 0, 0, 0, 1, -1])))
     conflicting = max(0.005 * 30 ** draw.random(), 10 / case.rows)
     strength, noise = draw.uniform(0.4, 1), float(draw.choice([0, 0, 0.02]))
@@ -175,7 +175,7 @@ def _draw_planted(family: Family, case: Case, draw: np.random.Generator) -> Plan
         strength = draw.uniform(0.02, 0.06) if case.kind == "images" else strength
     if case.what == "random":
         conflicting = 1.0
-    return Planted(family.name, max(2, values), round(strength, 3), noise, round(min(conflicting, 1), 4))
+    return PlantedShortcut(family.name, max(2, values), round(strength, 3), noise, round(min(conflicting, 1), 4))
 
 
 @dataclass(frozen=True)

@@ -108,15 +108,6 @@ VALUES: dict[str, Sequence[str]] = {
 }
 
 
-def planted_sets() -> dict[str, str]:
-    """Return the names of the sets, each with one sentence.
-
-    >>> planted_sets()["cast"]
-    'CIFAR photos; a colour cast goes with the label'
-    """
-    return {name: chosen.sentence for name, chosen in SETS.items()}
-
-
 class Planted(DataSource):
     """Small data sets with a planted shortcut, with the same marks at random, or with nothing planted.
 
@@ -138,7 +129,7 @@ class Planted(DataSource):
         """Choose the set.
 
         Args:
-            set: Name of the set; ``planted_sets()`` lists them.
+            set: Name of the set, such as cast, digits, topic or column.
             control: Draw the marks at random, so that they tell nothing of the label.
             minority_ratio: Fraction of the rows of each label, in (0, 1], whose mark goes with another label.
             rows: Training and validation rows together, four to one; by default as many as the set has usually.

@@ -167,15 +167,6 @@ def check_free(folder: Path) -> None:
             pass
 
 
-def is_held(folder: Path) -> bool:
-    """Return whether another process, or another thread of this one, writes into the folder."""
-    try:
-        check_free(folder)
-    except FolderHeld:
-        return True
-    return False
-
-
 @contextmanager
 def acquire(folder: Path) -> Iterator[None]:
     """Hold the lock of an existing folder for the length of the block; a block within one in the same thread is free.
