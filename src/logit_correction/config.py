@@ -48,13 +48,12 @@ class TrainingConfig:
     """Options of the training loop, the same for every method.
 
     Args:
-        epochs: Passes over the training rows in each stage that does not say otherwise; None takes 15, more for few
-            rows: about 1,500 steps, and at most 100.
-        batch_size: Rows of one step, over all devices together; None takes 256, for fewer than 20,000 rows 128, 64 or
+        epochs: Passes over the training rows. If left out about 1,500 steps: at least 15 passes, at most 100.
+        batch_size: Rows of one step, over all devices together. If left out 256; for fewer than 20,000 rows 128, 64 or
             32, from 500,000 on 1,024.
-        optimizer: adam, adamw, or sgd.
+        optimizer: Name of the optimizer.
         learning_rate: Learning rate at the start.
-        weight_decay: Weight decay of the optimizer; None takes 0.001 for rows of numbers, such as a table's, which a
+        weight_decay: Weight decay of the optimizer. If left out 0.001 for rows of numbers, such as a table's, which a
             network soon knows by heart, and 0 elsewhere.
         decay_norm_and_bias: Let biases and the weights of normalisation decay too, as torch does; language models are
             trained without.
@@ -64,12 +63,12 @@ class TrainingConfig:
         step_factor: Factor of each fall of the step schedule.
         gradient_clip: Largest gradient norm, per network; 0 does not clip.
         selection: Rule by which an epoch's weights are reported and kept: `logit-correction list rules` shows them, a
-            dotted path names one of your own; none reads the test split. None takes valid_estimated_within_error
+            dotted path names one of your own; none reads the test split. If left out valid_estimated_within_error
             where the method has settled each row's attribute before it trains and can tell that of other rows, as LC
             does where it has found a shortcut, and last elsewhere.
-        also_select: Further rules to report beside.
+        also_select: Further rules to report.
         seed: Seed of the weights, the order of the rows and all else that is random in training.
-        device: auto, cpu or cuda.
+        device: Where to train.
         devices: Processes on this machine, one device each.
         nodes: Machines.
         precision: Arithmetic of the networks.
@@ -77,8 +76,8 @@ class TrainingConfig:
         compile: Compile the networks with torch.compile: slow to start, pays in long runs on a GPU; reduce-overhead
             replays CUDA graphs of them, which saves launching their kernels one by one.
         deterministic: Ask CUDA for reproducible kernels.
-        threads: Processor threads of each process; 0 leaves it to torch. None takes 1 for a small network on vectors or
-            images of less than 64 pixels, which several threads only slow down, and leaves it to torch elsewhere.
+        threads: Processor threads of each process; 0 leaves it to torch. If left out 1 for a small network on vectors
+            or images of less than 64 pixels, which several threads only slow down; 0 elsewhere.
         workers: Processes that read and augment images ahead of each process that trains; -1 chooses, and starts none
             for what is resident and not augmented one by one.
         log_every: Steps between two lines of metrics.csv.
@@ -175,7 +174,7 @@ class RunConfig:
     @classmethod
     def from_dict(cls, flat: Mapping[str, Any]) -> RunConfig:
         """Read the form that ``to_dict`` gives, or a shorter one; options of parts are not checked yet."""
-        flat = spelled_out(flat)
+        flat = {"method": {"name": "LC"}} | spelled_out(flat)
         needed = ("data", "method")
         parts: dict[str, Any] = {one: as_part(one, flat.pop(one, None)) for one in PARTS if one in (*needed, *flat)}
         known = [option.name for option in fields(TrainingConfig)]

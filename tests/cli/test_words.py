@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import fields
@@ -57,13 +58,17 @@ def test_a_class_of_the_users_own_and_its_options() -> None:
 
 
 def test_the_help_shows_the_options_of_what_is_named(command: Any) -> None:
-    shown = command("train", "--help").out
-    assert [one.name for one in fields(TrainingConfig) if f"--{one.name} " not in shown] == []
+    short, whole = (command("train", words).out for words in ("--help", "--help-all"))
+    assert [one.name for one in fields(TrainingConfig) if f"--{one.name} " not in whole] == []
+    shown = re.findall(r"^  --(\S+)", short, flags=re.MULTILINE)
+    assert {"data", "method", "shortcut", "legitimate", "epochs", "seed", "out", "resume"} <= {*shown}
+    assert len(shown) <= 13 and f"{len(re.findall('^  --', whole, flags=re.MULTILINE)) - len(shown)} more" in short
+    assert "type:" not in whole and "default: null" not in whole
     parts = ("--method.attributes", "Clusters", "--method.prior", "Moving", "--method.mixing", "NoMixing")
     shown = command("train", "--method", "LC", *parts, "--help").out
     for option in ("--method.attributes.attributes.q ", "--method.prior.momentum"):
         assert option in shown
-    assert "--method.mixing.limit" not in shown and "--network.hidden" not in shown
+    assert "--data NAME" in shown and "--method.mixing.limit" not in shown and "--network.hidden" not in shown
 
 
 @pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["list"], ["nonsense"]])

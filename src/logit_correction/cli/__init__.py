@@ -13,19 +13,19 @@ from logit_correction import __version__
 from logit_correction.errors import InputError, Interrupted, TrainingError, did_you_mean
 from logit_correction.files import NoRoom
 
-#: Name -> one line; ``commands.NAME_command`` is its function.
+#: Name -> one line, in the order in which a person needs them; ``commands.NAME_command`` is its function.
 COMMANDS = {
-    "quickstart": "train ERM and LC on the embedded digits and write a report page; under a minute",
-    "train": "train one method on one data set and write a run folder",
-    "audit": "is there a shortcut in data without group labels, what is it, which rows?",
-    "evaluate": "show the group table of a finished run",
-    "predict": "labels and probabilities for new files, a folder or a CSV",
-    "export": "the predicting network for other programs: ONNX, torch.export, safetensors, Hugging Face Hub",
-    "report": "one page that compares runs",
-    "tune": "choose options of a run by its validation rows, on Optuna",
-    "benchmark": "a grid of runs: methods, variants of the data and seeds",
-    "preview": "the rows of a data source before anything is trained, and a contact sheet of images",
-    "list": "what there is: methods, data, networks, benchmarks",
+    "quickstart": "train ERM and LC on built-in digits and write a report page; under a minute",
+    "audit": "find out whether your data hold a shortcut, which one, and in which rows",
+    "train": "train a classifier that does not rely on the shortcut",
+    "evaluate": "show the accuracy of a run by group, on its own or on new rows",
+    "predict": "write labels and probabilities for new files, a folder or a table",
+    "report": "write one page that compares runs",
+    "preview": "show the rows of a data set before you train",
+    "export": "save the network as ONNX, torch.export, safetensors or for the Hugging Face Hub",
+    "tune": "choose options by the validation rows, with Optuna",
+    "benchmark": "train a grid of methods, data sets and seeds",
+    "list": "list methods, data sets, networks and views",
 }
 
 #: What torch says where it cannot have the memory that it needs.
@@ -37,12 +37,12 @@ def usage() -> str:
     lines = [
         "usage: logit-correction COMMAND ...",
         "",
-        "Train classifiers that do not lean on spurious correlations, without group labels.",
+        "Train classifiers that do not rely on spurious correlations, without group labels.",
         "",
         "commands:",
         *(f"  {name:<12}{line}" for name, line in COMMANDS.items()),
         "",
-        "  COMMAND --help   the options of a command",
+        "  COMMAND --help   the options that most people need; --help-all shows all",
         "  --version        the version",
         "  --debug          with any command: show where an error came from",
         "",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, cleandoc, signature
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 from jsonargparse import ArgumentParser
 
@@ -16,16 +19,27 @@ from logit_correction.runs import options
 
 #: What the help says where no class says it.
 HELP = {
-    "data": "A data source, a folder of images or the file of a table.",
-    "method": "A method.",
-    "network": "The network that predicts; by default one that fits the data.",
-    "biased_network": "The network of methods that have a biased one; by default like --network.",
-    "encoder": "A frozen network whose features take the place of the inputs: computed once and kept.",
-    "config": "YAML file of options; those given beside it win.",
-    "preset": "Named options under all others: `list presets`.",
-    "shortcut": "A view that is known to be a shortcut (`list views`); may be repeated.",
-    "legitimate": "A view that is known to be none; may be repeated.",
+    "data": "A folder of images, the file of a table, or a name from `list data`",
+    "method": "A name from `list methods`; LC if left out",
+    "network": "A name from `list networks`; one that fits the data if left out",
+    "biased_network": "The network of methods that have a biased one; by default like --network",
+    "encoder": "A frozen network whose features replace the inputs; computed once and kept",
+    "config": "YAML file of options, such as a run's config.yaml; other options given win",
+    "preset": "Named options (`list presets`); other options given win",
+    "shortcut": "A view that is a shortcut (`list views`), such as column:NAME; may be repeated",
+    "legitimate": "A view that is a legitimate cause of the label; may be repeated",
 }
+
+#: What the plain help of a run shows, by what a person wants to do.
+FIRST = {
+    "Data and method": ("data", "method", "network"),
+    "What you know": VIEWS,
+    "How long and where": ("epochs", "seed", "seeds", "device"),
+    "Files": ("out", "resume", "config"),
+}
+
+#: What only ``--help-all`` shows, with the options of training that are not above.
+LATER = ("preset", "biased_network", "encoder", "print_config")
 
 #: Options that may be given several times.
 REPEATED = (*VIEWS, "logger")
@@ -37,7 +51,7 @@ FIXED: dict[str, dict[str, Any]] = {
 
 
 def arguments_of(command: str, function: Callable[..., int], words: Sequence[str]) -> dict[str, Any]:
-    """Return the arguments that a command line gives to the function of a command; exits after ``--help``.
+    """Return the arguments that a command line gives to the function of a command; ends after ``--help``.
 
     Its positional parameters may be given without their names, and one whose default is False is a flag. ``config``
     stands for all options of a run, and ``data`` for those of a data source.
@@ -61,11 +75,11 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
     for option in given:
         options.check_known(option, [*known, *options.known_options(parser)], where)
     file = read_yaml(Path(given.pop("config"))) if "config" in given else {}
-    if own.pop("help", None):
-        parser.usage = " ".join(["logit-correction", command, *map(str.upper, places), "[--OPTION VALUE ...]"])
-        parser.description = cleandoc(function.__doc__ or "").partition("\n\nArgs:")[0]
+    if everything := own.pop("help_all", None) or own.pop("help", None):
         _add_run(parser, file | given, [one for one in known if one not in own and one not in parameters], whole)
-        parser.parse_args(["--help"])
+        flags = {name for name, one in parameters.items() if one.default is False}
+        print(_help(parser, command, cleandoc(function.__doc__ or ""), places, flags, whole, everything == "all"))
+        raise SystemExit(0)
     found = options.parsed(parser, own).as_dict()
     if not parts:
         return found
@@ -94,15 +108,17 @@ def _split(
     left = list(words)
     while left:
         head, equals, value = left.pop(0).partition("=")
-        if head == "-h":
-            head = "--help"
+        head = "--help" if head == "-h" else head
         if not head.startswith("--"):
             name, value = next((one for one in places if one in several or one not in own), ""), head + equals + value
             if not name:
                 raise InputError(f"{value!r} is no option: leave it out, or write --NAME before it")
         else:
             name = head[2:].replace("-", "_")
-            flag = name == "help" or (name in parameters and parameters[name].default is False)
+            if name in ("help", "help_all"):
+                own["help_all" if name == "help_all" else "help"] = name.rpartition("_")[2]
+                continue
+            flag = name in parameters and parameters[name].default is False
             if not equals and left and (left[0] in ("true", "false") if flag else not left[0].startswith("--")):
                 value = left.pop(0)
             value = value or ("true" if flag else "")
@@ -111,7 +127,7 @@ def _split(
         if name in several or (of_run and name in REPEATED):
             into = own if name in several else given
             into[name] = [*into.get(name, []), *(listed(value) if name in REPEATED else [value])]
-        elif name in parameters or not of_run or name == "help":
+        elif name in parameters or not of_run:
             own[name] = value
         else:
             _put(given, name.split("."), None if value == "null" else value)
@@ -140,3 +156,58 @@ def _add_run(parser: ArgumentParser, given: Mapping[str, Any], known: Sequence[s
         if name in HELP and name not in choices:
             parser.add_argument(f"--{name}", metavar="VIEW" if name in VIEWS else "NAME", help=HELP[name])
     options.add_options(parser, choices, whole)
+
+
+def _help(
+    parser: ArgumentParser, command: str, text: str, places: Sequence[str], flags: set[str], whole: bool, every: bool
+) -> str:
+    """Return the help of a command: the options of a run that most people want by what they are for, or all."""
+    found: dict[str, dict[str, Any]] = {}
+    for group in parser._action_groups:
+        for action in group._group_actions:
+            name = action.option_strings[0][2:] if action.option_strings else action.dest
+            name = name.removesuffix(".name")
+            title = next((title for title, names in FIRST.items() if whole and name in names), "")
+            if not title and (group.title == "training" or name in LATER):
+                title = "Training"
+            if action.dest != "help":
+                found.setdefault(title or (group.title if ": " in (group.title or "") else "Options"), {})[name] = (
+                    action
+                )
+    later = 0 if every else len(found.pop("Training", {}))
+    width = min(100, shutil.get_terminal_size().columns)
+    summary, _, more = text.partition("\n\nArgs:")[0].partition("\n\n")
+    lines = [" ".join(["usage: logit-correction", command, *map(str.upper, places), "[--OPTION VALUE ...]"]), ""]
+    lines += textwrap.wrap(summary, width) + ([""] if more else []) + textwrap.wrap(more, width)
+    for title in sorted(found, key=lambda one: [*FIRST, "Options", one].index(one)):
+        order = FIRST.get(title, ())
+        lines += ["", f"{title}:"]
+        for name, action in sorted(found[title].items(), key=lambda one: order.index(one[0]) if order else 0):
+            value = "" if name in flags else _value(getattr(action, "_typehint", None), name)
+            told = HELP.get(name) or (action.help or "").replace("``", "").rstrip(".")
+            if isinstance(action.default, int | float | str) and action.default is not False and action.default != "":
+                told += f" (default {str(action.default).replace('True', 'true')})"
+            head = f"  {name.upper() if name in places else f'--{name} {value}'.rstrip()}"
+            body = textwrap.wrap(told[:1].upper() + told[1:], width - 24)
+            lines += [f"{head:<24}{body.pop(0)}"] if len(head) < 23 else [head]
+            lines += [f"{'':<24}{line}" for line in body]
+    if later:
+        name = f"Name a data source, a method or a network to see its own: `{command} --data photos --help`."
+        lines += ["", *textwrap.wrap(f"--help-all shows {later} more options. {name}", width)]
+    return "\n".join(lines)
+
+
+def _value(hint: Any, name: str) -> str:
+    """Return what stands for the value of an option of a type in the help."""
+    kinds = [one for one in (get_args(hint) if get_origin(hint) is not Literal else [hint]) if one is not NoneType]
+    told = []
+    for kind in kinds or [hint]:
+        if get_origin(kind) is Literal:
+            told += map(str, get_args(kind))
+        elif isinstance(kind, type) and kind is not bool and issubclass(kind, int | float | Path):
+            told.append("N" if issubclass(kind, int) else "X" if issubclass(kind, float) else "PATH")
+        elif kind is bool:
+            told.append("true|false")
+        else:
+            told.append("VIEW" if name in VIEWS else "FILE" if name == "config" else "NAME")
+    return "|".join(dict.fromkeys(told))

@@ -18,7 +18,7 @@ from typing import Any, Literal, TextIO
 from jsonargparse.typing import PositiveInt
 
 from logit_correction.config import PRESETS, ComponentConfig, RunConfig
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, did_you_mean
 
 #: Exit status where ``audit --fail-on`` names the verdict.
 FOUND = 3
@@ -56,8 +56,6 @@ def train_command(
     print_config: bool = False,
 ) -> int:
     """Train one method on one data set and write a run folder.
-
-    Name a data source, a method or a network beside --help to see its options.
 
     Args:
         config: what to run
@@ -368,11 +366,12 @@ def preview_command(
     return 0
 
 
-def list_command(kind: str = "") -> int:
-    """What there is: methods, data, networks, benchmarks.
+def list_command(kind: str = "", *, all: bool = False) -> int:
+    """List what an option takes: methods, data, networks, views and more.
 
     Args:
-        kind: methods, estimators, views, presets, data, networks, rules, loggers, formats or benchmarks; all by default
+        kind: methods, data, networks, views, formats, presets, estimators, rules, loggers or benchmarks
+        all: list every kind
     """
     from logit_correction.attributes import ESTIMATORS
     from logit_correction.bench.grid import shipped
@@ -383,13 +382,15 @@ def list_command(kind: str = "") -> int:
     from logit_correction.training import LOGGERS, RULES
     from logit_correction.views import VIEWS
 
-    known: dict[str, Mapping[str, str | tuple[str, str]]] = {"methods": METHODS, "estimators": ESTIMATORS}
-    known |= {"views": VIEWS, "presets": PRESETS, "data": SOURCES, "networks": NETWORKS, "rules": RULES}
-    known |= {"loggers": LOGGERS, "formats": FORMATS, "benchmarks": shipped()}
+    usual: dict[str, Any] = {"methods": METHODS, "data": SOURCES, "networks": NETWORKS, "views": VIEWS}
+    research: dict[str, Any] = {"estimators": ESTIMATORS, "presets": PRESETS, "rules": RULES}
+    known = usual | {"formats": FORMATS} | research | {"loggers": LOGGERS, "benchmarks": shipped()}
     if kind and kind not in known:
-        raise InputError(f"There is no list of {kind!r}: take one of {', '.join(known)}")
-    for name in (kind,) if kind else known:
+        raise InputError(f"There is no list of {kind!r}{did_you_mean(kind, known)}: take one of {', '.join(known)}")
+    for name in [kind] if kind else known if all else usual:
         lines = {one: line if isinstance(line, str) else line[1] for one, line in known[name].items()}
         width = max(map(len, lines), default=0) + 2
         print("\n".join([f"{name}:", *(f"  {one:<{width}}{line}" for one, line in lines.items())]))
+    if not kind and not all:
+        print(f"more: `logit-correction list KIND` with {', '.join([*known][len(usual) :])}, or --all")
     return 0

@@ -10,6 +10,14 @@ from logit_correction.errors import InputError, did_you_mean
 
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
 SOURCES: dict[str, tuple[str, str]] = {
+    "ImageFolder": (
+        "logit_correction.data.own.ImageFolder",
+        "your own images: a folder per label, or a metadata.csv",
+    ),
+    "Table": (
+        "logit_correction.data.own.Table",
+        "your own CSV or Parquet file: texts, image files or feature columns",
+    ),
     "Digits": ("logit_correction.bench.digits.Digits", "1,797 real 8x8 digits, coloured; embedded, no download"),
     "ColoredMNIST": ("logit_correction.bench.digits.ColoredMNIST", "MNIST whose digits go with colours in training"),
     "CorruptedCIFAR10": (
@@ -25,14 +33,6 @@ SOURCES: dict[str, tuple[str, str]] = {
     "CivilComments": (
         "logit_correction.bench.civilcomments.CivilComments",
         "comments, toxic or not, judged on 16 overlapping groups; your copy of the file",
-    ),
-    "ImageFolder": (
-        "logit_correction.data.own.ImageFolder",
-        "your own images: a folder per label, or a metadata.csv",
-    ),
-    "Table": (
-        "logit_correction.data.own.Table",
-        "your own CSV or Parquet file: texts, image files or feature columns",
     ),
     "Planted": (
         "logit_correction.bench.planted.Planted",

@@ -117,7 +117,7 @@ def config_of(data: Any, **options: Any) -> RunConfig:
     """Return the complete config of a data source and options, by default with method LC, or of a whole config."""
     given = {name: value for name, value in options.items() if value is not None}
     if not isinstance(data, RunConfig):
-        return complete(({} if "preset" in given else {"method": "LC"}) | given | {"data": data})
+        return complete(given | {"data": data})
     if given:
         raise InputError(f"{next(iter(given))} is given beside a whole RunConfig: write it into the config")
     return complete(data)

@@ -128,7 +128,7 @@ def add_options(parser: ArgumentParser, choices: Mapping[str, Choice], training:
         from logit_correction.runs.assemble import GIVEN, KINDS, components_of
 
         group, components = parser.add_argument_group(f"{path}: {name}"), components_of(cls)
-        text = f"The {KINDS[kind][0]}; short: --{path} NAME."
+        text = f"The {KINDS[kind][0]}."
         group.add_argument(f"--{path}.name", type=str, default=name, metavar="NAME", help=text)
         add = group.add_class_arguments if isinstance(cls, type) else group.add_function_arguments
         skip: set[str | int] = {*GIVEN.get(kind, ()), *components}
