@@ -113,8 +113,8 @@ def test_of_many_groups_those_without_rows_are_not_listed(colored: Make, tmp_pat
 
 def test_what_the_ends_of_a_figure_are_is_told(birds: Make, tmp_path: Path) -> None:
     runs = [birds(tmp_path / name, name[:-1], seed=int(name[-1])) for name in ("ERM0", "LC0", "LC1")]
-    assert "Lines are 95 % intervals (Wilson)." in Page(render_page(runs[:2])).text
-    said = "Lines reach from the worst to the best run; of one run they are 95 % intervals (Wilson)."
+    assert "Lines are 90 % intervals (Wilson)." in Page(render_page(runs[:2])).text
+    said = "Lines reach from the worst to the best run; of one run they are 90 % intervals (Wilson)."
     assert said in Page(render_page(runs)).text
 
 

@@ -122,7 +122,7 @@ class Judged:
         return by_group.group_mean(self.right, by_group.label_membership(self.label, self.logits.shape[1]))
 
     def interval(self, end: int) -> NDArray[Any]:
-        """Return the lower or upper end of the 95 % interval of each group's accuracy, (G,)."""
+        """Return the lower or upper end of the 90 % interval of each group's accuracy, (G,)."""
         return np.where(self.count == 0, np.nan, by_group.wilson_interval(self.correct, self.count)[end])
 
     def all_rows(self, metric: Callable[[NDArray[Any], NDArray[Any]], float], rows: Any = slice(None)) -> float:
@@ -173,7 +173,7 @@ class Judged:
 class Group:
     """A row of the table of groups; figures are NaN where the group is empty.
 
-    ``low`` and ``high`` are the ends of the accuracy's 95 % Wilson interval, ``margin_min`` is the group's margin of
+    ``low`` and ``high`` are the ends of the accuracy's 90 % Wilson interval, ``margin_min`` is the group's margin of
     Appendix C, ``minority`` None where no correlation is known.
     """
 

@@ -97,7 +97,7 @@ def markdown(text: Any) -> str:
 
 def _table(groups: Sequence[Mapping[str, Any]], attribute: str) -> str:
     """Return groups as a Markdown table, the least accurate first."""
-    names = ["label", *filter(None, [attribute]), "rows", "accuracy", "95 % interval"]
+    names = ["label", *filter(None, [attribute]), "rows", "accuracy", "90 % interval"]
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
     for one in sorted((one for one in groups if one["count"]), key=lambda one: (one["accuracy"], str(one["label"]))):
         cells = [markdown(one["label"]), *([markdown(one["attribute"])] if attribute else []), f"{one['count']:,}"]

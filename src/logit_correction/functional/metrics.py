@@ -126,7 +126,7 @@ def group_margin(margin: Tensor, membership: Tensor) -> Tensor:
     return least.masked_fill(group_count(membership) == 0, float("nan"))
 
 
-def wilson_interval(correct: Tensor | float, count: Tensor | float, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
+def wilson_interval(correct: Tensor | float, count: Tensor | float, confidence: float = 0.9) -> tuple[Tensor, Tensor]:
     """Wilson's score interval for a share; unlike the usual one it holds for small groups and for 0 and 1.
 
     Args:
@@ -139,7 +139,7 @@ def wilson_interval(correct: Tensor | float, count: Tensor | float, confidence: 
 
     >>> low, high = wilson_interval(9, 10)
     >>> round(low.item(), 3), round(high.item(), 3)
-    (0.596, 0.982)
+    (0.652, 0.977)
     """
     hits = torch.as_tensor(correct).double()
     trials = torch.as_tensor(count).double()

@@ -261,7 +261,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
         Returns:
             One row a group: ``label``, ``attribute``, ``count``, ``correct``, ``accuracy`` with the ends ``low`` and
-            ``high`` of its 95 % interval, and ``minority``, None where it is not known.
+            ``high`` of its 90 % interval, and ``minority``, None where it is not known.
 
         Raises:
             InputError: If a label was not in ``fit``, or nothing can be estimated.

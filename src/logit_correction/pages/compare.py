@@ -180,7 +180,7 @@ class Series:
     def differs(self, other: Series, key: str) -> bool:
         """Return whether the difference of a figure is more than chance.
 
-        With several runs on both sides: no run of one side reaches into the other side's range. Else the 95 %
+        With several runs on both sides: no run of one side reaches into the other side's range. Else the 90 %
         interval of the difference of two shares, from their Wilson intervals (Newcombe), has to leave out 0.
         """
         own, others = self.values(key), other.values(key)
@@ -190,7 +190,7 @@ class Series:
         return most - least > math.hypot(most - low, high - least)
 
     def _interval(self, key: str) -> tuple[float, float, float]:
-        """A share and its 95 % interval, by the test rows that it rests on."""
+        """A share and its 90 % interval, by the test rows that it rests on."""
         frame = self.groups(key.startswith("estimated"))
         assert frame is not None
         chosen = frame["minority"].eq(True) if key.endswith("minority") else frame.index == frame["accuracy"].idxmin()

@@ -219,7 +219,7 @@ def show_evaluation(figures: Mapping[str, Any], title: str, estimated: Mapping[s
     def show(groups: Sequence[Mapping[str, Any]], what: str) -> None:
         frame = pd.DataFrame(groups).fillna({"attribute": "unknown"}).astype(dict.fromkeys(columns[3:], float))
         shown = frame if len(frame) <= MOST_EMPTY else frame[frame["count"] > 0]
-        say(console, f"{what}: accuracy in %, with the ends of its 95 % interval")
+        say(console, f"{what}: accuracy in %, with the ends of its 90 % interval")
         console.print(table_of(shown[columns]))
         if empty := len(frame) - len(shown):
             say(console, f"{empty:,} groups without rows are left out")

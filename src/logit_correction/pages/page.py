@@ -157,7 +157,7 @@ def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
     }
     # The best is marked where attributes are named: plain accuracy favours models that rely on the shortcut.
     values = {key: {value for one in series if (value := one.figure(key)) is not None} for key in columns}
-    seeds, alone = "reach from the worst to the best run", "are 95 % intervals (Wilson)"
+    seeds, alone = "reach from the worst to the best run", "are 90 % intervals (Wilson)"
     many, colors = [len(one.runs) > 1 for one in series], {one.name: one.color for one in series}
     return {
         "title": title,
