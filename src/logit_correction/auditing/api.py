@@ -24,7 +24,7 @@ from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.frames import read_frame
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
-from logit_correction.files import SEAL, check_new, check_seal, read_json, seal, write_cells
+from logit_correction.files import check_new, read_json, write_cells
 from logit_correction.pages.audit_page import render_audit
 from logit_correction.pages.page import save_page
 from logit_correction.runs import folder as files
@@ -73,7 +73,6 @@ class Audit:
         if not file.is_file():
             raise InputError(f"{folder} holds no finished audit: run `logit-correction audit --data ... --out DIR`")
         self.summary: dict[str, Any] = read_json(file, AGAIN)
-        check_seal(file, AGAIN)
 
     @property
     def verdict(self) -> str:
@@ -88,7 +87,6 @@ class Audit:
     @cached_property
     def rows(self) -> pd.DataFrame:
         """Every row that was looked at; see ``rows_frame``."""
-        check_seal(self.path / PARQUET, AGAIN)
         return read_frame(self.path / PARQUET)
 
     def __repr__(self) -> str:
@@ -140,7 +138,7 @@ def audit(
     config = complete(replace(config, method=ComponentConfig("LC", {"attributes": auto})))
     folder, tie = files.given_or_temporary(out, "audit")
     # What an audit that was killed has left may be written over.
-    check_new(folder, (files.LOCK, files.RESUME, files.CONFIG, FIX, SHEET, PAGE, CSV, PARQUET, SEAL))
+    check_new(folder, (files.LOCK, files.RESUME, files.CONFIG, FIX, SHEET, PAGE, CSV, PARQUET))
     display = choose_display(quiet=not progress)
     built = prepare(config, display)
     estimator = built.algorithm.attributes
@@ -252,7 +250,6 @@ def _write_audit(out: Path, found: Mapping[str, Any]) -> None:
     """Write the page and, last, ``audit.json``."""
     save_page(render_audit(found, out), out / PAGE)
     files.write_json(out / AUDIT, found)
-    seal(out, (AUDIT, PARQUET))
 
 
 def add_sheet(folder: Path, budget: int) -> None:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import torch
 
 from logit_correction.bench import bias
 from logit_correction.bench.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
-from logit_correction.bench.corruptions import FAMILIES, RECIPE, check, corrupt_all
-from logit_correction.bench.published import data_folder, find_folder, read_conflict_folders
-from logit_correction.correlation import Correlation
+from logit_correction.bench.corruptions import CORRUPTIONS, RECIPE, corrupt_all
+from logit_correction.bench.published import data_folder
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, verified_array
-from logit_correction.data.images import image_store
 from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import Problems
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, check_range
 from logit_correction.files import available_cores
 from logit_correction.seeds import make_generator
 
@@ -33,21 +28,18 @@ class CorruptedCIFAR10(DataSource):
         self,
         minority_ratio: float = 0.005,
         severity: int = 5,
-        corruptions: str | list[str] = "type0",
         correlation: list[list[int]] | str = "one-to-one",
         valid: str = "biased",
         augment: AugmentationName = "crop-flip",
         seed: int = 0,
         root: str | None = None,
         download: bool = True,
-        published: str | None = None,
     ) -> None:
         """Choose the shortcut and the place of the files.
 
         Args:
             minority_ratio: Fraction of the training rows, in (0, 1], whose corruption conflicts with their class.
             severity: Level of CIFAR-10-C, 1..5; published folders that are called Severity4 hold level 5.
-            corruptions: ``type0`` or ``type1``, the published families, or a list of names.
             correlation: one-to-one, many-to-one, many-to-many, or a table such as [[0], [1], ...].
             valid: ``biased`` validates on data as biased as training, ``balanced`` on uniform corruptions.
             augment: Random changes of training images: ``none``, ``crop-flip`` or ``resized-crop-flip``.
@@ -55,42 +47,27 @@ class CorruptedCIFAR10(DataSource):
             root: Folder that holds ``cifar-10-batches-py`` or ``cifar10-images.tar.gz``; by default
                 LOGIT_CORRECTION_DATA, else ``~/.cache/logit_correction``.
             download: Let torchvision download CIFAR-10 where it is not found.
-            published: Folder of the published images, which holds 0.5pct, 1pct, ... and test; these are then read
-                as they are, and of the options only ``minority_ratio`` and ``augment`` count.
         """
         self.minority_ratio = bias.check_ratio("minority_ratio", minority_ratio)
-        names = list(FAMILIES.get(corruptions, [corruptions])) if isinstance(corruptions, str) else corruptions
-        for name in names:
-            check(name, severity)
+        check_range("--data.severity", severity, 1, 5)
         self.correlation = bias.named_correlation(correlation, len(CLASSES))
-        self.names = names[: self.correlation.num_attributes]
-        if len({*self.names}) < self.correlation.num_attributes:
-            raise InputError(
-                f"the correlation names {self.correlation.num_attributes} corruptions, but --data.corruptions only "
-                f"{len({*self.names})}: give more, each once"
-            )
+        self.names = list(CORRUPTIONS)[: self.correlation.num_attributes]
+        if len(self.names) < self.correlation.num_attributes:
+            raise InputError(f"the correlation names {self.correlation.num_attributes} corruptions, but there are ten")
         self.ratios = {"train": self.minority_ratio, "valid": bias.valid_ratio(valid, minority_ratio), "test": 1.0}
         self.augmentation = named_augmentation(augment, SIZE)
-        self.corruptions, self.valid, self.augment = corruptions, valid, augment
+        self.valid, self.augment = valid, augment
         self.severity, self.seed, self.download = severity, seed, download
-        self.root, self.published = data_folder(root), published
-        pct = f"{100 * self.minority_ratio:g}pct"
-        self.parts = [f"{pct}/align", f"{pct}/conflict", f"{pct}/valid", "test"]
+        self.root = data_folder(root)
 
     def ensure_files(self) -> None:
-        if self.published is None:
-            ensure_cifar10(self.root, self.download)
-        else:
-            source = "whoever published it, in the share of conflicts that --data.minority_ratio says"
-            find_folder("Corrupted CIFAR-10", self.published, ["."], self.parts, source)
+        ensure_cifar10(self.root, self.download)
 
     def build(self) -> DataTable:
         """Read CIFAR-10, split off a tenth of its training part, draw the corruption of every image and corrupt it."""
         import PIL
         import scipy
 
-        if self.published is not None:
-            return self._as_published(Path(self.published))
         cifar = read_cifar10(self.root, self.download)
         label, generator = torch.from_numpy(cifar.label), make_generator(self.seed, "corrupted-cifar10")
         split = bias.split_off(cifar.num_train // 10, cifar.num_train, len(label), generator)
@@ -106,11 +83,10 @@ class CorruptedCIFAR10(DataSource):
             cache_folder() / "corrupted-cifar10" / f"{digest([*map(str, parts), chosen.tobytes(), *versions])}.npy",
             lambda: corrupt_all(cifar.images, chosen, self.names, self.severity, self.seed, available_cores()),
         )
-        family = self.corruptions if isinstance(self.corruptions, str) else "own list"
         metadata: dict[str, object] = {
             "source": f"{cifar.source}, corrupted here",
             "minority ratio": self.minority_ratio,
-            "corruptions": f"{family}: {', '.join(self.names)}",
+            "corruptions": ", ".join(self.names),
             "severity": f"{self.severity} of CIFAR-10-C",
             "correlation": self.correlation.kind,
             "validation": self.valid,
@@ -131,25 +107,4 @@ class CorruptedCIFAR10(DataSource):
             correlation=self.correlation,
             metadata=metadata,
             augment=self.augmentation,
-        )
-
-    def _as_published(self, folder: Path) -> DataTable:
-        self.ensure_files()
-        paths, names, label, attribute, split = read_conflict_folders(folder, self.parts, len(CLASSES))
-        problems = Problems(str(folder), names)
-        images = image_store(paths, (SIZE, SIZE), problems)
-        problems.raise_if_any("error", "get them again")
-        return DataTable(
-            inputs=images,
-            label=label,
-            attribute=attribute,
-            split=split,
-            label_names=list(CLASSES),
-            # The files number their corruptions and do not name them.
-            attribute_names=[f"corruption {value}" for value in range(len(CLASSES))],
-            correlation=Correlation.one_to_one(len(CLASSES)),
-            metadata={"source": f"published Corrupted CIFAR-10, {self.parts[0]}", "augmentation": self.augment},
-            augment=self.augmentation,
-            row_names=names,
-            ordered=False,  # aligned images come first, and names tell the attribute: files are for no view
         )

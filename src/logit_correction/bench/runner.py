@@ -42,28 +42,6 @@ def to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def run_on(backend: str, benchmark: Benchmark, out: Path, jobs: int | None) -> list[Cell]:
-    """Train what is not finished on loky, ray or dask; see ``run``."""
-    from joblib import parallel_config
-
-    if backend == "loky":  # one thread a run: as many runs as there are processors fit
-        with parallel_config(backend, n_jobs=jobs or 1, inner_max_num_threads=1):
-            return run(benchmark, out)
-    try:
-        if backend == "ray":
-            from ray.util.joblib import register_ray
-
-            register_ray()
-        else:
-            from distributed import Client
-
-            Client(set_as_default=True)
-    except ImportError as error:
-        raise InputError(f"--backend {backend} needs {error.name}: install it by pip, or leave it out") from error
-    with parallel_config(backend, n_jobs=jobs or -1):
-        return run(benchmark, out)
-
-
 def run(benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[[str], None] = to_stderr) -> list[Cell]:
     """Train what is not finished; several processes and machines may do so at once with the same folder.
 

@@ -300,7 +300,6 @@ def benchmark_command(
     seeds: PositiveInt | None = None,
     jobs: PositiveInt | None = None,
     out: Path | None = None,
-    backend: Literal["loky", "ray", "dask"] = "loky",
 ) -> int:
     """Run a grid of runs: methods, variants of the data and seeds.
 
@@ -311,21 +310,22 @@ def benchmark_command(
     Args:
         name: a shipped benchmark, a .yaml file, or `list`
         seeds: number of seeds; the benchmark's own by default
-        jobs: runs at a time; 1 by default, with Ray or Dask as many as the cluster takes
+        jobs: runs at a time; 1 by default
         out: folder to write; benchmark-NAME by default
-        backend: where joblib trains: processes of this machine, the Ray cluster at RAY_ADDRESS, or the Dask cluster at
-            DASK_SCHEDULER_ADDRESS, else one here
     """
     if name == "list":
         return list_command("benchmarks")
+    from joblib import parallel_config
+
     from logit_correction.bench.grid import read
-    from logit_correction.bench.runner import DataMissing, run_on
+    from logit_correction.bench.runner import DataMissing, run
     from logit_correction.bench.tables import write_results
 
     grid = read(name, seeds)
     out = out or Path(f"benchmark-{grid.name}")
     try:
-        failed = run_on(backend, grid, out, jobs)
+        with parallel_config("loky", n_jobs=jobs or 1, inner_max_num_threads=1):  # so that runs fit beside each other
+            failed = run(grid, out)
     except DataMissing:
         write_results(grid, out, seeds)  # the figures of the paper beside empty cells
         raise
