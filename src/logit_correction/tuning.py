@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import torch
 import yaml
 
 from logit_correction.config import RunConfig, merge
-from logit_correction.distributed import end_with
 from logit_correction.errors import InputError, TrainingError, format_percent
 from logit_correction.evaluation import Predictions
 from logit_correction.files import replacing, write_text
@@ -26,11 +24,11 @@ from logit_correction.runs.options import complete
 from logit_correction.runs.train import train
 from logit_correction.training.rules import ValidationRows, rule_of
 
-if TYPE_CHECKING:
-    import optuna
-
 #: Files of a study, and the run with the options as given, which the others are measured against.
 JOURNAL, SETTINGS, BEST, TABLE, REFERENCE = "journal.log", "tune.yaml", "best.yaml", "trials.csv", "reference"
+
+#: Column of the table, and what a trial holds whose run failed: why.
+FAILED = "failed"
 
 #: Option -> least and greatest value, and whether its logarithm is drawn evenly; whole numbers where both ends are.
 SPACE: dict[str, tuple[float, float, bool]] = {
@@ -55,7 +53,6 @@ def tune(
     trials: int,
     *,
     objective: str | None = None,
-    jobs: int = 1,
     say: Callable[[str], object] = lambda text: None,
 ) -> Path:
     """Try options of a run and write a table of the trials; the same call goes on where it was stopped.
@@ -65,7 +62,6 @@ def tune(
         out: Folder of the study.
         trials: How many are wanted in all, failed ones included.
         objective: The selection rule that the runs are judged by; by default one that reads no attribute.
-        jobs: Runs at a time, in a process each.
         say: Told how it goes.
 
     Returns:
@@ -77,8 +73,6 @@ def tune(
         Interrupted: Somebody asked to stop; the same call goes on.
     """
     optuna = needed("optuna", "tune", "tune")
-    from joblib import Parallel, delayed
-
     config = complete(config)
     if config.training.devices * config.training.nodes > 1:
         raise InputError("Each trial trains on one device: leave --devices and --nodes out")
@@ -96,19 +90,43 @@ def tune(
             raise InputError(f"--out {out} holds a study with other options: give those of {there}, or another --out")
         write_text(there, settings)
         train(config, out / REFERENCE, resume=True)
-        rows: list[dict[str, Any]] = [{"run": REFERENCE, "score": score_of(out / REFERENCE, rule, out), "failed": None}]
+        rows: list[dict[str, Any]] = [{"run": REFERENCE, "score": score_of(out / REFERENCE, rule, out), FAILED: None}]
         say(f"options as given: {format_percent(rows[0]['score'], 1)} by {rule}")
-        study = open_study(out)
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(out / JOURNAL)))
+        study = optuna.create_study(study_name="tune", storage=storage, direction="maximize", load_if_exists=True)
         for stopped in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):  # we hold the lock
             study.tell(stopped.number, state=optuna.trial.TrialState.FAIL)
             study.enqueue_trial(stopped.params)  # its run goes on, since the same options have the same folder
-        left = trials - len(ended(study))
-        parallel = Parallel(jobs, batch_size=1, pre_dispatch=jobs, return_as="generator_unordered")
-        for line in parallel(delayed(try_one)(config, out, rule, os.getpid()) for _ in range(left)):
-            say(line)
-        for trial in ended(study):
-            row = {"run": folder_of(out, trial.params).name, "score": trial.value}
-            rows.append(row | {"failed": trial.user_attrs.get("failed"), **trial.params})
+
+        def ended() -> list[Any]:
+            return [one for one in study.trials if one.value is not None or FAILED in one.user_attrs]
+
+        while len(ended()) < trials:
+            trial = study.ask()
+            study.sampler = optuna.samplers.TPESampler(seed=config.training.seed + trial.number)
+            drawn, flat = {}, config.to_dict()
+            for name, (low, high, log) in (SPACE | OWN.get(config.method.name, {})).items():
+                suggest = trial.suggest_int if isinstance(low, int) else trial.suggest_float
+                drawn[name] = suggest(name, low, high, log=log)
+                part, _, option = name.partition(".")
+                flat = merge(flat, {part: {option: drawn[name]}} if option else {name: drawn[name]})
+            folder = folder_of(out, drawn)
+            try:
+                train(complete(RunConfig.from_dict(flat)), folder, resume=True)
+            except TrainingError as error:  # as with a learning rate that is too high
+                trial.set_user_attr(FAILED, str(error))
+                study.tell(trial, state=optuna.trial.TrialState.FAIL)
+                say(f"trial {trial.number}: {error}")
+                continue
+            score = score_of(folder, rule, out)
+            study.tell(trial, score)
+            options = ", ".join(f"{name} {value:.3g}" for name, value in drawn.items())
+            say(f"trial {trial.number}: {format_percent(score, 1)}, {options}")
+        for one in ended():
+            row = {"run": folder_of(out, one.params).name, "score": one.value}
+            rows.append(row | {FAILED: one.user_attrs.get(FAILED), **one.params})
         table = pd.DataFrame(rows).sort_values("score", ascending=False, kind="stable")
         with replacing(out / TABLE) as temporary:
             table.to_csv(temporary, index=False)
@@ -117,52 +135,9 @@ def tune(
         return best
 
 
-def open_study(out: Path) -> optuna.Study:
-    """Return the study of a folder, which Optuna keeps in a journal that several processes may write."""
-    import optuna
-    from optuna.storages.journal import JournalFileBackend
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    storage = optuna.storages.JournalStorage(JournalFileBackend(str(out / JOURNAL)))
-    return optuna.create_study(study_name="tune", storage=storage, direction="maximize", load_if_exists=True)
-
-
-def ended(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-    """Return the trials that count: those that were finished and those whose run failed, none that was stopped."""
-    return [trial for trial in study.trials if trial.value is not None or "failed" in trial.user_attrs]
-
-
 def folder_of(out: Path, drawn: Mapping[str, Any]) -> Path:
     """Return the folder of the run with these options; the same options have the same folder."""
     return out / f"trial-{hashlib.sha256(json.dumps(drawn, sort_keys=True).encode()).hexdigest()[:10]}"
-
-
-def try_one(config: RunConfig, out: Path, rule: str, parent: int) -> str:
-    """Train and score the next trial of a study, and return what to say of it; ``parent`` is the process that asks."""
-    import optuna
-
-    end_with(parent)
-    study = open_study(out)
-    trial = study.ask()
-    study.sampler = optuna.samplers.TPESampler(seed=config.training.seed + trial.number)
-    drawn: dict[str, Any] = {}
-    flat = config.to_dict()
-    for name, (low, high, log) in (SPACE | OWN.get(config.method.name, {})).items():
-        suggest: Any = trial.suggest_int if isinstance(low, int) and isinstance(high, int) else trial.suggest_float
-        drawn[name] = suggest(name, low, high, log=log)
-        part, _, option = name.partition(".")
-        flat = merge(flat, {part: {option: drawn[name]}} if option else {name: drawn[name]})
-    folder = folder_of(out, drawn)
-    try:
-        train(complete(RunConfig.from_dict(flat)), folder, resume=True)
-    except TrainingError as error:  # as with a learning rate that is too high
-        trial.set_user_attr("failed", str(error))
-        study.tell(trial, state=optuna.trial.TrialState.FAIL)
-        return f"trial {trial.number}: {error}"
-    score = score_of(folder, rule, out)
-    study.tell(trial, score)
-    options = ", ".join(f"{name} {value:.3g}" for name, value in drawn.items())
-    return f"trial {trial.number}: {format_percent(score, 1)}, {options}"
 
 
 def score_of(folder: Path, rule: str, out: Path) -> float:

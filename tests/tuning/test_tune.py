@@ -45,7 +45,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, before: Callable[[Path], None]) -> 
 
 @pytest.mark.slow
 def test_trials_are_runs_that_are_judged_on_the_groups_of_the_reference(tmp_path: Path) -> None:
-    best = tune(config("LC"), tmp_path, 2, jobs=2)
+    best = tune(config("LC"), tmp_path, 2)
     table = pd.read_csv(tmp_path / "trials.csv")
     runs = [folder.name for folder in tmp_path.glob("trial-*")]
     assert sorted(table["run"]) == ["reference", *sorted(runs)] and len(runs) == 2

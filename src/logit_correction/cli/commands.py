@@ -270,9 +270,7 @@ def report_command(runs: list[Path], *, out: Path | None = None) -> int:
     return 0
 
 
-def tune_command(
-    config: RunConfig, *, out: Path, trials: PositiveInt, objective: str | None = None, jobs: PositiveInt = 1
-) -> int:
+def tune_command(config: RunConfig, *, out: Path, trials: PositiveInt, objective: str | None = None) -> int:
     """Choose options of a run by its validation rows, on Optuna.
 
     Tries learning rate, weight decay and the method's own options, and writes trials.csv, best.yaml and a run folder
@@ -284,12 +282,11 @@ def tune_command(
         trials: how many trials in all, beside the run with the options as given
         objective: selection rule that judges a run by its validation rows (`list rules`); by default
             valid_estimated_group_balanced, of methods without estimates valid_worst_class: neither reads an attribute
-        jobs: runs at a time
     """
     from logit_correction.tuning import BEST, TABLE, tune
 
     told = {"say": lambda text: print(text, file=sys.stderr, flush=True)}
-    best = tune(config, out, trials, objective=objective, jobs=jobs, **told)
+    best = tune(config, out, trials, objective=objective, **told)
     print(f"best: {best}\noptions: {out / BEST}\ntrials: {out / TABLE}")
     return 0
 
