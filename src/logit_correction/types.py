@@ -153,7 +153,8 @@ class TrainingRows:
         numbers: (N,) long, the number of each row in the whole data set; by default 0..N-1.
         lines: (N,) long, the line of a CSV in which each row stands, the header being line 1; by default numbers + 2.
         epochs: Epochs that the user asked for; 0 where a loop of your own does not tell.
-        held_out: The validation rows, without attributes; None where a loop of your own gives none.
+        held_out: The validation rows, without attributes unless the method declares ``needs_valid_attributes``; None
+            where a loop of your own gives none.
         report: Called with what is being done, so that long work shows progress.
     """
 

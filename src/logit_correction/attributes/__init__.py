@@ -25,4 +25,16 @@ ESTIMATORS: dict[str, tuple[str, str]] = {
         "logit_correction.attributes.clusters.Clusters",
         "tells apart several attribute values of one label, on top of a biased network (LC+)",
     ),
+    "XRM": (
+        "logit_correction.attributes.xrm.XRM",
+        "twin networks that imitate each other's held-out mistakes (Pezeshki et al. 2024)",
+    ),
+    "EIIL": (
+        "logit_correction.attributes.eiil.EIIL",
+        "the environments in which an early network is least invariant (Creager et al. 2021)",
+    ),
+    "MST": (
+        "logit_correction.attributes.mst.MST",
+        "what a network answers that overfits a tenth of the rows (Zhao and Zhang 2026)",
+    ),
 }

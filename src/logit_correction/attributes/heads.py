@@ -267,10 +267,15 @@ def likely_attribute(posterior: Tensor, label: Tensor, correlation: Correlation,
 
 def answers(network: Callable[[Inputs], Tensor], rows: ViewInputs, device: torch.device) -> Tensor:
     """Return the class probabilities (n, L) of rows by a network's logits, on the CPU."""
+    return outputs_of(network, rows, device).softmax(dim=1)
+
+
+@torch.no_grad()
+def outputs_of(network: Callable[[Inputs], Tensor], rows: ViewInputs, device: torch.device) -> Tensor:
+    """Return what a network makes of rows, (n, C), on the CPU."""
     found = []
-    with torch.no_grad():
-        for chunk in rows.image_chunks():
-            inputs = rows.inputs(chunk)
-            moved = inputs.to(device) if isinstance(inputs, Tensor) else {k: v.to(device) for k, v in inputs.items()}
-            found.append(network(moved).float().softmax(dim=1).cpu())
+    for chunk in rows.image_chunks():
+        inputs = rows.inputs(chunk)
+        moved = inputs.to(device) if isinstance(inputs, Tensor) else {k: v.to(device) for k, v in inputs.items()}
+        found.append(network(moved).float().cpu())
     return torch.cat(found)

@@ -20,6 +20,14 @@ METHODS: dict[str, tuple[str, str]] = {
         "logit_correction.methods.reweighting.Reweighting",
         "cross-entropy weighted by 1 / P(y, a), the prior estimated or true",
     ),
+    "PostHoc": (
+        "logit_correction.methods.post_hoc.PostHoc",
+        "ERM, or a finished run, whose logits are corrected when it predicts (after Menon et al. 2021)",
+    ),
+    "LastLayer": (
+        "logit_correction.methods.last_layer.LastLayer",
+        "ERM, or a finished run, whose last layer is retrained: AFR (Qiu et al. 2023), DFR (Kirichenko et al. 2023)",
+    ),
     "StagedLC": (
         "logit_correction.methods.lc.LC",
         "logit correction after cross-fitted biased networks; our own, the preset staged",

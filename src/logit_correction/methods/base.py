@@ -44,6 +44,7 @@ class Algorithm(nn.Module, ABC):
             own: attributes, mixing or prior.
         needs_attributes: Whether attribute labels of training rows must be there. A method that leaves this False never
             sees one. Where an option decides, ``__init__`` sets it on the instance.
+        needs_valid_attributes: Whether it learns from attribute labels of validation rows.
         num_stages: How many stages the training has.
         stage: The present one, 0..num_stages-1; set by ``begin_stage``, and where training is resumed in the middle.
         attributes: The attribute estimator, where the method has one.
@@ -54,6 +55,7 @@ class Algorithm(nn.Module, ABC):
 
     components: ClassVar[Mapping[str, str]] = {}
     needs_attributes: bool = False
+    needs_valid_attributes: bool = False
     num_stages: int = 1
 
     def __init__(self, network: NetworkFactory, info: DataInfo, *, seed: int = 0) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Literal
 
 from torch.nn.functional import cross_entropy
 
@@ -20,6 +21,9 @@ class Reweighting(Algorithm):
     Its mean over rows drawn from the training distribution is the mean of the group risks, so its minimizer is the
     maximizer of group-balanced accuracy (eq. 2 and 4 of Liu et al. 2023), as that of logit correction is; only what
     happens on the way there differs. A row of unknown attribute has the weight 1.
+
+    ``balance="conditional"`` has the cell weights P(a) / (L P(y, a)) of FG-CCDB (Zhao and Zhang, ICLR 2026), which has
+    the attributes of ``MST``.
     """
 
     components = MappingProxyType({"attributes": "attributes", "prior": "prior"})
@@ -33,6 +37,7 @@ class Reweighting(Algorithm):
         *,
         attributes: AttributeEstimator | str = "Auto",
         prior: PriorRule | str | None = None,
+        balance: Literal["groups", "conditional"] = "groups",
         biased_network: NetworkFactory | None = None,
         seed: int = 0,
     ) -> None:
@@ -42,11 +47,14 @@ class Reweighting(Algorithm):
             attributes: Where the attribute of each row comes from.
             prior: How the group prior comes about; None counts it without smoothing where the estimates are settled,
                 else averages it. Its floor or smoothing bounds the weights.
+            balance: ``groups`` makes all groups as frequent; ``conditional`` the labels, and within each label the
+                attributes as frequent as among all rows.
         """
         super().__init__(network, info, seed=seed)
         self.use_attributes(attributes, biased_network or network)
         if prior is None:
             prior = Counted(smoothing=0.0) if self.attributes.settled else Moving()
+        self.balance = balance
         self.prior_rule = component("prior", prior, PRIORS, PriorRule)
         self.group_prior = self.prior_rule.make(self.attributes)
 
@@ -62,6 +70,8 @@ class Reweighting(Algorithm):
         losses = cross_entropy(self.network(batch.inputs), batch.label, reduction="none")
         self.attributes.learn_from_losses(batch.label, losses.detach())
         prior = self.group_prior.table + self.group_prior.floor
-        weight = 1.0 / ((prior > 0).sum() * prior[batch.label, estimate.attribute.clamp_min(0)])
+        value = estimate.attribute.clamp_min(0)
+        target = 1.0 / (prior > 0).sum() if self.balance == "groups" else prior.sum(dim=0)[value] / len(prior)
+        weight = target / prior[batch.label, value]
         loss = (weight.where(estimate.attribute >= 0, 1.0) * losses).mean()
         return self.step_beside(loss, estimate)

@@ -304,7 +304,9 @@ def from_run(info: DataInfo, run: str) -> nn.Module:
     if (there.input_shape, there.tokens) != (tuple(info.input_shape), info.tokens):
         shapes = f"{there.input_shape}, but the data's are of shape {tuple(info.input_shape)}"
         raise InputError(f"the network of {run} takes inputs of shape {shapes}")
-    return model.algorithm.network.train()
+    network = model.algorithm.network.train()
+    network.finished = True  # methods that need no training of their own look at it
+    return network
 
 
 def _read_export(folder: Path) -> dict[str, Any] | None:

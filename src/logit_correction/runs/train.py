@@ -185,11 +185,14 @@ def training_rows(table: DataTable, algorithm: Algorithm, epochs: int, display: 
             lines=None if table.lines is None else table.lines[rows],
         )
 
+    held_out = of_split("valid")
+    if algorithm.needs_valid_attributes:
+        held_out = replace(held_out, attribute=table.attribute[table.split["valid"]])
     return replace(
         of_split("train"),
         attribute=table.attribute[table.split["train"]] if algorithm.needs_attributes else None,
         epochs=epochs,
-        held_out=of_split("valid"),
+        held_out=held_out,
         report=(display or Display()).say,
     )
 

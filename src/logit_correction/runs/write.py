@@ -74,7 +74,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     validation = predictions_of(seen, "valid", fit.predict("valid"), fit.estimate_valid())
     read_by = {
         "train": algorithm.needs_attributes,
-        "valid": reads_attributes(fit.rules),
+        "valid": reads_attributes(fit.rules) or algorithm.needs_valid_attributes,
         "test": table.scoring is not None or bool((table.attribute[table.split["test"]] != UNKNOWN).any()),
     }
     files.write_text(out / files.CONFIG, config.to_yaml())

@@ -1,0 +1,89 @@
+"""XRM: twin networks that imitate each other's held-out mistakes; Pezeshki et al., ICML 2024 (arXiv:2309.16748)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from logit_correction.attributes.base import AttributeEstimator, Builder
+from logit_correction.attributes.folds import FoldNetworks, draw_halves
+from logit_correction.attributes.heads import answers
+from logit_correction.errors import check_range
+from logit_correction.seeds import StepRandomness, make_generator
+from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
+from logit_correction.views.base import ViewInputs
+
+
+class XRM(AttributeEstimator):
+    """Twin networks, each trained on one half of the rows, tell the attribute of the rows that they have not seen.
+
+    In each step a row whose held-out answer is wrong gets that answer for its label from then on, with probability
+    (p - 1 / L) L / (L - 1), p being the answer's. So the twins forget what they knew of the label and keep the
+    shortcut. The attribute is the label that the held-out twin answers, so that the paper's two environments are the
+    rows where it is the own label and those where it is not; the answer tells LC in addition which one.
+    """
+
+    trains_network = True
+    num_stages = 1
+    target: Tensor
+
+    def __init__(self, epochs: int = 10) -> None:
+        """Choose how long the twins train.
+
+        Args:
+            epochs: Length of their stage. The paper chooses settings by the share of labels that were flipped.
+        """
+        super().__init__()
+        check_range("epochs", epochs, 1)
+        self.epochs = epochs
+
+    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
+        super().attach(build, network, info, seed)
+        half = draw_halves(info.num_rows, make_generator(seed, "twins"))
+        self.twins = FoldNetworks([build(network, f"twin {number}") for number in range(2)], half.unsqueeze(0))
+        self.register_buffer("target", torch.zeros(info.num_rows, dtype=torch.long))
+
+    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
+        self.stage = stage
+        self.target.copy_(self.rows.label)
+        return Stage(epochs=self.epochs)
+
+    def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
+        # Each twin sees the whole batch: its own half to learn from, the other half to answer.
+        log_probability = self.twins.log_probabilities(batch.inputs)
+        left_out, rows = self.twins.fold[0].index_select(0, batch.index), torch.arange(len(batch.label))
+        rows = rows.to(batch.label.device, non_blocking=True)
+        own, held_out = log_probability[1 - left_out, rows], log_probability[left_out, rows].detach().exp()
+        target, labels = self.target.index_select(0, batch.index), self.info.num_labels
+        loss = cross_entropy(own, target)
+        surest, answer = held_out.max(dim=1)
+        generator = randomness.next(batch.label.device)
+        drawn = torch.rand(len(rows), generator=generator, device=generator.device).to(surest.device, non_blocking=True)
+        flip = (answer != target) & (drawn < (surest - 1 / labels) * labels / (labels - 1))
+        self.target.index_copy_(0, batch.index, answer.where(flip, target))
+        return Step(loss, {"loss_twins": loss.detach(), "flipped": flip.float().mean()})
+
+    def collect(self, batch: Batch) -> Tensor:
+        return self.twins.held_out(batch, self.info.num_labels)
+
+    def parameter_groups(self) -> list[dict[str, object]]:
+        return self.twins.parameter_groups("twin", schedule="none") if self.stage < self.num_stages else []
+
+    def predict(self, inputs: Inputs) -> Tensor:
+        return self.twins.log_probabilities(inputs).logsumexp(dim=0)
+
+    def finish(self, outputs: Tensor | None) -> None:
+        self.stage = self.num_stages
+        super().finish(outputs)
+
+    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        assert outputs is not None
+        self.held_out = outputs
+        return outputs.argmax(dim=1), outputs.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
+
+    def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+        return answers(self.predict, rows, self.row_attribute.device).argmax(dim=1)
+
+    def describe(self) -> str:
+        return "twin networks that imitate each other's held-out mistakes (XRM)"

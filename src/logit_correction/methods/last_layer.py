@@ -1,0 +1,105 @@
+"""Last-layer retraining: AFR (Qiu et al., ICML 2023) and DFR (Kirichenko, Izmailov and Wilson, ICLR 2023)."""
+
+from __future__ import annotations
+
+import copy
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from logit_correction.attributes import ESTIMATORS
+from logit_correction.attributes.base import AttributeEstimator
+from logit_correction.attributes.heads import outputs_of
+from logit_correction.errors import check_range
+from logit_correction.methods.base import Algorithm
+from logit_correction.methods.parts import validation_groups
+from logit_correction.networks.base import Network
+from logit_correction.registry import component
+from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step, TrainingRows
+
+
+class LastLayer(Algorithm):
+    """Trains a network by ERM, then its last layer alone on the validation rows, which ERM has not learned from.
+
+    Without ``attributes`` (AFR) row i weighs exp(-gamma p_i) / n_y: p_i is ERM's probability of its label, n_y the
+    label's number of rows. With ``attributes`` of the validation rows (DFR), ``Given`` by a label sheet or a column or
+    ``TrueAttributes``, each group weighs the same and an unknown row nothing. The validation rows can then choose no
+    epoch. With ``--network FromRun`` only the last layer of a finished run trains.
+    """
+
+    components = MappingProxyType({"attributes": "attributes"})
+    network: Network
+    features: Tensor | None
+    label: Tensor
+    weight: Tensor
+
+    def __init__(
+        self,
+        network: NetworkFactory,
+        info: DataInfo,
+        *,
+        attributes: AttributeEstimator | str | None = None,
+        gamma: float = 4.0,
+        anchor: float = 0.01,
+        seed: int = 0,
+    ) -> None:
+        """Build the network, which needs ``features`` and ``head``.
+
+        Args:
+            attributes: ``Given`` or ``TrueAttributes`` of the validation rows; None for AFR.
+            gamma: How much more AFR weighs rows that ERM finds hard; 0 balances the labels alone.
+            anchor: Weight of the squared distance from ERM's last layer, for there may be few validation rows.
+        """
+        check_range("gamma", gamma, 0)
+        check_range("anchor", anchor, 0)
+        super().__init__(network, info, seed=seed)
+        self.num_stages = 1 if getattr(self.network, "finished", False) else 2
+        self.gamma, self.anchor, self.stage = gamma, anchor, self.num_stages - 1
+        self.erm_head = copy.deepcopy(self.network.head)
+        given = () if attributes is None else (attributes,)  # a tuple, for it is no part of the state
+        self.known = tuple(component("attribute estimator", one, ESTIMATORS, AttributeEstimator) for one in given)
+        self.needs_valid_attributes = any(one.needs_attributes for one in self.known)
+        for name in ("features", "label", "weight"):
+            self.register_buffer(name, None, persistent=False)
+
+    def setup(self, rows: TrainingRows) -> None:
+        self.held, self.group = validation_groups(rows, self.known, self.info, self.build)
+
+    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
+        self.stage = stage
+        if stage + 1 < self.num_stages:
+            return Stage()
+        self.erm_head.load_state_dict(self.network.head.state_dict())
+        self._look()
+        return Stage(epochs=10, learning_rate=1e-2)
+
+    @torch.no_grad()
+    def _look(self) -> None:
+        """Keep the features of the validation rows, which change no more, and weigh the rows."""
+        device, group, looked = next(self.parameters()).device, self.group, self.held.view_inputs
+        assert looked is not None
+        self.network.eval()
+        self.features = outputs_of(self.network.features, looked, device).to(device)
+        self.network.train(self.training)
+        self.label = self.held.label.to(device)
+        weight = ((group >= 0) / group[group >= 0].bincount()[group.clamp_min(0)].clamp_min(1)).to(device)
+        if not self.known:
+            weight *= (-self.gamma * self.erm_head(self.features).softmax(1)).exp().gather(1, self.label[:, None])[:, 0]
+        self.weight = weight / weight.sum()
+
+    def forward(self, batch: Batch, epoch: float) -> Step:
+        if self.stage + 1 < self.num_stages:
+            loss = cross_entropy(self.network(batch.inputs), batch.label)
+            return Step(loss, {"loss": loss.detach()})
+        if self.features is None:  # training goes on after a break
+            self._look()
+        loss = cross_entropy(self.network.head(self.features), self.label, reduction="none") @ self.weight
+        pairs = zip(self.network.head.parameters(), self.erm_head.parameters(), strict=True)
+        distance = torch.stack([(own - erm.detach()).square().sum() for own, erm in pairs]).sum()
+        return Step(loss + self.anchor * distance, {"loss": loss.detach()})
+
+    def parameter_groups(self) -> list[dict[str, object]]:
+        last = self.stage + 1 == self.num_stages
+        return [{"params": [*self.network.head.parameters()], "name": "head"}] if last else super().parameter_groups()

@@ -1,0 +1,95 @@
+"""Post-hoc logit adjustment (Menon et al., ICLR 2021), here by P(y | a)."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from logit_correction.attributes.base import AttributeEstimator
+from logit_correction.errors import InputError, check_range
+from logit_correction.methods.base import Algorithm
+from logit_correction.methods.parts import Counted
+from logit_correction.networks.base import feature_size
+from logit_correction.prior import GroupPrior
+from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
+
+
+class CorrectedHead(nn.Module):
+    """A head's logits less log P(y | a_x), which a linear reader of the same features tells; so it is exported too."""
+
+    def __init__(self, head: nn.Module, num_labels: int, strength: float) -> None:
+        super().__init__()
+        self.in_features = int(head.in_features)  # type: ignore[arg-type]
+        self.head, self.reader, self.strength = head, nn.Linear(self.in_features, num_labels), strength
+        nn.init.zeros_(self.reader.weight)
+        nn.init.zeros_(self.reader.bias)
+
+    def forward(self, features: Tensor) -> Tensor:
+        logits: Tensor = self.head(features) - self.strength * self.reader(features).log_softmax(dim=1)
+        return logits
+
+
+class PostHoc(Algorithm):
+    """Trains by ERM and predicts by its logits less log P(y | a_x); nothing is corrected while it trains.
+
+    P(y | a) is counted on the training rows. What it is for a new row x is read from the network's features: a linear
+    reader learns the mean of P(y | a_x) given the features, and changes them not. Logit correction puts the same term
+    into training instead. With ``--network FromRun`` the network stays that of a finished run, and only the reader
+    trains.
+    """
+
+    components = MappingProxyType({"attributes": "attributes"})
+    group_prior: GroupPrior
+    attributes: AttributeEstimator
+
+    def __init__(
+        self,
+        network: NetworkFactory,
+        info: DataInfo,
+        *,
+        attributes: AttributeEstimator | str = "Auto",
+        strength: float = 1.0,
+        biased_network: NetworkFactory | None = None,
+        seed: int = 0,
+    ) -> None:
+        """Build the network, which needs ``features`` and ``head``, and the reader.
+
+        Args:
+            attributes: Where the attribute of each training row comes from; estimates must be settled.
+            strength: Factor of log P; 0 corrects nothing.
+        """
+        check_range("strength", strength, 0)
+        super().__init__(network, info, seed=seed)
+        self.finished = bool(getattr(self.network, "finished", False))
+        self.use_attributes(attributes, biased_network or network)
+        if not self.attributes.settled:
+            raise InputError("PostHoc needs estimates that are settled: take Auto, CrossFitted or Given")
+        self.prior_rule = Counted()
+        self.group_prior = self.prior_rule.make(self.attributes)
+        feature_size(self.network)  # refuses a network without features
+        self.network.head = CorrectedHead(self.network.head, info.num_labels, strength)  # type: ignore[arg-type]
+
+    def begin_own_stage(self) -> Stage:
+        self.prior_rule.begin(self.group_prior, self.attributes)
+        return Stage()
+
+    def forward(self, batch: Batch, epoch: float) -> Step:
+        if self.in_pretraining:
+            return self.attributes.step(batch, epoch, self.randomness)
+        head: CorrectedHead = self.network.head  # type: ignore[assignment]
+        with torch.set_grad_enabled(not self.finished):
+            features = self.network.features(batch.inputs)  # type: ignore[operator]
+            loss = cross_entropy(head.head(features), batch.label)
+        attribute = self.attributes(batch, epoch, self.randomness).attribute
+        target = self.group_prior.log_for_attribute(attribute).softmax(dim=1)  # P(. | a)
+        read = cross_entropy(head.reader(features.detach()), target, reduction="none")
+        read = read @ (attribute >= 0).to(read.dtype) / len(read)
+        return Step(read if self.finished else loss + read, {"loss": loss.detach(), "loss_reader": read.detach()})
+
+    def parameter_groups(self) -> list[dict[str, object]]:
+        if self.in_pretraining or not self.finished:
+            return super().parameter_groups()
+        return [{"params": list(self.network.head.reader.parameters()), "name": "reader"}]  # type: ignore[union-attr]

@@ -1,0 +1,90 @@
+"""Methods that begin where ERM has ended, and what tells them the groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from logit_correction import load
+from logit_correction.attributes.eiil import environments
+from logit_correction.errors import InputError
+from logit_correction.runs.train import train
+from logit_correction.seeds import make_generator
+
+ERM = {"data": {"name": "Digits"}, "method": {"name": "ERM"}, "epochs": 2, "threads": 1, "selection": "last"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(ERM, tmp_path_factory.mktemp("runs") / "erm", page=False)
+
+
+@pytest.mark.parametrize(
+    ("method", "read"),
+    [
+        ({"name": "LastLayer"}, {"train": ["label"], "valid": ["label"]}),
+        (
+            {"name": "LastLayer", "attributes": "TrueAttributes"},
+            {"train": ["label"], "valid": ["label", "attribute"]},
+        ),
+        (
+            {"name": "PostHoc", "attributes": "TrueAttributes"},
+            {"train": ["label", "attribute"], "valid": ["label"]},
+        ),
+    ],
+)
+def test_a_finished_run_keeps_its_features_and_the_report_says_which_labels_were_read(
+    finished: Path, tmp_path: Path, method: dict[str, str], read: dict[str, list[str]]
+) -> None:
+    network = {"name": "FromRun", "run": str(finished)}
+    run = load(train({**ERM, "method": method, "network": network, "epochs": 2}, tmp_path / "run", page=False))
+    before, after = (one.algorithm.network for one in (load(finished), run))
+    assert all(map(torch.equal, before.features.parameters(), after.features.parameters()))
+    assert {split: run.report["labels_read"][split] for split in read} == read
+    assert len(run.report["epochs_per_stage"]) == 1
+    inputs = torch.rand(20, 3, 8, 8)
+    assert not torch.equal(before(inputs), after(inputs))
+
+
+def test_every_group_of_the_validation_rows_weighs_the_same(build, make_table) -> None:
+    table = make_table(valid=100)
+    rows = table.split["valid"]
+    method = build("LastLayer", table, attributes="TrueAttributes", stage=1)
+    group = table.label[rows] * 3 + table.attribute[rows]
+    assert len(group.bincount().unique()) > 1
+    torch.testing.assert_close(torch.zeros(9).index_add_(0, group, method.weight), torch.full((9,), 1 / 9))
+
+
+def test_without_groups_hard_rows_weigh_more(build, make_table) -> None:
+    method = build("LastLayer", make_table(valid=99), stage=1)
+    likely = method.erm_head(method.features).softmax(1).gather(1, method.label[:, None])[:, 0]
+    assert torch.equal(method.weight.argsort(descending=True), likely.argsort())  # labels are equally frequent
+
+
+def test_groups_must_be_known_and_there_must_be_validation_rows(build, make_table) -> None:
+    with pytest.raises(InputError, match="Given or TrueAttributes"):
+        build("LastLayer", make_table(), attributes="CrossFitted")
+    with pytest.raises(InputError, match="validation rows"):
+        build("LastLayer", make_table(valid=0))
+
+
+def test_no_assignment_to_environments_breaks_invariance_more() -> None:
+    logits = torch.randn(12, 3, generator=make_generator(0, "logits"))
+    label = torch.arange(12) % 3
+    gradient = (logits.softmax(1) * logits).sum(1) - logits.gather(1, label[:, None])[:, 0]
+    every = (torch.arange(2**12)[:, None] >> torch.arange(12)) & 1
+    penalty = (every.float() @ gradient[:, None]).square() + ((1 - every).float() @ gradient[:, None]).square()
+    found = environments(logits, label).float()
+    own = (found @ gradient).square() + ((1 - found) @ gradient).square()
+    assert own >= penalty.max() - 1e-4
+
+
+@pytest.mark.parametrize("estimator", ["XRM", "EIIL", "MST"])
+def test_early_networks_tell_the_attribute_of_training_and_of_new_rows(estimator: str, tmp_path: Path) -> None:
+    data = {"name": "Digits", "minority_ratio": 0.1}
+    config = {**ERM, "data": data, "method": {"name": "LC", "attributes": estimator}, "learning_rate": 3e-3}
+    run = load(train(config, tmp_path / "run", page=False))
+    assert run.report["estimated_minority"]["recall"] > 0.5
+    assert run.report["test"]["estimated"]["groups"]
