@@ -129,7 +129,9 @@ def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "fix.yaml").exists()
     assert found.summary["would_change"]
     told = {"none found": "No shortcut was found.", "cannot tell": "It cannot be told whether there is a shortcut."}
-    assert found._repr_html_().startswith(f"<p><strong>{told[found.verdict]}</strong> ")
+    assert f"<strong>{told[found.verdict]}</strong>" in found._repr_html_()
+    with pytest.raises(InputError, match="nothing to fix"):
+        found.fix()
 
 
 def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_options_that_do_not_go_together(file: Path) -> None:
     for options in ({"features": ["age", "mood"]}, {"text": "mood"}, {"path": "mood"}):
         with pytest.raises(InputError, match="'mood' would be its own input"):
             source(file, **options)
-    for options in ({}, {"text": "text", "path": "text"}, {"text": "text", "label": None}):
+    for options in ({"label": None}, {"text": "text", "path": "text"}, {"text": "text", "label": None}):
         with pytest.raises(
             InputError, match=r"give --data.label.* and one of .*; .*rows\.csv has the columns text, mood"
         ):

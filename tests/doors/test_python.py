@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,8 @@ from logit_correction import functional
 from logit_correction.losses import LogitCorrectedLoss
 
 Run = Callable[[str], Path]
+
+README = Path(__file__).parents[2] / "README.md"
 
 #: Names that README and docs import, by module.
 NAMES = {
@@ -153,11 +156,44 @@ def test_a_frame_is_read_as_its_file(run: Run, here: Path) -> None:
     assert loaded.evaluate(frame)["average"] == loaded.evaluate(here / "later.csv")["average"]
 
 
-def test_audit(here: Path) -> None:
-    data = {"name": "Table", "file": str(here / "patients.csv"), "label": "outcome", "features": "*"}
-    found = logit_correction.audit(data, epochs=6, threads=1, try_fix=False)
+def test_audit_and_fix(here: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(here / "patients.csv")
+    found = logit_correction.audit(frame, label="outcome", epochs=6, threads=1, try_fix=False)
     assert (found.verdict, found.views) == ("shortcut", ["column:scanner"])
     assert len(found.rows) == 420 and found.summary["verdict"] == "shortcut"
+    shown = found._repr_html_()
+    assert "shortcut is likely" in shown and "<code>scanner</code>" in shown and "shortcut is likely" in repr(found)
+    fixed = found.fix(tmp_path / "fixed")
+    assert (
+        fixed.report["method"] == "LC" and fixed.report["epochs"] == 6 and set(fixed.predict(frame)) == {"ill", "well"}
+    )
+    attributes = fixed.config.to_dict()["method"]["attributes"]
+    assert attributes["name"] == "Given" and Path(attributes["file"]).parent == found.path
+
+
+@pytest.mark.slow
+def test_from_a_data_frame_to_a_fixed_model_as_the_readme_says(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (block,) = re.findall(r"<!-- not run: tests/doors .*?-->\n```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    assert len(block.splitlines()) <= 10
+    for old, new in (("patients.csv", "patients.csv"), ("later.csv", "new-patients.csv")):
+        (tmp_path / new).write_bytes((here / old).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(block, names)
+    later = pd.read_csv(here / "later.csv")
+    assert (names["fixed"].predict(later) == later["outcome"]).mean() > 0.75
+    assert "LC takes the accuracy" in repr(names["result"])
+
+
+def test_rows_need_labels_and_a_folder_takes_options(here: Path) -> None:
+    frame = pd.read_csv(here / "reviews.csv")
+    for options, told in (({}, "label="), ({"label": "verdikt"}, "verdict"), ({"label": "verdict"}, "review")):
+        with pytest.raises(logit_correction.InputError, match=told):
+            logit_correction.train(frame, method="ERM", threads=1, **options)
+    run = logit_correction.train(here / "photos", size=16, method="ERM", epochs=1, threads=1, page=False)
+    assert run.config.data.options["size"] == 16
 
 
 def test_estimate_attributes(here: Path) -> None:

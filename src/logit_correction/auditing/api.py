@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +22,19 @@ from logit_correction.auditing.rows import CSV, PARQUET, rows_frame, shown_rows,
 from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.frames import read_frame
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
+from logit_correction.errors import NBSP, InputError
 from logit_correction.files import check_new, read_json, write_cells
-from logit_correction.pages.audit_page import render_audit
+from logit_correction.pages.audit_page import audit_as_html, render_audit
 from logit_correction.pages.page import save_page
 from logit_correction.runs import folder as files
-from logit_correction.runs.api import Part, config_of
+from logit_correction.runs.api import config_of, train
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.options import complete
+from logit_correction.runs.run import Run
 from logit_correction.runs.train import Built, prepare, training_rows
 from logit_correction.runs.write import environment
 from logit_correction.seeds import make_generator
-from logit_correction.sentences import advice, headline
+from logit_correction.sentences import advice, headline, price
 from logit_correction.training.display import choose_display
 from logit_correction.views.choose import find_views
 
@@ -55,11 +55,11 @@ class Audit:
         path: Its folder.
         summary: Content of ``audit.json``.
 
-    Read back a finished one, and count what conflicts::
+    Read back a finished one, look at what conflicts, and train a classifier that does not rely on the shortcut::
 
         found = Audit("audit")
-        print(found.verdict, found.views)
         conflicts = found.rows[found.rows["conflicting"].eq(True)]
+        fixed = found.fix("fixed")
     """
 
     def __init__(self, folder: Path | str) -> None:
@@ -89,15 +89,27 @@ class Audit:
         """Every row that was looked at; see ``rows_frame``."""
         return read_frame(self.path / PARQUET)
 
+    def fix(self, out: Path | str | None = None, *, progress: bool = False) -> Run:
+        """Train LC on the same data by the attributes in ``rows.csv``, and return the run.
+
+        Raises:
+            InputError: The audit found no shortcut, or ``out`` holds something else.
+        """
+        if not (self.path / FIX).is_file():
+            name_it = "if you know one, name it: audit(..., shortcut=VIEW)"
+            raise InputError(f"The verdict is {self.verdict!r}, so there is nothing to fix; {name_it}")
+        return train(RunConfig.read(self.path / FIX), out, progress=progress)
+
     def __repr__(self) -> str:
-        return f"Audit({self.verdict}, {str(self.path)!r})"
+        told = [headline(self.summary), self.summary["sentence"], price(self.summary["cost"])]
+        return "\n".join([*filter(None, told), f"Audit({str(self.path)!r})"]).replace(NBSP, " ")
 
     def _repr_html_(self) -> str:
-        return f"<p><strong>{escape(headline(self.summary))}</strong> {escape(self.summary['sentence'])}</p>"
+        return audit_as_html(self.summary)
 
 
 def audit(
-    data: RunConfig | Part | Path,
+    data: Any,
     out: Path | str | None = None,
     *,
     run: Path | str | None = None,
@@ -112,7 +124,7 @@ def audit(
     """Look for a shortcut in a data set that has no group labels, and write what was found; reads no attribute.
 
     Args:
-        data: The data source, as ``train`` takes it. Or a whole ``RunConfig``, beside which no part is given.
+        data: The data, as ``train`` takes them.
         out: Folder to write, new or empty. None keeps the audit for as long as the returned object lives.
         run: Folder of a finished run of ERM on the same data: its network is examined on the validation rows, and no
             other is trained.
@@ -123,7 +135,8 @@ def audit(
             would bring; costs about two trainings.
         label_budget: Write a sheet of about so many rows whose attribute a person should name.
         progress: Show progress as the command does.
-        **options: Of a run, such as ``network``, ``encoder``, ``epochs`` and ``seed``.
+        **options: Those of ``train``: of the data, such as ``label`` and ``text``; parts of a run, such as ``network``
+            and ``encoder``; ``epochs``, ``seed`` and the like.
 
     Raises:
         InputError: Something given is wrong; nothing was trained.

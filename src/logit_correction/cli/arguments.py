@@ -170,10 +170,9 @@ def _help(
             title = next((title for title, names in FIRST.items() if whole and name in names), "")
             if not title and (group.title == "training" or name in LATER):
                 title = "Training"
+            title = title or (str(group.title) if ": " in str(group.title) else "Options")
             if action.dest != "help":
-                found.setdefault(title or (group.title if ": " in (group.title or "") else "Options"), {})[name] = (
-                    action
-                )
+                found.setdefault(title, {})[name] = action
     later = 0 if every else len(found.pop("Training", {}))
     width = min(100, shutil.get_terminal_size().columns)
     summary, _, more = text.partition("\n\nArgs:")[0].partition("\n\n")
@@ -200,7 +199,7 @@ def _help(
 def _value(hint: Any, name: str) -> str:
     """Return what stands for the value of an option of a type in the help."""
     kinds = [one for one in (get_args(hint) if get_origin(hint) is not Literal else [hint]) if one is not NoneType]
-    told = []
+    told: list[str] = []
     for kind in kinds or [hint]:
         if get_origin(kind) is Literal:
             told += map(str, get_args(kind))

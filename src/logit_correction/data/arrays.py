@@ -195,4 +195,4 @@ def from_rows(
     while name in rows.frame.columns:
         name += "_"
     frame = rows.frame.reset_index(drop=True).assign(**{name: labels})
-    return from_table(frame, label=name, folder=folder, features="*", **options)
+    return from_table(frame, label=name, folder=folder, **options)

@@ -146,7 +146,8 @@ class Columns:
             if missing := int((values == "").sum() if kind == "names" else np.isnan(values).sum()):
                 gaps.append(f"{name!r} in {missing:,} of {rows:,} rows")
         if not self._read:
-            raise InputError(f"{problems.place} has no column left for features: name them by --data.features")
+            texts = f", or the column of texts by --data.text: {format_faults(left_out)}" if left_out else ""
+            raise InputError(f"{problems.place} has no column left for features: name them by --data.features{texts}")
         told = {
             "columns that are no features, since few rows share a text": left_out,
             "columns that look like numbers, but are read as names": as_names,

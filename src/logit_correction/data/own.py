@@ -137,7 +137,7 @@ class Table(DataSource):
         seed: int = 0,
         on_bad_rows: OnBadRows = "error",
     ) -> None:
-        """Name the columns. Of ``text``, ``path`` and ``features`` give one.
+        """Name the columns. Of ``text``, ``path`` and ``features`` give one; features are all others if you give none.
 
         Args:
             file: CSV (commas, semicolons, tabs or |) or Parquet.
@@ -165,7 +165,7 @@ class Table(DataSource):
             on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
         """
         self.file, self.split, self.attributes = Path(file).expanduser(), split, listed(attribute)
-        chosen, names = listed(features), listed(categorical)
+        chosen, names = listed(features) or ([] if text or path else ["*"]), listed(categorical)
         if label is None or sum(map(bool, (text, path, chosen))) != 1:
             columns = ", ".join(list(read_frame(self.file).columns)[:20])
             raise InputError(

@@ -21,21 +21,13 @@ _COLOURS = {"network": "#c2571a", "fixed": "#1f6fb2"}
 def render_audit(found: Mapping[str, Any], folder: Path) -> str:
     """Return the page as text, given the content of ``audit.json`` and the folder of the audit, for the commands."""
     conflicting = [one for one in found["groups"] if one["rows"] and one["label"] != one["attribute"]]
-    source = found["data"].get("source") or found["data"]["name"]
     return render(
         "audit.html.j2",
-        title=f"Audit of {source}",
-        headline=sentences.headline(found),
-        sentence=found["evidence"]["sentence"],
+        **_first(found),
+        title=f"Audit of {_source(found)}",
         found=found,
         views=name_views(found["views"]),
         evidence=evidence_block(found["evidence"]),
-        bars=[
-            {"who": who, "colour": _COLOURS[who], **entry}
-            for who, entry in found["cost"].items()
-            if entry["conflicting"]["accuracy"] is not None and entry["agreeing"]["accuracy"] is not None
-        ],
-        price=sentences.price(found["cost"]),
         contrasts=[_named(one) for one in found["contrasts"]],
         labelled=found.get("labelled"),
         label_lines=sentences.label_lines(found["labels"]),
@@ -43,8 +35,32 @@ def render_audit(found: Mapping[str, Any], folder: Path) -> str:
         most_columns=MOST_COLUMNS,
         commands=_commands(found, shlex.quote(shown_path(folder))),
         rows=found["data"]["rows"]["train"],
-        what=source,
+        what=_source(found),
     )
+
+
+def audit_as_html(found: Mapping[str, Any]) -> str:
+    """Return what a notebook shows of ``audit.json``: verdict, price, and a few images where the rows are such."""
+    shown = [one for one in found["contrasts"] if one["kind"] == "images"]
+    return render("audit_card.html.j2", **_first(found), contrasts=shown, fix=found["verdict"] == "shortcut")
+
+
+def _source(found: Mapping[str, Any]) -> str:
+    return str(found["data"].get("source") or found["data"]["name"])
+
+
+def _first(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a person sees first: the verdict, and what correcting brings and costs."""
+    return {
+        "headline": sentences.headline(found),
+        "sentence": found["evidence"]["sentence"],
+        "price": sentences.price(found["cost"]),
+        "bars": [
+            {"who": who, "colour": _COLOURS[who], **entry}
+            for who, entry in found["cost"].items()
+            if entry["conflicting"]["accuracy"] is not None and entry["agreeing"]["accuracy"] is not None
+        ],
+    }
 
 
 def _named(contrast: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from logit_correction.config import ComponentConfig, RunConfig
+from logit_correction.config import ComponentConfig, RunConfig, as_mapping
+from logit_correction.data.arrays import from_rows, from_table
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import check_finished
 from logit_correction.pages.console import comparison_table, reports_of
@@ -18,12 +19,15 @@ from logit_correction.runs.run import Run
 from logit_correction.runs.train import train as train_into
 from logit_correction.training.display import choose_display
 
+#: Options of ``train`` and ``audit`` that are those of the data.
+OF_DATA = ("label", "text", "path", "features", "categorical", "split", "attribute", "size")
+
 #: A part of a run: a name, a name with options, or what `from_arrays` and `from_table` return.
 Part: TypeAlias = str | Mapping[str, Any] | ComponentConfig
 
 
 def train(
-    data: RunConfig | Part | Path,
+    data: Any,
     out: Path | str | None = None,
     *,
     method: Part | None = None,
@@ -37,13 +41,14 @@ def train(
     progress: bool = False,
     page: bool = True,
     logger: Any = (),
-    **training: Any,
+    **options: Any,
 ) -> Run:
     """Train one run, judge it, and return it.
 
     Args:
-        data: A name such as ``"Digits"``, a folder of images or the file of a table, a mapping of such a name and
-            options, or what ``from_arrays`` or ``from_table`` returned. Or a whole ``RunConfig``, with no other option.
+        data: A data frame, an array or a list of texts, with ``label``; a folder of images, the file of a table or a
+            name such as ``"Digits"``, alone or in a mapping with options; or what ``from_arrays`` or ``from_table``
+            returned. Or a whole ``RunConfig``, with no other option.
         out: Folder of the run; new or empty, or with ``resume`` that of an unfinished run. None keeps the run in a
             temporary folder for as long as the returned object lives.
         method: The method, by default ``LC``, or that of the preset.
@@ -57,7 +62,9 @@ def train(
         progress: Show progress as the command does.
         page: Write ``report.html``.
         logger: Where figures go beside ``metrics.csv``: names of loggers, or loggers of Lightning's.
-        **training: Options of ``TrainingConfig``, such as ``epochs``, ``seed`` and ``learning_rate``.
+        **options: Of the data: ``label``, the column of labels or one label for each row; ``text``, ``path`` or
+            ``features``, the columns to learn from (all that can be features if left out); ``categorical``, ``split``,
+            ``attribute`` and ``size`` as in ``Table``. Of ``TrainingConfig``: ``epochs``, ``seed`` and the like.
 
     Raises:
         InputError: Something given is wrong; nothing was trained.
@@ -72,7 +79,7 @@ def train(
     names, loggers = ([one for one in chosen if isinstance(one, str) is named] for named in (True, False))
     parts = {"method": method, "network": network, "biased_network": biased_network, "encoder": encoder}
     known = {"preset": preset, "shortcut": shortcut or None, "legitimate": legitimate or None, "logger": names or None}
-    config = config_of(data, **parts, **known, **training)
+    config = config_of(data, **parts, **known, **options)
     folder, tie = given_or_temporary(out, "run")
     train_into(config, folder, resume=resume, display=choose_display(quiet=not progress), page=page, loggers=loggers)
     return tie(Run(folder, trust_code=True))  # all that it names was imported here
@@ -114,10 +121,22 @@ def runs_table(runs: Sequence[Run | Path | str], other_selections: bool = False)
 
 
 def config_of(data: Any, **options: Any) -> RunConfig:
-    """Return the complete config of a data source and options, by default with method LC, or of a whole config."""
+    """Return the complete config of data and options, by default with method LC, or of a whole config."""
     given = {name: value for name, value in options.items() if value is not None}
     if not isinstance(data, RunConfig):
-        return complete(given | {"data": data})
+        own = {name: given.pop(name) for name in OF_DATA if name in given}
+        return complete(given | {"data": source_of(data, **own)})
     if given:
         raise InputError(f"{next(iter(given))} is given beside a whole RunConfig: write it into the config")
     return complete(data)
+
+
+def source_of(data: Any, label: Any = None, **options: Any) -> Any:
+    """Return the data source of rows with labels, or a source that is named with further options."""
+    named = isinstance(data, Mapping) and isinstance(data.get("name"), str)
+    if named or isinstance(data, str | Path | ComponentConfig):
+        options |= {} if label is None else {"label": label}
+        return as_mapping("data", data) | options if options else data
+    if label is None:
+        raise InputError("label= is missing: name the column of labels, or give one label for each row")
+    return from_table(data, label=label, **options) if isinstance(label, str) else from_rows(data, label, **options)

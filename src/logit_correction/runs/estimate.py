@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from logit_correction.config import ComponentConfig, RunConfig, as_mapping
-from logit_correction.data.arrays import from_rows
+from logit_correction.config import RunConfig, as_mapping
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import FIX
 from logit_correction.data.stores import as_views_see
@@ -25,7 +23,7 @@ from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import Counted
-from logit_correction.runs.api import Part, config_of
+from logit_correction.runs.api import Part, config_of, source_of
 from logit_correction.runs.assemble import build_source, keeping_threads
 from logit_correction.runs.new_rows import Names, NewInputs, labels_of
 from logit_correction.runs.train import prepare
@@ -181,7 +179,7 @@ def estimate_attributes(
         data: With ``label`` the rows themselves, all of them for training: an array (N, F), images (N, C, H, W), a
             data frame or a list of texts. Without, a data source as ``train`` takes it, of which the training split
             counts.
-        label: (N,) names or whole numbers.
+        label: (N,) names or whole numbers, or the column of a data frame.
         estimator: The attribute estimator; by default ``Auto``, which reads no attribute and may abstain.
         network: The ordinary network that is looked at; by default one that fits the data.
         biased_network: The networks that an estimator trains; by default like ``network``.
@@ -198,9 +196,8 @@ def estimate_attributes(
     ('shortcut', torch.Size([10, 10]))
     """
     with tempfile.TemporaryDirectory(prefix="logit-correction-") as place:
-        source = data if label is None else from_rows(data, label, folder=place, valid_fraction=0.0, test_fraction=0.0)
-        if not isinstance(source, str | Path | Mapping | ComponentConfig):
-            raise InputError("rows need labels: call estimate_attributes(rows, label), or name a data source")
+        all_rows = {} if label is None else {"folder": place, "valid_fraction": 0.0, "test_fraction": 0.0}
+        source = source_of(data, label, **all_rows)
         method = {"name": "LC", "attributes": as_mapping("estimator", estimator)}
         known = {"shortcut": shortcut or None, "legitimate": legitimate or None}
         config = config_of(source, method=method, network=network, biased_network=biased_network, **known, **training)
