@@ -1,9 +1,8 @@
-"""README, CONTRIBUTING and docs: their Python runs, their links lead somewhere, and cards say what the program says."""
+"""README, CONTRIBUTING and docs: their Python runs, links lead somewhere, tables say what the program says."""
 
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import json
 import re
 from pathlib import Path
@@ -20,10 +19,24 @@ from logit_correction.views import VIEWS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+SITE = sorted([*DOCS.rglob("*.md"), *(DOCS / "tutorials").glob("*.py")])
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
+PROSE = sorted({*PAGES, *SITE, ROOT / "SECURITY.md"})
+#: Pages to look things up in, which may be long.
+REFERENCE = ("commands.md", "data.md", "parts.md", "extend.md")
+#: What reads as a translation, and words that have another one here: rely on, conflict, follow, ERM.
+NOT_SAID = (
+    *("but for", "so it is", "that (?:is|are) none", "(?:is|are) none of", "none is", "of which", "go(?:es)? with"),
+    *(
+        "beside",
+        "lean(?:s|ing)? on",
+        "gives? the label away",
+        "an ordinary (?:classifier|network)",
+        "goes on",
+        "as ever",
+    ),
+)
 FENCE = re.compile(r"(?:<!-- not run: (?P<why>[^>]+) -->\n)?^```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
-#: Arguments of a part that are no options.
-NOT_OPTIONS = {"network", "info", "seed", "biased_network"}
 
 
 def _name(page: Path) -> str:
@@ -73,19 +86,50 @@ def test_files_that_a_page_names_are_there(page: Path) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def sentences(page: str) -> list[str]:
-    """Return the sentences of a page's paragraphs and lists: no code, no table, no heading, no formula."""
-    page = re.sub(
-        r"<!--.*?-->|^```.*?^```|^\$\$.*?^\$\$|^:::[^\n]*(?:\n [^\n]*)*", "", page, flags=re.DOTALL | re.MULTILINE
+def prose(page: Path) -> str:
+    """Return the text of a page or of a tutorial's cells: no code, no table, no heading, no formula."""
+    text = page.read_text()
+    if page.suffix == ".py":
+        cells = re.findall(r"^# %% \[markdown\]\n((?:#.*\n)+)", text, re.MULTILINE)
+        text = "\n\n".join(re.sub(r"^# ?", "", cell, flags=re.MULTILINE) for cell in cells)
+    text = re.sub(
+        r"<!--.*?-->|^ *```.*?^ *```|^\$\$.*?^\$\$|^:::[^\n]*(?:\n [^\n]*)*", "", text, flags=re.DOTALL | re.MULTILINE
     )
-    blocks = [block.strip() for block in re.split(r"\n\s*\n|\n(?=[-*#|>]|\d+\. )", page)]
-    texts = [re.sub(r"\]\([^)]*\)", "]", block) for block in blocks if block and block[0] not in "|#!"]
-    return [one for text in texts for one in re.split(r"(?<=[.!?])\s+(?=[A-Z\"`*\[(])", " ".join(text.split()))]
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith(("|", "!"))]
+    return re.sub(r"\]\([^)]*\)", "]", "\n".join(lines))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "changelog.md"], ids=_name)
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text. Neither a colon nor an item of a list ends one, nor code in the midst of it."""
+    parts = re.split(r"^#.*$", text, flags=re.MULTILINE)
+    return [one for part in parts for one in re.split(r"(?<=[.!?])[*_)\]]*\s+", " ".join(part.split())) if one]
+
+
+@pytest.mark.parametrize("page", PROSE, ids=_name)
 def test_no_sentence_of_a_page_has_more_than_35_words(page: Path) -> None:
-    assert [one for one in sentences(page.read_text()) if len(one.split()) > 35] == []
+    assert [one for one in sentences(prose(page)) if len(one.split()) > 35] == []
+
+
+@pytest.mark.parametrize("page", PROSE, ids=_name)
+def test_a_page_says_things_in_the_words_of_the_field(page: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`]*`|^:::.*$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert re.findall(rf"(?i)\b(?:{'|'.join(NOT_SAID)})\b", " ".join(text.split())) == []
+
+
+def words(page: Path) -> int:
+    """Return how many words a page has, those of its code and tables too."""
+    return sum(bool(re.search(r"\w", word)) for word in page.read_text().split())
+
+
+def test_the_site_has_at_most_24_pages_and_20000_words() -> None:
+    named = re.findall(
+        r": ([\w/-]+\.(?:md|py))$", (ROOT / "mkdocs.yml").read_text().partition("hooks:")[0], re.MULTILINE
+    )
+    there = [page for page in SITE if "_extensions" not in page.parts]
+    assert sorted(named) == sorted(page.relative_to(DOCS).as_posix() for page in there)
+    assert len(there) <= 24 and sum(map(words, there)) <= 20_000
+    long = {page.name: words(page) for page in there if page.name not in REFERENCE and words(page) > 1500}
+    assert long == {}
 
 
 def test_the_readme_has_at_most_100_lines() -> None:
@@ -99,48 +143,30 @@ def test_readme_marks_the_two_commands_that_ci_runs(name: str) -> None:
     assert len(blocks) == 1 and blocks[0].startswith("python3 -m venv .venv && .venv/bin/pip install ")
 
 
-def cards(page: str) -> dict[str, dict[str, str]]:
-    """Return heading -> row name -> text of a page's cards."""
-    found = {}
-    for heading, body in re.findall(r"^##+ (\w+)\n(.*?)(?=^##|\Z)", (DOCS / "cards" / page).read_text(), re.M | re.S):
-        rows = dict(re.findall(r"^\| (\w[\w ]*) \| (.*) \|$", body, re.M))
-        if rows:
-            found[heading] = rows
-    return found
+def rows_of(heading: str) -> dict[str, list[str]]:
+    """Return name -> cells of the first table under a heading of the page of parts."""
+    section = (DOCS / "parts.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return {name: rest.split(" | ") for name, rest in re.findall(r"^\| `(\w+)` \| (.*) \|$", section, re.MULTILINE)}
 
 
-PARTS = {
-    **{("method", name): card for name, card in cards("methods.md").items()},
-    **{("attributes", name): card for name, card in cards("estimators.md").items()},
-    **{("view", name): card for name, card in cards("views.md").items()},
-}
-REGISTERED: dict[str, Any] = {"method": METHODS, "attributes": ESTIMATORS, "view": VIEWS}
+@pytest.mark.parametrize(
+    ("heading", "known"), [("Methods", METHODS), ("Attribute estimators", ESTIMATORS), ("Views", VIEWS)]
+)
+def test_each_part_has_a_row_and_each_row_a_part(heading: str, known: dict[str, Any]) -> None:
+    assert set(rows_of(heading)) == set(known)
 
 
-def test_each_part_has_a_card_and_each_card_a_part() -> None:
-    assert set(PARTS) == {(kind, name) for kind, known in REGISTERED.items() for name in known}
-
-
-@pytest.mark.parametrize(("kind", "name"), [part for part in PARTS if part[0] != "view"], ids=" ".join)
-def test_a_card_has_the_options_of_its_class(kind: str, name: str) -> None:
-    options = inspect.signature(resolve(kind, name, REGISTERED[kind])).parameters
-    shown = [f"`{option}`" for option in options if option not in NOT_OPTIONS]
-    assert PARTS[kind, name]["Options"] == (", ".join(shown) or "none")
-
-
-@pytest.mark.parametrize(("kind", "name"), [part for part in PARTS if part[0] != "view"], ids=" ".join)
-def test_figures_of_a_card_stand_in_the_results(kind: str, name: str) -> None:
+@pytest.mark.parametrize("name", METHODS)
+def test_figures_of_a_method_stand_in_the_results(name: str) -> None:
     results = "".join(page.read_text() for page in (ROOT / "results").glob("*/README.md"))
-    rows = PARTS[kind, name]["Figures"] + " " + PARTS[kind, name]["Costs"]
-    figures = re.findall(r"(?<![\w.-])\d*\.\d+(?![\w.])", re.sub(r"\]\([^)]*\)", "]", rows))
+    figures = re.findall(r"(?<![\w.-])\d*\.\d+(?![\w.])", " ".join(rows_of("Methods")[name]))
     assert [figure for figure in figures if figure not in results] == []
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_the_card_of_a_view_says_what_it_looks_at(name: str) -> None:
-    card = PARTS["view", name]
-    assert card["Looks at"] == VIEWS[name][1]
-    assert card["Breadth"].startswith(str(resolve("view", name, VIEWS).breadth))
+def test_the_row_of_a_view_says_what_it_looks_at(name: str) -> None:
+    looks_at, breadth = rows_of("Views")[name][:2]
+    assert (looks_at, breadth) == (VIEWS[name][1], str(resolve("view", name, VIEWS).breadth))
 
 
 def test_the_source_distribution_and_the_image_hold_what_there_is() -> None:

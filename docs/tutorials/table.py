@@ -1,17 +1,26 @@
 # %% [markdown]
-# # Is there a shortcut in my table?
+# # A table
 #
-# In a table, a single column may give the label away. Some such columns are honest, others are accidents of how the table came about.
+# In a table, a single column may predict the label. Some such columns are honest. Others are accidents of how the table came about.
+#
+# The same in four commands, if your table is `people.csv`:
+#
+# ```bash
+# logit-correction audit --data people.csv --data.label income --data.features '*' --out audit
+# logit-correction train --config audit/fix.yaml --out fixed
+# logit-correction audit --config audit/config.yaml --run fixed --shortcut column:form_version --out audit-of-fixed
+# logit-correction predict fixed new.csv --out answers.csv
+# ```
 
 # %% tags=["skip-execution"]
-# %pip install -q logit-correction
-# Not on PyPI yet: make a wheel by "pip wheel --no-deps ." in a checkout, upload it, and name that file above.
+# %pip install -q .
+# The package is on no index yet, so run this in a checkout. Elsewhere write the path to the checkout in place of the dot.
 
 # %% [markdown]
-# ## A table
+# ## Twelve columns
 #
-# People in twelve columns, generated, and the question whether they earn much. Among the columns is the version of the form that they
-# filled in. One office used the new form and had the richer clients, but for one row in twenty.
+# These people are generated. The label is whether they earn much. One column is the version of the form that they filled in. One office used
+# the new form and had the richer clients, except for one row in twenty.
 
 # %%
 import pandas as pd
@@ -40,16 +49,16 @@ found
 # %% [markdown]
 # ## Reason or accident?
 #
-# The audit names a column. It cannot say whether that column *may* decide. These are the views that know the label well enough to be looked at:
+# The audit names a column. It cannot say whether that column *may* decide. These views predict the label best:
 
 # %%
 signs = pd.DataFrame(found.summary["evidence"]["signs"])
 signs[["view", "accuracy", "ratio", "follows_view", "rows"]].head(6).round(2)
 
 # %% [markdown]
-# A person's capital is a reason for a high income. The version of the form is an accident. Had the audit named a column that is a reason,
-# we would run it again with `legitimate=["column:capital"]`, and it would look for the next one. The page:
-# [audit of the table](../gallery/table-audit.html).
+# A person's capital is a reason for a high income. The version of the form is an accident. If the audit names a column that is a reason, run
+# it again with `legitimate=["column:capital"]`, and it looks for the next one.
+# [Here is the page of this audit](../gallery/table-audit.html).
 #
 # ## Fix and check
 
@@ -73,14 +82,14 @@ def by_form(run):
 pd.DataFrame({"ERM": by_form(ordinary), "LC": by_form(fixed)}).round(3)
 
 # %% [markdown]
-# Why not just drop the column? Here that is simpler, and right. Take logit correction where the shortcut cannot be dropped: where it is spread over
-# many columns, or is part of an image or a text.
+# Why not drop the column? Here that is simpler, and right. Use LC where you cannot drop the shortcut, because it is spread over many columns
+# or is part of an image or a text.
 #
 # ## What to conclude
 #
-# - The classifier went by the form. After the fix, people whose form does not go with their income are judged better.
+# - ERM relied on the form. After the fix, accuracy is higher for people whose form conflicts with their income.
 #
 # ## What not to conclude
 #
-# - That the other columns are fair. A column can stand in for another one, and the audit looks at each by itself.
-# - That a shortcut with few exceptions would have been found. With hardly any row in conflict the audit says `cannot tell`.
+# - The other columns need not be fair. A column can stand in for another, and the audit looks at each alone.
+# - A shortcut with few exceptions may not be found. With hardly any conflicting row the audit says `cannot tell`.

@@ -1,17 +1,27 @@
 # %% [markdown]
-# # Is there a shortcut in my texts?
+# # Texts
 #
-# From a table of texts to a decision. The shortcut here is a closing line; in yours it may be the name of a shop, a template, a disclaimer.
+# Start with a table of texts and end with a decision. The shortcut here is a closing line. In your texts it may be the name of a shop, a
+# template or a disclaimer.
+#
+# The same in four commands, if your table is `reviews.csv`:
+#
+# ```bash
+# logit-correction audit --data reviews.csv --data.label verdict --data.text review --out audit
+# logit-correction train --config audit/fix.yaml --out fixed
+# logit-correction audit --config audit/config.yaml --run fixed --shortcut word --out audit-of-fixed
+# logit-correction predict fixed new.csv --out answers.csv
+# ```
 
 # %% tags=["skip-execution"]
-# %pip install -q logit-correction
-# Not on PyPI yet: make a wheel by "pip wheel --no-deps ." in a checkout, upload it, and name that file above.
+# %pip install -q .
+# The package is on no index yet, so run this in a checkout. Elsewhere write the path to the checkout in place of the dot.
 
 # %% [markdown]
 # ## A table of texts
 #
-# Any CSV or data frame with a column of texts and one of labels will do. This one is generated: reviews whose closing line goes with the
-# verdict in 19 of 20. The set `signature` of the data source `Planted` knows the line of each review; we leave that column out.
+# Take any CSV or data frame with a column of texts and one of labels. This one is generated. The closing line of a review agrees with its
+# verdict in 19 of 20 reviews. We know each line and leave that column out.
 
 # %%
 import pandas as pd
@@ -40,8 +50,7 @@ for review in reviews["review"][:3]:
 # %% [markdown]
 # ## Audit
 #
-# By default the words of a text are counted. That needs no download and takes seconds. A language model works as well
-# (`--data.tokenizer`, [your own data](../your-own-data.md#texts-numbers-and-other-tables)).
+# By default the words of a text are counted. That needs no download and takes seconds. A [language model](../networks.md#texts) works too.
 
 # %%
 from logit_correction import audit, from_table
@@ -59,8 +68,8 @@ for row in conflicts.head(6).to_dict("records"):
     print(f"{row['label']}, looks {row['attribute']}: … {reviews['review'][row['row']][-60:]!r}")
 
 # %% [markdown]
-# The first words say one thing and the closing line the other. Who signs a review has no say in what it says: a shortcut. The page:
-# [audit of the reviews](../gallery/texts-audit.html).
+# The first words say one thing and the closing line another. The line is an accident: a shortcut.
+# [Here is the page of this audit](../gallery/texts-audit.html).
 #
 # ## Fix and check
 
@@ -75,7 +84,7 @@ checked = audit(RunConfig.read(Path("audit/config.yaml")), "checked", run="fixed
 print(checked.summary["sentence"])
 
 # %% [markdown]
-# We happen to know the closing lines of the later reviews, so we can count right answers for each verdict and each line:
+# We know the closing lines of the later reviews, so we can compare the accuracy of each group:
 
 # %%
 pd.DataFrame(
@@ -88,12 +97,10 @@ pd.DataFrame(
 # %% [markdown]
 # ## What to conclude
 #
-# - The ordinary classifier goes by the closing line: it is right where verdict and line agree, and wrong where they disagree. LC is about as
-#   good in all four groups.
-# - It costs where they agree: there the line did the work, and what LC knows is what these few reviews say without it.
+# - ERM follows the closing line. It is right where verdict and line agree, and often wrong where they disagree.
+# - LC is about as good in all four groups. It loses accuracy where verdict and line agree. This is the price.
 #
 # ## What not to conclude
 #
-# - These reviews are generated: the shortcut is one line, and views of words see it well. Subtler ones, such as a style, may not be found.
-# - LC does not know the truth. It corrects by the view that you see in the audit; if that view is a reason for the label, say so with
-#   `legitimate=[...]`.
+# - These reviews are generated, and views of words see the closing line well. Subtler shortcuts, such as a style, may not be found.
+# - LC does not know the truth. It corrects by the view in the audit. If that view is a reason for the label, pass `legitimate=[...]`.

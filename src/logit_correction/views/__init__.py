@@ -17,7 +17,7 @@ VIEWS: dict[str, tuple[str, str]] = {
     "colour": ("logit_correction.views.images.Colour", "the colours of the image, wherever they are"),
     "border": (
         "logit_correction.views.images.Border",
-        "the colours of a frame along the edge of the image, beside those of its centre",
+        "the colours of a frame along the edge of the image, against those of its centre",
     ),
     "thumbnail": (
         "logit_correction.views.images.Thumbnail",

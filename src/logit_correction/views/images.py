@@ -130,7 +130,7 @@ class Border(ImageView):
     """
 
     name = "border"
-    sentence = "the colours of a frame along the edge of the image, beside those of its centre"
+    sentence = "the colours of a frame along the edge of the image, against those of its centre"
 
     def look(self, images: Tensor) -> Tensor:
         """Return (B, 8 C): frame, centre, frame less centre, and the outer half of the frame.
