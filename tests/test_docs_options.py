@@ -48,7 +48,7 @@ def own_options() -> set[str]:
     """The options that the commands themselves define, and those of training."""
     functions = [getattr(commands, f"{name}_command") for name in COMMANDS]
     flags = {name for function in functions for name in inspect.signature(function).parameters}
-    flags |= {"help", "version", "debug", *VIEWS, "preset"}
+    flags |= {"help", "help_all", "version", "debug", *VIEWS, "preset"}
     return flags | {field.name for field in fields(TrainingConfig)} | set(PARTS)
 
 
