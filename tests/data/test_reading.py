@@ -56,7 +56,7 @@ def same(one: list, other: list) -> None:
         (None, None),
         (CropFlip(), None),
         (CropFlip(), torch.arange(14) % 3),
-        (ResizedCropFlip(10, 10), torch.arange(14) % 3),
+        (ResizedCropFlip(), torch.arange(14) % 3),
     ],
 )
 def test_neither_place_nor_workers_change_a_batch(

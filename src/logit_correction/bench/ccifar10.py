@@ -55,7 +55,7 @@ class CorruptedCIFAR10(DataSource):
         if len(self.names) < self.correlation.num_attributes:
             raise InputError(f"the correlation names {self.correlation.num_attributes} corruptions, but there are ten")
         self.ratios = {"train": self.minority_ratio, "valid": bias.valid_ratio(valid, minority_ratio), "test": 1.0}
-        self.augmentation = named_augmentation(augment, SIZE)
+        self.augmentation = named_augmentation(augment)
         self.valid, self.augment = valid, augment
         self.severity, self.seed, self.download = severity, seed, download
         self.root = data_folder(root)

@@ -47,7 +47,7 @@ class Waterbirds(DataSource):
             size: Height and width that images are resized to.
             augment: Random changes of training images: ``none``, ``crop-flip`` or ``resized-crop-flip``.
         """
-        self.root, self.size, self.augment = root, size, named_augmentation(augment, size)
+        self.root, self.size, self.augment = root, size, named_augmentation(augment)
         self.image_size = _square(size)
 
     def ensure_files(self) -> None:
@@ -126,7 +126,7 @@ class CelebA(DataSource):
             if name not in ATTRIBUTES or label == attribute:
                 hint = did_you_mean(name, ATTRIBUTES)
                 raise InputError(f"{option} is {name!r}{hint}, but must be one of CelebA's forty, each once")
-        self.root, self.size, self.augment = root, size, named_augmentation(augment, size)
+        self.root, self.size, self.augment = root, size, named_augmentation(augment)
         self.image_size = _square(size)
         self.label, self.attribute = label, attribute
 
@@ -205,7 +205,7 @@ class BiasedFFHQ(DataSource):
         """
         if not re.fullmatch(r"[\w.]*\w", pct):
             raise InputError(f"pct {pct!r} is no name of a folder: give one such as 0.5pct")
-        self.root, self.size, self.augment = root, size, named_augmentation(augment, size)
+        self.root, self.size, self.augment = root, size, named_augmentation(augment)
         self.image_size = _square(size)
         self.parts = [f"{pct}/align", f"{pct}/conflict", "valid", "test"]
 

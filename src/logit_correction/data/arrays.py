@@ -27,6 +27,8 @@ from logit_correction.types import as_array
 class Arrays(DataSource):
     """Arrays from Python, as ``from_arrays`` saved them."""
 
+    users_own = True
+
     def __init__(
         self,
         file: str,
@@ -77,7 +79,7 @@ class Arrays(DataSource):
         attributes = {"attribute": attribute} if attribute else {}
         source: dict[str, object] = {"source": "arrays given in Python"}
         raw = Records(problems, texts["label"], texts.get("split"), attributes, metadata=source)
-        augment = named_augmentation(self.augment, inputs.shape[2:]) if inputs.ndim == 4 else None
+        augment = named_augmentation(self.augment) if inputs.ndim == 4 else None
         table = build_table(raw, lambda _: (store, looks), self.splitting, self.on_bad_rows, augment)
         return replace(table, preparation={"shape": list(self.shape)})
 

@@ -33,11 +33,11 @@ class Augmentation(Protocol):
         """Return the changed images (B, C, H, W), of the same shape; each by its seed (B,)."""
 
 
-def named_augmentation(name: AugmentationName, size: int | tuple[int, int]) -> Augmentation | None:
-    """Return the augmentation of a published recipe for images of a size; none for ``none``."""
+def named_augmentation(name: AugmentationName) -> Augmentation | None:
+    """Return the augmentation of a published recipe; none for ``none``."""
     if name == "none":
         return None
-    return CropFlip() if name == "crop-flip" else ResizedCropFlip(*((size, size) if isinstance(size, int) else size))
+    return CropFlip() if name == "crop-flip" else ResizedCropFlip()
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,12 @@ class CropFlip:
 class ResizedCropFlip:
     """A part of 70 to 100 % of the image, resized to the whole, and mirrored half of the time."""
 
-    height: int
-    width: int
     on_device = False
 
     def __call__(self, images: Tensor, seeds: Tensor) -> Tensor:
         from torchvision.transforms import v2
 
-        steps = [v2.RandomResizedCrop((self.height, self.width), scale=(LEAST_AREA, 1.0)), v2.RandomHorizontalFlip()]
+        steps = [v2.RandomResizedCrop(images.shape[2:], scale=(LEAST_AREA, 1.0)), v2.RandomHorizontalFlip()]
         change, changed = v2.Compose(steps), []
         # torchvision draws from torch's own generator, so that is seeded and put back. Only the CPU's: seeding all
         # devices would disturb whatever else draws from them.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 
@@ -18,7 +19,7 @@ from logit_correction.data.cache import cache_folder, digest, kept_array, memory
 from logit_correction.data.frames import file_column, texts_of
 from logit_correction.data.rows import Problems, files_within, format_faults, split_name
 from logit_correction.data.stores import ArrayStore, InputStore, StreamedStore
-from logit_correction.errors import InputError, format_first, reason_of
+from logit_correction.errors import InputError, check_range, format_first, reason_of
 from logit_correction.files import in_threads, is_within, plain
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ VERSION = 4
 
 #: ``stretch`` changes the proportions; ``crop`` keeps them and takes the middle.
 Fit = Literal["stretch", "crop"]
+
+#: Longest side that images are read at where nobody says one; networks of photos want no more. And files looked at.
+LARGEST, SOME_FILES = 224, 100
 
 #: Where images in arrays have their channels: (n, C, H, W) or (n, H, W, C).
 Channels: TypeAlias = Literal["first", "last"]
@@ -62,6 +66,15 @@ def read_image(path: Path | BinaryIO, size: tuple[int, int], fit: Fit = "stretch
         else:
             image = image.resize(box, Image.Resampling.BILINEAR)
     return np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
+
+
+def own_size(paths: Sequence[Path]) -> int:
+    """Return the size that images are read at where nobody says one: the median shorter side of some, at most 224."""
+    sides = []
+    for path in paths[:: max(1, len(paths) // SOME_FILES)]:
+        with suppress(Exception), Image.open(plain(path)) as file:  # what cannot be read is told of when it is read
+            sides.append(min(file.size))
+    return min(LARGEST, int(np.median(sides))) if sides else LARGEST
 
 
 def printable(name: str | Path) -> str:
@@ -143,14 +156,37 @@ class Images:
 
     def __init__(
         self,
-        size: tuple[int, int],
+        size: tuple[int, int] | int | None,
         fit: Fit = "stretch",
         scale: float = 1.0,
         column: str | None = None,
         root: Path | None = None,
     ) -> None:
-        """Choose height and width, a factor of the pixels, and of tables the column of files and their folder."""
+        """Choose height and width, a factor of the pixels, and of tables the column of files and their folder.
+
+        Without a size ``store`` chooses it, or what training has found out of its files.
+        """
+        if isinstance(size, int):
+            check_range("--data.size", size, 1)
+            size = (size, size)
         self.size, self.fit, self.scale, self.column, self.root = size, fit, scale, column, root
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
+        """Take over the size of training."""
+        if self.size is None:
+            self.size = (preparation["size"],) * 2
+
+    def store(self, paths: Sequence[Path], problems: Problems) -> tuple[InputStore, dict[str, Any]]:
+        """Return the images of training, read once, and what else a table holds of them."""
+        self.size = self.size or (own_size(paths),) * 2
+        return image_store(paths, self.size, problems, self.fit), {
+            "files": paths,
+            "preparation": {"size": self.size[0]},
+        }
+
+    def __str__(self) -> str:
+        assert self.size is not None
+        return f"{self.size[0]}x{self.size[1]}, {self.fit}"
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
         """Return images as a network takes them, and their files; those that cannot be read are noted, and black."""
@@ -164,6 +200,7 @@ class Images:
             paths = list(rows.files)
         else:
             raise InputError("this model takes images: give image files, or arrays")
+        assert self.size is not None
         images = np.zeros((len(paths), 3, *self.size), dtype=np.uint8)
         for row, fault in _read_into(images, paths, problems.of_row, self.fit):
             problems.add(row, fault)

@@ -15,13 +15,13 @@ from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder
 from logit_correction.data.features import Columns
 from logit_correction.data.frames import check_columns, file_column, has_lines, read_frame, texts_of
-from logit_correction.data.images import METADATA, Fit, Images, find_images, image_store, label_folders, printable
+from logit_correction.data.images import METADATA, Fit, Images, find_images, label_folders, printable
 from logit_correction.data.reader import DataSource, Reader, Rows
 from logit_correction.data.rows import OnBadRows, Records, Splitting, build_table, files_within, records_of_frame
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts, beginning
-from logit_correction.errors import InputError, check_range
+from logit_correction.errors import InputError
 
 #: A column of this name says which rows are for what, also where nobody has named it: * leaves it out.
 SPLIT = "split"
@@ -33,13 +33,15 @@ UNNAMED = "Unnamed: 0"
 class ImageFolder(DataSource):
     """Your own images: ``root/LABEL/*.jpg``, ``root/{train,valid,test}/LABEL/*.jpg``, or a metadata.csv."""
 
+    users_own = True
+
     def __init__(
         self,
         root: str,
         label: str = "label",
         split: str | None = None,
         attribute: str | list[str] | None = None,
-        size: int = 224,
+        size: int | None = None,
         fit: Fit = "crop",
         augment: AugmentationName = "none",
         valid_fraction: float = 0.1,
@@ -55,7 +57,8 @@ class ImageFolder(DataSource):
             split: Its column of splits; ``split`` if there is such a column.
             attribute: Its columns of attributes; ``attribute`` if there is such a column. Several make one attribute
                 of their combinations.
-            size: Height and width that images are resized to.
+            size: Height and width that images are resized to; None takes the median of their shorter sides, at most
+                224.
             fit: ``crop`` keeps the proportions and takes the middle, ``stretch`` changes the proportions.
             augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
             valid_fraction: Fraction of each label's rows for validation, where no split is given.
@@ -63,27 +66,29 @@ class ImageFolder(DataSource):
             seed: Seed of the split, apart from the run's.
             on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
         """
-        check_range("--data.size", size, 1)
         self.root, self.label, self.split, self.attributes = Path(root).expanduser(), label, split, listed(attribute)
-        self.size, self.fit, self.on_bad_rows = (size, size), fit, on_bad_rows
-        self.image_size, self.augment = self.size, named_augmentation(augment, size)
+        self._reader, self.augment, self.on_bad_rows = Images(size, fit), named_augmentation(augment), on_bad_rows
         self.splitting = Splitting(valid_fraction, test_fraction, seed)
 
     def build(self) -> DataTable:
         if not self.root.is_dir():
             raise InputError(f"--data.root {self.root} is no folder: give the folder that holds the images")
         raw, paths = self._listed() if (self.root / METADATA).is_file() else self._found()
-        raw.metadata = {
-            "source": f"the images of {self.root.resolve().name}",
-            "images": f"resized to {self.size[0]}x{self.size[1]}, {self.fit}",
-        }
-        return build_table(
-            raw,
-            lambda _: (image_store(paths, self.size, raw.problems, self.fit), {"files": paths}),
-            self.splitting,
-            self.on_bad_rows,
-            self.augment,
-        )
+        raw.metadata = {"source": f"the images of {self.root.resolve().name}"}
+
+        def inputs(_: Tensor) -> tuple[InputStore, dict[str, Any]]:
+            images = self._reader.store(paths, raw.problems)
+            raw.metadata["images"] = f"resized to {self._reader}"
+            return images
+
+        return build_table(raw, inputs, self.splitting, self.on_bad_rows, self.augment)
+
+    @property
+    def reader(self) -> Reader:
+        return self._reader
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
+        self._reader.prepare(preparation)
 
     def _listed(self) -> tuple[Records, list[Path]]:
         """Read the rows of a metadata.csv."""
@@ -116,6 +121,8 @@ class ImageFolder(DataSource):
 class Table(DataSource):
     """Your own CSV or Parquet file, one row an example: a text, an image file, or columns of features."""
 
+    users_own = True
+
     def __init__(
         self,
         file: str,
@@ -129,7 +136,7 @@ class Table(DataSource):
         tokenizer: str | None = None,
         max_tokens: int = 128,
         root: str | None = None,
-        size: int = 224,
+        size: int | None = None,
         fit: Fit = "crop",
         augment: AugmentationName = "none",
         valid_fraction: float = 0.1,
@@ -156,7 +163,8 @@ class Table(DataSource):
             max_tokens: Tokens of a text that are read.
             root: Folder of the image files, by default that of the table; they may not leave it. Those of a new table
                 may lie beside it, too.
-            size: Height and width that images are resized to.
+            size: Height and width that images are resized to; None takes the median of their shorter sides, at most
+                224.
             fit: ``crop`` keeps an image's proportions and takes the middle, ``stretch`` changes the proportions.
             augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
             valid_fraction: Fraction of each label's rows for validation, where no split is given.
@@ -175,16 +183,15 @@ class Table(DataSource):
             )
         if label in (text, path, *chosen):
             raise InputError(f"the label {label!r} would be its own input: leave it out of the inputs")
-        check_range("--data.size", size, 1)
         self.label, self.on_bad_rows = label, on_bad_rows
         self.splitting = Splitting(valid_fraction, test_fraction, seed)
         self.named = {label, split, text, path, *self.attributes, *chosen, *names}
-        self.augment = named_augmentation(augment, size) if path else None
+        self.augment = named_augmentation(augment) if path else None
         self.root = self.file.parent if root is None else Path(root).expanduser()
         if text:
             self._reader: Texts | Images | Columns = Texts(text, tokenizer, max_tokens)
         elif path:
-            self._reader = Images((size, size), fit, column=path, root=self.root if root else None)
+            self._reader = Images(size, fit, column=path, root=self.root if root else None)
         else:
             others = [label, *self.attributes, *({split or "", SPLIT} - {*names, *chosen})]
             self._reader = Columns(chosen, others, names)
@@ -196,6 +203,8 @@ class Table(DataSource):
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         if isinstance(self._reader, Columns):
             self._reader.learnt = list(preparation.get("columns", []))
+        elif isinstance(self._reader, Images):
+            self._reader.prepare(preparation)
 
     def build(self) -> DataTable:
         frame, reader = read_frame(self.file), self._reader
@@ -224,17 +233,18 @@ class Table(DataSource):
             check_columns(frame, place, [reader.column])
             names = texts_of(frame, reader.column)
             paths = files_within(self.root, names, raw.problems, reader.column)
-            raw.metadata["images"] = f"resized to {reader.size[0]}x{reader.size[1]}, {reader.fit}"
             raw.row_names = [printable(name or "") for name in names]
 
         def inputs(train: Tensor) -> tuple[InputStore, dict[str, Any]]:
             if isinstance(reader, Columns):
-                store, looks = reader.fit(train.numpy())
-                raw.metadata["features"] = f"{store.input_shape[0]}, standardised by the training rows"
-                return store, looks | {"preparation": {"columns": reader.learnt}}
+                numbers, looks = reader.fit(train.numpy())
+                raw.metadata["features"] = f"{numbers.input_shape[0]}, standardised by the training rows"
+                return numbers, looks | {"preparation": {"columns": reader.learnt}}
             if isinstance(reader, Texts):
                 return reader.store(texts, keep=True), {"texts": texts}
-            return image_store(paths, reader.size, raw.problems, reader.fit), {"files": paths}
+            images = reader.store(paths, raw.problems)
+            raw.metadata["images"] = f"resized to {reader}"
+            return images
 
         table = build_table(raw, inputs, self.splitting, self.on_bad_rows, self.augment)
         return replace(table, lines=torch.tensor(frame.index.to_numpy()) if has_lines(self.file) else None)

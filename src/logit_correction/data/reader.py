@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -229,11 +229,13 @@ class DataSource(ABC):
         scale: What inputs, bytes brought to [0, 1] before, are multiplied by.
         image_size: Height and width of its images; None where it takes no image files.
         fit: How an image of other proportions is brought to this size.
+        users_own: Whether it reads a user's own rows, of which texts and photos may be encoded without being asked.
     """
 
     scale: float = 1.0
     image_size: tuple[int, int] | None = None
     fit: Fit = "stretch"
+    users_own: ClassVar[bool] = False
 
     @abstractmethod
     def build(self) -> DataTable:

