@@ -160,6 +160,9 @@ def test_logarithms_follow_the_table(averaging: Any) -> None:
     assert torch.equal(other.log_for_attribute(attribute), found)
     prior.resize(3)
     assert torch.equal(prior.log_for_attribute(attribute + 1), expected(prior, attribute + 1))
+    for wrong in (-2, 3):
+        with pytest.raises(ValueError, match="attribute must lie in -1"):
+            prior.log_for_attribute(torch.tensor([0, wrong]))
 
 
 @pytest.mark.parametrize("averaging", AVERAGINGS)

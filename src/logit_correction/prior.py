@@ -192,19 +192,30 @@ class GroupPrior(nn.Module):
 
         Where the attribute is -1, unknown, it is the same for every label, so that nothing is corrected.
         """
-        return self._rows()[attribute]
+        return _of(self._rows(), attribute)
 
     def log_for_attribute(self, attribute: Tensor) -> Tensor:
         """``log`` of ``for_attribute`` less each row's greatest value, finite (B, L); if fixed, a mere lookup."""
-        return (self.log_rows if self.averaging == "fixed" else self._log_rows())[attribute]
+        return _of(self.log_rows if self.averaging == "fixed" else self._log_rows(), attribute)
 
     def log(self, prior: Tensor) -> Tensor:
         """Correction to add to the logits, the logarithm of prior + floor, of any shape."""
         return torch.log(prior + self.floor if self.floor else prior)
 
     def _rows(self) -> Tensor:
-        """P(y, a) of each attribute value and, last, where -1 finds it, of an unknown one (K + 1, L)."""
-        return torch.cat((self.table.t(), self.unknown))
+        """P(y, a) of an unknown attribute, -1, and of each value (1 + K, L)."""
+        return torch.cat((self.unknown, self.table.t()))
 
     def _log_rows(self) -> Tensor:
         return shifted(self.log(self._rows()))
+
+
+def _of(rows: Tensor, attribute: Tensor) -> Tensor:
+    """Return the rows (B, L) of attributes -1..K-1 out of (1 + K, L).
+
+    ``embedding`` refuses what lies outside by itself, a GPU without being waited for; an index -2 would find a value.
+    """
+    try:
+        return torch.nn.functional.embedding(attribute + 1, rows)
+    except IndexError as error:
+        raise ValueError(f"attribute must lie in -1 (unknown) .. {len(rows) - 2}") from error

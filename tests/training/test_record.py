@@ -102,3 +102,18 @@ def test_lines_come_now_and_then_and_at_the_end(capsys: pytest.CaptureFixture[st
     first, last = err.splitlines()
     assert out == "" and "stage 1 of 2: step 1 of 100, 0:0" in first and " left" in first
     assert last == "stage 1 of 2: step 100 of 100  loss robust 1.250  loss biased 0.500  valid average 75.0 %"
+
+
+def test_what_takes_long_is_told_once_at_the_start(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for second_of_a_step, told in ((2, 1), (0.02, 0)):
+        display, now = Lines(), [0.0]
+        display.whole = 3
+        monkeypatch.setattr("logit_correction.training.display.time.monotonic", lambda now=now: now[0])
+        for stage in range(2):
+            display.start(f"stage {stage}", 100, 0)
+            for done in range(1, 101):
+                now[0] += second_of_a_step
+                display.update(done, {})
+        assert capsys.readouterr().err.count("takes about 10:00") == told

@@ -154,6 +154,7 @@ def audit(
     check_new(folder, (files.LOCK, files.RESUME, files.CONFIG, FIX, SHEET, PAGE, CSV, PARQUET))
     display = choose_display(quiet=not progress)
     built = prepare(config, display)
+    display.whole = 4 if try_fix else 2  # the search, and LC in folds
     estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto)
     find_views(listed(shortcut), built.table.view_inputs("train"))  # what does not apply is told at once

@@ -68,8 +68,10 @@ def source_of_place(data: Any) -> Any:
     module, dot, _ = place.partition(".")
     if place.lower() in map(str.lower, SOURCES) or (dot and module.isidentifier() and find_spec(module) is not None):
         return data  # nearly a source's name, or the dotted path of a class
+    near = Path(place).expanduser().parent
+    there = [str(near / one.name) for one in near.iterdir()] if near.is_dir() else []
     raise InputError(
         f"--data {place}: there is no such folder or file, and no data source of this name"
-        f"{did_you_mean(place, SOURCES)}: give a folder of images, a CSV or Parquet file, or a name that "
+        f"{did_you_mean(place, [*there, *SOURCES])}: give a folder of images, a CSV or Parquet file, or a name that "
         "`logit-correction list data` shows"
     )

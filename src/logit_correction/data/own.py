@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -122,6 +122,11 @@ class Table(DataSource):
     """Your own CSV or Parquet file, one row an example: a text, an image file, or columns of features."""
 
     users_own = True
+    ONLY_WITH: ClassVar = {
+        **dict.fromkeys(("root", "size", "fit", "augment"), ("path", None)),
+        "tokenizer": ("text", None),
+        "max_tokens": ("tokenizer", None),
+    }
 
     def __init__(
         self,

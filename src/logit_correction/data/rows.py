@@ -260,6 +260,15 @@ def build_table(
         label, names = coded(raw.label, problems.good)
         if len(names) < 2:
             raise InputError(f"{problems.place} has {len(names)} label: a classifier needs rows of at least two labels")
+        alike: dict[str, list[str]] = {}
+        for name in names:
+            alike.setdefault(" ".join(name.casefold().split()), []).append(f"{name!r} ({raw.label.count(name):,})")
+        same = [" and ".join(several) for several in alike.values() if len(several) > 1]
+        if same:
+            raise InputError(
+                f"{problems.place}: labels that differ only in case or blanks: {format_first(same, SHOWN)}: write them "
+                "alike if they mean the same, else give each a name of its own"
+            )
         try:
             return label, names, *make_splits(label, given, names, splitting)
         except InputError as error:
@@ -276,12 +285,6 @@ def build_table(
         raise InputError(
             f"{problems.place}: the attribute has {len(attribute_names):,} different values: name columns of few values"
         )
-    alike: dict[str, list[str]] = {}
-    for name in label_names:
-        alike.setdefault(" ".join(name.casefold().split()), []).append(repr(name))
-    same = [" and ".join(names) for names in alike.values() if len(names) > 1]
-    if same:
-        raw.notes.append(f"write labels alike that differ only in case: {format_first(same, SHOWN)}")
     unknown = attribute[split["test"]] == UNKNOWN
     told = f"{int(unknown.sum()):,} of {len(unknown):,} test rows have no attribute: they count in no group"
     keys = looks.get("texts") or (store.values.numpy() if isinstance(store, ArrayStore) else [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -77,6 +77,8 @@ class Counted(PriorRule):
 
 class Moving(PriorRule):
     """Estimated from each batch and averaged over time (eq. 9 - 11); see ``GroupPrior``."""
+
+    ONLY_WITH: ClassVar = {"momentum": ("averaging", "moving")}
 
     def __init__(
         self,
@@ -206,6 +208,8 @@ class IndependentMixUp(Mixing):
 
 class GroupMixUp(Mixing):
     """Partners of the same label, so that minority samples become more varied (eq. 13, Algorithm 1)."""
+
+    ONLY_WITH: ClassVar = {"limit": ("rows", "every-row"), "ramp_up_epochs": ("rows", "every-row")}
 
     def __init__(
         self,

@@ -97,6 +97,7 @@ def train(
         names, loggers = (built.config.training.logger, loggers) if fabric.is_global_zero else ((), ())
         with logging_to(names, loggers, out, files.flat_options(built.config)) as active:
             fit = built.fit(display, fabric, out / files.RESUME, active)
+            display.whole = built.algorithm.num_stages
             with display:
                 fit.run(resume=resume and (out / files.RESUME).is_file())
             if fabric.is_global_zero:

@@ -6,9 +6,18 @@ import sys
 import time
 from typing import Any
 
+#: Seconds by which the pace can be told, and those of work whose end people want to know beforehand.
+ENOUGH, WORTH_TELLING = 1.0, 20.0
+
 
 class Display:
-    """Shows nothing; the base of those that do."""
+    """Shows nothing; the base of those that do.
+
+    Attributes:
+        whole: How long all the work is, in stages like the first one; told where it takes more than a moment.
+    """
+
+    whole = 1.0
 
     def __enter__(self) -> Display:
         return self
@@ -21,28 +30,34 @@ class Display:
 
     def start(self, title: str, total_steps: int, done: int) -> None:
         """A stage of ``total_steps`` begins, of which ``done`` were done before."""
+        self._title, self._total, self._before, self._started = title, total_steps, done, time.monotonic()
 
     def update(self, done: int, figures: dict[str, float]) -> None:
         """``done`` steps of the stage are done; ``figures`` are the latest."""
+        passed = time.monotonic() - self._started
+        if self.whole and passed > ENOUGH:
+            seconds = self.whole * passed / max(1, done - self._before) * (self._total - self._before)
+            if seconds > WORTH_TELLING:
+                self.say(f"This takes about {_format_seconds(seconds)}, as far as the first steps tell")
+            self.whole = 0.0  # once
 
 
 class Lines(Display):
     """A line of text every ten seconds, with an estimate of the time left; for log files."""
 
+    _next = 0.0
+
     def say(self, what: str) -> None:
         print(what, file=sys.stderr, flush=True)
 
-    def start(self, title: str, total_steps: int, done: int) -> None:
-        self._title, self._total, self._before = title, total_steps, done
-        self._started, self._next = time.monotonic(), 0.0
-
     def update(self, done: int, figures: dict[str, float]) -> None:
+        super().update(done, figures)
         now = time.monotonic()
         if now < self._next and done != self._total:
             return
         self._next = now + 10
-        left = int((now - self._started) / max(1, done - self._before) * (self._total - done))
-        told = f", {left // 60}:{left % 60:02} left" if done < self._total else ""
+        left = (now - self._started) / max(1, done - self._before) * (self._total - done)
+        told = f", {_format_seconds(left)} left" if done < self._total else ""
         self.say(f"{self._title}: step {done} of {self._total}{told}{_format_figures(figures)}")
 
 
@@ -69,10 +84,17 @@ class Bar(Display):
         self._bar.console.print(what, highlight=False, markup=False)
 
     def start(self, title: str, total_steps: int, done: int) -> None:
+        super().start(title, total_steps, done)
         self._task = self._bar.add_task(title, total=total_steps, completed=done, figures="")
 
     def update(self, done: int, figures: dict[str, float]) -> None:
+        super().update(done, figures)
         self._bar.update(self._task, completed=done, figures=_format_figures(figures))
+
+
+def _format_seconds(seconds: float) -> str:
+    """Return minutes and seconds."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 def _format_figures(figures: dict[str, float]) -> str:
