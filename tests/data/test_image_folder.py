@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -76,25 +74,6 @@ def test_what_programs_leave_behind_is_passed_over_at_every_depth(root: Path) ->
     assert len(table.label) == 20 and table.label_names == ["cat", "dog"] and table.notes == ()
 
 
-def write(path: Path, rows: Iterable[Iterable[object]]) -> None:
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows(rows)
-
-
-def test_a_metadata_file(root: Path) -> None:
-    listed = [
-        (f"{label}/{i}.png", label, i % 3, ("woods", "street", "")[i % 3])
-        for label in ("cat", "dog")
-        for i in (0, 1, 2, 4, 5, 6)
-    ]
-    write(root / "metadata.csv", [("filename", "label", "split", "attribute"), *listed])
-    table = source(root).build().check()
-    assert table.label_names == ["cat", "dog"] and table.attribute_names == ["street", "woods"]
-    assert {name: len(rows) for name, rows in table.split.items()} == {"train": 4, "valid": 4, "test": 4}
-    assert table.attribute.tolist() == [1, 0, -1, 0, -1, 1] * 2
-    assert brightness(table, torch.tensor([0, 3, 11])) == [0, 4, 106]
-
-
 def test_images_that_cannot_be_read(root: Path) -> None:
     (root / "cat" / "0.png").write_bytes(b"")
     (root / "dog" / "9.png").write_bytes(b"no image")
@@ -132,7 +111,4 @@ def test_folders_that_are_none(tmp_path: Path, root: Path) -> None:
         source(tmp_path / "two").build()
     save(root / "train" / "cat" / "0.png")
     with pytest.raises(InputError, match=r"holds folders that hold folders \(cat\): give one of them, such as .*train"):
-        source(root).build()
-    write(root / "metadata.csv", [("name", "label"), ("cat/0.png", "cat")])
-    with pytest.raises(InputError, match=r"has no column path, file, filename"):
         source(root).build()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from types import ModuleType
 
@@ -94,28 +93,22 @@ def test_an_attribute_that_is_also_a_feature_is_not_looked_at(file: Path) -> Non
     assert table.inputs.input_shape == (3,)
 
 
-@pytest.mark.parametrize("listed", [False, True])
-def test_image_folders(listed: bool, tmp_path: Path) -> None:
-    root, rows = tmp_path / "animals", []
+def test_image_folders(tmp_path: Path) -> None:
+    root = tmp_path / "animals"
     for i in range(ROWS):
         label = ("cat", "dog")[i % 2]
         path = root / label / f"{i}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (4, 4), (i, i, i)).save(path)
-        rows.append([f"{label}/{i}.png", label, i % 3])
     (root / "cat" / "8.png").write_text("no image")
-    if listed:
-        with (root / "metadata.csv").open("w", newline="") as opened:
-            csv.writer(opened).writerows([["path", "label", "attribute"], *rows])
     table = ImageFolder(str(root), size=4, on_bad_rows="skip").build().check()
-    assert table.has_attributes("train") == listed
     for split in SPLITS:
         seen = look(table, split)
         assert seen.texts is None and seen.columns == {} and seen.image_shape == (3, 4, 4)
         assert [int(path.stem) for path in seen.files] == seen.images(torch.arange(seen.num_rows))[:, 0, 0, 0].tolist()
         assert "8" not in [path.stem for path in seen.files]
         # Folders are read label by label, so that a row's place would be its label.
-        assert (seen.position is not None) == listed
+        assert seen.position is None
 
 
 def test_files_named_by_the_attribute_are_kept_back(layouts: ModuleType, tmp_path: Path) -> None:

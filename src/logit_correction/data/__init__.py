@@ -12,7 +12,7 @@ from logit_correction.errors import InputError, did_you_mean
 SOURCES: dict[str, tuple[str, str]] = {
     "ImageFolder": (
         "logit_correction.data.own.ImageFolder",
-        "your own images: a folder per label, or a metadata.csv",
+        "your own images: a folder per label",
     ),
     "Table": (
         "logit_correction.data.own.Table",

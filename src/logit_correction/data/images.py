@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
-#: The table of a folder; where it is, the names of folders mean nothing.
-METADATA = "metadata.csv"
-
 #: Changes whenever an image would come out otherwise, so that what was kept before is not taken.
 VERSION = 4
 
@@ -284,7 +281,7 @@ def label_folders(root: Path) -> dict[Path, str | None]:
         holding = next(folder for folder in splits if inner[folder])
         raise InputError(
             f"{root} holds folders that hold folders ({format_first(sorted(set(names)), 10)}): give one of them, "
-            f"such as {holding}; if they are the labels, list their images in {root / METADATA}"
+            f"such as {holding}; if they are the labels, list their images in a CSV and give that"
         )
     return dict.fromkeys(splits)
 

@@ -14,8 +14,8 @@ from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder
 from logit_correction.data.features import Columns
-from logit_correction.data.frames import check_columns, file_column, has_lines, read_frame, texts_of
-from logit_correction.data.images import METADATA, Fit, Images, find_images, label_folders, printable
+from logit_correction.data.frames import check_columns, has_lines, read_frame, texts_of
+from logit_correction.data.images import Fit, Images, find_images, label_folders, printable
 from logit_correction.data.reader import DataSource, Reader, Rows
 from logit_correction.data.rows import OnBadRows, Records, Splitting, build_table, files_within, records_of_frame
 from logit_correction.data.stores import InputStore
@@ -31,16 +31,13 @@ UNNAMED = "Unnamed: 0"
 
 
 class ImageFolder(DataSource):
-    """Your own images: ``root/LABEL/*.jpg``, ``root/{train,valid,test}/LABEL/*.jpg``, or a metadata.csv."""
+    """Your own images: ``root/LABEL/*.jpg`` or ``root/{train,valid,test}/LABEL/*.jpg``."""
 
     users_own = True
 
     def __init__(
         self,
         root: str,
-        label: str = "label",
-        split: str | None = None,
-        attribute: str | list[str] | None = None,
         size: int | None = None,
         fit: Fit = "crop",
         augment: AugmentationName = "none",
@@ -52,11 +49,7 @@ class ImageFolder(DataSource):
         """Choose the folder and how images are read.
 
         Args:
-            root: The folder. A metadata.csv in it is taken for what it says; without one, subfolders are labels.
-            label: Its column of labels.
-            split: Its column of splits; ``split`` if there is such a column.
-            attribute: Its columns of attributes; ``attribute`` if there is such a column. Several make one attribute
-                of their combinations.
+            root: The folder of a folder for each label, or for each split.
             size: Height and width that images are resized to; None takes the median of their shorter sides, at most
                 224.
             fit: ``crop`` keeps the proportions and takes the middle, ``stretch`` changes the proportions.
@@ -66,14 +59,25 @@ class ImageFolder(DataSource):
             seed: Seed of the split, apart from the run's.
             on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
         """
-        self.root, self.label, self.split, self.attributes = Path(root).expanduser(), label, split, listed(attribute)
+        self.root = Path(root).expanduser()
         self._reader, self.augment, self.on_bad_rows = Images(size, fit), named_augmentation(augment), on_bad_rows
         self.splitting = Splitting(valid_fraction, test_fraction, seed)
 
     def build(self) -> DataTable:
         if not self.root.is_dir():
             raise InputError(f"--data.root {self.root} is no folder: give the folder that holds the images")
-        raw, paths = self._listed() if (self.root / METADATA).is_file() else self._found()
+        folders = label_folders(self.root)
+        if len({folder.name for folder in folders}) < 2:
+            holds = ", ".join(printable(path.relative_to(self.root)) for path in sorted(self.root.glob("*"))[:10])
+            raise InputError(
+                f"{self.root} must hold a folder of images for each of at least two labels, or such folders in train, "
+                f"valid and test; it holds {holds or 'nothing'}: give a table of images as the file itself"
+            )
+        paths, of_file, problems, notes = find_images(self.root, folders)
+        labels: list[str | None] = [printable(folder.name) for folder in of_file]
+        splits = None if folders[of_file[0]] is None else [folders[folder] for folder in of_file]
+        # Folders are read label by label: the place of a row would tell its label.
+        raw = Records(problems, labels, splits, row_names=problems.rows, notes=notes, ordered=False)
         raw.metadata = {"source": f"the images of {self.root.resolve().name}"}
 
         def inputs(_: Tensor) -> tuple[InputStore, dict[str, Any]]:
@@ -89,33 +93,6 @@ class ImageFolder(DataSource):
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         self._reader.prepare(preparation)
-
-    def _listed(self) -> tuple[Records, list[Path]]:
-        """Read the rows of a metadata.csv."""
-        file = self.root / METADATA
-        frame = read_frame(file)
-        column = file_column(frame, str(file))
-        split = self.split or ("split" if "split" in frame.columns else None)
-        attributes = self.attributes or (["attribute"] if "attribute" in frame.columns else [])
-        raw, names = records_of_frame(frame, str(file), self.label, split, attributes), texts_of(frame, column)
-        paths = files_within(self.root, names, raw.problems, column)
-        raw.row_names = [printable(name or "") for name in names]
-        return raw, paths
-
-    def _found(self) -> tuple[Records, list[Path]]:
-        """Find the images of a folder per label."""
-        folders = label_folders(self.root)
-        if len({folder.name for folder in folders}) < 2:
-            holds = ", ".join(printable(path.relative_to(self.root)) for path in sorted(self.root.glob("*"))[:10])
-            raise InputError(
-                f"{self.root} must hold a folder of images for each of at least two labels, or such folders in train, "
-                f"valid and test, or a {METADATA}; it holds {holds or 'nothing'}"
-            )
-        paths, of_file, problems, notes = find_images(self.root, folders)
-        labels: list[str | None] = [printable(folder.name) for folder in of_file]
-        splits = None if folders[of_file[0]] is None else [folders[folder] for folder in of_file]
-        # Folders are read label by label: the place of a row would tell its label.
-        return Records(problems, labels, splits, row_names=problems.rows, notes=notes, ordered=False), paths
 
 
 class Table(DataSource):

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from logit_correction.data.frames import has_lines, is_table, iter_frames, row_names
 from logit_correction.data.images import (
-    METADATA,
     SUFFIXES,
     Fit,
     Images,
@@ -132,7 +131,7 @@ def rows_of(given: Any, *, texts: bool = False, labelled: bool = False, chunk: i
         given: A data frame, a Hugging Face dataset, a mapping of columns, an array or a tensor; a list of texts, of
             names of files, of mappings or of numbers; or a ``Path`` or several: image files, folders, CSV and Parquet.
         texts: Whether a str is a text, rather than the name of a file.
-        labelled: Whether a folder holds a metadata.csv or a folder of images for each label.
+        labelled: Whether a folder holds a folder of images for each label.
         chunk: Rows of a CSV that are yielded at a time; by default all.
     """
     given = [given] if isinstance(given, Path) else given
@@ -192,8 +191,6 @@ def _rows_of_places(places: Sequence[Path], labelled: bool, chunk: int | None, t
     files: list[Path] = []
     for place in places:
         image = place.suffix.lower() in SUFFIXES
-        if labelled and (place / METADATA).is_file():
-            place = place / METADATA
         if place.is_dir():
             folders = label_folders(place) if labelled else {place: None}
             if any(folders.values()):

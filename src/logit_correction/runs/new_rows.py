@@ -19,7 +19,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.data.frames import as_text, check_columns, texts_of
 from logit_correction.data.images import Images
 from logit_correction.data.reader import DataSource, Rows
-from logit_correction.data.rows import FIX, Problems, combined, places_of
+from logit_correction.data.rows import FIX, Problems, places_of
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.evaluation.report import DataSummary
 
@@ -74,16 +74,6 @@ def attributes_of(
         return places_of(values, there).numpy(), there, None
     correlation = None if data.correlation is None else Correlation.from_table(data.correlation, len(known))
     return places_of(values, known).numpy(), known, correlation
-
-
-def trained_attributes(rows: Rows, source: DataSource, chosen: Sequence[str]) -> Names | None:
-    """Return the attribute of rows by the columns that training would read: ``chosen``, or ``attribute`` of images."""
-    reader = source.reader
-    if not chosen and isinstance(reader, Images) and reader.column is None:
-        chosen = ["attribute"]
-    if rows.frame is None or not chosen or not set(chosen) <= set(rows.frame.columns):
-        return None
-    return combined({name: texts_of(rows.frame, name) for name in chosen}, len(rows))
 
 
 def _names_of(rows: Rows, given: Names, what: str) -> Sequence[str | None]:

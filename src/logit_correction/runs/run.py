@@ -17,9 +17,10 @@ from torch import Tensor, nn
 
 from logit_correction.config import RunConfig, listed
 from logit_correction.correlation import Correlation
+from logit_correction.data.frames import texts_of
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import FIX
+from logit_correction.data.rows import FIX, combined
 from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
 from logit_correction.data.table import SPLITS
 from logit_correction.errors import InputError
@@ -33,7 +34,7 @@ from logit_correction.registry import known_names_only, needed
 from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import build_algorithm, build_source
 from logit_correction.runs.encode import Encoder, batches_of, before_encoder, encode_table
-from logit_correction.runs.new_rows import Names, NewInputs, attributes_of, labels_of, trained_attributes
+from logit_correction.runs.new_rows import Names, NewInputs, attributes_of, labels_of
 from logit_correction.runs.options import complete_parts
 from logit_correction.runs.write import check_same_data, figures_of, predictions_of
 from logit_correction.training import checkpoint
@@ -264,8 +265,9 @@ class Run(os.PathLike[str]):
         rows = found[0]
         if label is None and rows.frame is not None:
             label = str(options.get("label") or "label")
-        if attribute is None:
-            attribute = trained_attributes(rows, self.source, listed(options.get("attribute")))
+        columns = listed(options.get("attribute"))
+        if attribute is None and columns and rows.frame is not None and set(columns) <= set(rows.frame.columns):
+            attribute = combined({name: texts_of(rows.frame, name) for name in columns}, len(rows))  # as in training
         labels, correlation = labels_of(rows, label, self.label_names), None
         known: dict[str, Any] = {}
         if attribute is not None:
