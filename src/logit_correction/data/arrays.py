@@ -17,7 +17,7 @@ from logit_correction.data.cache import cache_folder, digest, made_once
 from logit_correction.data.frames import as_text, check_names
 from logit_correction.data.images import Channels, Images, images_of
 from logit_correction.data.reader import DataSource, Numbers, Reader, Rows, frame_of, rows_of
-from logit_correction.data.rows import OnBadRows, Problems, Records, Splitting, build_table
+from logit_correction.data.rows import Problems, Records, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import plain
@@ -33,23 +33,17 @@ class Arrays(DataSource):
         self,
         file: str,
         augment: AugmentationName = "none",
-        valid_fraction: float = 0.1,
-        test_fraction: float = 0.2,
-        seed: int = 0,
-        on_bad_rows: OnBadRows = "error",
+        **splitting: Any,
     ) -> None:
         """Choose the file.
 
         Args:
             file: ``.npz`` with ``inputs`` and ``label``, and ``attribute`` and ``split`` if there are such.
             augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
-            valid_fraction: Fraction of each label's rows for validation, where no split is given.
-            test_fraction: Fraction of each label's rows for the test, where no split is given.
-            seed: Seed of the split, apart from the run's.
-            on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
+            **splitting: Those of ``Splitting``.
         """
-        self.file, self.augment, self.on_bad_rows = Path(file).expanduser(), augment, on_bad_rows
-        self.splitting = Splitting(valid_fraction, test_fraction, seed)
+        self.file, self.augment = Path(file).expanduser(), augment
+        self.splitting = Splitting(**splitting)
         self.shape: tuple[int, ...] = ()
 
     @property
@@ -80,7 +74,7 @@ class Arrays(DataSource):
         source: dict[str, object] = {"source": "arrays given in Python"}
         raw = Records(problems, texts["label"], texts.get("split"), attributes, metadata=source)
         augment = named_augmentation(self.augment) if inputs.ndim == 4 else None
-        table = build_table(raw, lambda _: (store, looks), self.splitting, self.on_bad_rows, augment)
+        table = build_table(raw, lambda _: (store, looks), self.splitting, augment)
         return replace(table, preparation={"shape": list(self.shape)})
 
 

@@ -17,7 +17,7 @@ from logit_correction.data.features import Columns
 from logit_correction.data.frames import check_columns, has_lines, read_frame, texts_of
 from logit_correction.data.images import Fit, Images, find_images, label_folders, printable
 from logit_correction.data.reader import DataSource, Reader, Rows
-from logit_correction.data.rows import OnBadRows, Records, Splitting, build_table, files_within, records_of_frame
+from logit_correction.data.rows import Records, Splitting, build_table, files_within, records_of_frame
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts, beginning
@@ -41,10 +41,7 @@ class ImageFolder(DataSource):
         size: int | None = None,
         fit: Fit = "crop",
         augment: AugmentationName = "none",
-        valid_fraction: float = 0.1,
-        test_fraction: float = 0.2,
-        seed: int = 0,
-        on_bad_rows: OnBadRows = "error",
+        **splitting: Any,
     ) -> None:
         """Choose the folder and how images are read.
 
@@ -54,14 +51,11 @@ class ImageFolder(DataSource):
                 224.
             fit: ``crop`` keeps the proportions and takes the middle, ``stretch`` changes the proportions.
             augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
-            valid_fraction: Fraction of each label's rows for validation, where no split is given.
-            test_fraction: Fraction of each label's rows for the test, where no split is given.
-            seed: Seed of the split, apart from the run's.
-            on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
+            **splitting: Those of ``Splitting``.
         """
         self.root = Path(root).expanduser()
-        self._reader, self.augment, self.on_bad_rows = Images(size, fit), named_augmentation(augment), on_bad_rows
-        self.splitting = Splitting(valid_fraction, test_fraction, seed)
+        self._reader, self.augment = Images(size, fit), named_augmentation(augment)
+        self.splitting = Splitting(**splitting)
 
     def build(self) -> DataTable:
         if not self.root.is_dir():
@@ -85,7 +79,7 @@ class ImageFolder(DataSource):
             raw.metadata["images"] = f"resized to {self._reader}"
             return images
 
-        return build_table(raw, inputs, self.splitting, self.on_bad_rows, self.augment)
+        return build_table(raw, inputs, self.splitting, self.augment)
 
     @property
     def reader(self) -> Reader:
@@ -121,10 +115,7 @@ class Table(DataSource):
         size: int | None = None,
         fit: Fit = "crop",
         augment: AugmentationName = "none",
-        valid_fraction: float = 0.1,
-        test_fraction: float = 0.2,
-        seed: int = 0,
-        on_bad_rows: OnBadRows = "error",
+        **splitting: Any,
     ) -> None:
         """Name the columns. Of ``text``, ``path`` and ``features`` give one; features are all others if you give none.
 
@@ -149,10 +140,7 @@ class Table(DataSource):
                 224.
             fit: ``crop`` keeps an image's proportions and takes the middle, ``stretch`` changes the proportions.
             augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
-            valid_fraction: Fraction of each label's rows for validation, where no split is given.
-            test_fraction: Fraction of each label's rows for the test, where no split is given.
-            seed: Seed of the split, apart from the run's.
-            on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
+            **splitting: Those of ``Splitting``.
         """
         self.file, self.split, self.attributes = Path(file).expanduser(), split, listed(attribute)
         chosen, names = listed(features) or ([] if text or path else ["*"]), listed(categorical)
@@ -165,8 +153,8 @@ class Table(DataSource):
             )
         if label in (text, path, *chosen):
             raise InputError(f"the label {label!r} would be its own input: leave it out of the inputs")
-        self.label, self.on_bad_rows = label, on_bad_rows
-        self.splitting = Splitting(valid_fraction, test_fraction, seed)
+        self.label = label
+        self.splitting = Splitting(**splitting)
         self.named = {label, split, text, path, *self.attributes, *chosen, *names}
         self.augment = named_augmentation(augment) if path else None
         self.root = self.file.parent if root is None else Path(root).expanduser()
@@ -228,5 +216,5 @@ class Table(DataSource):
             raw.metadata["images"] = f"resized to {reader}"
             return images
 
-        table = build_table(raw, inputs, self.splitting, self.on_bad_rows, self.augment)
+        table = build_table(raw, inputs, self.splitting, self.augment)
         return replace(table, lines=torch.tensor(frame.index.to_numpy()) if has_lines(self.file) else None)

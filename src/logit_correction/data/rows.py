@@ -129,19 +129,30 @@ def files_within(
     return paths
 
 
-@dataclass(frozen=True)
 class Splitting:
-    """Fractions of each label's rows for validation and test where no split is given, and the seed of the draw."""
+    """Which rows are for what where no split is given, and what is done with bad ones."""
 
-    valid_fraction: float
-    test_fraction: float
-    seed: int
+    def __init__(
+        self,
+        valid_fraction: float = 0.1,
+        test_fraction: float = 0.2,
+        seed: int = 0,
+        on_bad_rows: OnBadRows = "error",
+    ) -> None:
+        """Choose the fractions.
 
-    def __post_init__(self) -> None:
-        for name in ("valid_fraction", "test_fraction"):
-            check_range(f"--data.{name}", getattr(self, name), 0, 1, open_end=True)
-        if self.valid_fraction + self.test_fraction >= 1:
+        Args:
+            valid_fraction: Fraction of each label's rows for validation, where no split is given.
+            test_fraction: Fraction of each label's rows for the test, where no split is given.
+            seed: Seed of the split, apart from the run's.
+            on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
+        """
+        for name, fraction in (("valid_fraction", valid_fraction), ("test_fraction", test_fraction)):
+            check_range(f"--data.{name}", fraction, 0, 1, open_end=True)
+        if valid_fraction + test_fraction >= 1:
             raise InputError("--data.valid_fraction and --data.test_fraction leave no row to train on: lower them")
+        self.fractions, self.seed = {"valid": valid_fraction, "test": test_fraction}, seed
+        self.on_bad_rows: OnBadRows = on_bad_rows
 
 
 def split_name(value: str, numbers: bool = True) -> str | None:
@@ -176,7 +187,7 @@ def make_splits(
         split = {name: part for name, part in split.items() if len(part)}
         if "train" not in split:
             raise InputError("no row is for training: give some rows the split train")
-    shares = {name: getattr(splitting, f"{name}_fraction") for name in ("valid", "test") if name not in split}
+    shares = {name: share for name, share in splitting.fractions.items() if name not in split}
     if not shares:
         return split, "given"
     count = torch.bincount(label[split["train"]], minlength=len(label_names)).tolist()
@@ -232,7 +243,6 @@ def build_table(
     raw: Records,
     inputs: Callable[[Tensor], tuple[InputStore, dict[str, Any]]],
     splitting: Splitting,
-    on_bad_rows: OnBadRows,
     augment: Augmentation | None = None,
 ) -> DataTable:
     """Make the table of rows that a user gave.
@@ -274,11 +284,11 @@ def build_table(
         except InputError as error:
             raise InputError(f"{problems.place}: {error}") from error
 
-    notes, found = problems.raise_if_any(on_bad_rows), len(problems)
+    notes, found = problems.raise_if_any(splitting.on_bad_rows), len(problems)
     label, label_names, split, how = labels_and_splits()
     store, looks = inputs(split["train"])
     if len(problems) > found:  # files that cannot be read
-        notes = problems.raise_if_any(on_bad_rows)
+        notes = problems.raise_if_any(splitting.on_bad_rows)
         label, label_names, split, how = labels_and_splits()
     attribute, attribute_names = coded(combined(raw.attributes, len(label)), problems.good)
     if len(attribute_names) > MOST_ATTRIBUTES:
