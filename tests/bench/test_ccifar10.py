@@ -108,13 +108,6 @@ def test_split_and_groups(root: Path) -> None:
     assert int(counts.sum() - counts.diagonal().sum()) == expected
 
 
-def test_images_of_an_archive_have_the_label_of_their_folder(tmp_path: Path) -> None:
-    write_archive(tmp_path)
-    cifar = read_cifar10(tmp_path, download=False)
-    assert np.array_equal(cifar.images[3 * 20 + 7].transpose(1, 2, 0), drawn(20, seed=3)[7])
-    assert "not the original pixels (cifar10-images.tar.gz)" in cifar.source
-
-
 def test_nothing_is_called_from_a_batch_file(tmp_path: Path) -> None:
     class Evil:
         def __reduce__(self) -> tuple[Any, ...]:

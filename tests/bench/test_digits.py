@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,34 +103,6 @@ class TestRealFiles:
             conflicting[name] = int(counts.sum() - counts.diagonal().sum())
         assert abs(conflicting["train"] - 247.5) <= 4 * 15.7  # standard deviation of the binomial count
         assert abs(conflicting["valid"] - 22.5) <= 4 * 4.8
-
-
-def write_idx(path: Path, shape: tuple[int, ...], kind: int = 8, fill: int = 0) -> None:
-    """Write a file in MNIST's format whose bytes are all the same."""
-    size = torch.Size(shape).numel()
-    path.write_bytes(struct.pack(f">{len(shape) + 1}I", kind * 256 + len(shape), *shape) + bytes([fill]) * size)
-
-
-@pytest.fixture
-def raw(tmp_path: Path) -> Path:
-    """A folder with files of MNIST's format and size, all zeros."""
-    folder = tmp_path / "MNIST" / "raw"
-    folder.mkdir(parents=True)
-    for name, shape in FILES.items():
-        write_idx(folder / name, shape)
-    return folder
-
-
-def refused(raw: Path) -> str:
-    with pytest.raises(InputError) as caught:
-        ColoredMNIST(root=str(raw.parents[1])).build().check()
-    return str(caught.value)
-
-
-@pytest.mark.parametrize(("name", "kind"), list(zip(FILES, [7, 9, 10, 14], strict=True))[:2])
-def test_a_file_of_another_type_is_refused_with_its_place(raw: Path, name: str, kind: int) -> None:
-    write_idx(raw / name, FILES[name], kind)
-    assert str(raw) in refused(raw)
 
 
 @pytest.mark.parametrize(

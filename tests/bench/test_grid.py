@@ -92,13 +92,6 @@ def test_read_refuses(changes: dict[str, Any], expected: str, tmp_path: Path) ->
     assert str(path) in str(error.value)
 
 
-def test_a_wrong_option_is_named_with_its_place(tmp_path: Path) -> None:
-    rows = {"LC": {"method": {"name": "LC", "attributes": {"name": "Online", "Q": 0.7}}}}
-    cell = next(read(str(grid(tmp_path / "mine.yaml", rows=rows))).cells(tmp_path))
-    with pytest.raises(InputError, match=r"row 'LC', column '5 %': .*Q"):
-        cell.config()
-
-
 @pytest.mark.parametrize(
     "name", [name if name == "smoke" else pytest.param(name, marks=pytest.mark.slow) for name in shipped()]
 )

@@ -76,12 +76,6 @@ def build(
     return built
 
 
-def inputs_of(table: DataTable) -> torch.Tensor:
-    fetched = table.inputs.fetch(torch.arange(len(table.label)))
-    assert isinstance(fetched, torch.Tensor)
-    return fetched
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_splits_share_no_row_and_hold_all_labels(name: str, build: Callable[..., DataTable]) -> None:
     table = build(name)
@@ -122,37 +116,6 @@ def test_in_a_control_the_mark_tells_nothing_of_the_label(name: str, build: Call
     assert torch.equal(table.label, biased.label)  # the same rows, otherwise marked
 
 
-class TestPhotos:
-    def changes(self, name: str, build: Callable[..., DataTable]) -> tuple[torch.Tensor, DataTable]:
-        """What a mark adds to each image (M, 3, 32, 32), in 0..255."""
-        marked, plain = build(name), build("photos")
-        rows = torch.arange(len(plain.label))
-        before, after = (table.inputs.images(rows).double() for table in (plain, marked))  # type: ignore[union-attr]
-        return after - before, marked
-
-    def test_a_corner_holds_a_bright_mark_and_nothing_else_changes(self, build: Callable[..., DataTable]) -> None:
-        change, table = self.changes("corner", build)
-        touched = change.abs().amax(1) > 0
-        assert (touched.flatten(1).sum(1) == 9).all()
-        down, right = touched.any(2).double().argmax(1) > 16, touched.any(1).double().argmax(1) > 16
-        assert torch.equal(2 * down.long() + right.long(), table.attribute)
-
-    def test_a_frame_changes_the_border_alone(self, build: Callable[..., DataTable]) -> None:
-        change, table = self.changes("frame", build)
-        assert (change[:, :, 2:-2, 2:-2] == 0).all()
-        border = table.inputs.images(torch.arange(len(table.label)))[:, :, 0, 0].double().mean(1)  # type: ignore[union-attr,index]
-        means = torch.stack([border[table.attribute == value].mean() for value in range(4)])
-        torch.testing.assert_close(means, torch.tensor([40, 98.3, 156.7, 215], dtype=torch.double), atol=4, rtol=0)
-
-
-def test_the_closing_line_is_the_mark(build: Callable[..., DataTable]) -> None:
-    signed, plain = build("signature"), build("signature", control=True)
-    assert signed.texts is not None and plain.texts is not None
-    lines = [text.split("\n") for text in signed.texts]
-    assert [line[1] for line in lines] == [signed.attribute_names[a] for a in signed.attribute.tolist()]
-    assert [line[0] for line in lines] == [text.split("\n")[0] for text in plain.texts]
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -165,8 +128,3 @@ def test_the_closing_line_is_the_mark(build: Callable[..., DataTable]) -> None:
 def test_impossible_options_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         Planted(**options)
-
-
-def test_too_many_rows_are_refused() -> None:
-    with pytest.raises(InputError, match=r"--data\.rows is 2,000, but only 1,357"):
-        Planted(set="digits", rows=2_000).build()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import shutil
 import signal
-import threading
 import time
 from pathlib import Path
 from types import ModuleType
@@ -154,31 +153,6 @@ def test_failed_and_killed_runs_are_told_and_the_others_count(command: Any, writ
     assert "killed, 5 %, seed 0: done in" in again.err and not killed.exists()
     assert set(pd.read_csv(out / "table.csv")["row"]) == {"plain", "killed"}
     assert "| broken |  |  |" in (out / "table.md").read_text()
-
-
-@pytest.mark.slow
-def test_a_run_of_another_process_is_passed_over_and_waited_for(write_grid: Any, tmp_path: Path) -> None:
-    grid, out, said = read(str(write_grid(seeds=1))), tmp_path / "out", list[str]()
-    first, _ = grid.cells(out)
-    first.folder.mkdir(parents=True)
-    begin, let_go = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with acquire(first.folder):
-            begin.set()
-            let_go.wait()
-
-    def say(line: str) -> None:
-        said.append(line)
-        if line.startswith("[1/2]"):
-            let_go.set()
-
-    other = threading.Thread(target=hold)
-    other.start()
-    begin.wait()
-    assert run(grid, out, say=say) == []
-    other.join()
-    assert said[1].startswith("[1/2] corrected") and said[2].startswith("[2/2] plain")
 
 
 def test_what_is_wrong_is_found_before_the_first_run(command: Any, write_grid: Any, tmp_path: Path) -> None:

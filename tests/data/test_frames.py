@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from logit_correction.data.frames import is_table, iter_frames, read_frame
@@ -45,13 +44,3 @@ def test_what_is_no_table_is_named(text: str | bytes, tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"PAR1") if name != "gone.csv" else None
         with pytest.raises(InputError, match=name):
             read_frame(tmp_path / name)
-
-
-def test_some_columns_alone(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": [0.5, None]})
-    frame.to_parquet(tmp_path / "t.parquet")
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    for name in ("t.parquet", "t.csv"):
-        assert list(read_frame(tmp_path / name, ["c", "a"]).columns) == ["c", "a"]
-        with pytest.raises(InputError, match=r"no column 'cc' \(did you mean c\?\): it has a, b, c: get it again"):
-            read_frame(tmp_path / name, ["cc"], "get it again")

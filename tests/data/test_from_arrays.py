@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
-from logit_correction import from_arrays, from_table
+from logit_correction import from_arrays
 from logit_correction.data.arrays import Arrays
-from logit_correction.data.own import Table
 from logit_correction.errors import InputError
 
 
@@ -59,46 +56,3 @@ def test_rows_that_are_bad() -> None:
     ):
         Arrays(**choice.options).build()
     assert sum(map(len, Arrays(**choice.options, on_bad_rows="skip").build().check().split.values())) == 17
-
-
-def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"x\.npz cannot be read .*call from_arrays again"):
-        Arrays(str(tmp_path / "x.npz")).build()
-
-
-def test_a_data_frame_whose_columns_are_numbered() -> None:
-    frame = pd.DataFrame({0: np.arange(20.0), 1: np.arange(20.0) ** 2, 2: ["a", "b"] * 10})
-    table = Table(**from_table(frame, label="2", features="*").options).build().check()
-    assert table.label_names == ["a", "b"] and list(table.columns) == ["0", "1"]
-
-
-class Names:
-    """What Hugging Face calls a ClassLabel."""
-
-    names = ("good", "bad")
-
-
-class HubDataset:
-    """Looks like a Hugging Face dataset, which tests cannot rely on."""
-
-    def __init__(self, start: int, stop: int) -> None:
-        self.features: dict[str, Any] = {"label": Names(), "text": object()}
-        self.rows = range(start, stop)
-
-    def to_pandas(self) -> pd.DataFrame:
-        return pd.DataFrame({"text": [f"row {i}" for i in self.rows], "label": [i % 2 for i in self.rows]})
-
-
-def test_datasets_of_the_hub() -> None:
-    table = Table(**from_table(HubDataset(0, 20), label="label", text="text").options).build()
-    assert table.label_names == ["bad", "good"] and table.label.tolist() == [1, 0] * 10
-    splits = {"train": HubDataset(0, 20), "validation": HubDataset(20, 26), "test": HubDataset(26, 30)}
-    whole = Table(**from_table(splits, label="label", text="text").options).build().check()
-    assert {name: len(rows) for name, rows in whole.split.items()} == {"train": 20, "valid": 6, "test": 4}
-    assert whole.metadata["split"] == "given"
-
-
-def test_a_tensor_in_half_precision_is_taken(tmp_path: Path) -> None:
-    values = torch.arange(12.0).view(6, 2).requires_grad_()
-    made = [from_arrays(values.to(kind), [0, 1] * 3, folder=tmp_path) for kind in (torch.float32, torch.bfloat16)]
-    assert made[0] == made[1]

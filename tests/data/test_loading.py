@@ -135,9 +135,3 @@ def test_every_row_is_in_the_share_of_one_process(rows: int, share: int, world: 
         assert seen.tolist() == indices(alone, 1)  # in its order, whatever the number of processes
     else:
         assert bool((seen.bincount(minlength=rows) >= wanted).all())
-
-
-def test_a_batch_size_that_does_not_fit_is_refused() -> None:
-    for size, world in ((0, 1), (5, 2)):
-        with pytest.raises(InputError, match="batch_size"):
-            BatchLoader(numbered_table(), "train", batch_size=size, world_size=world)

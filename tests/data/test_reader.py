@@ -62,12 +62,6 @@ def test_what_rows_are(given: Any, form: str) -> None:
     assert sum(len(part) for part in rows.parts(7)) == 40
 
 
-@pytest.mark.parametrize("given", ["a text", 7, 7.5, {"a": 1}, [1, "a"], [[1], [1, 2]], [{"a": 1}, 2], [None]])
-def test_what_is_no_list_of_rows_is_told(given: Any) -> None:
-    with pytest.raises(InputError, match="input"):
-        list(rows_of(given))
-
-
 def table(file: Path, **options: Any) -> Table:
     FRAME.to_csv(file, index=False)
     return Table(str(file), "y", **options)
@@ -117,16 +111,6 @@ def test_bad_new_rows_are_noted_or_refused(tmp_path: Path) -> None:
         list(source.transform(FRAME[["age"]], built.info))
     with pytest.raises(InputError, match="or a number for each"):
         list(source.transform(np.zeros((3, 3)), built.info))
-
-
-def test_unknown_names_are_told_once(tmp_path: Path) -> None:
-    source = table(tmp_path / "t.csv", features="place")
-    built = source.build()
-    with pytest.warns(
-        UserWarning, match="'place' holds names that the model was not trained to tell apart, such as 'bed'"
-    ):
-        list(source.transform(FRAME.assign(place="bed"), built.info))
-    list(source.transform(FRAME.assign(place="bed"), built.info))  # a second warning would be an error
 
 
 @pytest.fixture

@@ -13,11 +13,9 @@ import pytest
 import torch
 
 from logit_correction.data.augment import CropFlip, ResizedCropFlip
-from logit_correction.data.loading import BatchLoader, evaluation_batch, place_seeds
+from logit_correction.data.loading import BatchLoader
 from logit_correction.data.stores import ArrayStore, StreamedStore
 from logit_correction.data.table import DataTable
-from logit_correction.data.texts import TokenStore
-from logit_correction.errors import InputError
 
 ROWS = 22
 
@@ -107,21 +105,3 @@ def test_a_request_to_stop_leaves_those_who_read_at_work(tables: dict[str, DataT
     same(found, expected)
     worker.join(10)
     assert worker.exitcode == 0
-
-
-def test_vectors_cannot_be_augmented(tables: dict[str, DataTable]) -> None:
-    table = replace(tables["resident"], inputs=ArrayStore(torch.rand(ROWS, 5)), augment=CropFlip())
-    with pytest.raises(InputError, match="only images can be augmented"):
-        batches(table)
-
-
-def test_seeds_of_places_do_not_depend_on_the_cut() -> None:
-    whole = place_seeds(99, 0, 50)
-    assert torch.equal(torch.cat([place_seeds(99, 0, 20), place_seeds(99, 20, 50)]), whole)
-    assert len(set(whole.tolist()) | set(place_seeds(98, 0, 50).tolist())) == 100
-
-
-def test_evaluation_takes_fewer_large_inputs_at_a_time() -> None:
-    assert evaluation_batch(ArrayStore(torch.zeros(1, 12))) == 1000
-    assert evaluation_batch(ArrayStore(torch.zeros(1, 3, 5000, 5000, dtype=torch.uint8))) == 1
-    assert evaluation_batch(TokenStore({"input_ids": torch.zeros(1, 220, dtype=torch.int32)})) == 99

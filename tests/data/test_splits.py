@@ -56,15 +56,6 @@ def test_given_splits_stay_and_missing_ones_are_drawn_from_training() -> None:
     assert how == "given" and len(whole["train"]) == 20
 
 
-def test_rows_without_a_label_belong_nowhere_and_a_split_may_have_no_share() -> None:
-    label = torch.tensor([0, 1, -1] * 10)
-    split, _ = make_splits(label, None, ["a", "b"], USUAL)
-    assert sorted(torch.cat(list(split.values())).tolist()) == [i for i in range(30) if i % 3 != 2]
-    label = torch.tensor([0] * 10 + [1])
-    split, _ = make_splits(label, None, ["a", "b"], Splitting(0.0, 0.0, 0))
-    assert split["train"].tolist() == list(range(11)) and not len(split["valid"]) and not len(split["test"])
-
-
 def test_what_cannot_be_split_is_refused() -> None:
     label = torch.tensor([0] * 10 + [1] * 2)
     with pytest.raises(InputError, match=r"too few rows to split \(rows per label: rare 2\).*at least 3"):

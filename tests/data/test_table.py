@@ -18,12 +18,6 @@ def table(make_table) -> DataTable:
     return make_table(Correlation.from_table([[0], [0], [1]]))
 
 
-def test_info_tells_sizes_and_names_of_the_training_rows(table: DataTable) -> None:
-    info = table.check().info
-    assert (info.num_labels, info.num_attributes, info.num_rows, info.input_shape) == (3, 2, 48, (12,))
-    assert info.label_names == ("label 0", "label 1", "label 2") and info.correlation == table.correlation
-
-
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
 def test_groups_are_counted_row_by_row(table: DataTable, split: str) -> None:
     assert table.has_attributes(split)

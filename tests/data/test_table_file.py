@@ -73,39 +73,12 @@ def test_a_star_takes_all_that_is_left(file: Path, tmp_path: Path) -> None:
         source(tmp_path / "none.csv", features="*").build()
 
 
-def test_features_that_are_no_numbers(file: Path) -> None:
-    frame = FRAME.astype(object)
-    frame.loc[4, "age"] = "old"
-    frame.to_csv(file, index=False)
-    with pytest.raises(InputError, match=r"row 6: column 'age' holds 'old', which is no finite number; fix"):
-        source(file, features=["age", "place"]).build()
-    table = source(file, features=["age", "place"], on_bad_rows="skip").build().check()
-    assert [column["name"] for column in table.preparation["columns"]] == ["age", "place"]
-
-
-def test_what_a_star_takes_is_not_refused_for_the_training_rows_alone(file: Path) -> None:
-    cities = [f"city {i % 119}" for i in range(1_200)]  # ten rows share one, of training about seven
-    pd.DataFrame({"city": cities, "age": range(1_200), "mood": ["glad", "sad"] * 600}).to_csv(file, index=False)
-    assert source(file, features="*").build().info.input_shape == (120,)
-
-
 def test_numbers_may_stand_for_names(file: Path) -> None:
     table = source(file, features="*", categorical="age", split="part").build().check()
     (age,) = (column for column in table.preparation["columns"] if column["name"] == "age")
     assert age["categories"] == sorted({str(FRAME["age"][row]) for row in table.split["train"].tolist()})
     with pytest.raises(InputError, match=r"--data\.categorical age is none of the features: add it to --data\.feat"):
         source(file, features="place", categorical="age")
-
-
-def test_options_that_do_not_go_together(file: Path) -> None:
-    for options in ({"features": ["age", "mood"]}, {"text": "mood"}, {"path": "mood"}):
-        with pytest.raises(InputError, match="'mood' would be its own input"):
-            source(file, **options)
-    for options in ({"label": None}, {"text": "text", "path": "text"}, {"text": "text", "label": None}):
-        with pytest.raises(
-            InputError, match=r"give --data.label.* and one of .*; .*rows\.csv has the columns text, mood"
-        ):
-            source(file, **options)
 
 
 def test_columns_that_nobody_named(tmp_path: Path) -> None:

@@ -121,11 +121,6 @@ def test_logits_that_are_not_finite_still_give_strict_json(bad: float) -> None:
     assert json.loads(json.dumps(block, allow_nan=False)) == block
 
 
-def test_sizes_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="correlation has shape"):
-        GroupReport.from_predictions(made(9, 3, 3, seed=0), Correlation.one_to_one(2))
-
-
 def test_groups_of_their_own_are_judged_in_place_of_label_and_attribute() -> None:
     draw = np.random.default_rng(5)
     plain = made(200, 2, 2, seed=5)
@@ -141,16 +136,6 @@ def test_groups_of_their_own_are_judged_in_place_of_label_and_attribute() -> Non
     assert report.worst_group == pytest.approx(np.nanmin(expected))
     assert report.group_balanced == pytest.approx(np.nanmean(expected))
     assert report.average == pytest.approx(right.mean()) and report.minority is None
-
-
-def test_repeated_rows_count_once_in_overlapping_groups() -> None:
-    plain = made(50, 2, 2, seed=6)
-    membership = np.random.default_rng(6).random((50, 4)) < 0.5
-    once = replace(plain, membership=membership, groups=[("y", str(i)) for i in range(4)])
-    order = [*range(50), *range(20)]
-    parts = ("index", "label", "logits", "attribute", "membership")
-    twice = replace(once, **{name: getattr(once, name)[order] for name in parts})
-    assert GroupReport.from_predictions(twice).to_dict() == GroupReport.from_predictions(once).to_dict()
 
 
 def test_the_adjusted_average_weights_groups_by_their_training_rows() -> None:
@@ -188,28 +173,3 @@ def test_by_attribute_as_scikit_learn_has_it(rows: int, labels: int, seed: int) 
         if len(present := np.unique(label)) > 1:  # labels that no row has take no part
             areas = [roc_auc_score(label == one, probability[:, one]) for one in present]
             assert found[name]["auroc"] == pytest.approx(np.mean(areas))
-
-
-def test_what_is_not_defined_is_null() -> None:
-    predictions = Predictions(
-        index=range(3), label=[0, 0, 1], attribute=[0, 0, -1], attribute_names=["one label", "empty"],
-        label_names=["0", "1"], logits=[[1.0, 0.0]] * 3,
-    )  # fmt: skip
-    block = GroupReport.from_predictions(predictions).to_dict()
-    one, empty = block["by_attribute"]
-    assert one == {"attribute": "one label", "count": 2, "accuracy": 1.0, "auroc": None, "f1": 1.0, "ece": one["ece"]}
-    assert one["ece"] == pytest.approx(1 - math.e / (1 + math.e))
-    assert empty == {"attribute": "empty", "count": 0, **dict.fromkeys(("accuracy", "auroc", "f1", "ece"))}
-    assert block["auroc"] == 0.5
-    assert [group["ece"] is None for group in block["groups"]] == [False, True, True, True]
-
-
-def test_groups_of_their_own_are_put_together_by_attribute() -> None:
-    predictions = Predictions(
-        index=range(4), label=[0, 1, 0, 1], logits=[[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]],
-        label_names=["0", "1"], groups=[("0", "x"), ("1", "x"), ("0", "y")],
-        membership=[[1, 0, 1], [0, 1, 0], [0, 0, 1], [0, 0, 0]],
-    )  # fmt: skip
-    found = GroupReport.from_predictions(predictions).by_attribute.set_index("attribute")
-    assert found["count"].to_dict() == {"x": 2, "y": 2}
-    assert found["accuracy"].to_dict() == {"x": 0.5, "y": 1.0}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,6 @@ import pytest
 
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import AttributeFigures, Group, GroupReport, Predictions, Report, headings
-
-#: What a damaged or forged file may hold in the place of something else.
-WRONG = (None, [1, 2], {}, [], "x", "", -1, 3.5, 1e308, 10**30, True, {"a": {"b": 1}}, [[None]])
 
 
 @pytest.fixture
@@ -45,14 +40,6 @@ def changed(content: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict
         inside = inside[name]
     inside[place[-1]] = value
     return content
-
-
-def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    if place:
-        yield place
-    parts = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
-    for name, part in parts:
-        yield from places(part, (*place, name))
 
 
 def test_a_report_is_read_as_it_was_written(content: dict[str, Any], tmp_path: Path) -> None:
@@ -86,29 +73,8 @@ def test_what_is_wrong_is_named(content: dict[str, Any], place: Any, value: Any,
         Report.from_dict(changed(content, place, value), "RUN/report.json")
 
 
-def test_a_wrong_value_is_refused_or_does_no_harm(content: dict[str, Any]) -> None:
-    every, refused = list(places(content)), 0
-    for place in every:
-        value = random.Random(str(place)).choice(WRONG)
-        try:
-            read = Report.from_dict(changed(content, place, value), "x")
-        except InputError as error:
-            refused += "x cannot be read (" in str(error)
-        else:
-            json.dumps(read.to_dict(), allow_nan=False)
-    assert refused > 0.5 * len(every)
-
-
 @pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000, '{"method": NaN}'])
 def test_a_damaged_file_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text(text)
     with pytest.raises(InputError, match=r"report\.json cannot be read"):
-        Report.read(tmp_path)
-
-
-def test_a_folder_without_a_finished_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not a run folder"):
-        Report.read(tmp_path / "nothing")
-    (tmp_path / "config.yaml").write_text("")
-    with pytest.raises(InputError, match="not finished: go on with `train --resume"):
         Report.read(tmp_path)

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import gc
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from logit_correction import (
     ComponentConfig,
-    InputError,
-    LogitCorrectionClassifier,
     Run,
     RunConfig,
     TrainingConfig,
-    audit,
-    estimate_attributes,
     from_table,
     train,
 )
-from logit_correction.errors import TrainingError
 
 SHORT: dict[str, Any] = {"epochs": 1, "device": "cpu", "threads": 1}
 DIGITS = {"name": "Digits", "minority_ratio": 0.05}
@@ -51,34 +44,6 @@ def test_plain_names_make_the_run_that_a_config_makes(digits: Run, tmp_path: Pat
     assert other.report["test"] == digits.report["test"] and other.config.to_dict() == digits.config.to_dict()
     assert (digits / "report.html").is_file() and not (other / "report.html").exists()
     assert Path(digits) == digits.path and os.fspath(digits) == str(digits.path)
-
-
-COLUMN = {"name": "Planted", "set": "column", "rows": 200}
-KNOWN: dict[str, Any] = {"shortcut": ["column:form_version"], **SHORT}
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda folder: train(COLUMN, folder, method="ERM", page=False, **SHORT),
-        lambda folder: train(COLUMN, folder, method="ERM", learning_rate=1e30, page=False, **SHORT),
-        lambda folder: estimate_attributes(COLUMN, **KNOWN),
-        lambda folder: LogitCorrectionClassifier(method="ERM", epochs=1, training={"threads": 1}).fit(
-            np.arange(60)[:, None] % 2 + np.zeros((60, 3)), np.arange(60) % 2
-        ),
-        pytest.param(lambda folder: audit(COLUMN, folder, try_fix=False, **SHORT), marks=pytest.mark.slow),
-    ],
-    ids=["train", "an error", "estimate_attributes", "classifier", "audit"],
-)
-def test_the_threads_of_a_training_are_no_longer_in_force_after_it(call: Any, tmp_path: Path) -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        with suppress(TrainingError):
-            call(tmp_path / "run")
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_the_default_method_is_lc_and_a_preset_brings_its_own() -> None:
@@ -114,15 +79,3 @@ def test_new_labelled_rows_are_judged_by_label_and_by_attribute(frame: pd.DataFr
     # The same with lists instead of columns.
     lists = run.evaluate(frame[["size"]], list(frame["kind"]), list(frame["place"]))
     assert lists == by_group
-
-
-def test_labels_that_do_not_fit_are_told(digits: Run, frame: pd.DataFrame) -> None:
-    images = np.zeros((2, 3, 8, 8), np.uint8)
-    with pytest.raises(InputError, match="row 0: has no label; row 1: the label 'x' is none that was trained on; "):
-        digits.evaluate(images, ["", "x"])
-    with pytest.raises(InputError, match=r"no column 'knd' \(did you mean kind\?\): it has size, kind, place"):
-        digits.evaluate(frame, "knd")
-    with pytest.raises(InputError, match="2 rows, but 3 labels"):
-        digits.evaluate(images, [0, 1, 2])
-    with pytest.raises(InputError, match="names a column, and the new rows have none"):
-        digits.evaluate(images, "kind")

@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,30 +70,6 @@ def test_another_process_holds_a_folder_until_it_is_killed(tmp_path: Path) -> No
     assert not (tmp_path / LOCK).exists()
 
 
-def test_of_many_threads_one_at_a_time_has_it(tmp_path: Path) -> None:
-    inside, most, done = [0], [0], [0]
-
-    def attempt() -> None:
-        while True:
-            try:
-                with acquire(tmp_path):
-                    inside[0] += 1
-                    most[0] = max(most[0], inside[0])
-                    time.sleep(0.002)
-                    inside[0] -= 1
-                    done[0] += 1
-                    return
-            except FolderHeld:
-                pass
-
-    threads = [threading.Thread(target=attempt) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (most[0], done[0]) == (1, 6)
-
-
 def test_what_killed_processes_left_is_swept_by_the_next_one(tmp_path: Path) -> None:
     script = """
 import os, sys
@@ -115,11 +89,3 @@ with replacing(Path(sys.argv[1]) / "out.csv") as file, new_folder(Path(sys.argv[
     with new_folder(tmp_path / "out"):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.csv"]
-
-
-def test_a_signal_after_the_work_changes_nothing() -> None:
-    command = [sys.executable, "-m", "logit_correction", "list", "methods"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None and process.stdout.read()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) in (0, 130)

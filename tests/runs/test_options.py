@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,14 +19,11 @@ from logit_correction import ComponentConfig, InputError, RunConfig, TrainingCon
 from logit_correction.runs.assemble import (
     GIVEN,
     KINDS,
-    build_algorithm,
-    build_source,
     find_class,
     fitted,
     usual_network,
 )
 from logit_correction.runs.options import checked, complete
-from logit_correction.runs.train import training_rows
 from logit_correction.types import DataInfo
 
 
@@ -79,10 +75,7 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
 @pytest.mark.parametrize(
     ("flat", "expected"),
     [
-        ({"data": None}, "--data is missing"),
-        ({"epoch": 3}, "--epoch (did you mean --epochs?)"),
         ({"method": {"strength": 0.5}}, "--method.strength is of no effect without a name"),
-        ({"data": 5}, "--data must be a name"),
         ({"method": None, "preset": "stagd"}, "'stagd' (did you mean staged?)"),
         ({"preset": "paper", "method": "StagedLC"}, "preset paper is for method LC, not StagedLC"),
         ({"sgd_momentum": 0.5}, "--sgd_momentum 0.5 is of no effect without --optimizer sgd: leave it out"),
@@ -94,20 +87,11 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
             {"preset": "paper", "method": {"mixing": {"rows": "minority-rows", "limit": 0.2}}},
             "--method.mixing.limit 0.2 is of no effect without --method.mixing.rows every-row",
         ),
-        ({"epochs": "many"}, "--epochs is 'many', but must be int | None"),
-        ({"epochs": 0}, "--epochs is 0, but must be at least 1"),
         ({"gradient_clip": None}, "--gradient_clip"),
         ({"learning_rate": float("nan")}, "--learning_rate"),
-        ({"learning_rate": 0.0}, "--learning_rate is 0.0, but must be positive"),
-        ({"seed": -1}, "--seed is -1"),
-        ({"selection": "best"}, "--selection: selection rule 'best' is unknown"),
         ({"also_select": 3}, "--also_select is 3, but must be list[str]"),
         ({"devices": 3, "batch_size": 10}, "--batch_size is 10, but must be divisible by the 3 processes"),
-        ({"data": {"name": "Digits", "severty": 3}}, "--data.severty (did you mean --data.severity?)"),
         ({"method": {"name": "LC", "strength": None}}, "--method.strength is None, but must be float"),
-        ({"method": {"name": "LC", "prior": "best"}}, "prior 'best' is unknown: take one of Counted, Moving, or"),
-        ({"method": {"name": "LC", "attributes": "Onlin"}}, "'Onlin' is unknown (did you mean Online?)"),
-        ({"method": {"name": "LC", "attributes": {"q": 0.7}}}, "no option --method.attributes.q"),
         ({"method": {"name": "LC", "prior": {"momentum": 0.7}}}, "--method.prior.momentum is of no effect without"),
         ({"method": {"name": "LC", "attributes": {"name": "Online", "schedule": "x"}}}, "Literal['same', 'none']"),
         (
@@ -122,12 +106,6 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
 def test_what_is_wrong_is_named(flat: dict[str, Any], expected: str) -> None:
     with pytest.raises(InputError, match=re.escape(expected)):
         complete({"data": "Digits", "method": "ERM", "network": "MLP"} | flat)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_cuda_that_is_not_there_is_refused() -> None:
-    with pytest.raises(InputError, match="--device cuda"):
-        complete({"data": "Digits", "method": "ERM", "device": "cuda"})
 
 
 PARTS_OF_A_KIND = [(kind, name) for kind in ("method", "attributes", "prior", "mixing") for name in KINDS[kind][1]]
@@ -165,25 +143,6 @@ def test_staged_lc_is_the_preset_under_its_own_name() -> None:
     assert method_of({"attributes": "Online"}, "StagedLC")["attributes"]["name"] == "Online"
 
 
-def test_parts_of_the_users_own_are_made_with_their_options(user_code: None) -> None:
-    method = {"name": "LC", "attributes": {"name": "my_parts.Greatest", "first": 0}}
-    whole = complete({"data": "my_parts.Points", "method": method, "network": "MLP"})
-    assert whole.to_dict()["method"]["attributes"] == {"name": "my_parts.Greatest", "first": 0, "unsure": 0.0}
-    table = build_source(whole).build()
-    algorithm = build_algorithm(whole, table.info)
-    algorithm.setup(training_rows(table, algorithm, 1, None))
-    algorithm.begin_stage(0, None)
-    found = table.inputs.fetch(table.split["train"])[:, :3].argmax(1)
-    assert algorithm.attributes is not None and torch.equal(algorithm.attributes.row_attribute, found)
-
-
-def test_attributes_that_are_not_there_are_asked_for(user_code: None) -> None:
-    data = {"name": "my_parts.Points", "known": False}
-    config = complete({"data": data, "method": {"name": "LC", "attributes": "TrueAttributes"}, "network": "MLP"})
-    with pytest.raises(InputError, match=r"method LC as chosen needs the attribute.*or take .*--method\.attributes"):
-        train(config)
-
-
 @pytest.mark.parametrize(
     ("shape", "kind", "name", "decay"),
     [
@@ -214,19 +173,6 @@ def test_few_rows_take_more_epochs_and_never_twenty_steps(rows: int, processes: 
     steps = math.ceil(rows / training.batch_size)
     assert training.batch_size % processes == 0 and 15 <= training.epochs <= 100
     assert training.epochs * steps >= min(1500, 100 * steps)
-
-
-def test_what_was_chosen_stays_and_what_was_not_is_told() -> None:
-    info = DataInfo(num_labels=2, num_rows=300, input_shape=(4,))
-    flat = {"data": "Digits", "method": "ERM"}
-    chosen = complete({**flat, "network": "Linear", "epochs": 2, "batch_size": 7, "weight_decay": 0.0, "threads": 2})
-    assert fitted(chosen, info) == (chosen, [])
-    config, told = fitted(complete(flat), info)
-    assert (config.network.name, config.training.batch_size, config.training.epochs) == ("MLP", 32, 100)
-    assert len(told) == 5 and told[1] == "weight decay 0.001" and "1,000 steps" in told[3]
-    for network, size, threads in (("ConvNet", 28, 1), ("ConvNet", 64, 0), ("ResNet18", 32, 0)):
-        images = DataInfo(num_labels=2, num_rows=100, input_shape=(3, size, size))
-        assert fitted(complete({**flat, "network": network}), images)[0].training.threads == threads
 
 
 def test_a_run_writes_what_was_chosen_and_goes_on_with_it(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -147,21 +146,6 @@ def test_the_network_of_a_run_serves_another(digits_run: Path, model: Run, image
         load(circle)
 
 
-@pytest.mark.parametrize(
-    ("network", "expected"),
-    [
-        ("my_parts.no_network", "made a str, but must make a torch.nn.Module"),
-        ("my_parts.too_few_logits", r"gives logits of shape \(2, 3\), but must give \(2, 10\)"),
-        ("my_parts.wrong_inputs", r"does not take inputs of shape \(3, 8, 8\)"),
-        ("TextClassifier", r"takes tokens, but the inputs are of shape \(3, 8, 8\)"),
-    ],
-)
-def test_a_network_that_does_not_fit_is_refused_before_training(network: str, expected: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=expected):
-        train(RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), ComponentConfig(network)), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
 def planted(out: Path, method: str = "LC", rules: list[str | None] = RULES) -> Run:
     selection, *others = rules
     also = [*(rule for rule in others if rule is not None), "last"]
@@ -190,20 +174,3 @@ def test_rules_by_estimated_groups_read_no_attribute(tmp_path: Path, monkeypatch
     assert again.report["selection"] == run.report["selection"]
     with pytest.raises(InputError, match="valid_view_agreement goes by estimated attributes, and ERM estimates none"):
         planted(tmp_path / "ERM", "ERM", ["valid_view_agreement"])
-
-
-def test_forged_entries_are_named(digits_run: Path, run: Run, tmp_path: Path) -> None:
-    copy = shutil.copytree(run, tmp_path / "copy")
-    report = json.loads((copy / "report.json").read_text())
-    for entry, value, message in (
-        ("input_shape", [10**6, 10**6], r"data: input_shape is \[1000000, 1000000\]"),
-        ("preparation", {"columns": 3}, r"data\.preparation|preparation"),
-        ("label_names", None, "data.label_names is missing"),
-    ):
-        (copy / "report.json").write_text(json.dumps(report | {"data": {**report["data"], entry: value}}))
-        with pytest.raises(InputError, match=message):
-            load(copy).predict(people(3, 0))
-    old = report | {"environment": {**report["environment"], "version": "0.1.0"}}
-    (copy / "report.json").write_text(json.dumps(old))
-    with pytest.raises(InputError, match=r"is of version 0\.1\.0, .* train --config .*config\.yaml --out NEW"):
-        load(copy)

@@ -82,28 +82,6 @@ def test_it_equals_a_plain_loop_with_schedules_and_clipping_for_each_network(cli
     assert [row["loss"] for row in fit.record.rows if "loss" in row] == pytest.approx(losses, rel=1e-4)
 
 
-def test_loggers_and_display_are_told_every_row(make_table, trainer) -> None:
-    told: list[tuple[int, dict[str, float]]] = []
-    shown: list[Any] = []
-
-    class Logger:
-        def log_metrics(self, figures: dict[str, float], step: int) -> None:
-            told.append((step, figures))
-
-    class Watch:
-        def start(self, title: str, total_steps: int, done: int) -> None:
-            shown.append((title, total_steps, done))
-
-        def update(self, done: int, figures: dict[str, float]) -> None:
-            shown.append((done, figures["loss"]))
-
-    fit = trainer.fit(make_table(), loggers=(Logger(),), display=Watch())
-    fit.run()
-    assert [{"step": step, **figures} for step, figures in told] == [dict(row) for row in fit.record.rows]
-    assert shown[0] == ("ERM", 9, 0)
-    assert [done for done, _ in shown[1:]] == [2, 3, 4, 6, 8, 9]
-
-
 def test_validation_figures_and_the_weights_that_they_choose(make_table, trainer) -> None:
     # Validation labels are moved on by one, so the more is learned, the worse the figures.
     table = make_table()

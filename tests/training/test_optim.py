@@ -10,38 +10,16 @@ import torch
 from torch import nn
 
 from logit_correction.config import TrainingConfig
-from logit_correction.methods.dfa import DFA
 from logit_correction.methods.erm import ERM
-from logit_correction.networks.small import MLP, ConvNet
+from logit_correction.networks.small import ConvNet
 from logit_correction.training.fit import (
     clip_gradients,
     make_optimizer,
-    prepare,
     scheduled_factor,
 )
 from logit_correction.types import DataInfo
 
 INFO, CPU = DataInfo(num_labels=3, num_rows=48, input_shape=(3, 8, 8)), torch.device("cpu")
-
-
-def groups() -> list[dict[str, Any]]:
-    named = [{"params": [nn.Parameter(torch.ones(2))], "name": name} for name in "abc"]
-    return [
-        named[0],
-        named[1] | {"learning_rate_scale": 0.1},
-        named[2] | {"learning_rate_scale": 3, "schedule": "none"},
-    ]
-
-
-@pytest.mark.parametrize(("name", "kind"), [("adam", "Adam"), ("adamw", "AdamW"), ("sgd", "SGD")])
-def test_the_optimiser_is_the_named_one_with_its_options(name: Any, kind: str) -> None:
-    config = TrainingConfig(optimizer=name, weight_decay=0.3, sgd_momentum=0.7)
-    optimizer = make_optimizer(groups(), config, 0.2)
-    assert type(optimizer).__name__ == kind
-    expected = zip(optimizer.param_groups, (0.2, 0.02, 0.6), ("cosine", "cosine", "none"), strict=True)
-    for group, rate, schedule in expected:
-        assert group["lr"] == group["start"] == pytest.approx(rate)
-        assert (group["schedule"], group["weight_decay"], group.get("momentum", 0.7)) == (schedule, 0.3, 0.7)
 
 
 def test_schedules() -> None:
@@ -85,23 +63,3 @@ def test_gradients_are_clipped_by_network_however_its_groups_are_split() -> None
         torch.testing.assert_close(one.grad, other.grad)
     norm = torch.cat([p.grad.flatten() for p in split[:2] if p.grad is not None]).norm()
     assert float(norm) == pytest.approx(0.5, rel=1e-4)
-
-
-@pytest.mark.slow
-def test_features_are_compiled_in_place_and_with_cuda_graphs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_place, modes = nn.Module.compile, {}
-
-    def compiled(module: nn.Module, mode: Any = None) -> None:
-        modes[module] = mode
-        in_place(module, backend="eager")
-
-    monkeypatch.setattr(nn.Module, "compile", compiled)
-    halves, whole = DFA(lambda: MLP(INFO), INFO), ERM(lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, 3)), INFO)
-    names, inputs = list(halves.state_dict()), torch.rand(2, 3, 8, 8)
-    before = halves.predict(inputs)
-    for method in (halves, whole):
-        prepare(method, TrainingConfig(compile="reduce-overhead", channels_last=False), CPU)
-    network: Any = halves.network
-    assert list(halves.state_dict()) == names and modes[network.intrinsic] == modes[network.biased] == "reduce-overhead"
-    assert modes[whole.network] is None  # logits are kept for longer than a replayed graph leaves them
-    torch.testing.assert_close(halves.predict(inputs), before)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import torch
 
 from logit_correction import train
 from logit_correction.errors import TrainingError
-from logit_correction.training.display import Display, Lines
+from logit_correction.training.display import Lines
 from logit_correction.training.record import Record
 from logit_correction.training.rules import watched
 
@@ -39,20 +38,6 @@ def test_a_loss_that_is_not_finite_is_named_by_its_step(bad: float, place: int) 
         add(record, bad if number >= place else 1.0, part=1.0)
     with pytest.raises(TrainingError, match=f"at step {100 + place + 1}"):
         record.flush(105)
-
-
-def test_the_file_has_a_column_for_every_figure_and_gaps_where_there_is_none(tmp_path: Path) -> None:
-    record, path = Record(), tmp_path / "metrics.csv"
-    add(record, 0.5, loss_robust=0.25)
-    record.flush(1, stage=0, epoch=0)
-    record.append({"step": 1, "stage": 0, "epoch": 1, "valid_average": 0.75})
-    record.append({"step": 2, "stage": 1, "epoch": 2})
-    for _ in range(2):
-        record.write(path)
-    header, *rows = csv.reader(path.open(newline=""))
-    assert header == ["step", "stage", "epoch", "loss", "loss_robust", "valid_average"]
-    assert rows[0] == ["1", "0", "0", "0.5", "0.25", ""] and rows[1] == ["1", "0", "1", "", "", "0.75"]
-    assert [entry.name for entry in tmp_path.iterdir()] == ["metrics.csv"] and record.epochs_per_stage() == [1, 2]
 
 
 def test_margins_of_appendix_c(make_table: Any) -> None:
@@ -89,19 +74,6 @@ def test_what_is_watched_changes_nothing_and_the_report_says_what_was_read() -> 
         assert plain.report[name] == seen.report[name], name
     last = list(csv.DictReader((seen / "metrics.csv").open()))[-1]
     assert float(last["test_group_balanced"]) == pytest.approx(seen.report["test"]["group_balanced"])
-
-
-def test_lines_come_now_and_then_and_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    figures = {"loss": 3.0, "loss_robust": 1.25, "loss_biased": 0.5, "valid_average": 0.75, "epoch": 1}
-    with Display() as nothing, Lines() as display:
-        for one in (nothing, display):
-            one.start("stage 1 of 2", 100, 0)
-            for done in (1, 50, 100):
-                one.update(done, figures)
-    out, err = capsys.readouterr()
-    first, last = err.splitlines()
-    assert out == "" and "stage 1 of 2: step 1 of 100, 0:0" in first and " left" in first
-    assert last == "stage 1 of 2: step 100 of 100  loss robust 1.250  loss biased 0.500  valid average 75.0 %"
 
 
 def test_what_takes_long_is_told_once_at_the_start(

@@ -13,12 +13,10 @@ from torch import Tensor
 from logit_correction.data.table import Scoring
 from logit_correction.evaluation.predictions import EstimatedAttributes
 from logit_correction.functional import group_membership
-from logit_correction.training import RULES
 from logit_correction.training.rules import (
     Selected,
     ValidationRows,
     judged_groups,
-    reads_attributes,
     rule_of,
     scored,
     update_best,
@@ -59,15 +57,6 @@ def score(name: str, rows: ValidationRows) -> float | None:
 def test_scores_equal_those_worked_out_by_hand(name: str, expected: float | None) -> None:
     rows = ValidationRows(PREDICTION, LABEL, 2, GROUPS, estimate())
     assert score(name, rows) == (expected if expected is None else pytest.approx(expected))
-
-
-def test_without_estimates_or_groups_there_is_no_score_of_them() -> None:
-    rows = ValidationRows(PREDICTION, LABEL, 2)
-    for name in RULES:
-        needs = rule_of(name).needs_estimate or reads_attributes([name]) or name == "last"
-        assert (score(name, rows) is None) is needs, name
-    known = replace(rows, estimate=estimate(LABEL))
-    assert score("valid_view_agreement", known) is None and score("valid_estimated_worst_group", known) == 0.5
 
 
 def test_a_rule_takes_the_latest_of_the_best_epochs() -> None:
@@ -115,17 +104,6 @@ def test_the_latest_level_epoch_is_taken_and_what_is_better_counts_from_then_on(
         taken.append((best[name].epoch, best[name].state["epoch"]))
     assert taken == [(1, 1), (2, 2), (3, 3), (3, 3), (5, 5), (6, 6)]
     assert best[name].score == rule_of(name).score(rows_right(40, 31, 20, 39))
-
-
-def test_weights_that_are_held_do_not_change_with_training_and_a_rule_without_a_score_holds_none() -> None:
-    best: dict[str, Selected] = {}
-    weight = torch.nn.Parameter(torch.zeros(2))
-    rules = {name: rule_of(name) for name in ("valid_view_agreement", "valid_average")}
-    update_best(best, rules, {"valid_average": 1.0}, None, 1, {})
-    update_best(best, rules, {"valid_view_agreement": None, "valid_average": 0.5}, ROWS, 1, {"weight": weight})
-    with torch.no_grad():
-        weight += 1
-    assert list(best) == ["valid_average"] and best["valid_average"].state["weight"].tolist() == [0, 0]
 
 
 def test_the_datas_own_groups_take_the_place_of_label_by_attribute(make_table: Any) -> None:

@@ -8,12 +8,10 @@ import signal
 import torch
 from torch import Tensor, nn
 
-from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.correlation import Correlation
 from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import UNKNOWN, DataTable
-from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
 from logit_correction.types import Batch, DataInfo, Step
@@ -83,21 +81,6 @@ class Branching(nn.Module):
         """Return logits, of large values the negative ones."""
         logits: Tensor = self.layer(inputs)
         return -logits if bool((inputs > 100).any()) else logits
-
-
-def no_network(info: DataInfo) -> str:
-    """Make something else."""
-    return "network"
-
-
-def too_few_logits(info: DataInfo) -> nn.Module:
-    """Make a network of three labels."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(int(torch.Size(info.input_shape).numel()), 3))
-
-
-def wrong_inputs(info: DataInfo) -> nn.Module:
-    """Make a network of seven numbers."""
-    return nn.Linear(7, info.num_labels)
 
 
 class NotFinite(nn.Module):
@@ -174,35 +157,3 @@ class Tail(View):
         values = inputs.inputs(torch.arange(inputs.num_rows))
         assert isinstance(values, Tensor)
         return values.flatten(1)[:, 3:].float()
-
-
-class Greatest(AttributeEstimator):
-    """Takes the place of the greatest of a few numbers of a row for its attribute."""
-
-    def __init__(self, first: int = 3, unsure: float = 0.0) -> None:
-        """Choose where to look.
-
-        Args:
-            first: Place of the first of the numbers, of which there are as many as labels.
-            unsure: Least difference to the second greatest; rows of less are unknown.
-        """
-        super().__init__()
-        if unsure < 0:
-            raise InputError(f"unsure is {unsure}, but must be at least 0")
-        self.first, self.unsure = first, unsure
-
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Look at all rows at once."""
-        assert self.rows.view_inputs is not None
-        values = self.rows.view_inputs.inputs(torch.arange(self.info.num_rows))
-        assert isinstance(values, Tensor)
-        two = values.flatten(1)[:, self.first : self.first + self.info.num_labels].topk(2, dim=1)
-        return two.indices[:, 0].where(two.values[:, 0] - two.values[:, 1] >= self.unsure, -1), None
-
-    def describe(self) -> str:
-        """Say where the attributes come from."""
-        return "the greatest of a few numbers"
-
-
-class NotAMethod:
-    """Derives from nothing."""

@@ -63,14 +63,6 @@ def test_camera_and_hour(tmp_path: Path) -> None:
     assert (found[:4, EXIF_COUNT] > 0).all() and found[4, EXIF_COUNT] == 0
 
 
-def test_the_folder_of_the_file_is_left_out_and_the_one_above_is_not(tmp_path: Path) -> None:
-    cat, dog = image(tmp_path / "north" / "cat" / "1.jpg"), image(tmp_path / "north" / "dog" / "1.jpg")
-    south = image(tmp_path / "south" / "cat" / "1.jpg")
-    found = facts([cat, dog, south])
-    assert torch.equal(found[0], found[1])
-    assert not torch.equal(found[0, FOLDER], found[2, FOLDER])
-
-
 def test_unreadable_files_are_zero_inside(tmp_path: Path) -> None:
     (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 not an image")
     cut = image(tmp_path / "cut.png")
