@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.bench.grid import Benchmark
-from logit_correction.bench.results import finished, results
-from logit_correction.bench.tables import markdown
+from logit_correction.bench.tables import finished, markdown, results
 from logit_correction.files import replacing, write_text
 
 #: The row that the others are compared with.

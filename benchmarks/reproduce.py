@@ -20,7 +20,7 @@ import pandas as pd
 
 from logit_correction import InputError, RunConfig, train
 from logit_correction.bench.grid import Benchmark, read
-from logit_correction.bench.results import OF_THE_MACHINE, results
+from logit_correction.bench.tables import OF_THE_MACHINE, results
 
 ROOT = Path(__file__).parents[1]
 

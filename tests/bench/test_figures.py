@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from logit_correction.bench.figures import figures
-from logit_correction.bench.grid import Benchmark, figures_of
+from logit_correction.bench.grid import Benchmark
 from logit_correction.pages import plots
 
 ROWS = {"ERM": "ERM", "ERM, mixed": "LC", "LC": "LC"}
@@ -21,7 +21,7 @@ ROWS = {"ERM": "ERM", "ERM, mixed": "LC", "LC": "LC"}
 def benchmark(figure: Any = None, columns: tuple[str, ...] = ("0.5 %", "5 %"), **changes: Any) -> Benchmark:
     given: dict[str, Any] = {"rows": {key: {} for key in ROWS}, "columns": {key: {} for key in columns}, "paper": {}}
     plain = {"name": "mine", "title": "A <grid> & more", "common": {}, "seeds": 2, "data_seeds": False}
-    return Benchmark(**plain, **given | changes, metric="group_balanced", figures=figures_of(figure))
+    return Benchmark(**plain, **given | changes, metric="group_balanced", figure=figure)
 
 
 def frame(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:

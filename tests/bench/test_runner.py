@@ -15,8 +15,8 @@ import pytest
 
 from logit_correction import train
 from logit_correction.bench.grid import Benchmark, read
-from logit_correction.bench.results import OF_THE_MACHINE, finished, history, results
 from logit_correction.bench.runner import DataMissing, run
+from logit_correction.bench.tables import OF_THE_MACHINE, finished, history, results
 from logit_correction.runs.folder import FolderHeld, acquire
 
 from .conftest import GRID

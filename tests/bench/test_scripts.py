@@ -10,7 +10,7 @@ import yaml
 
 from logit_correction import RunConfig, train
 from logit_correction.bench.grid import read
-from logit_correction.bench.results import results
+from logit_correction.bench.tables import results
 
 from ..conftest import benchmark_script
 from .conftest import GRID

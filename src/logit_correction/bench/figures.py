@@ -60,15 +60,16 @@ def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) ->
         given = (_WIDTH, height, description, titled)
         return Drawing(name + (f"-{slug(column)}" if column else ""), plots.draw(*given), plots.draw_png(*given))
 
-    usual = ({"kind": "accuracy" if ordered and len(columns) > 1 else "bars"},)
-    for options in usual if benchmark.figures is None else benchmark.figures:
+    asked = benchmark.figure or ("accuracy" if ordered and len(columns) > 1 else "bars")
+    for one in asked if isinstance(asked, list) else [asked]:
+        options = {"kind": one} if isinstance(one, str) else one
         kind, margin = options["kind"], options.get("margin", "least")
         if kind in ("accuracy", "bars"):
             value, known = benchmark.metric, frame
         else:
             value = _RATIOS[margin] if kind == "margins" else f"test_{options.get('metric', 'group_balanced')}"
             known = history
-        if value not in known or known[value].isna().all():
+        if kind == "none" or value not in known or known[value].isna().all():
             continue
         title = f"{value.removeprefix('test_').replace('_', '-').capitalize()} test accuracy, %"
         if kind == "accuracy" and ordered:
