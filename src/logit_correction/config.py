@@ -205,11 +205,7 @@ class RunConfig:
 
 
 def spelled_out(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with those of their preset under them, parts as mappings, and views with the estimator's options.
-
-    >>> spelled_out({"method": "LC", "shortcut": "colour", "epochs": 3})
-    {'method': {'name': 'LC', 'attributes': {'shortcut': ['colour']}}, 'epochs': 3}
-    """
+    """Return options with those of their preset under them, parts as mappings, and views in the estimator's."""
     flat = {name: value for name, value in flat.items() if value is not None or name not in (*PARTS, "preset", *VIEWS)}
     for part in PARTS:
         if part in flat:
@@ -233,11 +229,7 @@ def spelled_out(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_mapping(part: str, given: Any) -> Any:
-    """Return a part as a mapping of its name and options; one that is complete as it is.
-
-    >>> as_mapping("data", "Digits"), as_mapping("data", ComponentConfig("Digits", {"seed": 1}))
-    ({'name': 'Digits'}, {'name': 'Digits', 'seed': 1})
-    """
+    """Return a part as a mapping of its name and options; one that is complete as it is."""
     if isinstance(given, ComponentConfig):
         return given if given.cls is not None else {"name": given.name, **given.options}
     if isinstance(given, str) or (isinstance(given, PurePath) and part == "data"):
@@ -260,11 +252,7 @@ def as_part(part: str, given: Any) -> ComponentConfig:
 
 
 def plain(value: Any) -> Any:
-    """Return a value in the form that ``config.yaml`` and ``report.json`` hold.
-
-    >>> plain(ComponentConfig("Table", {"file": Path("rows.csv"), "size": (3, 4)}))
-    {'name': 'Table', 'file': 'rows.csv', 'size': [3, 4]}
-    """
+    """Return a value in the form that ``config.yaml`` and ``report.json`` hold."""
     if isinstance(value, ComponentConfig):
         return {"name": value.name, **plain(value.options)}
     if isinstance(value, Enum):
@@ -277,22 +265,14 @@ def plain(value: Any) -> Any:
 
 
 def listed(names: str | Sequence[str] | None) -> list[str]:
-    """Return names in a list, of which one may stand alone, or none, or several in a text such as ``[csv, wandb]``.
-
-    >>> listed("colour"), listed(("colour", "places")), listed(None), listed("[csv, wandb]")
-    (['colour'], ['colour', 'places'], [], ['csv', 'wandb'])
-    """
+    """Return names in a list, of which one may stand alone, or none, or several in a text such as ``[csv, wandb]``."""
     if isinstance(names, str):
         return [name.strip() for name in names[1:-1].split(",")] if names.startswith("[") else [names]
     return list(names or ())
 
 
 def load_preset(name: str) -> dict[str, Any]:
-    """Return the options of a preset, such as ``{"method": {"name": "LC", ...}}``.
-
-    >>> load_preset("staged")["method"]["attributes"]["name"]
-    'CrossFitted'
-    """
+    """Return the options of a preset, such as ``{"method": {"name": "LC", ...}}``."""
     if name not in PRESETS:
         hint = did_you_mean(str(name), PRESETS)
         raise InputError(f"there is no preset {name!r}{hint}: take one of {', '.join(PRESETS)}")
@@ -302,15 +282,7 @@ def load_preset(name: str) -> dict[str, Any]:
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``change`` over it, mapping by mapping; a component of another name replaces the old one.
-
-    >>> merge({"data": {"name": "Digits", "severity": 4}}, {"data": {"severity": 1}})
-    {'data': {'name': 'Digits', 'severity': 1}}
-    >>> merge({"data": {"name": "Digits", "severity": 4}}, {"data": "ColoredMNIST"})
-    {'data': {'name': 'ColoredMNIST'}}
-    >>> merge({"method": "StagedLC"}, {"method": {"attributes": {"splits": 1}}})
-    {'method': {'name': 'StagedLC', 'attributes': {'splits': 1}}}
-    """
+    """Return ``base`` with ``change`` over it, mapping by mapping; a component of another name replaces the old one."""
     merged = dict(base)
     for key, value in change.items():
         old = merged.get(key)

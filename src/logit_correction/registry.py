@@ -26,14 +26,7 @@ def known_names_only(place: object) -> Iterator[None]:
 
 
 def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: type | None = None) -> Any:
-    """Return what ``name`` stands for: a class, a function or anything else.
-
-    Args:
-        kind: What is looked for, for messages: method, data source or network.
-        name: A name of ``known``, or the dotted path of a class of your own, such as ``my_package.MyMethod``.
-        known: Name -> (dotted path, one line).
-        base: Where given, it must be a class that derives from this one.
-    """
+    """Return what ``name`` stands for: a class, a function or anything else."""
     path = known[name][0] if name in known else str(name)
     module, _, attribute = path.rpartition(".")
     if not module:
@@ -64,14 +57,7 @@ def component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base:
 
 
 def needed(package: str, what: str, extra: str = "", otherwise: str = "") -> ModuleType:
-    """Import a package that not everybody has, or raise ``MissingPackage`` with the command that installs it.
-
-    Args:
-        package: Its name.
-        what: What needs it, for the message.
-        extra: The extra that installs it; empty where a user brings it along.
-        otherwise: What else can be done, behind the command that installs it.
-    """
+    """Import a package that not everybody has, or raise ``MissingPackage`` with the command that installs it."""
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:

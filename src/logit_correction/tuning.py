@@ -55,23 +55,7 @@ def tune(
     objective: str | None = None,
     say: Callable[[str], object] = lambda text: None,
 ) -> Path:
-    """Try options of a run and write a table of the trials; the same call goes on where it was stopped.
-
-    Args:
-        config: The run whose options are tried; those that are not tuned stay as they are.
-        out: Folder of the study.
-        trials: How many are wanted in all, failed ones included.
-        objective: The selection rule that the runs are judged by; by default one that reads no attribute.
-        say: Told how it goes.
-
-    Returns:
-        The folder of the best run.
-
-    Raises:
-        InputError: If Optuna is missing, an option is wrong, or the folder holds another study.
-        TrainingError: If the run with the options as given failed.
-        Interrupted: Somebody asked to stop; the same call goes on.
-    """
+    """Try options of a run and write a table of the trials; the same call goes on where it was stopped."""
     optuna = needed("optuna", "tune", "tune")
     config = complete(config)
     if config.training.devices * config.training.nodes > 1:

@@ -207,12 +207,7 @@ class Stage:
 
 
 def as_array(values: Any) -> NDArray[Any]:
-    """Return a tensor, or what NumPy takes, as an array; half precision as single.
-
-    >>> import torch
-    >>> as_array(torch.ones(2, dtype=torch.bfloat16, requires_grad=True)).dtype
-    dtype('float32')
-    """
+    """Return a tensor, or what NumPy takes, as an array; half precision as single."""
     if isinstance(values, Tensor):
         values = values.detach().cpu()
         half = values.is_floating_point() and values.dtype.itemsize < 4

@@ -29,7 +29,7 @@ FRAME = pd.DataFrame(
 
 
 class Split:
-    """A split of a Hugging Face dataset, as far as it matters here."""
+    """What becomes a data frame, as datasets of Hugging Face do."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self.frame = frame
@@ -45,7 +45,6 @@ class Split:
         (FRAME.to_dict("list"), "frame"),
         (FRAME.to_dict("records"), "frame"),
         (Split(FRAME), "frame"),
-        ({"train": Split(FRAME[:30]), "test": Split(FRAME[30:])}, "frame"),
         (FRAME["text"].tolist(), "texts"),
         (FRAME["text"].to_numpy(), "texts"),
         (np.zeros((40, 2)), "values"),

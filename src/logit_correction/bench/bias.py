@@ -22,9 +22,6 @@ def named_correlation(kind: str | Sequence[Sequence[int]], num_labels: int) -> C
 
     Raises:
         InputError: If the kind is unknown or the table has not one row per label.
-
-    >>> named_correlation("many-to-one", 4).to_table()
-    [[0], [0], [1], [2]]
     """
     rest = range(2, num_labels)
     tables: dict[str, list[list[int]]] = {

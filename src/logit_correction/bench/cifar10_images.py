@@ -57,9 +57,6 @@ def read_cifar10(root: Path, download: bool) -> Cifar10:
 
     - ``cifar-10-batches-py``, as torchvision keeps it;
     - ``cifar10-images.tar.gz`` with train/<class>/* and test/<class>/*, decoded once into the cache folder.
-
-    Raises:
-        InputError: If a file is missing or damaged, or the number of images is not that of CIFAR-10.
     """
     ensure_cifar10(root, download)
     return _from_batches(root / BATCHES) if (root / BATCHES).exists() else _from_archive(root / ARCHIVE)

@@ -37,13 +37,6 @@ def corrupt(images: NDArray[np.uint8], name: str, severity: int, index: Integers
 
     The random numbers of an image come from a stream of its own and are the same at every severity.
 
-    Args:
-        images: (N, H, W, 3).
-        name: A key of ``CORRUPTIONS``.
-        severity: 1..5.
-        index: (N,) numbers of the images in the data set, not negative.
-        seed: Seed of all streams.
-
     >>> grey = np.full((1, 32, 32, 3), 100, np.uint8)
     >>> corrupt(grey, "Brightness", 1, np.array([0]))[0, 0, 0].tolist()
     [113, 113, 113]

@@ -71,11 +71,7 @@ def mnist_present(root: Path) -> bool:
 
 
 def read_mnist(root: Path, download: bool) -> tuple[Tensor, Tensor]:
-    """Return MNIST's 70,000 digits (P, 28, 28) as unsigned bytes, and what they are (P,); its test part comes last.
-
-    Raises:
-        InputError: If a file is missing or damaged.
-    """
+    """Return MNIST's 70,000 digits (P, 28, 28) as unsigned bytes, and what they are (P,); its test part comes last."""
     from torchvision.datasets import MNIST
     from torchvision.datasets.mnist import read_image_file, read_label_file
 

@@ -35,13 +35,7 @@ class Drawing:
 
 
 def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) -> Iterator[Drawing]:
-    """Draw the figures that the benchmark asks for; what there are no figures for is left out.
-
-    Args:
-        benchmark: The grid.
-        frame: What ``results`` returns; the runs' own selection rule is drawn.
-        history: What ``history`` returns.
-    """
+    """Draw the figures that the benchmark asks for; what there are no figures for is left out."""
     if frame.empty:
         return
     frame = frame[frame["selection"] == frame["selection"].iloc[0]]

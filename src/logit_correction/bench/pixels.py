@@ -96,11 +96,7 @@ def zoom_matrix(size: int, factor: float) -> Floats:
 def sample(images: Floats, rows: Floats, columns: Floats, half_sample: bool) -> Floats:
     """Read images (N, H, W, C) at real positions (N, H, W), bilinearly; beyond the edge they are mirrored.
 
-    Args:
-        images: The images.
-        rows: Positions.
-        columns: Positions.
-        half_sample: Mirror at the pixel's outer edge (the edge pixel comes twice) rather than at its middle.
+    With ``half_sample`` at the pixel's outer edge, so that the edge pixel comes twice, rather than at its middle.
     """
     height, width = images.shape[1:3]
     number = np.arange(len(images))[:, None, None]

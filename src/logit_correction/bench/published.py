@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.images import SUFFIXES, visible_files
 from logit_correction.data.rows import Problems
 from logit_correction.data.table import SPLITS
 from logit_correction.errors import InputError
@@ -28,18 +26,7 @@ def data_folder(root: str | None) -> Path:
 
 
 def find_folder(name: str, root: str | None, folders: Sequence[str], files: Sequence[str], source: str) -> Path:
-    """Return the first folder that holds all of ``files``: the data folder itself, or one of ``folders`` in it.
-
-    Args:
-        name: The data set, for the message.
-        root: As in ``data_folder``.
-        folders: The names under which the data set is usually unpacked, at least one; the message names the first.
-        files: Files or folders that make the data set.
-        source: Where to get it.
-
-    Raises:
-        InputError: If there is none; says what is missing, where to get it and where to put it.
-    """
+    """Return the first folder that holds all of ``files``: the data folder itself, or one of ``folders`` in it."""
     base = data_folder(root)
     places = [base, *(base / folder for folder in folders)]
     lacking = {place: [file for file in files if not (place / file).exists()] for place in places}
@@ -64,31 +51,3 @@ def codes(values: pd.Series[str], meaning: Mapping[str, int], problems: Problems
 def rows_of_splits(split: Tensor) -> dict[str, Tensor]:
     """Return the rows of train, valid and test from (M,) codes 0, 1 and 2."""
     return {name: (split == code).nonzero().flatten() for code, name in enumerate(SPLITS)}
-
-
-def read_conflict_folders(
-    base: Path, parts: Sequence[str], num_values: int
-) -> tuple[list[Path], list[str], Tensor, Tensor, dict[str, Tensor]]:
-    """Find images whose names end in ``_<label>_<attribute>``.
-
-    Args:
-        base: The folder of all.
-        parts: Four folders in it: where the attribute goes with the label, where it conflicts, valid and test.
-        num_values: Labels and attributes are 0..num_values - 1.
-
-    Returns:
-        The M images, their names within ``base``, labels (M,), attributes (M,), and the splits.
-    """
-    found = [[one for one in visible_files(base / part) if one.suffix.lower() in SUFFIXES] for part in parts]
-    paths = [path for files in found for path in sorted(files)]
-    names = [path.relative_to(base).as_posix() for path in paths]
-    problems, values = Problems(str(base), names), torch.zeros((len(names), 2), dtype=torch.long)
-    for row, name in enumerate(names):
-        match = re.search(r"_(\d+)_(\d+)\.[A-Za-z]+$", name)
-        if match is None or max(int(match[1]), int(match[2])) >= num_values:
-            problems.add(row, f"its name does not end in _<label>_<attribute>, each 0 to {num_values - 1}")
-        else:
-            values[row] = torch.tensor([int(match[1]), int(match[2])])
-    problems.raise_if_any("error", "fix the names, or leave these images out")
-    split = torch.tensor([0, 0, 1, 2]).repeat_interleave(torch.tensor([len(files) for files in found]))
-    return paths, names, values[:, 0], values[:, 1], rows_of_splits(split)

@@ -124,13 +124,7 @@ FILLERS = (
 
 
 def write_reviews(sentiments: Sequence[str], topics: Sequence[int] | None, draw: Random) -> list[str]:
-    """Write one review for each sentiment; no two are the same.
-
-    Args:
-        sentiments: N names of sentiments.
-        topics: N numbers of topics, in the order of ``TOPICS``; any topic by default.
-        draw: Random numbers.
-    """
+    """Write one review for each sentiment; no two are the same."""
     names = list(TOPICS)
     written: dict[str, None] = {}
     for row, sentiment in enumerate(sentiments):

@@ -43,21 +43,10 @@ def to_stderr(line: str) -> None:
 
 
 def run(benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[[str], None] = to_stderr) -> list[Cell]:
-    """Train what is not finished; several processes and machines may do so at once with the same folder.
+    """Train what is not finished, and return the cells whose run failed; ``<folder>.log`` holds what they printed.
 
-    Args:
-        benchmark: The grid.
-        out: Folder of the runs' folders.
-        jobs: Runs at a time; by default what ``joblib.parallel_config`` says, else one, in this process.
-        say: Told how it goes.
-
-    Returns:
-        The cells whose run failed; what they printed lies beside their folder in ``<folder>.log``.
-
-    Raises:
-        DataMissing: The data of all runs are missing, and none is finished.
-        InputError: An option of a run is wrong, or a folder holds another run; nothing was started.
-        KeyboardInterrupt: Somebody stopped it; the same call goes on.
+    Several processes and machines may do so at once with the same folder; the same call goes on where it was stopped.
+    Joblib's configuration says how many runs go at a time where ``jobs`` does not.
     """
     from logit_correction.runs.folder import check_same, make
 
@@ -125,14 +114,7 @@ def _trained(configs: Mapping[Path, RunConfig], jobs: int | None, wait: bool) ->
 
 
 def perform(config: RunConfig, folder: Path, parent: int, wait: bool) -> tuple[Path, State, float]:
-    """Train a run in this process, or go on with it, and return how it ended and after how many seconds.
-
-    Args:
-        config: Complete.
-        folder: Of the run.
-        parent: Number of the process that runs the grid; a worker that it started ends with it.
-        wait: Whether to wait for another process that is at the run.
-    """
+    """Train a run in this process, or go on with it, and return how it ended and after how many seconds."""
     from logit_correction.distributed import end_with
     from logit_correction.runs.folder import FolderHeld, acquire, make
 

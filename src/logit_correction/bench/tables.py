@@ -55,12 +55,7 @@ def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def history(benchmark: Benchmark, out: Path) -> pd.DataFrame:
-    """Return one row per finished run and epoch with the figures that ``watch`` recorded in ``metrics.csv``.
-
-    Returns:
-        Frame with the columns row, column, seed and epoch (counted over all stages), and those of the figures; empty
-        where no run has recorded any.
-    """
+    """Return one row per finished run and epoch with the figures that ``watch`` recorded in ``metrics.csv``."""
     frames = []
     for cell in finished(benchmark, out):
         if not (cell.folder / METRICS).is_file():
@@ -73,13 +68,7 @@ def history(benchmark: Benchmark, out: Path) -> pd.DataFrame:
 
 
 def markdown(benchmark: Benchmark, frame: pd.DataFrame) -> str:
-    """Return the tables of a benchmark, one for each selection rule; without runs one of the paper's figures.
-
-    Args:
-        benchmark: The grid.
-        frame: What ``results`` returns: one row per finished run and selection rule. A row whose runs did not ask for
-            a rule has no line in its table.
-    """
+    """Return the tables of a benchmark, one for each selection rule; without runs one of the paper's figures."""
     rows, parts = list(dict.fromkeys([*benchmark.rows, *benchmark.paper])), [f"# {benchmark.title}"]
     if frame.empty:
         parts.append("No run is finished.")
@@ -98,13 +87,7 @@ def markdown(benchmark: Benchmark, frame: pd.DataFrame) -> str:
 
 
 def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> None:
-    """Write the tables and figures of the finished runs, and show the tables.
-
-    Args:
-        benchmark: The grid.
-        out: Its folder.
-        seeds: Number of seeds, where it is not the grid's own.
-    """
+    """Write the tables and figures of the finished runs, and show the tables."""
     from rich.console import Console
     from rich.markdown import Markdown
 
@@ -188,11 +171,7 @@ def _information(frame: pd.DataFrame) -> str:
 
 
 def _printed(figure: float | Sequence[float] | None) -> str:
-    """Return the paper's figure as it is printed there.
-
-    >>> _printed(62.9), _printed([71.25, 3.17]), _printed(None)
-    ('62.90', '71.25 (3.17)', '')
-    """
+    """Return the paper's figure as it is printed there."""
     if isinstance(figure, Sequence):
         return f"{figure[0]:.2f} ({figure[1]:.2f})"
     return "" if figure is None else f"{figure:.2f}"

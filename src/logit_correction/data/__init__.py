@@ -43,19 +43,7 @@ SOURCES: dict[str, tuple[str, str]] = {
 
 
 def source_of_place(data: Any) -> Any:
-    """Return the choice of a data source, a folder or a file as the source that reads it; other choices as they are.
-
-    Args:
-        data: A name, or a mapping with a name and options.
-
-    Raises:
-        InputError: If what is named can only be a place, and nothing is there.
-
-    >>> source_of_place({"name": "..", "size": "64"})
-    {'name': 'ImageFolder', 'root': '..', 'size': '64'}
-    >>> source_of_place("Digits"), source_of_place("digits")
-    ('Digits', 'digits')
-    """
+    """Return the choice of a data source, a folder or a file as the source that reads it; other choices as they are."""
     given = data if isinstance(data, dict) else {"name": data}
     place = given.get("name")
     if not isinstance(place, str) or place in SOURCES:

@@ -139,8 +139,8 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     """Make a table in memory the data of a run, with the options of ``Table``.
 
     Args:
-        rows: A pandas DataFrame; a Hugging Face ``Dataset``, or a ``DatasetDict`` of splits; or a mapping of columns.
-        label: Column of labels. A Hugging Face ``ClassLabel`` becomes its names.
+        rows: A pandas DataFrame; what has ``to_pandas``, as Hugging Face's and Polars' tables do; or columns by name.
+        label: Column of labels.
         folder: Where to save; by default ``tables`` in the cache folder.
         **options: Those of ``Table``: ``text``, ``path`` or ``features``, ``split``, ``attribute``, and so on.
 
@@ -157,8 +157,6 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     if frame is None:
         raise InputError(f"{type(rows).__name__} is no table: give a data frame, a dataset, or a mapping of columns")
     check_names([str(name) for name in frame.columns], "the table", [str(label)])
-    if isinstance(rows, Mapping) and all(hasattr(part, "to_pandas") for part in rows.values()):
-        options.setdefault("split", "split")
     try:
         content = frame.to_parquet(index=False)
     except (ArrowException, ValueError, TypeError, OverflowError) as error:

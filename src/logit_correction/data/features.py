@@ -47,13 +47,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def kind_of(frame: pd.DataFrame, name: str) -> tuple[Kind, str]:
-    """Return what a column holds, but for gaps and a few bad rows, and the word that makes names of numbers.
-
-    >>> import pandas as pd
-    >>> frame = pd.DataFrame({"age": ["40", "?"], "day": ["1970-01-03", ""], "form": ["old", "new"]})
-    >>> [kind_of(frame, name)[0] for name in frame]
-    ['numbers', 'dates', 'names']
-    """
+    """Return what a column holds, but for gaps and a few bad rows, and the word that makes names of numbers."""
     import pandas as pd
 
     held = frame[name]

@@ -45,15 +45,7 @@ def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = FIX,
     """Read a CSV (separated by commas, semicolons, tabs or |) or a Parquet file.
 
     A CSV is read as text: a label 007 stays 007, and "NA" is a text and not a gap. Blank lines are left out.
-
-    Args:
-        file: The file.
-        columns: Columns that must be there; only these are returned. By default all.
-        fix: What to do with a file that cannot be read.
-        **layout: Of a CSV of another layout, as ``pandas.read_csv`` takes it.
-
-    Returns:
-        Its index numbers the rows: those of a CSV as a spreadsheet does, from 2, else from 0.
+    Its index numbers the rows as a spreadsheet does, from 2; that of Parquet from 0.
     """
     frame = next(iter_frames(file, None, fix, **layout))
     if columns is None:
@@ -139,11 +131,7 @@ def texts_of(frame: pd.DataFrame, column: str) -> list[str | None]:
 
 
 def as_text(value: Any) -> str | None:
-    """Return a value as a text, None where there is none.
-
-    >>> as_text(3.0), as_text(" cat "), as_text(float("nan")), as_text(" ")
-    ('3', 'cat', None, None)
-    """
+    """Return a value as a text, None where there is none."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, float) and value.is_integer():

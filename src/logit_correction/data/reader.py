@@ -128,7 +128,7 @@ def rows_of(given: Any, *, texts: bool = False, labelled: bool = False, chunk: i
     """Yield rows as what they are; nothing else decides that.
 
     Args:
-        given: A data frame, a Hugging Face dataset, a mapping of columns, an array or a tensor; a list of texts, of
+        given: A data frame, what has ``to_pandas``, a mapping of columns, an array or a tensor; a list of texts, of
             names of files, of mappings or of numbers; or a ``Path`` or several: image files, folders, CSV and Parquet.
         texts: Whether a str is a text, rather than the name of a file.
         labelled: Whether a folder holds a folder of images for each label.
@@ -162,20 +162,14 @@ def rows_of(given: Any, *, texts: bool = False, labelled: bool = False, chunk: i
 
 
 def frame_of(given: Any) -> pd.DataFrame | None:
-    """Return a data frame, a Hugging Face dataset or splits of one, columns or a list of mappings as one data frame."""
+    """Return a data frame, what can become one, columns or a list of mappings as a data frame; None of others."""
     import pandas as pd
 
     if isinstance(given, pd.DataFrame):
         return given
     if hasattr(given, "to_pandas"):
         frame: pd.DataFrame = given.to_pandas()
-        for name, feature in (getattr(given, "features", None) or {}).items():
-            if getattr(feature, "names", None) and name in frame.columns:  # a ClassLabel
-                frame[name] = [feature.names[number] if number >= 0 else None for number in frame[name].tolist()]
         return frame
-    if isinstance(given, Mapping) and given and all(hasattr(part, "to_pandas") for part in given.values()):
-        parts = [frame_of(part).assign(split=name) for name, part in given.items()]  # type: ignore[union-attr]
-        return pd.concat(parts, ignore_index=True)
     try:
         if isinstance(given, Mapping) and not hasattr(given, "shape"):
             return pd.DataFrame({name: list(values) for name, values in given.items()})

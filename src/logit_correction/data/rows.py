@@ -42,16 +42,7 @@ NUMBERS = {"0": "train", "1": "valid", "2": "test"}
 
 
 class Problems:
-    """What is wrong with rows: gathered first, then told all at once.
-
-    >>> problems = Problems("birds.csv", ["row 2", "row 3"])
-    >>> problems.add(1, "'b.png' is missing")
-    >>> problems.raise_if_any("error")
-    Traceback (most recent call last):
-    ...
-    logit_correction.errors.InputError: birds.csv: 1 row is bad: row 3: 'b.png' is missing; fix it, or leave it out by
-    --data.on_bad_rows skip
-    """
+    """What is wrong with rows: gathered first, then told all at once."""
 
     def __init__(self, place: str, rows: Sequence[str]) -> None:
         """Name where the rows are from, and each row."""
@@ -156,11 +147,7 @@ class Splitting:
 
 
 def split_name(value: str, numbers: bool = True) -> str | None:
-    """Return train, valid or test for what people call them, with ``numbers`` 0, 1 and 2 too; else None.
-
-    >>> split_name("Val"), split_name("2"), split_name("2", numbers=False), split_name("holdout")
-    ('valid', 'test', None, None)
-    """
+    """Return train, valid or test for what people call them, with ``numbers`` 0, 1 and 2 too; else None."""
     name = value.strip().lower()
     return ALIASES.get(name) or (NUMBERS.get(name) if numbers else None)
 
@@ -321,11 +308,7 @@ def build_table(
 
 
 def coded(values: Sequence[str | None], good: Tensor) -> tuple[Tensor, list[str]]:
-    """Number the values of good rows, -1 where a row is bad or has none; numbers sort as numbers, names as texts.
-
-    >>> coded(["10", "9", None, "10"], torch.ones(4, dtype=torch.bool))
-    (tensor([ 1,  0, -1,  1]), ['9', '10'])
-    """
+    """Number the values of good rows, -1 where a row is bad or has none; numbers sort as numbers, names as texts."""
     kept = [value if usable else None for value, usable in zip(values, good.tolist(), strict=True)]
     found = {value for value in kept if value is not None}
     names = sorted(found, key=(lambda name: (float(name), name)) if all(map(_is_number, found)) else None)
@@ -349,9 +332,6 @@ def combined(attributes: dict[str, list[str | None]], rows: int) -> list[str | N
     """Return one attribute for each of so many rows: the only column's value, or the combination of several columns'.
 
     A row of which one value is unknown is unknown.
-
-    >>> combined({"sex": ["f", "m", "f"], "age": ["old", "young", None]}, 3)
-    ['sex=f, age=old', 'sex=m, age=young', None]
     """
     if len(attributes) < 2:
         return next(iter(attributes.values()), [None] * rows)

@@ -33,11 +33,7 @@ def frame_of(kind: type, rows: Any) -> pd.DataFrame:
 
 
 def to_plain(value: Any) -> Any:
-    """Return a value as strict JSON has it; what is not finite becomes None.
-
-    >>> to_plain({"a": (1, float("nan"))})
-    {'a': [1, None]}
-    """
+    """Return a value as strict JSON has it; what is not finite becomes None."""
     if is_dataclass(value) and not isinstance(value, type):
         return {one.name: to_plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, pd.DataFrame):
@@ -55,9 +51,6 @@ def from_plain(kind: type[T], value: Any) -> T:
     """Return a value of JSON as the dataclass or ``TypedDict`` that wrote it.
 
     Entries that a dataclass does not know are left out, a ``TypedDict`` keeps them.
-
-    Raises:
-        ValueError: An entry is missing or is not what its annotation says; names it.
     """
     result: T = _read(kind, value, "")
     return result

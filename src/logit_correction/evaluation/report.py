@@ -46,11 +46,7 @@ def figure(heading: str, of: Callable[[Any], Any], in_tables: bool = False) -> A
 
 
 def headings(kind: type, in_tables: bool = False) -> dict[str, str]:
-    """Return the names of the figures of a dataclass, in order, and their headings; or of those in tables alone.
-
-    >>> list(headings(AttributeFigures).items())[:2]
-    [('attribute', 'Attribute'), ('count', 'Rows')]
-    """
+    """Return the names of the figures of a dataclass, in order, and their headings; or of those in tables alone."""
     found = [one for one in fields(kind) if "heading" in one.metadata]
     return {one.name: one.metadata["heading"] for one in found if one.metadata["in_tables"] or not in_tables}
 

@@ -283,11 +283,6 @@ class FromColumns(nn.Module):
     A name is given by its place among the column's names, and anything else, such as -1, is a name that training did
     not know; a date by the days since 1970; a missing number by NaN, where training rows missed some. Numbers are taken
     in double precision, for a large one would lose digits before its mean is taken off.
-
-    >>> columns = [{"name": "age", "mean": 40.0, "std": 10.0}, {"name": "form", "categories": ["new", "old"]}]
-    >>> FromColumns(columns)(torch.tensor([[50.0, 1.0], [40.0, -1.0]], dtype=torch.float64))
-    tensor([[1., 0., 1.],
-            [0., 0., 0.]])
     """
 
     mean: Tensor
@@ -404,11 +399,7 @@ def _origin(choice: ComponentConfig) -> ComponentConfig:
 
 
 def _without_places(value: Any) -> Any:
-    """Return options with paths on this machine cut to the last name.
-
-    >>> _without_places({"file": "/home/ann/reviews.csv", "model": "prajjwal1/bert-tiny", "root": "./tokenizer"})
-    {'file': 'reviews.csv', 'model': 'prajjwal1/bert-tiny', 'root': './tokenizer'}
-    """
+    """Return options with paths on this machine cut to the last name."""
     if isinstance(value, Mapping):
         return {name: _without_places(part) for name, part in value.items()}
     if isinstance(value, list):

@@ -50,11 +50,7 @@ GIVEN |= {"method": {"network", "info", "biased_network", "seed"}}
 
 
 def known_name(kind: str, name: str) -> str:
-    """Return a name as it is written in the list of its kind, whatever letters of it are capital; others as they are.
-
-    >>> known_name("method", "lc"), known_name("network", "resnet18"), known_name("method", "my_package.Mine")
-    ('LC', 'ResNet18', 'my_package.Mine')
-    """
+    """Return a name as it is written in the list of its kind, whatever its capitals; others as they are."""
     return {one.lower(): one for one in KINDS[kind][1]}.get(name.lower(), name)
 
 
@@ -139,13 +135,7 @@ def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
 
 
 def usual_network(info: DataInfo, encoded: bool = False) -> tuple[str, str]:
-    """Return the network for inputs of a kind and size, and these in words.
-
-    >>> usual_network(DataInfo(num_labels=2, num_rows=9, input_shape=(3, 224, 224)))
-    ('ResNet18', 'images of 224 x 224 pixels')
-    >>> usual_network(DataInfo(num_labels=2, num_rows=9, input_shape=(12,)))
-    ('MLP', '12 numbers a row')
-    """
+    """Return the network for inputs of a kind and size, and these in words."""
     if encoded:
         return "Linear", "the features of an encoder"
     if info.tokens:

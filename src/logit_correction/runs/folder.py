@@ -166,12 +166,7 @@ def check_free(folder: Path) -> None:
 
 @contextmanager
 def acquire(folder: Path) -> Iterator[None]:
-    """Hold the lock of an existing folder for the length of the block; a block within one in the same thread is free.
-
-    Raises:
-        FolderHeld: Another living process, or another thread, holds it.
-        InputError: The folder cannot be written.
-    """
+    """Hold the lock of an existing folder for the length of the block; a block within one is free."""
     path = folder.resolve() / LOCK
     lock = FileLock(path, is_singleton=True)
     try:

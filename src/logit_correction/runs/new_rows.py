@@ -37,16 +37,7 @@ BLOCK, MOST_BYTES = 2**16, 2**24
 
 
 def labels_of(rows: Rows, label: Names | None, known: Sequence[str]) -> NDArray[np.int64]:
-    """Return the numbers (n,) of the labels of new rows among the known ones.
-
-    Args:
-        rows: The rows.
-        label: (n,) names or whole numbers, or a column; None where rows lie in the folders of their labels.
-        known: L names.
-
-    Raises:
-        InputError: If labels are missing or none of the known ones; names the first ten.
-    """
+    """Return the numbers (n,) of the labels of new rows among the known ones."""
     label = rows.label if label is None or rows.label is not None else label
     if label is None:
         raise InputError("new rows can be judged only by their labels: give label=, a list of names or a column")
@@ -61,13 +52,7 @@ def labels_of(rows: Rows, label: Names | None, known: Sequence[str]) -> NDArray[
 def attributes_of(
     rows: Rows, attribute: Names, data: DataSummary
 ) -> tuple[NDArray[np.int64], list[str], Correlation | None]:
-    """Return the attributes of new rows, -1 where unknown, their names, and the correlation where all are known ones.
-
-    Args:
-        rows: The rows.
-        attribute: (n,) names, or a column.
-        data: What ``report.json`` says of the data.
-    """
+    """Return the attributes of new rows, -1 where unknown, their names, and the correlation where all are known."""
     values, known = _names_of(rows, attribute, "attribute"), data.attribute_names
     there = sorted({name for name in values if name})
     if not set(there) <= set(known):
@@ -93,9 +78,6 @@ def answers(run: Run, rows: Iterable[Rows], several: bool = False) -> Iterator[l
     """Yield what a run says of new rows as lines of a CSV, its header first, a few at a time.
 
     A row that cannot be read has empty cells and is told of at the end. With ``several`` names hold the file too.
-
-    Raises:
-        InputError: If rows are of another kind, or none can be answered.
     """
     labels, waiting, bad, good = run.label_names, list[list[str]](), list[Problems](), 0
     for part in (part for one in rows for part in run.source.read(one, run.inputs_info)):
@@ -124,11 +106,7 @@ def answers(run: Run, rows: Iterable[Rows], several: bool = False) -> Iterator[l
 
 
 def rows_of_stream(stream: Any, source: DataSource) -> Iterator[Rows]:
-    """Yield rows from a stream of bytes as they come: a CSV, JSON lines, or names of image files, a line each.
-
-    Raises:
-        InputError: A line is none of these; the rows of the parts before it have been yielded.
-    """
+    """Yield rows from a stream of bytes as they come: a CSV, JSON lines, or names of image files, a line each."""
     images, header, separator, number = isinstance(source.reader, Images), list[str](), ",", 0
     for lines in _lines_as_they_come(stream):
         there = {line: text for line, text in enumerate(lines, number + 1) if text.strip()}

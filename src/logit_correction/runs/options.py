@@ -61,9 +61,6 @@ def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
     """Check every option and fill in the defaults, so that the result says all that a run depends on.
 
     ``given`` is a config, of which what is complete stays as it is, or what ``RunConfig.from_dict`` reads.
-
-    Raises:
-        InputError: Names the option that is unknown or has a wrong value.
     """
     config = complete_parts(given if isinstance(given, RunConfig) else RunConfig.from_dict(given))
     return replace(config, training=_checked_training(parsed(parser_of((), True), vars(config.training)).as_dict()))

@@ -58,11 +58,7 @@ def write(path: Path, **content: Any) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Read what ``write`` wrote onto the CPU; never runs code from the file.
-
-    Raises:
-        InputError: The file is missing or damaged, or of another version.
-    """
+    """Read what ``write`` wrote onto the CPU; never runs code from the file."""
     try:
         with zipfile.ZipFile(plain(path)) as archive:
             # Torch packs nothing: what is packed may unpack to more than the memory holds.

@@ -21,11 +21,7 @@ def estimate_split(algorithm: Algorithm, table: DataTable, split: str) -> Estima
 
 @torch.no_grad()
 def estimate_rows(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> EstimatedAttributes | None:
-    """Return the estimated attributes of rows (n,) of these labels; reads no attribute label.
-
-    Returns:
-        None where the method estimates none, found nothing to estimate, or cannot tell of other rows than its own.
-    """
+    """Return the estimated attributes of rows (n,) of these labels; reads no attribute label."""
     estimator = algorithm.attributes
     if estimator is None or estimator.abstained or algorithm.in_pretraining:
         return None

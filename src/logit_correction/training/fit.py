@@ -84,13 +84,7 @@ class Fit:
         return fingerprint(self.table)
 
     def run(self, resume: bool = False, estimator_only: bool = False) -> None:
-        """Train to the end, or with ``estimator_only`` up to the method's own stage; ``resume`` from the checkpoint.
-
-        Raises:
-            InputError: The checkpoint cannot be gone on from, or is of other data.
-            Interrupted: Somebody asked to stop; a checkpoint was written.
-            TrainingError: The loss or a weight was not finite; the last checkpoint stays.
-        """
+        """Train to the end, or with ``estimator_only`` up to the method's own stage; ``resume`` from the checkpoint."""
         optimizer_state = self._read_checkpoint(self.checkpoint_path) if resume and self.checkpoint_path else None
         progress = self.progress
         self._started = time.monotonic() - progress.seconds

@@ -46,11 +46,7 @@ class Record:
         self._pending.append(figures)
 
     def pending(self, step: int) -> list[dict[str, float]]:
-        """Read the figures of the steps since the last row, of which ``step`` is the latest.
-
-        Raises:
-            TrainingError: A loss was not finite; names the step.
-        """
+        """Read the figures of the steps since the last row, of which ``step`` is the latest."""
         if not self._pending:
             return []
         device = self._pending[-1]["loss"].device  # steps taken from a checkpoint lie on the CPU

@@ -184,11 +184,7 @@ class Inputs(View):
 
 
 def told_apart(rows: int) -> int:
-    """Return how many names of a column are told apart, the commonest, here and by networks; the others share one.
-
-    >>> told_apart(20_000), told_apart(500_000), told_apart(10_000_000)
-    (1000, 268, 100)
-    """
+    """Return how many names of a column are told apart, the commonest, here and by networks; the others share one."""
     return min(MOST_NAMES, max(FEWEST_NAMES, MOST_NUMBERS // max(rows, 1)))
 
 
@@ -198,11 +194,7 @@ def is_numeric(values: NDArray[Any]) -> bool:
 
 
 def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where a column has no value (N,).
-
-    >>> is_missing(np.array([1.0, np.nan])).tolist(), is_missing(np.array(["", "sea"])).tolist()
-    ([False, True], [True, False])
-    """
+    """Return where a column has no value (N,)."""
     return ~np.isfinite(values.astype(np.float64)) if is_numeric(values) else np.asarray(values == "", dtype=bool)
 
 
