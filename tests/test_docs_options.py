@@ -12,6 +12,7 @@ import pytest
 import logit_correction
 from logit_correction.cli import COMMANDS, commands
 from logit_correction.config import PARTS, VIEWS, TrainingConfig
+from logit_correction.data.rows import Splitting
 from logit_correction.registry import resolve
 from logit_correction.runs.assemble import KINDS
 from logit_correction.runs.train import RANKS
@@ -55,7 +56,8 @@ def own_options() -> set[str]:
 def options_of(kind: str) -> set[str]:
     """All options of all classes of a kind."""
     known = KINDS[kind][1]
-    return {name for one in known for name in inspect.signature(resolve(kind, one, known)).parameters}
+    classes = [resolve(kind, one, known) for one in known] + [Splitting]  # whose options those of rows share
+    return {name for one in classes for name in inspect.signature(one).parameters}
 
 
 def is_there(option: str, own: set[str]) -> bool:

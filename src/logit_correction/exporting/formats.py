@@ -326,7 +326,7 @@ def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
     if len(shape) == 3:
         more = {"range": [0, 255], "channels": "RGB"}
         if isinstance(reader, Images):
-            more |= {"resize": list(reader.size), "fit": reader.fit, "resampling": "bilinear"}
+            more |= {"resize": list(shape[1:]), "fit": reader.fit, "resampling": "bilinear"}
         return Scaled(source.scale / 255), described("images", "uint8", shape, **more)
     if columns:
         return FromColumns(columns), described("columns", "float64", (len(columns),), columns=columns)
