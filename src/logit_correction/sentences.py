@@ -5,6 +5,7 @@ All are made from plain values, so that pages, the console, notebooks and ``repo
 
 from __future__ import annotations
 
+import operator
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -13,6 +14,9 @@ from logit_correction.errors import NBSP, format_first, format_list, format_perc
 
 #: Pairs of labels, and labels of which nothing can be told, that are listed.
 _MOST_PAIRS, _MOST_NAMES = 5, 10
+
+#: The two kinds of rows of an audit that are told apart.
+_KINDS = ("conflicting", "agreeing")
 
 #: The method that everything is measured against.
 BASELINE = "ERM"
@@ -90,9 +94,9 @@ _OF_FAMILY = {
 }
 
 
-def _several(views: Sequence[str]) -> bool:
+def is_plural(views: Sequence[str]) -> bool:
     """Return whether the name of the views is a plural."""
-    return len(views) > 1 or (views[0] in _OF_FAMILY and views[0] != "form")
+    return len(views) > 1 or any(view in _OF_FAMILY and view != "form" for view in views)
 
 
 def capitalize(text: str) -> str:
@@ -122,7 +126,12 @@ def of_minority(count: int, rows: int) -> list[str]:
 
 
 #: The verdict on a view that was given by ``--shortcut``.
-SAID = "A person said so"
+SAID = "You named this shortcut"
+
+
+def called(who: str) -> str:
+    """Return what a sentence calls the classifier that is judged: ordinary training is ERM."""
+    return BASELINE if who.startswith("ordinary") else f"the {who}"
 
 
 def of_evidence(reason: str, sign: Mapping[str, Any] | None, who: str, number: int = 0, wanted: float = 0.0) -> str:
@@ -132,27 +141,27 @@ def of_evidence(reason: str, sign: Mapping[str, Any] | None, who: str, number: i
     is called, ``number`` of labels or rows, ``wanted`` the share of the label's entropy that a shortcut takes away.
     """
     if sign is None:
-        few = f"{number} rows are too few to tell a shortcut by"
-        return few if reason == "few rows" else "There is no view of these inputs to look through"
+        few = f"{number} rows are too few to tell"
+        return few if reason == "few rows" else "No view applies to these inputs"
     views, rows = views_in(sign["view"]), int(sign.get("rows") or 0)
-    view, several = name_views(views), _several(views)
-    verb = "are" if several else "is"
+    view, several = name_views(views), is_plural(views)
+    verb, predict = ("are", "predict") if several else ("is", "predicts")
     right, network = (format_percent(sign[name], unit=" %") for name in ("accuracy", "network_accuracy"))
-    alone = f"{view} alone {verb} right in {right}, the whole network in {network}"
+    alone = f"{view} alone {predict} {right} of the held-out labels, the whole network {network}"
     if reason == "worse":
-        return f"No narrow view predicts the label as the network does: {alone}"
+        return f"No narrow view predicts the label as well as the network: {alone}"
     if reason == "little":
         takes, least = format_percent(max(sign["information"], 0), unit=" %"), format_percent(wanted, unit=" %")
-        told = f"{view} {'take' if several else 'takes'} away {takes} of its entropy, a shortcut at least {least}"
-        return f"No narrow view tells much of the label: {told}"
+        told = f"{view} {'explain' if several else 'explains'} {takes} of its entropy, a shortcut at least {least}"
+        return f"No narrow view tells much about the label: {told}"
     with_view, with_label = (round(rows * (sign[name] or 0)) for name in ("follows_view", "follows_label"))
     where = f"On the {format_rows(rows)} where {view} {verb} sure of another label"
-    follows = f"{where}, the {who} follows {view} in {with_view:,} and the label in {with_label:,}"
-    told = f"{capitalize(alone)}. {follows if rows else f'In no row {verb} {view} sure of another label'}"
+    follows = f"{where}, {called(who)} follows {view} in {with_view:,} and the label in {with_label:,}"
+    told = f"{capitalize(alone)}. {follows if rows else f'{capitalize(view)} {verb} never sure of another label'}"
     if reason == "honest":
-        told += f". With {number} labels an honest difference looks the same, so a person must say"
+        told += f". With {number} labels a legitimate cause looks the same, so only you can tell"
     elif reason == "mislabelled":
-        told += ". But the network cannot tell these rows from true ones of the other label, so labels may be wrong"
+        told += ". Label errors may explain these rows: the network cannot tell them from rows of the other label"
     return told
 
 
@@ -180,7 +189,7 @@ def advice(evidence: Mapping[str, Any], asked: Sequence[str] | None = None) -> s
         return "If you know a shortcut, name it: add `--shortcut VIEW` (`logit-correction list views`)"
     if evidence["verdict"] != "shortcut":
         return f"Only you can tell: add `{options('shortcut', views)}` or `{options('legitimate', views)}`"
-    cause = "are legitimate causes" if _several(views) else "is a legitimate cause"
+    cause = "are legitimate causes" if is_plural(views) else "is a legitimate cause"
     told = f"If {name_views(views)} {cause} of the label, this is no shortcut: add `{options('legitimate', views)}`"
     return told if evidence.get("signs") else ""
 
@@ -192,7 +201,7 @@ def options(name: str, views: Sequence[str]) -> str:
 
 def describe_conflicts(conflicts: Sequence[Mapping[str, Any]]) -> str:
     """Return which labels look like which, the commonest pairs first; empty where nothing was counted."""
-    pairs = [f"{one['rows']:,} of label {one['label']} look like {one['looks_like']}" for one in conflicts]
+    pairs = [f"{one['label']} looks like {one['looks_like']} in {format_rows(one['rows'])}" for one in conflicts]
     return format_first(pairs, _MOST_PAIRS)
 
 
@@ -210,10 +219,9 @@ def describe_noise(evidence: Mapping[str, Any]) -> str:
 
 def headline(found: Mapping[str, Any]) -> str:
     """Return the answer of ``audit.json``: is there a shortcut, or does a given classifier rely on it?"""
-    terms = [row["term"] for one in found["contrasts"] if one["kind"] == "terms" for row in one["rows"][:2]]
-    views, labelled = name_views(found["views"], terms), found.get("labelled")
+    views, labelled = name_views(found["views"], telling_terms(found["contrasts"])), found.get("labelled")
     if labelled and labelled["confirmed"]:
-        return f"A shortcut, confirmed by a person{': ' + views if views else ''}."
+        return f"A shortcut, confirmed by your answers{': ' + views if views else ''}."
     if found["examined"] and views:
         if found["leans"] is None:
             return f"It cannot be told whether this classifier relies on {views}."
@@ -224,17 +232,23 @@ def headline(found: Mapping[str, Any]) -> str:
     return "No shortcut was found." if none else "It cannot be told whether there is a shortcut."
 
 
+def telling_terms(contrasts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the word that tells most of each label, of two labels at most."""
+    rows = [row for one in contrasts if one["kind"] == "terms" for row in one["rows"]]
+    return list({row["label"]: row["term"] for row in reversed(rows)}.values())[::-1][:2]
+
+
 def question(views: Sequence[str]) -> str:
     """Return the one question that only a person can answer."""
     name = name_views(views)
-    predict, are, reason = ("predict", "Are", "reasons") if _several(views) else ("predicts", "Is", "a reason")
-    return f"{capitalize(name)} alone nearly {predict} the label. {are} {name} {reason} for the label, or an accident?"
+    are, cause = ("Are", "legitimate causes") if is_plural(views) else ("Is", "a legitimate cause")
+    return f"{are} {name} {cause} of the label, or an accident of this data?"
 
 
 def of_label(name: str, views: Sequence[str], rows: int, with_view: int, who: str) -> str:
     """Return whether the classifier follows the view in the rows of one label."""
     where = f"on the {format_rows(rows)} where {name_views(views)} and label disagree"
-    return f"{name}: {where}, the {who} follows {name_views(views)} in {with_view:,}"
+    return f"{name}: {where}, {called(who)} follows {name_views(views)} in {with_view:,}"
 
 
 def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -245,39 +259,45 @@ def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
     for one in told:
         low, high = format_percent(one["follows_low"], unit=""), format_percent(one["follows_high"], unit=" %")
         lines.append(f"{one['sentence']} ({low} to {high}): {one['verdict']}")
-    if others:
-        lines.append(f"too few rows to tell of one label alone: {format_first(others, _MOST_NAMES)}")
-    return lines
+    return lines + ([f"too few rows to tell: {format_first(others, _MOST_NAMES)}"] if others else [])
 
 
-def price(cost: Mapping[str, Any]) -> str:
-    """Return what correcting brings and what it costs, from the ``cost`` of ``audit.json``; empty where unknown."""
-    shares = []
-    for who in ("network", "fixed"):
-        entry = cost.get(who)
-        if not entry or entry["conflicting"]["accuracy"] is None or entry["agreeing"]["accuracy"] is None:
-            return ""
-        parts = [(entry[kind]["accuracy"], cost["network"][kind]["rows"]) for kind in ("conflicting", "agreeing")]
-        rows = sum(count for _, count in parts)
-        shares.append((sum(value for value, _ in parts) / 2, sum(value * count for value, count in parts) / rows))
-    (balanced, natural), (new_balanced, new_natural) = shares
-    return (
-        f"LC takes the accuracy from {format_percent(balanced, unit='')} to {format_percent(new_balanced)} where "
-        f"conflicting and agreeing rows count alike, and from {format_percent(natural, unit='')} to "
-        f"{format_percent(new_natural)} on data like yours"
-    )
+def price(cost: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what correcting brings and costs, from the ``cost`` of ``audit.json``; empty where it is unknown.
+
+    A line has a ``name`` and the figures of each classifier on held-out rows: ``accuracy``, ``low`` and ``high``.
+    """
+    known = {who: one for who, one in cost.items() if None not in (one[kind]["accuracy"] for kind in _KINDS)}
+    if not known:
+        return []
+    conflicting, aligned = ({who: one[kind] for who, one in known.items()} for kind in _KINDS)
+    few, many = (next(iter(one.values()))["rows"] for one in (conflicting, aligned))
+
+    def mixed(*weights: int) -> dict[str, Any]:
+        parts = {who: (conflicting[who]["accuracy"], aligned[who]["accuracy"]) for who in known}
+        return {
+            who: {"accuracy": sum(map(operator.mul, weights, own)) / sum(weights), "low": None, "high": None}
+            for who, own in parts.items()
+        }
+
+    return [
+        {"name": "Balanced: both kinds of row count alike", **mixed(1, 1)},
+        {"name": "Data like your training data", **mixed(few, many)},
+        {"name": f"{few:,} bias-conflicting rows", **conflicting},
+        {"name": f"{many:,} bias-aligned rows", **aligned},
+    ]
 
 
 def of_person(figures: Mapping[str, Any], who: str) -> str:
     """Return what the answers of a person come to."""
     agreeing, conflicting = figures["groups"][:2]
     if conflicting["accuracy"] is None or agreeing["accuracy"] is None:
-        return "No row that a person looked at conflicts: nothing can be said"
+        return "None of the rows that you labelled is bias-conflicting, so nothing can be said"
     low, high = (format_percent(conflicting[end], unit=" %") for end in ("low", "high"))
     there, elsewhere = (format_percent(group["accuracy"], unit=" %") for group in (conflicting, agreeing))
     return (
-        f"By {figures['looked_at']} rows that a person looked at, the {who} is right in {there} ({low} to {high}) of "
-        f"the conflicting rows and in {elsewhere} of the others"
+        f"By the {figures['looked_at']} rows that you labelled, {called(who)} is right on {there} ({low} to {high}) of "
+        f"the bias-conflicting rows and on {elsewhere} of the others"
     )
 
 
@@ -299,51 +319,56 @@ class _Judged(Protocol):
 
 #: Figures of the test block in the order in which they tell most, and where a model is right by them.
 _PLACES = {
-    "minority": "On groups where the shortcut misleads",
-    "worst_group": "On its worst group",
-    "estimated_minority": "Where the estimated attribute conflicts with the label",
-    "worst_class": "The test data names no attributes, so it cannot show if a shortcut misleads. On its worst label",
+    "minority": "On bias-conflicting rows",
+    "worst_group": "On the worst group",
+    "estimated_minority": "On rows estimated to be bias-conflicting",
+    "worst_class": "On the worst label",
 }
 
 #: The other figures, so that a gain is not told without its price.
 _ELSEWHERE = {
-    "majority": "Where the shortcut helps",
-    "estimated_majority": "Where the estimated attribute agrees",
-    "group_balanced": "With every group counted alike",
+    "majority": "On bias-aligned rows",
+    "estimated_majority": "On rows estimated to be bias-aligned",
+    "group_balanced": "Mean over groups",
     "average": "Over all test rows",
 }
 
 
-def conclude(series: Sequence[_Judged], named: bool, estimated: Mapping[str, Any] | None) -> tuple[str, list[str]]:
-    """Return what a comparison of runs on one task comes to, and what a careful reader asks for next.
+def conclude(
+    series: Sequence[_Judged], named: bool, estimated: Mapping[str, Any] | None
+) -> tuple[str, list[str], list[str]]:
+    """Return what a comparison of runs on one task comes to: a headline, its price, and what to do next.
 
     The figure is the first of ``_PLACES`` that all runs have. By the worst label it cannot be told whether a shortcut
-    misleads, and then the conclusion says so. ``named`` is whether the test rows have attributes, ``estimated`` the
+    misleads, and then it says so. ``named`` is whether the test rows have attributes, ``estimated`` the
     estimated groups of the first run, if all are judged by such.
     """
 
-    def shares(figure: str) -> list[str]:
-        return [f"{one.name} {format_percent(_mean(one, figure), 1)}" for one in series]
+    def shares(figure: str) -> str:
+        return format_list([f"{one.name} {format_percent(_mean(one, figure), 1)}" for one in series])
 
     places = [key for key in _PLACES if not (named and key.startswith("estimated"))]
     key = next((key for key in places if all(one.values(key) for one in series)), None)
     if key is None:
-        return "The test data has no rows to judge by.", []
-    headline, details = f"{_PLACES[key]}: {format_list(shares(key))}.", []
+        return "The test data has no rows to judge by.", [], []
+    headline, advice = f"{_PLACES[key]}: {shares(key)}.", []
     if len(series) > 1 and key != "worst_class":
         headline = f"{headline} {_outcome(series, key)}."
-    if estimated and key == "estimated_minority":
-        by = f"in test data without attributes these rows were found by {estimated['source']}"
-        details.append(f"Nobody has checked the groups, so no run is marked as the best: {by}.")
     told = [name for name in _ELSEWHERE if key == "estimated_minority" or not name.startswith("estimated")]
-    told = [name for name in told if all(one.values(name) for one in series)]
-    details += [f"{_ELSEWHERE[name]}: {format_list(shares(name))}." for name in told]
+    details = [f"{_ELSEWHERE[name]}: {shares(name)}." for name in told if all(one.values(name) for one in series)]
+    if estimated and key == "estimated_minority":
+        details.append(f"These rows were found by {estimated['source']}; nobody has checked them.")
+    if any(len(one.runs) > 1 for one in series):
+        seeds = [f"{one.name} {len(one.runs)} runs, {_range(one.values(key))}" for one in series]
+        details.append(f"Figures are means over seeds: {'; '.join(seeds)}.")
+    else:
+        advice.append("One seed only, spread unknown: try `--seeds 3`.")
+    if not named:
+        details.append("The test rows name no attributes, so they cannot show whether a shortcut misleads.")
+        advice.append("Judge on rows where the shortcut does not hold: `evaluate RUN --on FOLDER|CSV`.")
     if len(series) == 1 and series[0].method != BASELINE:
-        details.append(f"No {BASELINE} was trained beside it to compare with.")
-    if all(len(one.runs) == 1 for one in series):
-        return headline, [*details, "One seed only, so the spread is unknown: try --seeds 3."]
-    seeds = [f"{one.name} {len(one.runs)} runs, {_range(one.values(key))}" for one in series]
-    return headline, [*details, f"Figures are means over seeds: {'; '.join(seeds)}."]
+        advice.append(f"Train the same with `--method {BASELINE}`, then compare: `report RUN RUN`.")
+    return headline, details, advice
 
 
 def _mean(series: _Judged, key: str) -> float:
@@ -363,5 +388,5 @@ def _outcome(series: Sequence[_Judged], key: str) -> str:
     other = base or ranked[1]
     gain = 100 * (round(_mean(best, key), 3) - round(_mean(other, key), 3))
     if not best.differs(other, key):
-        return f"The difference of {best.name} and {other.name} is no more than chance"
+        return f"{best.name} and {other.name} differ by no more than chance"
     return f"{best.name} {'gains' if gain > 0 else 'loses'} {abs(gain):.1f}{NBSP}points against {other.name}"

@@ -52,7 +52,7 @@ def test_the_shortcut_is_named_with_its_rows_and_what_it_costs(found: Audit) -> 
     assert sum(group["rows"] for group in summary["groups"]) == len(rows)
     values = summary["contrasts"][0]
     assert values["kind"] == "values" and {row["value"] for row in values["rows"]} == {"2019-A", "2021-C"}
-    assert "reason" in summary["question"]["text"] and summary["question"]["views"] == ["column:form_version"]
+    assert "legitimate cause" in summary["question"]["text"] and summary["question"]["views"] == ["column:form_version"]
 
 
 def test_a_person_who_fills_in_the_sheet_makes_it_certain(found: Audit, folder: Path) -> None:
@@ -70,13 +70,13 @@ def test_a_person_who_fills_in_the_sheet_makes_it_certain(found: Audit, folder: 
         group = labelled["network"]["groups"][1]
         assert group["conflicting"] and group["label"] is None and group["low"] <= right <= group["high"]
         assert labelled["confirmed"] is True and labelled["network"]["looked_at"] == 60
-        assert "confirmed by a person" in (folder / "report.html").read_text()
+        assert "confirmed by your answers" in (folder / "report.html").read_text()
 
 
 def test_a_sheet_that_a_person_has_begun_is_never_written_over(folder: Path) -> None:
     add_sheet(folder, 40)  # nothing is lost of one that is empty
     answers = pd.read_csv(folder / "sheet.csv").astype({"attribute": object})
-    assert len(answers) == 40 and "name the attribute of 40 chosen rows" in (folder / "report.html").read_text()
+    assert len(answers) == 40 and "attribute of 40 chosen rows" in (folder / "report.html").read_text()
     answers.loc[3, "attribute"] = "old form"
     answers.to_csv(folder / "sheet.csv", index=False)
     with pytest.raises(InputError, match=r"sheet.csv is filled in"):
@@ -141,7 +141,7 @@ def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:
     assert set(rows["split"]) == {"train", "valid"}
     assert rows.loc[rows["split"] == "train", "network_label"].isna().all()  # it was trained on those
     page = (tmp_path / "of-run" / "report.html").read_text()
-    assert "relies on the column <code>form_version</code>" in page and "ordinary classifier" not in page.lower()
+    assert "relies on the column <code>form_version</code>" in page and "ERM" not in page
     # The same classifier's answers as a file.
     table = Planted(set="column", rows=900).build()
     valid = table.split["valid"]

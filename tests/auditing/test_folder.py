@@ -86,17 +86,20 @@ def test_one_changed_bit_is_noticed(
 def test_the_page_names_the_column_says_the_price_and_shows_what_rows_hold(found: Audit) -> None:
     page = (found.path / "report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
     assert "A shortcut is likely: the column <code>scanner</code>." in page
-    assert "LC takes the accuracy from" in page and "on data like yours" in page
+    # The price stands before everything else that a reader could act on.
+    assert page.index("Data like your training data") < page.index("What to do") < page.index("rows</h2>")
+    assert ">line " in page and ">row " not in page  # a line of the CSV, as rows.csv has it
     assert "scanner +two, age " in page and str(found.path) not in page
     assert "<b>no</b>" not in page and "&lt;b&gt;no&lt;/b&gt;" in page and "<script" not in page
-    assert not ("may be mislabelled" in page and "do not explain them" in page)
+    rows = found.rows
+    assert (rows["line"] == rows["row"] + 2).all() and "name" not in rows
 
 
 def test_without_conflicting_rows_nothing_is_advised_or_explained(found: Audit) -> None:
     summary = json.loads(json.dumps(found.summary)) | {"shown": [], "label_budget": None}
     summary["rows"]["conflicting"], summary["evidence"]["rows"] = 0, 0
     page = render_audit(summary, Path("audit"))
-    assert "name the attribute of" not in page and "explain them" not in page and "mislabelled" not in page
+    assert "chosen rows" not in page and "explain them" not in page and "mislabelled" not in page
 
 
 def test_a_wrong_label_is_told_from_a_conflicting_row() -> None:

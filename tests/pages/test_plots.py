@@ -5,23 +5,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
-import pytest
 
-from logit_correction.pages.plots import curves, group_bars, per_epoch, series_colors
+from logit_correction.pages.plots import accuracy_curve, per_epoch, series_colors
 
 NASTY = "<script>alert('$x^2$')</script> & \"co\""
 COLORS = {"ERM": "#111111", "LC": "#222222", NASTY: "#333333"}
-
-
-def groups(labels: list[str], attributes: list[str | None], seed: int = 0) -> pd.DataFrame:
-    draw = np.random.default_rng(seed)
-    rows = [
-        {"label": label, "attribute": other, "accuracy": draw.uniform(0.1, 0.9), "minority": other and y != a}
-        for y, label in enumerate(labels)
-        for a, other in enumerate(attributes)
-    ]
-    frame = pd.DataFrame(rows).astype({"minority": object, "attribute": object})
-    return frame.assign(low=frame["accuracy"] - 0.05, high=frame["accuracy"] + 0.05)
 
 
 def texts(svg: str) -> list[str]:
@@ -35,43 +23,21 @@ def recorded(**columns: list[float]) -> pd.DataFrame:
     return pd.DataFrame({"step": range(1, rows + 1), "epoch": range(rows), "stage": 0, **columns})
 
 
-def test_bars_show_every_group_of_every_run_with_its_value() -> None:
-    frames = {
-        "ERM": groups(["land", "water"], ["l", "w"]),
-        "LC": groups(["land", "water"], ["l", "w"], seed=1),
-    }
-    frames["LC"].loc[3, ["accuracy", "low", "high"]] = np.nan
-    found = texts(group_bars(frames, COLORS))
-    for value in [*frames["ERM"]["accuracy"], *frames["LC"]["accuracy"][:3]]:
-        assert f"{100 * value:.0f}" in found
-    assert {"ERM", "LC", "land", "water", "w *", "–"} <= set(found)  # the star marks a minority group
-
-
-def test_curves_show_only_what_was_recorded_and_of_two_networks_the_robust_one() -> None:
-    lc = recorded(loss=[30, 20], loss_robust=[2, 1], loss_biased=[1, 1])
-    (loss,) = curves({"ERM": recorded(loss=[2, 1]), "LC": lc}, COLORS)
-    assert {"ERM", "LC", "2.0"} <= set(texts(loss)) and "30" not in texts(loss)
-    assert len(curves({"LC": recorded(valid_average=[0.1, 0.9], loss=[1, 0])}, COLORS)) == 2
-    assert curves({"LC": pd.DataFrame()}, COLORS) == []
-
-
-@pytest.mark.parametrize("kind", ["bars", "curves"])
-def test_figures_are_the_same_bytes_each_time_and_refer_to_nothing(kind: str) -> None:
+def test_a_curve_shows_what_was_recorded_as_the_same_bytes_and_refers_to_nothing() -> None:
     import matplotlib
 
-    def draw() -> str:
-        if kind == "bars":
-            return group_bars({NASTY: groups([NASTY, "b"], [NASTY, "w"])}, COLORS)
-        return curves({NASTY: recorded(loss=[2, 1, 0.5])}, COLORS)[0]
+    def draw() -> str | None:
+        return accuracy_curve({NASTY: recorded(valid_average=[0.1, 0.9]), "LC": recorded(loss=[2, 1])}, COLORS)
 
     svg = draw()
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "red", "svg.fonttype": "path"}):
         assert svg == draw()  # whatever a user has set
         assert matplotlib.rcParams["font.size"] == 20
-    assert svg.startswith("<svg") and "<script" not in svg
-    assert any("<script>" in text for text in texts(svg))  # shown, not run
+    assert svg is not None and svg.startswith("<svg") and "<script" not in svg
+    assert any("<script>" in text for text in texts(svg)) and "LC" not in texts(svg)  # shown, not run
     assert not re.search(r'(?:href|src)="(?!#)', svg)
     assert "<metadata" not in svg and not re.search(r"\b20\d\d-\d\d-\d\d", svg)
+    assert accuracy_curve({"LC": pd.DataFrame()}, COLORS) is None
 
 
 def test_epochs_are_those_of_the_last_stage() -> None:

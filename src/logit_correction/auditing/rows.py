@@ -9,22 +9,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.attributes.auto import Auto
 from logit_correction.attributes.evidence import Thresholds
 from logit_correction.data.table import DataTable
 from logit_correction.files import replacing, write_cells
-from logit_correction.sentences import format_value
 
 CSV, PARQUET = "rows.csv", "rows.parquet"
 
 #: Column of ``rows.parquet`` alone: what a row holds, for people.
 CONTENT = "content"
 
-#: Training rows that a page shows at most, those of the highest score first; what is shown of each.
-SHOWN, MOST_COLUMNS, MOST_CHARACTERS = 60, 8, 2000
+#: What classifiers say of a row that a page shows.
+ANSWERS = ("network_label", "fixed_label", "label_noise")
+
+#: Training rows that a page shows at most, those of the highest score first.
+SHOWN = 60
 
 
 def rows_frame(table: DataTable, estimator: Auto, views: Sequence[str]) -> pd.DataFrame:
@@ -46,9 +47,11 @@ def rows_frame(table: DataTable, estimator: Auto, views: Sequence[str]) -> pd.Da
         asked, rows = len(rows) + torch.arange(len(asked)), torch.cat([rows, judged])
     label = table.label[rows]
     frame = pd.DataFrame({"row": rows.numpy()})
-    if table.row_names is not None:
+    if table.lines is not None:
+        frame["line"] = table.lines[rows].numpy()
+    if table.row_names is not None and not table.columns:  # rows of columns are only numbered
         frame["path" if table.files is not None else "name"] = [str(table.row_names[row]) for row in rows.tolist()]
-    if (held := contents(table, rows.numpy(), views)) is not None:
+    if (held := table.contents(rows, [view.removeprefix("column:") for view in views])) is not None:
         frame[CONTENT] = held
     frame["split"] = np.where(np.arange(len(rows)) < len(table.split["train"]), "train", "valid")
     frame = frame.assign(label=names[label.numpy()], attribute=None, conflicting=None, score=np.nan)
@@ -140,22 +143,11 @@ def may_be_mislabelled(probability: Tensor, label: Tensor, attribute: Tensor) ->
     return (label != attribute) & reached
 
 
-def contents(table: DataTable, rows: NDArray, views: Sequence[str]) -> list[str] | None:
-    """Return what rows of texts or of a table hold, the columns of the views first; None of other data."""
-    if table.texts is not None:
-        return [str(table.texts[row])[:MOST_CHARACTERS] for row in rows.tolist()]
-    looked_at = [view.removeprefix("column:") for view in views]
-    names = sorted(table.columns, key=lambda name: name not in looked_at)[:MOST_COLUMNS]
-    more = f" and {len(table.columns) - len(names)} more" if len(names) < len(table.columns) else ""
-    told = [[f"{name} {format_value(value)}" for value in table.columns[name][rows].tolist()] for name in names]
-    return [", ".join(cells) + more for cells in zip(*told, strict=True)] if told else None
-
-
 def shown_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the conflicting training rows of the highest score, with names and what they hold."""
     train = frame[(frame["split"] == "train") & frame["conflicting"].eq(True)]
     chosen = train.sort_values("score", ascending=False, kind="stable")[:SHOWN].rename(columns={CONTENT: "text"})
-    keys = ("row", "path", "name", "text", "label", "attribute", "score", "network_label", "fixed_label", "label_noise")
+    keys = [*("row", "line", "path", "name", "text", "label", "attribute", "score"), *ANSWERS]
     known = chosen[[name for name in keys if name in chosen]].astype(object)
     return [{str(k): v for k, v in row.items()} for row in known.where(known.notna(), None).to_dict("records")]
 

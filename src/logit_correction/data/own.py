@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,6 @@ from torch import Tensor
 
 from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.cache import cache_folder
 from logit_correction.data.features import Columns
 from logit_correction.data.frames import check_columns, has_lines, read_frame, texts_of
 from logit_correction.data.images import Fit, Images, find_images, label_folders, printable
@@ -178,7 +178,7 @@ class Table(DataSource):
 
     def build(self) -> DataTable:
         frame, reader = read_frame(self.file), self._reader
-        from_python = self.file.parent == cache_folder() / "tables"
+        from_python = re.fullmatch(r"[0-9a-f]{32}", self.file.stem) is not None  # named by its content
         place = "the table given in Python" if from_python else str(self.file)
         unnamed = frame.columns[0] == UNNAMED and UNNAMED not in self.named
         frame = frame.drop(columns=UNNAMED) if unnamed else frame

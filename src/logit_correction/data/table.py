@@ -18,12 +18,16 @@ from logit_correction.data.cache import digest
 from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.texts import WordStore
 from logit_correction.errors import InputError
+from logit_correction.sentences import format_value
 from logit_correction.types import DataInfo, ViewInputs
 
 #: The attribute of a row where nobody has recorded it.
 UNKNOWN = -1
 
 SPLITS = ("train", "valid", "test")
+
+#: What is told of a row to people.
+MOST_COLUMNS, MOST_CHARACTERS = 8, 2000
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,17 @@ class DataTable:
         shape = len(self.label_names), len(self.attribute_names)
         cell = (label * shape[1] + attribute)[attribute != UNKNOWN]
         return torch.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
+
+    def contents(self, rows: Tensor, first: Sequence[str] = ()) -> list[str] | None:
+        """Return what rows of texts or of columns hold, for people, these columns first; None of other data."""
+        if self.texts is not None:
+            return [str(self.texts[row])[:MOST_CHARACTERS] for row in rows.tolist()]
+        names = sorted(self.columns, key=lambda name: name not in first)[:MOST_COLUMNS]
+        more = f" and {len(self.columns) - len(names)} more" if len(names) < len(self.columns) else ""
+        told = [
+            [f"{name} {format_value(value)}" for value in self.columns[name][rows.numpy()].tolist()] for name in names
+        ]
+        return [", ".join(row) + more for row in zip(*told, strict=True)] if told else None
 
     def check(self, splits: Sequence[str] = SPLITS) -> DataTable:
         """Return the table itself if it can be trained on and these splits have rows, else raise ``InputError``."""

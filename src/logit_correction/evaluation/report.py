@@ -186,7 +186,7 @@ class Group:
     margin_mean: float | None = figure("Mean margin", lambda rows: by_group.group_mean(rows.margins, rows.membership))
     ece: Share | None = figure("Calibration error", lambda rows: rows.each_group(metrics.calibration_error))
     minority: bool | None = figure(
-        "Minority", lambda rows: [None] * len(rows.names) if rows.minority is None else rows.minority
+        "Bias-conflicting", lambda rows: [None] * len(rows.names) if rows.minority is None else rows.minority
     )
 
 
@@ -251,10 +251,10 @@ class GroupReport:
         "Worst group", lambda rows: np.nanmin(rows.accuracy) if rows.named else None, in_tables=True
     )
     worst_class: Share | None = figure("Worst label", lambda rows: np.nanmin(rows.of_labels()), in_tables=True)
-    minority: Share | None = figure("Minority", lambda rows: rows.side(True), in_tables=True)
-    majority: Share | None = figure("Majority", lambda rows: rows.side(False), in_tables=True)
-    minority_margin: float | None = figure("Minority margin", lambda rows: rows.side_margin(True))
-    majority_margin: float | None = figure("Majority margin", lambda rows: rows.side_margin(False))
+    minority: Share | None = figure("Bias-conflicting", lambda rows: rows.side(True), in_tables=True)
+    majority: Share | None = figure("Bias-aligned", lambda rows: rows.side(False), in_tables=True)
+    minority_margin: float | None = figure("Margin, bias-conflicting", lambda rows: rows.side_margin(True))
+    majority_margin: float | None = figure("Margin, bias-aligned", lambda rows: rows.side_margin(False))
     adjusted_average: Share | None = figure("Adjusted average", lambda rows: rows.adjusted_average(), in_tables=True)
     auroc: Share | None = figure("AUROC", lambda rows: rows.all_rows(metrics.auroc))
     f1: Share | None = figure("Macro F1", lambda rows: rows.all_rows(metrics.macro_f1))

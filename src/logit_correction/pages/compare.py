@@ -31,20 +31,20 @@ _NOT_THE_METHOD = {
 
 #: What figures of the test rows mean, the most telling first.
 MEANINGS = {
-    "estimated_minority": "rows whose estimated attribute conflicts with the label",
-    "estimated_majority": "rows where it agrees",
-    "minority": "groups that conflict with the shortcut",
-    "majority": "groups that follow it",
-    "group_balanced": "mean over all groups",
-    "worst_group": "the least of them",
-    "worst_class": "least accuracy of a label",
-    "average": "over all test rows",
+    "estimated_minority": "rows estimated to be bias-conflicting",
+    "estimated_majority": "the other rows, by the same estimate",
+    "minority": "rows of groups that conflict with the shortcut",
+    "majority": "rows of groups that follow it",
+    "group_balanced": "mean over groups",
+    "worst_group": "the least accurate of them",
+    "worst_class": "the least accurate label",
+    "average": "all test rows",
     "adjusted_average": "groups weighted as in training",
 }
 
 #: Figures that tables show -> heading; one of ``GroupReport`` that has no meaning here comes last.
 FIGURES = dict.fromkeys(MEANINGS, "") | headings(GroupReport, in_tables=True)
-FIGURES |= {"estimated_minority": "Conflict (est.)", "estimated_majority": "Agree (est.)"}
+FIGURES |= {f"estimated_{name}": f"{FIGURES[name]} (est.)" for name in ("minority", "majority")}
 
 #: Figures that are given by estimated group as well.
 _ESTIMATED = [one.name for one in fields(EstimatedReport) if one.name not in ("source", "groups")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from logit_correction import sentences
-from logit_correction.errors import NBSP, format_first, format_percent
+from logit_correction.errors import format_first, format_percent
 from logit_correction.evaluation.report import AttributeFigures, Group, headings
 from logit_correction.pages.compare import FIGURES, MEANINGS, RunFolder, flat_figures, sides, with_estimates
 from logit_correction.sentences import capitalize, describe_selection, format_name, format_value
@@ -36,7 +37,6 @@ MOST_GROUPS, MOST_LABELS, NARROWEST, MOST_EMPTY = 20, 30, 6, 30
 _HEADINGS = FIGURES | headings(Group) | headings(AttributeFigures)
 _HEADINGS |= {"method": "Method", "epochs": "Epochs", "seed": "Seed", "selection": "Selection"}
 _UNNAMED = "The test rows name no attributes; plain accuracy favours models that rely on the shortcut, so none is bold."
-_ESTIMATED = "Conflict, agree: rows whose estimated attribute does or does not conflict with their label."
 
 
 # Tables of runs
@@ -143,9 +143,9 @@ def to_console(table: pd.DataFrame) -> Table:
     told = [f"{table[name].iloc[0]} epochs" if name == "epochs" else f"seed {table[name].iloc[0]}" for name in same]
     best = {name: table[name].max() for name in ACCURACIES if name in table and several and named}
     shown = table_of(table.drop(columns=same), best)
+    shown.columns[-1].no_wrap = bool((table["selection"].str.len() <= len("within error")).all())
     shown.title, shown.title_style = ", ".join(["Accuracy on the test split, %", *told]), ""
-    captions = [_ESTIMATED] * ("estimated_minority" in table) + [_UNNAMED] * (several and not named)
-    shown.caption = " ".join(captions) or None
+    shown.caption = _UNNAMED if several and not named else None
     return shown
 
 
@@ -193,7 +193,7 @@ def show_runs(folders: Sequence[Path], page: Path) -> None:
         for report in reports:
             if evidence := report["evidence"]:
                 seed = f"seed {report['seed']}: " if len(reports) > 1 else ""
-                say(console, f"{seed}{sentences.answer(evidence)}. {evidence.get('sentence') or ''}")
+                say(console, f"{seed}{sentences.answer(evidence)}. {evidence.get('sentence') or ''}.")
                 if told := sentences.advice(evidence):
                     say(console, told)
         for name in ("estimated_minority", "average", "group_balanced", "worst_group"):
@@ -217,29 +217,29 @@ def show_evaluation(figures: Mapping[str, Any], title: str, estimated: Mapping[s
     console, columns = console_of(), ["label", "attribute", "count", "accuracy", "low", "high"]
 
     def show(groups: Sequence[Mapping[str, Any]], what: str) -> None:
-        frame = pd.DataFrame(groups).fillna({"attribute": "unknown"}).astype(dict.fromkeys(columns[3:], float))
+        frame = pd.DataFrame(groups)[columns].astype(dict.fromkeys(columns[3:], float))
+        frame = frame.drop(columns="attribute") if frame["attribute"].isna().all() else frame
         shown = frame if len(frame) <= MOST_EMPTY else frame[frame["count"] > 0]
-        say(console, f"{what}: accuracy in %, with the ends of its 90 % interval")
-        console.print(table_of(shown[columns]))
+        say(console, f"{what}: accuracy in %, with its 90 % interval")
+        console.print(table_of(shown))
         if empty := len(frame) - len(shown):
             say(console, f"{empty:,} groups without rows are left out")
 
     if estimated is not None:
         show([side for side in sides(estimated["groups"]) if side["count"]], f"groups by {estimated['source']}")
         conflicts, agrees = (format_percent(estimated[name], 1, "") for name in ("minority", "majority"))
-        told = f"where it conflicts {conflicts}, where it agrees {agrees}; nobody named these attributes"
-        say(console, f"accuracy %: {told}\n")
+        say(console, f"accuracy in %: bias-conflicting {conflicts}, bias-aligned {agrees}, both by the estimate\n")
     show(figures["groups"], title)
     if figures["by_attribute"]:
         say(console, "by attribute, all labels together, in %")
         console.print(table_of(pd.DataFrame(figures["by_attribute"])))
     known = [name for name in FIGURES if figures.get(name) is not None]
-    told = ", ".join(f"{name.replace('_', '-')} {format_percent(figures[name], 1, '')}" for name in known)
-    say(console, f"accuracy %: {told}")
+    told = ", ".join(f"{FIGURES[name].lower()} {format_percent(figures[name], 1, '')}" for name in known)
+    say(console, f"accuracy in %: {told}")
 
 
 def show_audit(found: Mapping[str, Any], page: Path, to_fill_in: str = "") -> None:
-    """Print what an audit found, what it costs and where the page is.
+    """Print what an audit found, what correcting changes, what to do and where the page is.
 
     Args:
         found: Content of ``audit.json``.
@@ -247,22 +247,22 @@ def show_audit(found: Mapping[str, Any], page: Path, to_fill_in: str = "") -> No
         to_fill_in: What a person does with the sheet, if one was written.
     """
     console = console_of()
-    say(console, f"{sentences.headline(found)} {found['evidence']['sentence']}")
+    say(console, sentences.headline(found), "bold")
+    say(console, f"{found['sentence']}.")
     for line in sentences.label_lines(found["labels"]):
         say(console, f"  {line}")
-    for entry in found["cost"].values():
-        conflicting, agreeing = entry["conflicting"], entry["agreeing"]
-        if conflicting["rows"]:
-            low, high = (format_percent(conflicting[end], 1, "") for end in ("low", "high"))
-            there, elsewhere = (format_percent(group["accuracy"], 1, " %") for group in (conflicting, agreeing))
-            rows = f"{conflicting['rows']:,} conflicting rows ({low} to {high})"
-            say(console, f"{capitalize(entry['name'])}: right in {there} of {rows}, {elsewhere} of the others")
+    if lines := sentences.price(found["cost"]):
+        names = {who: capitalize(sentences.called(entry["name"])) for who, entry in found["cost"].items()}
+        rows = [[line["name"], *(line[who]["accuracy"] for who in names)] for line in lines]
+        console.print(table_of(pd.DataFrame(rows, columns=["Accuracy on held-out training rows, %", *names.values()])))
     labelled = [found["labelled"]["sentence"]] if found["labelled"] else []
     asked = [found["question"]["text"]] if found["question"] else []
-    for text in (sentences.price(found["cost"]), *labelled, *asked, found["would_change"]):
+    for text in (*labelled, *asked, found["would_change"]):
         if text:
-            say(console, text.replace(NBSP, " "))
+            say(console, text)
     show_warnings(found["data"]["warnings"], console)
     if to_fill_in:
         say(console, to_fill_in)
+    elif found["verdict"] == "shortcut":
+        say(console, f"Next: logit-correction train --config {shlex.quote(str(page.parent / 'fix.yaml'))} --out fixed")
     say(console, f"page: {page}")

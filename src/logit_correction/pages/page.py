@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from markupsafe import Markup
 
-#: So many groups are drawn, views listed, examples of rows shown.
-_MOST_BARS, _MOST_VIEWS, _MOST_EXAMPLES = 12, 12, 24
+#: So many groups are shown at once, views listed, examples of rows shown.
+_MOST_GROUPS, _MOST_VIEWS, _MOST_EXAMPLES = 12, 12, 24
 
 #: Images of fewer pixels a side are enlarged pixel by pixel.
 _SMALL = 100
@@ -36,9 +36,9 @@ _EVERYTHING = 3
 
 #: Pairs of entries of the test block whose distance tells of a shortcut, and what each of them means.
 _GAPS = (
-    ("minority", "majority", "right where the shortcut misleads", "right where the shortcut helps"),
+    ("minority", "majority", "right on bias-conflicting rows", "right on bias-aligned rows"),
     ("worst_group", "average", "right in the worst group", "right over all test rows"),
-    ("estimated_minority", "estimated_majority", f"right on {MEANINGS['estimated_minority']}", "right where it agrees"),
+    ("estimated_minority", "estimated_majority", f"right on {MEANINGS['estimated_minority']}", "right on the others"),
 )
 
 #: Entries of a sign of the evidence that are shown.
@@ -66,7 +66,7 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
     runs = [RunFolder.read(folder) for folder in unique.values()]
     comparisons = compare(runs)
     methods = dict.fromkeys(one.method for _, series in comparisons for one in series)
-    data = dict.fromkeys(run.report["data"]["name"] for run in runs)
+    data = dict.fromkeys(name_of_data(run.report["data"]) for run in runs)
     places = [shown_path(folder) for folder in unique.values()]
     train = [("train", "--config", f"{place}/config.yaml", "--out", f"{place}-again") for place in places]
     lines = [("report", *places, "--out", shown_path(out)), *train]
@@ -107,7 +107,7 @@ def _template(name: str) -> Template:
         "evidence": evidence_block,
         "prose": prose,
     }
-    environment.tests["picture"] = is_picture
+    environment.tests |= {"picture": is_picture, "missing": is_missing}
     return environment.get_template(name)
 
 
@@ -142,12 +142,18 @@ def shown_path(path: Path | str) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name
 
 
+def name_of_data(data: Mapping[str, Any]) -> str:
+    """Return what a title calls data: that of a person by folder or file."""
+    source = str(data["facts"].get("source") or "")
+    return source if data["name"] in ("ImageFolder", "Table") and source else str(data["name"])
+
+
 def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
     """Everything about one task, which is named where the page holds others too."""
     test = series[0].runs[0].test
     named = names_attributes(test)
     estimated = None if named or any(one.groups(estimated=True) is None for one in series) else test["estimated"]
-    headline, details = sentences.conclude(series, named, estimated)
+    headline, details, advice = sentences.conclude(series, named, estimated)
     columns = {
         key: text
         for key, text in FIGURES.items()
@@ -159,30 +165,33 @@ def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
     values = {key: {value for one in series if (value := one.figure(key)) is not None} for key in columns}
     seeds, alone = "reach from the worst to the best run", "are 90 % intervals (Wilson)"
     many, colors = [len(one.runs) > 1 for one in series], {one.name: one.color for one in series}
+    looked = [(one, run) for one in series for run in one.runs if run.report["evidence"]]
     return {
         "title": title,
         "headline": headline,
         "details": details,
+        "advice": advice,
         "gap": next((pair for pair in _GAPS if all(one.values(key) for one in series for key in pair[:2])), None),
         "series": series,
         "columns": columns,
         "meanings": MEANINGS,
         "best": {key: max(own) if named and len(own) > 1 else None for key, own in values.items()},
-        # Where nobody named groups, the estimated ones come first.
-        "groupings": [
-            _groups(series, colors, source) for source in ([estimated["source"]] if estimated else []) + [None]
+        "found": [
+            {"name": one.name, "seed": run.report["seed"], **evidence_block(run.report["evidence"])}
+            for one, run in looked
         ],
-        "curves": plots.curves({one.name: one.runs[0].metrics for one in series}, colors),
+        # Where nobody named groups, the estimated ones come first.
+        "groupings": [_groups(series, source) for source in ([estimated["source"]] if estimated else []) + [None]],
+        "curve": plots.accuracy_curve({one.name: one.runs[0].metrics for one in series}, colors),
         "several_seeds": any(many),
         "ends": seeds if all(many) else f"{seeds}; of one run they {alone}" if any(many) else alone,
         "minorities": [entry for one in series if (entry := _conflicting(one))],
-        "names": [one.name for one in series],
         "provenance": {one.name: _provenance(one) for one in series},
     }
 
 
-def _groups(series: Sequence[Series], colors: Mapping[str, str], estimated: str | None) -> dict[str, Any]:
-    """The groups of the test rows, named or estimated: a figure, of many groups of the least accurate, and a table."""
+def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
+    """The groups of the test rows, named or estimated, of many first the least accurate."""
     known = {one.name: one.groups(estimated is not None) for one in series}
     frames = {name: frame for name, frame in known.items() if frame is not None}
     first, run = frames[series[0].name], series[0].runs[0]
@@ -192,17 +201,16 @@ def _groups(series: Sequence[Series], colors: Mapping[str, str], estimated: str 
         for number, (group, count) in enumerate(zip(first.to_dict("records"), train, strict=True))
     ]
     mean = pd.concat([frame["accuracy"] for frame in frames.values()], axis=1).mean(axis=1)
-    drawn = sorted(mean.nsmallest(_MOST_BARS).index) if len(first) > _MOST_BARS else first.index
+    few = len(first) <= _MOST_GROUPS
     return {
         "by_label": bool(first["attribute"].isna().all()),
         "estimated": estimated,
-        "figure": plots.group_bars({name: frame.loc[drawn] for name, frame in frames.items()}, colors),
-        "drawn": len(drawn),
+        "shown": rows if few else [rows[number] for number in sorted(mean.nsmallest(_MOST_GROUPS).index)],
+        # Of many labels and attribute values most never meet.
+        "all": [] if few else [row for row in rows if row["count"] or row["train"]],
         "starred": bool(first["minority"].eq(True).any()),
         "overlapping": bool((run.report["data"]["scoring"] or {}).get("overlapping")),
         "count": len(first),
-        # Of many labels and attribute values most never meet.
-        "table": [row for row in rows if len(rows) == len(drawn) or row["count"] or row["train"]],
     }
 
 
@@ -218,13 +226,12 @@ def evidence_block(evidence: Mapping[str, Any]) -> dict[str, Any]:
     chosen, signs = set(evidence.get("views") or []), []
     for sign in evidence.get("signs") or []:
         names, everything = sentences.views_in(str(sign.get("view"))), int(sign.get("breadth") or 0) >= _EVERYTHING
-        own = {"names": names, "chosen": set(names) == chosen, "everything": everything}
+        own = {"name": sentences.name_views(names), "chosen": set(names) == chosen, "everything": everything}
         text = plots.shorten(sign.get("sentence") or "", 150)
         signs.append({**dict.fromkeys(_SIGN), **sign, **own, "sentence": text})
     signs.sort(key=lambda one: (one["everything"], -float(one["ratio"] or 0)))  # what sees everything last
     return {
         "answer": sentences.answer(evidence).removeprefix("shortcut: "),
-        "found": evidence.get("verdict") == "shortcut",
         "sentence": evidence.get("sentence") or "",
         "advice": sentences.advice(evidence),
         "rows": signs[:_MOST_VIEWS],
@@ -261,4 +268,13 @@ def _provenance(series: Series) -> str:
     read = {name: report[name] for name in ("labels_read", "watched_labels_read", "diagnostics_labels_read")}
     method = {"name": report["method"], **report["method_options"]}
     run = {"method": method, "data": data, **read, **{name: report[name] for name in rest}}
-    return yaml.safe_dump(run, sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(_without_places(run), sort_keys=False, allow_unicode=True)
+
+
+def _without_places(value: Any) -> Any:
+    """Return plain values with absolute paths as a page names them."""
+    if isinstance(value, Mapping):
+        return {name: _without_places(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_without_places(one) for one in value]
+    return shown_path(value) if isinstance(value, str) and Path(value).is_absolute() else value

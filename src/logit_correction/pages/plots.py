@@ -1,4 +1,4 @@
-"""Figures as SVG elements: bars of groups and curves over training. One look, the same bytes for the same data."""
+"""Figures as SVG elements. One look, the same bytes for the same data."""
 
 from __future__ import annotations
 
@@ -164,62 +164,27 @@ def bars(
     axes.spines[["bottom", "left"]].set_visible(False)
 
 
-def group_bars(groups: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> str:
-    """Draw a bar per group and run with its interval.
-
-    Args:
-        groups: For each run the groups as in ``GroupReport.groups``, the same groups in the same order.
-        colors: Colour of each run.
-    """
-    first, names = next(iter(groups.values())), []
-    for row in first.to_dict("records"):
-        attribute = "" if row["attribute"] is None else f"\n{shorten(row['attribute'], 18)}"
-        names.append(shorten(row["label"], 18) + attribute + (" *" if row["minority"] else ""))
-    series = {
-        name: (100 * frame[["accuracy", "low", "high"]].astype(float)).rename(columns={"accuracy": "value"})
-        for name, frame in groups.items()
-    }
-
-    def paint(axes: Axes) -> None:
-        bars(axes, series, names, colors)
-        axes.set_xticks([0, 25, 50, 75, 100], ["0", "25", "50", "75", "100 %"])
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.01), ncols=min(3, len(groups)), handlelength=0.9)
-
-    height = len(first) * (0.16 * len(groups) + 0.22)
-    return draw(2.5, height, f"Accuracy per group: {', '.join(groups)}", paint)
-
-
-def curves(metrics: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> list[str]:
-    """Draw the training loss and the validation accuracy of runs over the epochs, each only if a run has recorded it.
+def accuracy_curve(metrics: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> str | None:
+    """Draw the validation accuracy of runs over the epochs of their last stage; None where no run recorded it.
 
     Args:
         metrics: For each run the table of its ``metrics.csv``.
         colors: Colour of each run.
     """
-    # The total of a method with two networks says little beside the loss of the other runs.
-    losses = {name: "loss_robust" if "loss_robust" in table else "loss" for name, table in metrics.items()}
-    kinds = {"Training loss": losses, "Validation accuracy, %": dict.fromkeys(metrics, "valid_average")}
-    figures = []
-    for title, columns in kinds.items():
-        scale, lines = 100 if "%" in title else 1, {}
-        for name, column in columns.items():
-            if len(line := scale * per_epoch(metrics[name], column)):
-                lines[name] = line
+    known = {name: 100 * per_epoch(table, "valid_average") for name, table in metrics.items()}
+    lines = {name: line for name, line in known.items() if len(line)}
 
-        def paint(axes: Axes, title: str = title, lines: Mapping[str, pd.Series[float]] = lines) -> None:
-            for name, line in lines.items():
-                axes.plot(line.index, line, "o-", ms=2, lw=1.5, color=colors[name], label=shorten(name, 24))
-            axes.set_ylim(0, 1.02 * max(line.max() for line in lines.values()) if "loss" in title else 102)
-            axes.grid(axis="y")
-            axes.spines["left"].set_visible(False)
-            axes.locator_params(axis="x", integer=True)
-            axes.set_xlabel("epoch")
-            axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=2, handlelength=1.6, columnspacing=1.2)
-            axes.set_title(title, pad=8 + 12 * -(-len(lines) // 2))
+    def paint(axes: Axes) -> None:
+        for name, line in lines.items():
+            axes.plot(line.index, line, "o-", ms=2, lw=1.5, color=colors[name], label=shorten(name, 24))
+        axes.set_ylim(0, 102)
+        axes.grid(axis="y")
+        axes.spines["left"].set_visible(False)
+        axes.locator_params(axis="x", integer=True)
+        axes.set_xlabel("epoch")
+        axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), handlelength=1.6)
 
-        if lines:
-            figures.append(draw(3.15, 1.7, f"{title} of {', '.join(lines)}", paint))
-    return figures
+    return draw(3.6, 1.5, f"Validation accuracy of {', '.join(lines)}, %", paint) if lines else None
 
 
 def per_epoch(table: pd.DataFrame, column: str) -> pd.Series[float]:

@@ -42,7 +42,7 @@ from logit_correction.training.fit import Fit
 from logit_correction.training.rules import clone_state, labels_watched, reads_attributes, rule_of
 
 #: So many rows that were taken for minority are shown.
-NUM_EXAMPLES = 24
+NUM_EXAMPLES, MOST_CHARACTERS = 24, 300
 
 
 def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
@@ -238,16 +238,19 @@ def _examples(found: dict[str, Tensor], table: DataTable, names: Sequence[str]) 
     rows = table.split["train"][index]
     images = table.inputs.images(rows) if len(rows) else None
     pictures = png_uris(images) if images is not None else [None] * len(index)
+    told: Sequence[str | None] = table.contents(rows) or [None] * len(rows)
+    if table.row_names is not None and not table.columns and table.texts is None:
+        told = [str(table.row_names[row]) for row in rows.tolist()]
     return [
         Example(
             index=int(i),
-            name=None if table.row_names is None else str(table.row_names[int(row)]),
+            name=name and name[:MOST_CHARACTERS],
             label=str(table.label_names[int(label[i])]),
             estimated_attribute=str(names[int(found["estimated_attribute"][i])]),
             attribute=str(table.attribute_names[int(attribute)]) if int(attribute) != UNKNOWN else None,
             picture=picture,
         )
-        for i, row, attribute, picture in zip(index, rows, table.attribute[rows], pictures, strict=True)
+        for i, name, attribute, picture in zip(index, told, table.attribute[rows], pictures, strict=True)
     ]
 
 
