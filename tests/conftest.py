@@ -84,7 +84,7 @@ def make_table() -> TableFactory:
 def run_files() -> set[str]:
     """The files of a finished run, and no others."""
     written = {"config.yaml", "metrics.csv", "report.json", "report.html", "checkpoint.pt"}
-    return written | {"predictions.parquet", "validation.parquet"}
+    return written | {"predictions.parquet", "validation.parquet", ".checksums"}
 
 
 def benchmark_script(name: str) -> ModuleType:

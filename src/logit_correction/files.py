@@ -34,6 +34,9 @@ MOST_THREADS = 16
 T = TypeVar("T")
 R = TypeVar("R")
 
+#: Checksums of the files of a folder.
+SEAL = ".checksums"
+
 
 class NoRoom(OSError):
     """A file could not be written, for the disk or what a user may have of it is full; ``filename`` names it."""
@@ -53,6 +56,23 @@ def checksum_of_file(path: Path) -> str:
         while block := file.read(2**20):
             state.update(block)
     return state.hexdigest()
+
+
+def seal(folder: Path, names: Collection[str]) -> None:
+    """Write the checksums of these files of a folder, those that are there, in the form of ``sha256sum --check``."""
+    there = [name for name in names if (folder / name).is_file()]
+    write_text(folder / SEAL, "".join(f"{checksum_of_file(folder / name)}  {name}\n" for name in there))
+
+
+def check_seal(path: Path, fix: str) -> None:
+    """Raise ``InputError`` if a file is not as it was sealed; a folder without checksums is taken as it is."""
+    try:
+        lines = (path.parent / SEAL).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return
+    sealed = {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
+    if path.name in sealed and path.is_file() and checksum_of_file(path) != sealed[path.name]:
+        raise InputError(f"{path} has been changed since it was written (its checksum differs): {fix}")
 
 
 @contextmanager

@@ -141,6 +141,24 @@ def test_every_image_is_corrupted_as_its_attribute_says(tmp_path: Path) -> None:
         assert shown is not None and np.array_equal(shown.numpy().transpose(0, 2, 3, 1), expected)
 
 
+def test_the_published_folders_are_read(tmp_path: Path) -> None:
+    places = [(part, y, a) for y in range(10) for part, a in
+              (*(("20pct/align", y),) * 6, *(("20pct/conflict", (y + 1) % 10),) * 2, ("20pct/valid", y))]  # fmt: skip
+    places += [("test", y, a) for y in range(10) for a in range(10)]
+    for number, (part, y, a) in enumerate(places):
+        (tmp_path / part / str(y)).mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (32, 32), (y, a, 0)).save(tmp_path / part / str(y) / f"{number}_{y}_{a}.png")
+    table = build(tmp_path, published=str(tmp_path))
+    assert {name: len(rows) for name, rows in table.split.items()} == {"train": 80, "valid": 10, "test": 100}
+    pixels = table.inputs.images(torch.arange(190))
+    assert pixels is not None and torch.equal(pixels[:, 0, 5, 5].long(), table.label)
+    assert torch.equal(pixels[:, 1, 5, 5].long(), table.attribute)
+    counts = table.group_counts("train")
+    assert int(counts.sum() - counts.diagonal().sum()) == 20 and bool((table.group_counts("test") == 1).all())
+    with pytest.raises(InputError, match="has no 1pct/align"):
+        CorruptedCIFAR10(published=str(tmp_path), minority_ratio=0.01).ensure_files()
+
+
 def test_wrong_options_are_refused_before_any_reading() -> None:
     with pytest.raises(InputError, match="severity is 0"):
         CorruptedCIFAR10(root="/nowhere", severity=0)

@@ -17,6 +17,7 @@ import yaml
 
 from logit_correction import InputError, export, from_arrays, load, train
 from logit_correction.exporting.card import model_card
+from logit_correction.files import seal
 from logit_correction.runs.run import Run
 
 pytest.importorskip("safetensors")
@@ -180,7 +181,14 @@ def test_a_damaged_folder_is_named(case_of: Any, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=message):
             load(folder)
 
+    config.write_text(config.read_text().replace('"epochs": 1', '"epochs": 2'))  # a digit inside
+    refused("config.json has been changed since it was written")
+    config.write_text(json.dumps(settings))
+    seal(folder, ["config.json", "model.safetensors"])
+    (folder / "model.safetensors").write_bytes(weights[:-2] + bytes([weights[-2] ^ 0x10]) + weights[-1:])
+    refused("model.safetensors has been changed since it was written")
     (folder / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    seal(folder, ["config.json"])
     refused("model.safetensors is damaged")
     (folder / "model.safetensors").write_bytes(weights)
     for change, message in (
@@ -191,6 +199,7 @@ def test_a_damaged_folder_is_named(case_of: Any, tmp_path: Path) -> None:
         ({"report": {}}, "config.json: report"),
     ):
         config.write_text(json.dumps(settings | change))
+        seal(folder, ["config.json"])
         refused(message)
 
 

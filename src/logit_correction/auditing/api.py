@@ -23,7 +23,7 @@ from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.frames import read_frame
 from logit_correction.data.table import DataTable
 from logit_correction.errors import NBSP, InputError
-from logit_correction.files import check_new, read_json, write_cells
+from logit_correction.files import SEAL, check_new, check_seal, read_json, seal, write_cells
 from logit_correction.pages.audit_page import audit_as_html, render_audit
 from logit_correction.pages.page import save_page
 from logit_correction.runs import folder as files
@@ -73,6 +73,7 @@ class Audit:
         if not file.is_file():
             raise InputError(f"{folder} holds no finished audit: run `logit-correction audit --data ... --out DIR`")
         self.summary: dict[str, Any] = read_json(file, AGAIN)
+        check_seal(file, AGAIN)
 
     @property
     def verdict(self) -> str:
@@ -87,6 +88,7 @@ class Audit:
     @cached_property
     def rows(self) -> pd.DataFrame:
         """Every row that was looked at; see ``rows_frame``."""
+        check_seal(self.path / PARQUET, AGAIN)
         return read_frame(self.path / PARQUET)
 
     def fix(self, out: Path | str | None = None, *, progress: bool = False) -> Run:
@@ -151,7 +153,7 @@ def audit(
     config = complete(replace(config, method=ComponentConfig("LC", {"attributes": auto})))
     folder, tie = files.given_or_temporary(out, "audit")
     # What an audit that was killed has left may be written over.
-    check_new(folder, (files.LOCK, files.RESUME, files.CONFIG, FIX, SHEET, PAGE, CSV, PARQUET))
+    check_new(folder, (files.LOCK, files.RESUME, files.CONFIG, FIX, SHEET, PAGE, CSV, PARQUET, SEAL))
     display = choose_display(quiet=not progress)
     built = prepare(config, display)
     display.whole = 4 if try_fix else 2  # the search, and LC in folds
@@ -264,6 +266,7 @@ def _write_audit(out: Path, found: Mapping[str, Any]) -> None:
     """Write the page and, last, ``audit.json``."""
     save_page(render_audit(found, out), out / PAGE)
     files.write_json(out / AUDIT, found)
+    seal(out, (AUDIT, PARQUET))
 
 
 def add_sheet(folder: Path, budget: int) -> None:

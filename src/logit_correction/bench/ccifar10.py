@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import torch
 
 from logit_correction.bench import bias
 from logit_correction.bench.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
 from logit_correction.bench.corruptions import CORRUPTIONS, RECIPE, corrupt_all
-from logit_correction.bench.published import data_folder
+from logit_correction.bench.published import data_folder, find_folder, read_conflict_folders
+from logit_correction.correlation import Correlation
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, verified_array
+from logit_correction.data.images import image_store
 from logit_correction.data.reader import DataSource
+from logit_correction.data.rows import Problems
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
@@ -34,6 +39,7 @@ class CorruptedCIFAR10(DataSource):
         seed: int = 0,
         root: str | None = None,
         download: bool = True,
+        published: str | None = None,
     ) -> None:
         """Choose the shortcut and the place of the files.
 
@@ -47,6 +53,8 @@ class CorruptedCIFAR10(DataSource):
             root: Folder that holds ``cifar-10-batches-py`` or ``cifar10-images.tar.gz``; by default
                 LOGIT_CORRECTION_DATA, else ``~/.cache/logit_correction``.
             download: Let torchvision download CIFAR-10 where it is not found.
+            published: Folder of the published images, which holds 0.5pct, 1pct, ... and test; these are then read
+                as they are, and of the options only ``minority_ratio`` and ``augment`` count.
         """
         self.minority_ratio = bias.check_ratio("minority_ratio", minority_ratio)
         check_range("--data.severity", severity, 1, 5)
@@ -58,16 +66,24 @@ class CorruptedCIFAR10(DataSource):
         self.augmentation = named_augmentation(augment)
         self.valid, self.augment = valid, augment
         self.severity, self.seed, self.download = severity, seed, download
-        self.root = data_folder(root)
+        self.root, self.published = data_folder(root), published
+        pct = f"{100 * self.minority_ratio:g}pct"
+        self.parts = [f"{pct}/align", f"{pct}/conflict", f"{pct}/valid", "test"]
 
     def ensure_files(self) -> None:
-        ensure_cifar10(self.root, self.download)
+        if self.published is None:
+            ensure_cifar10(self.root, self.download)
+        else:
+            source = "whoever published it, in the share of conflicts that --data.minority_ratio says"
+            find_folder("Corrupted CIFAR-10", self.published, ["."], self.parts, source)
 
     def build(self) -> DataTable:
         """Read CIFAR-10, split off a tenth of its training part, draw the corruption of every image and corrupt it."""
         import PIL
         import scipy
 
+        if self.published is not None:
+            return self._as_published(Path(self.published))
         cifar = read_cifar10(self.root, self.download)
         label, generator = torch.from_numpy(cifar.label), make_generator(self.seed, "corrupted-cifar10")
         split = bias.split_off(cifar.num_train // 10, cifar.num_train, len(label), generator)
@@ -107,4 +123,25 @@ class CorruptedCIFAR10(DataSource):
             correlation=self.correlation,
             metadata=metadata,
             augment=self.augmentation,
+        )
+
+    def _as_published(self, folder: Path) -> DataTable:
+        self.ensure_files()
+        paths, names, label, attribute, split = read_conflict_folders(folder, self.parts, len(CLASSES))
+        problems = Problems(str(folder), names)
+        images = image_store(paths, (SIZE, SIZE), problems)
+        problems.raise_if_any("error", "get them again")
+        return DataTable(
+            inputs=images,
+            label=label,
+            attribute=attribute,
+            split=split,
+            label_names=list(CLASSES),
+            # The files number their corruptions and do not name them.
+            attribute_names=[f"corruption {value}" for value in range(len(CLASSES))],
+            correlation=Correlation.one_to_one(len(CLASSES)),
+            metadata={"source": f"published Corrupted CIFAR-10, {self.parts[0]}", "augmentation": self.augment},
+            augment=self.augmentation,
+            row_names=names,
+            ordered=False,  # aligned images come first, and names tell the attribute: files are for no view
         )

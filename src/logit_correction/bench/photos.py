@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from logit_correction.bench import published
 from logit_correction.correlation import Correlation
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.frames import read_frame, row_names
-from logit_correction.data.images import SUFFIXES, Fit, image_store, visible_files
+from logit_correction.data.images import Fit, image_store
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems, files_within
 from logit_correction.data.stores import InputStore
@@ -220,23 +218,12 @@ class BiasedFFHQ(DataSource):
 
     def build(self) -> DataTable:
         folder = self._folder()
-        found = [[one for one in visible_files(folder / part) if one.suffix.lower() in SUFFIXES] for part in self.parts]
-        paths = [path for files in found for path in sorted(files)]
-        names = [path.relative_to(folder).as_posix() for path in paths]
-        problems, values = Problems(str(folder), names), torch.zeros((len(names), 2), dtype=torch.long)
-        for row, name in enumerate(names):
-            match = re.search(r"_([01])_([01])\.[A-Za-z]+$", name)
-            if match is None:
-                problems.add(row, "its name does not end in _<label>_<attribute>, each 0 to 1")
-            else:
-                values[row] = torch.tensor([int(match[1]), int(match[2])])
-        problems.raise_if_any("error", "fix the names, or leave these images out")
-        split = torch.tensor([0, 0, 1, 2]).repeat_interleave(torch.tensor([len(files) for files in found]))
+        paths, names, label, attribute, split = published.read_conflict_folders(folder, self.parts, 2)
         return DataTable(
             inputs=_read_images(self, folder, paths, names),
-            label=values[:, 0],
-            attribute=values[:, 1],
-            split=published.rows_of_splits(split),
+            label=label,
+            attribute=attribute,
+            split=split,
             label_names=["age 0", "age 1"],
             attribute_names=["gender 0", "gender 1"],
             correlation=Correlation.one_to_one(2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from logit_correction.data.images import SUFFIXES, visible_files
 from logit_correction.data.rows import Problems
 from logit_correction.data.table import SPLITS
 from logit_correction.errors import InputError
@@ -51,3 +53,25 @@ def codes(values: pd.Series[str], meaning: Mapping[str, int], problems: Problems
 def rows_of_splits(split: Tensor) -> dict[str, Tensor]:
     """Return the rows of train, valid and test from (M,) codes 0, 1 and 2."""
     return {name: (split == code).nonzero().flatten() for code, name in enumerate(SPLITS)}
+
+
+def read_conflict_folders(
+    base: Path, parts: Sequence[str], num_values: int
+) -> tuple[list[Path], list[str], Tensor, Tensor, dict[str, Tensor]]:
+    """Return images whose names end in ``_<label>_<attribute>``: files, names, labels, attributes (M,), and splits.
+
+    The four ``parts`` of ``base`` are where the attribute goes with the label, where it conflicts, valid and test.
+    """
+    found = [[one for one in visible_files(base / part) if one.suffix.lower() in SUFFIXES] for part in parts]
+    paths = [path for files in found for path in sorted(files)]
+    names = [path.relative_to(base).as_posix() for path in paths]
+    problems, values = Problems(str(base), names), torch.zeros((len(names), 2), dtype=torch.long)
+    for row, name in enumerate(names):
+        match = re.search(r"_(\d+)_(\d+)\.[A-Za-z]+$", name)
+        if match is None or max(int(match[1]), int(match[2])) >= num_values:
+            problems.add(row, f"its name does not end in _<label>_<attribute>, each 0 to {num_values - 1}")
+        else:
+            values[row] = torch.tensor([int(match[1]), int(match[2])])
+    problems.raise_if_any("error", "fix the names, or leave these images out")
+    split = torch.tensor([0, 0, 1, 2]).repeat_interleave(torch.tensor([len(files) for files in found]))
+    return paths, names, values[:, 0], values[:, 1], rows_of_splits(split)

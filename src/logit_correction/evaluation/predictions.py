@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import probabilities
-from logit_correction.files import plain, replacing
+from logit_correction.files import check_seal, plain, replacing
 from logit_correction.functional.metrics import group_membership
 from logit_correction.types import Batch, as_array
 
@@ -170,6 +170,7 @@ class Predictions:
         import pyarrow.parquet as pq
 
         try:
+            check_seal(Path(path), "evaluate the run again")
             table = pq.read_table(plain(Path(path)), page_checksum_verification=True)
             metadata = json.loads(table.schema.metadata[_METADATA_KEY])
             column = {name: table[name].to_numpy() for name in table.column_names}
@@ -179,6 +180,8 @@ class Predictions:
                 metadata["membership"] = np.stack(groups, axis=1)
             logits = np.stack([column[f"logit_{number}"] for number in range(len(metadata["label_names"]))], axis=1)
             return cls(column["index"], column["label"], logits, attribute=column["attribute"], **metadata)
+        except InputError:
+            raise
         except FileNotFoundError as error:
             raise InputError(f"there are no predictions at {path}: name a file of a finished run") from error
         except Exception as error:  # pyarrow raises many kinds

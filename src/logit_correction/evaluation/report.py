@@ -25,7 +25,7 @@ from logit_correction.errors import InputError
 from logit_correction.evaluation import metrics
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.record import Count, Share, frame_of, from_plain, to_plain
-from logit_correction.files import read_json
+from logit_correction.files import check_seal, read_json
 from logit_correction.functional import metrics as by_group
 from logit_correction.functional.losses import margin
 
@@ -534,7 +534,9 @@ class Report:
             again = shlex.join(["logit-correction", "train", "--config", str(folder / "config.yaml"), "--out", "NEW"])
             version = environment["version"]
             raise InputError(f"{folder} is of version {version}, whose runs are not read: train it again, `{again}`")
-        return cls.from_dict(content, str(folder / REPORT))
+        report = cls.from_dict(content, str(folder / REPORT))
+        check_seal(folder / REPORT, FIX)
+        return report
 
 
 def check_finished(folder: Path) -> None:

@@ -24,7 +24,7 @@ from logit_correction.data.texts import LENGTH, MOST_WORDS, TOKENS, Texts, load_
 from logit_correction.errors import InputError, reason_of
 from logit_correction.exporting import FORMATS
 from logit_correction.exporting.card import model_card
-from logit_correction.files import new_folder
+from logit_correction.files import new_folder, seal
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.registry import needed, resolve
@@ -128,6 +128,7 @@ def export(
         if tokenizer:
             load_tokenizer(tokenizer).save_pretrained(temporary / TOKENIZER)
         advice = write(exported, temporary)
+        seal(temporary, [EXPORT, WEIGHTS])
     if say is not None:
         say(f"{folder}\n{advice.replace('FOLDER', shlex.quote(str(folder)))}")
     return folder

@@ -18,7 +18,7 @@ from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.record import to_plain
 from logit_correction.evaluation.report import FIX, EstimatedReport, GroupReport, Report, estimated_report, headings
-from logit_correction.files import plain
+from logit_correction.files import check_seal, plain
 from logit_correction.functional.metrics import wilson_interval
 from logit_correction.pages.plots import series_colors
 from logit_correction.sentences import BASELINE, format_name, format_value
@@ -88,6 +88,7 @@ class RunFolder:
         """Read a run folder; raise ``InputError`` where it holds no finished run, or a file of it is damaged."""
         path, file = Path(path), Path(path) / "metrics.csv"
         report = Report.read(path).to_dict()
+        check_seal(file, FIX)
         try:
             metrics = pd.read_csv(plain(file)) if file.exists() else pd.DataFrame({"step": [], "epoch": []})
             metrics = metrics.apply(pd.to_numeric)

@@ -25,6 +25,9 @@ from logit_correction.files import NoRoom, check_new, writable, write_text
 CONFIG, METRICS, PAGE = "config.yaml", "metrics.csv", "report.html"
 PREDICTIONS, VALIDATION, CHECKPOINT = "predictions.parquet", "validation.parquet", "checkpoint.pt"
 
+#: Those with a checksum in the folder.
+SEALED = (REPORT, METRICS, PREDICTIONS, VALIDATION)
+
 #: Where an unfinished run stands; gone when the run is finished.
 RESUME = "resume.pt"
 

@@ -26,7 +26,7 @@ from logit_correction.data.table import SPLITS
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import Predictions, collect
 from logit_correction.evaluation.report import GroupReport, Report
-from logit_correction.files import is_within, read_json
+from logit_correction.files import check_seal, is_within, read_json
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.console import run_as_html
@@ -179,6 +179,7 @@ class Run(os.PathLike[str]):
         """Take the weights of a module from an exported folder."""
         path = self.path / WEIGHTS
         safetensors = needed("safetensors.torch", str(path))
+        check_seal(path, _EXPORT_AGAIN)
         try:
             tensors: dict[str, Tensor] = safetensors.load_file(path)
             own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
@@ -316,6 +317,7 @@ def _read_export(folder: Path) -> dict[str, Any] | None:
     path = folder / EXPORT
     if not path.is_file():
         return None
+    check_seal(path, _EXPORT_AGAIN)
     content = read_json(path, _EXPORT_AGAIN)
     if not isinstance(content, dict) or content.get("library_name") != LIBRARY:
         return None

@@ -16,6 +16,7 @@ from logit_correction.config import RunConfig, TrainingConfig
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError, reason_of
 from logit_correction.evaluation.report import Report
+from logit_correction.files import SEAL, seal
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import (
@@ -84,6 +85,8 @@ def train(
     with files.acquire(out) if first else nullcontext(), files.going_on_later(out):
         files.check_out(out, built.config if built else config, resume)  # others may have trained here meanwhile
         if built is None or (resume and files.is_finished(out)):  # but perhaps it was killed before its page
+            if not (out / SEAL).is_file():
+                seal(out, files.SEALED)
             _finish(out, page and not (out / files.PAGE).is_file())
             return out
         fabric = build_fabric(built.config.training)

@@ -32,6 +32,7 @@ from logit_correction.evaluation.report import (
     Report,
     Selection,
 )
+from logit_correction.files import seal
 from logit_correction.methods.base import Algorithm
 from logit_correction.pages.images import png_uris
 from logit_correction.runs import folder as files
@@ -113,6 +114,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         seconds={"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
     )
     files.write_json(out / files.REPORT, report.to_dict())
+    seal(out, files.SEALED)
     return report
 
 
