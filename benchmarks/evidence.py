@@ -30,11 +30,10 @@ from torch import Tensor
 from logit_correction.attributes.auto import FOLDS
 from logit_correction.attributes.base import AttributeEstimator, Builder
 from logit_correction.attributes.cross_fitted import CrossFitted
-from logit_correction.attributes.evidence import Signs, conclude
 from logit_correction.attributes.folds import draw_folds
 from logit_correction.attributes.folds import held_out as cross_fitted
 from logit_correction.attributes.heads import estimate_by_heads, logistic
-from logit_correction.attributes.search import Judged, Search
+from logit_correction.attributes.search import Judged, Search, column_features, told_by
 from logit_correction.bench.cases import Case, build_case, draw_case
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
@@ -45,7 +44,7 @@ from logit_correction.methods.lc import LC
 from logit_correction.networks.small import MLP, ConvNet, Linear
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import Batch, DataInfo, NetworkFactory, TrainingRows
-from logit_correction.views.base import EVERYTHING, RICH
+from logit_correction.views.base import EVERYTHING
 from logit_correction.views.choose import available_views, find_views
 
 #: Share of the steps after which the ordinary networks are asked for the first time.
@@ -53,9 +52,6 @@ EARLY = 0.15
 
 #: Most candidates that are views; of images fewer, which take longest.
 MOST_VIEWS, MOST_OF_IMAGES = 4, 3
-
-#: Names of a column that are told apart where the rest of a table is looked at.
-MOST_NAMES = 30
 
 #: Parts that the words of texts are divided into at random, each looked at by itself.
 BLOCKS = 6
@@ -196,19 +192,19 @@ def collect(case: Case, real: Path) -> dict[str, Any]:
 
     # What each view says of them.
     judged = Judged("train", torch.arange(info.num_rows), held_out, fold)
-    search = Search(rows, judged.rows, judged, info.num_labels)
+    plain = Correlation.one_to_one(info.num_labels)
+    search = Search(rows, judged.rows, judged, plain, derive_seed(seed, "estimate"), info.words)
     assert rows.view_inputs is not None
     views = [view for view in available_views(rows.view_inputs) if view.breadth < EVERYTHING]
     search.look(views)
-    verdict, chosen = verdict_of(search.signs, info.num_labels, info.num_rows)
-    found["views"] = torch.stack([search.seen[sign.view] for sign in search.signs])
+    found["views"] = torch.stack([search.seen[sign["view"]] for sign in search.signs])
     meta: dict[str, Any] = {
         "case": case.to_dict(),
         "family": case.family,
         "sorts": sorts_of(case),
-        "views": [{"name": sign.view, "breadth": sign.breadth} for sign in search.signs],
-        "verdict": verdict,
-        "auto": chosen,
+        "views": [{"name": sign["view"], "breadth": sign["breadth"]} for sign in search.signs],
+        "verdict": "",  # of the program, which reads the model
+        "auto": [],
         "budget": budget.steps,
     }
 
@@ -222,7 +218,6 @@ def collect(case: Case, real: Path) -> dict[str, Any]:
         attribute = table.attribute[split["train"]]
         known = Correlation.counted(label["train"], attribute, info.num_labels, info.num_attributes)
         keep("truth", fitted(LC(network, info, attributes=Settled(attribute, known), seed=seed)))
-    plain = Correlation.one_to_one(info.num_labels)
     staged = fitted(LC(network, info, attributes=CrossFitted(), seed=seed))
     assert staged.attributes is not None and staged.attributes.held_out is not None
     keep("staged", staged)
@@ -230,7 +225,7 @@ def collect(case: Case, real: Path) -> dict[str, Any]:
     found["staged/attribute_valid"] = staged.attributes.estimate_new(label["valid"], valid.view_inputs)
     meta["candidates"] = {"staged": []}
     most = MOST_OF_IMAGES if case.kind == "images" else MOST_VIEWS
-    for number, names in enumerate(promising(search.signs, search.seen, held_out, label["train"], chosen)[:most]):
+    for number, names in enumerate(search.promising()[:most]):
         chosen_views = find_views(names, rows.view_inputs)
         own, probability, heads = estimate_by_heads(chosen_views, rows, plain, derive_seed(seed, "estimate"))
         for name, strength in ((f"view{number}", 1.0), ("half", 0.5))[: 1 + (number == 0)]:
@@ -256,71 +251,11 @@ def collect(case: Case, real: Path) -> dict[str, Any]:
     return {**{name: as_small(value) for name, value in found.items()}, "meta": json.dumps(meta)}
 
 
-def column_features(values: np.ndarray[Any, Any]) -> Tensor:
-    """Return what a linear head sees of a column of a table, (n, F)."""
-    if values.dtype.kind in "fiu":
-        number = torch.from_numpy(values.astype(np.float32))
-        known = number.isfinite()
-        scaled = torch.where(known, (number - number[known].mean()) / (number[known].std() + 1e-6), 0).clamp(-5, 5)
-        return torch.stack([scaled, scaled.square() / 3, (~known).float()], dim=1)
-    _, place, count = np.unique(values.astype(str), return_inverse=True, return_counts=True)
-    commonest = np.argsort(-count)[:MOST_NAMES]
-    return torch.from_numpy((place[:, None] == commonest).astype(np.float32))
-
-
-def told_by(columns: dict[str, Tensor], attribute: Tensor) -> str:
-    """Return the column that tells an attribute best, by least squares."""
-    explained = {}
-    target = torch.nn.functional.one_hot(attribute).float()
-    for name, values in columns.items():
-        seen = torch.cat([values, torch.ones(len(values), 1)], dim=1)
-        left = target - seen @ torch.linalg.lstsq(seen, target, driver="gelsd").solution
-        explained[name] = -float(left.square().sum())
-    return max(explained, key=lambda name: explained[name])
-
-
 def sorts_of(case: Case) -> list[str]:
     """Return the sorts of what is planted."""
     from logit_correction.bench.shortcuts import FAMILIES
 
     return sorted({FAMILIES[one.family].sort for one in case.planted})
-
-
-def verdict_of(signs: list[Signs], num_labels: int, num_rows: int) -> tuple[str, list[str]]:
-    """Return today's verdict, and the views that ``Auto`` corrects by: rich ones only where no simple one will do."""
-    told = conclude([one for one in signs if one.breadth < RICH], num_labels, num_rows)
-    if told.verdict != "shortcut":
-        told = conclude(signs, num_labels, num_rows)
-    return told.verdict, told.views
-
-
-def promising(
-    signs: list[Signs], seen: dict[str, Tensor], network: Tensor, label: Tensor, chosen: list[str]
-) -> list[list[str]]:
-    """Return the views to correct by, each a list of names: today's choice, and those that say and explain most.
-
-    One is the view that leaves least of the label open, one that whose answer the network gives oftenest where both
-    are wrong about the label, one both together.
-    """
-    wrong = network.argmax(dim=1) != label
-    explained = {}
-    for one in signs:
-        says = seen[one.view].argmax(dim=1)
-        agree = (says == network.argmax(dim=1)) & wrong
-        explained[one.view] = float(agree.float().sum()) / max(1, int((says != label).sum()))
-    useful = [one for one in signs if one.information > 0.03] or signs
-    telling = sorted(useful, key=lambda one: -one.information)
-    followed = sorted(useful, key=lambda one: -explained[one.view])
-    picks = [chosen] if chosen else []
-    picks += [telling[0].views, followed[0].views]
-    if len(telling) > 1:
-        picks += [telling[0].views + telling[1].views, telling[1].views]
-    found: list[list[str]] = []
-    for names in picks:
-        names = sorted(set(names))
-        if names not in found:
-            found.append(names)
-    return found
 
 
 def as_small(value: Tensor) -> np.ndarray[Any, Any]:
@@ -353,7 +288,7 @@ def main() -> None:
         with replacing(file) as target:
             np.savez_compressed(target, **found)
         told = json.loads(found["meta"])
-        print(f"case {number}: {case.data}, {case.family}, {told['verdict']}, {told['seconds']} s", flush=True)
+        print(f"case {number}: {case.data}, {case.family}, {told['seconds']} s", flush=True)
 
 
 if __name__ == "__main__":

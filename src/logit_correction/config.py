@@ -19,6 +19,9 @@ PARTS = ("data", "method", "network", "biased_network", "encoder")
 #: Views that a person knows to be a shortcut, or to be none: options of the estimator, with a short name.
 VIEWS = ("shortcut", "legitimate")
 
+#: The same and what to do in doubt: all options of the estimator with a short name.
+OF_ESTIMATOR = (*VIEWS, "when_unsure")
+
 #: Name -> one line. Each is a file of options in ``presets/``, which count where nothing else is given.
 PRESETS = {
     "paper": "the training of the paper: two networks side by side, a moving prior, Group MixUp",
@@ -206,11 +209,12 @@ class RunConfig:
 
 def spelled_out(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with those of their preset under them, parts as mappings, and views in the estimator's."""
-    flat = {name: value for name, value in flat.items() if value is not None or name not in (*PARTS, "preset", *VIEWS)}
+    flat = {k: value for k, value in flat.items() if value is not None or k not in (*PARTS, "preset", *OF_ESTIMATOR)}
     for part in PARTS:
         if part in flat:
             flat[part] = as_mapping(part, flat[part])
-    preset, views = flat.pop("preset", None), {view: listed(flat.pop(view, None)) for view in VIEWS}
+    preset, known = flat.pop("preset", None), {view: listed(flat.pop(view, None)) for view in VIEWS}
+    known["when_unsure"] = flat.pop("when_unsure", None)
     if preset is not None:
         base = load_preset(preset)
         given = flat.get("method", {}).get("name")
@@ -219,9 +223,9 @@ def spelled_out(flat: Mapping[str, Any]) -> dict[str, Any]:
                 f"preset {preset} is for method {base['method']['name']}, not {given}: leave one of them out"
             )
         flat = merge(base, flat)
-    for view, names in views.items():
-        if names:
-            flat = merge(flat, {"method": {"attributes": {view: names}}})
+    for option, value in known.items():
+        if value:
+            flat = merge(flat, {"method": {"attributes": {option: value}}})
     for name in ("also_select", "logger", "watch"):
         if isinstance(flat.get(name), str):
             flat[name] = listed(flat[name])

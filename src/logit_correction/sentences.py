@@ -91,6 +91,7 @@ _OF_FAMILY = {
     "file": "facts of the file",
     "missing": "missing values",
     "form": "the form of the text",
+    "biased": "the easiest features of the whole input",
 }
 
 
@@ -134,35 +135,35 @@ def called(who: str) -> str:
     return BASELINE if who.startswith("ordinary") else f"the {who}"
 
 
-def of_evidence(reason: str, sign: Mapping[str, Any] | None, who: str, number: int = 0, wanted: float = 0.0) -> str:
-    """Return the verdict in a sentence or two, with its figures.
+def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str) -> str:
+    """Return what the likeliest candidate tells, in a sentence or two, with its figures.
 
-    ``reason`` is what ``judge`` says, and ``sign`` what the view tells that it is about. ``who`` is what the classifier
-    is called, ``number`` of labels or rows, ``wanted`` the share of the label's entropy that a shortcut takes away.
+    ``sign`` is what its views tell, ``figures`` what the model makes of it, ``who`` what the classifier is called.
     """
-    if sign is None:
-        few = f"{number} rows are too few to tell"
-        return few if reason == "few rows" else "No view applies to these inputs"
     views, rows = views_in(sign["view"]), int(sign.get("rows") or 0)
     view, several = name_views(views), is_plural(views)
     verb, predict = ("are", "predict") if several else ("is", "predicts")
     right, network = (format_percent(sign[name], unit=" %") for name in ("accuracy", "network_accuracy"))
-    alone = f"{view} alone {predict} {right} of the held-out labels, the whole network {network}"
-    if reason == "worse":
-        return f"No narrow view predicts the label as well as the network: {alone}"
-    if reason == "little":
-        takes, least = format_percent(max(sign["information"], 0), unit=" %"), format_percent(wanted, unit=" %")
-        told = f"{view} {'explain' if several else 'explains'} {takes} of its entropy, a shortcut at least {least}"
-        return f"No narrow view tells much about the label: {told}"
+    told = f"{capitalize(view)} alone {predict} {right} of the held-out labels, the whole network {network}"
     with_view, with_label = (round(rows * (sign[name] or 0)) for name in ("follows_view", "follows_label"))
     where = f"On the {format_rows(rows)} where {view} {verb} sure of another label"
     follows = f"{where}, {called(who)} follows {view} in {with_view:,} and the label in {with_label:,}"
-    told = f"{capitalize(alone)}. {follows if rows else f'{capitalize(view)} {verb} never sure of another label'}"
-    if reason == "honest":
-        told += f". With {number} labels a legitimate cause looks the same, so only you can tell"
-    elif reason == "mislabelled":
-        told += ". Label errors may explain these rows: the network cannot tell them from rows of the other label"
-    return told
+    told += f". {follows if rows else f'{capitalize(view)} {verb} never sure of another label'}"
+    if along := figures.get("along"):
+        told += f". They coincide with {name_views([name for one in along for name in views_in(one['view'])])}"
+    return f"{told}. {of_gain(figures)}"
+
+
+def of_gain(figures: Mapping[str, Any]) -> str:
+    """Return how likely it is that correcting helps, and by how much.
+
+    >>> of_gain({"probability": 0.71, "expected": 4.2, "low": -4.7, "high": 17.7})
+    'Correcting helps with a probability of 71 %: +4.2 points of balanced accuracy expected (-4.7 to +17.7)'
+    """
+    low, high, expected = (f"{figures[name]:+.1f}" for name in ("low", "high", "expected"))
+    chance = format_percent(figures["probability"], unit=" %").replace(NBSP, " ")
+    points = f"{expected} points of balanced accuracy expected ({low} to {high})"
+    return f"Correcting helps with a probability of {chance}: {points}"
 
 
 def views_in(name: str) -> list[str]:

@@ -191,19 +191,20 @@ class Stage:
         sample_weight: (N,) how often each training row is seen. Integers: each row exactly so many times an
             epoch. Floats: N rows are drawn with replacement in proportion. None: each row once.
         learning_rate: Learning rate of the stage; None keeps the one that the user asked for.
-        most_rows: Most rows of a batch, for a stage that sees few rows; None keeps the batches that the user asked for.
+        step_rows: Rows of a batch, at most twice those that the user asked for, who may have little memory; None keeps
+            the batches that the user asked for.
     """
 
     epochs: int | None = None
     sample_weight: Tensor | None = None
     learning_rate: float | None = None
-    most_rows: int | None = None
+    step_rows: int | None = None
 
     def batch_size(self, asked: int, processes: int = 1) -> int:
         """Return the rows of a batch where the user asked for so many, divisible by the number of processes."""
-        if self.most_rows is None or asked <= self.most_rows:
+        if self.step_rows is None:
             return asked
-        return max(1, self.most_rows // processes) * processes
+        return max(1, min(self.step_rows, 2 * asked) // processes) * processes
 
 
 def as_array(values: Any) -> NDArray[Any]:

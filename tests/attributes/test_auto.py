@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,13 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction import ComponentConfig, RunConfig, TrainingConfig, load, train
+from logit_correction import ComponentConfig, RunConfig, TrainingConfig, estimate_attributes, load, train
 from logit_correction.attributes.auto import Auto
+from logit_correction.attributes.evidence import Model
 from logit_correction.attributes.folds import draw_folds
 from logit_correction.attributes.search import Judged, Search
 from logit_correction.bench.planted import Planted
+from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.runs.folder import read_report
 from logit_correction.training import checkpoint
@@ -52,6 +55,7 @@ def test_a_tell_tale_column_is_found_and_its_rows_are_estimated(tmp_path: Path) 
     evidence = report["evidence"]
     assert (evidence["verdict"], evidence["view"]) == ("shortcut", "column:form_version")
     assert evidence["rows"] > 10 and evidence["ratio"] > 0.92
+    assert evidence["corrects"] and evidence["low"] < evidence["expected"] < evidence["high"]
     assert report["estimated_minority"]["recall"] == 1 and report["estimated_minority"]["precision"] == 1
     assert report["labels_read"]["train"] == ["label"]
     state = checkpoint.read(tmp_path / "run" / "checkpoint.pt")["algorithm"]
@@ -61,7 +65,7 @@ def test_a_tell_tale_column_is_found_and_its_rows_are_estimated(tmp_path: Path) 
 
 def test_where_nothing_is_found_the_training_is_that_of_erm_bit_for_bit(tmp_path: Path) -> None:
     report = run(tmp_path / "LC", PLAIN)
-    assert report["evidence"]["verdict"] == "none found" and report["estimated_minority"]["count"] == 0
+    assert report["evidence"]["verdict"] != "shortcut" and report["estimated_minority"]["count"] == 0
     assert not any("bias-conflicting" in warning for warning in report["warnings"])
     run(tmp_path / "ERM", PLAIN, method="ERM")
     one, other = weights(tmp_path / "LC"), weights(tmp_path / "ERM")
@@ -74,6 +78,31 @@ def test_a_person_who_knows_is_not_searched_past(tmp_path: Path) -> None:
     assert report["evidence"]["verdict"] == "shortcut" and report["evidence"]["signs"] == []
     assert report["estimated_minority"]["count"] > 0
     assert report["epochs_per_stage"] == [6]
+
+
+def test_what_a_biased_network_learns_first_is_a_shortcut_where_a_person_says_so(tmp_path: Path) -> None:
+    report = run(tmp_path / "run", COLUMN, attributes={"name": "Auto", "shortcut": ["biased"]})
+    assert report["evidence"]["views"] == ["biased"] and report["epochs_per_stage"] == [3, 6]
+    found = report["estimated_minority"]
+    assert found["recall"] > 0.3 and found["precision"] > 0.5  # few steps on few rows
+    again = load(tmp_path / "run").evaluate()  # its networks are kept, for rows to come
+    assert again["group_balanced"] == pytest.approx(report["test"]["group_balanced"])
+    assert again["estimated"]["minority"] is not None
+
+
+def test_the_verdict_does_not_depend_on_the_epochs(tmp_path: Path) -> None:
+    found = [estimate_attributes({"name": "Planted", **COLUMN}, epochs=epochs, threads=1).evidence for epochs in (1, 3)]
+    assert found[0] == found[1]
+
+
+def test_in_doubt_a_person_chooses_whether_to_correct(monkeypatch: pytest.MonkeyPatch) -> None:
+    doubtful = replace(Model.shipped(), verdict={"shortcut": 1.0, "cannot tell": 0.0})
+    monkeypatch.setattr(Model, "shipped", lambda: doubtful)
+    table = Planted(set="column", rows=600).build()
+    for when_unsure, corrects in (("correct", True), ("leave", False)):
+        estimator = prepared(Auto(legitimate=["biased"], when_unsure=when_unsure), table, epochs=10)
+        assert estimator.evidence["verdict"] == "cannot tell" and estimator.evidence["corrects"] is corrects
+        assert estimator.abstained is not corrects and bool((estimator.row_attribute >= 0).any()) is corrects
 
 
 def test_what_is_legitimate_is_never_corrected_by(tmp_path: Path) -> None:
@@ -103,7 +132,7 @@ def test_a_run_of_other_data_is_refused(tmp_path: Path) -> None:
 
 def test_the_search_takes_a_share_of_many_rows_and_the_estimate_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("logit_correction.attributes.auto.MOST_ROWS", 300)
-    estimator = prepared(Auto(), Planted(set="column", rows=1000).build(), epochs=6)
+    estimator = prepared(Auto(legitimate=["biased"]), Planted(set="column", rows=1000).build(), epochs=6)
     assert int((estimator.fold >= 0).sum()) == 300
     estimator.finish(torch.full((800, 2), 0.5))  # a network that knows nothing: the column knows more
     assert bool((estimator.row_attribute >= 0).all()) or estimator.abstained
@@ -119,6 +148,8 @@ def test_views_that_do_not_apply_are_told_before_any_work() -> None:
         Auto(shortcut=["colour"], legitimate=["colour"])
     with pytest.raises(InputError, match="leave views out"):
         Auto(shortcut=["colour"], views=["texture"])
+    with pytest.raises(InputError, match="no other shortcut beside it"):
+        Auto(shortcut=["colour", "biased"])
 
 
 CELLS = [(0, 0), (0, 24), (24, 0), (24, 24), (8, 8), (16, 8), (8, 16)]  # corners of cells of 8 x 8 pixels
@@ -134,8 +165,9 @@ def test_many_places_together_are_no_narrow_look(num_labels: int, breadth: int) 
     inputs = ViewInputs(num_rows=len(label), inputs=lambda rows: images[rows] / 255, images=lambda rows: images[rows])
     network, rows = torch.eye(num_labels)[label], torch.arange(len(label))
     judged = Judged("train", rows, network, draw_folds(len(label), 3, generator))
-    search = Search(TrainingRows(label, view_inputs=inputs), rows, judged, num_labels)
+    correlation = Correlation.one_to_one(num_labels)
+    search = Search(TrainingRows(label, view_inputs=inputs), rows, judged, correlation, seed=0, words=False)
     search.look(Places.members())
-    (found,), seen = search.signs, search.seen[search.signs[0].view]
-    assert len(found.views) == num_labels and found.accuracy > 0.95 and seen.shape == network.shape
-    assert found.breadth == breadth
+    (found,), seen = search.signs, search.seen[search.signs[0]["view"]]
+    assert len(found["view"].split(" + ")) == num_labels and found["accuracy"] > 0.95 and seen.shape == network.shape
+    assert found["breadth"] == breadth

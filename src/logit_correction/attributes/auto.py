@@ -1,25 +1,35 @@
-"""Looks for a shortcut by named views, estimates it where there is one, and abstains where there is none."""
+"""Looks for a shortcut, estimates it where correcting is likely to help, and abstains elsewhere."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder
-from logit_correction.attributes.evidence import Evidence
+from logit_correction.attributes.cross_fitted import CrossFitted
+from logit_correction.attributes.evidence import BIASED
 from logit_correction.attributes.folds import FoldNetworks, draw_folds
 from logit_correction.attributes.heads import estimate_by_heads
-from logit_correction.attributes.search import Judged, Search, judged_by_file, judged_by_run, network_of_run
+from logit_correction.attributes.search import (
+    Candidate,
+    Evidence,
+    Judged,
+    Search,
+    judged_by_file,
+    judged_by_run,
+    network_of_run,
+)
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
 from logit_correction.sentences import SAID
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
-from logit_correction.views.base import EVERYTHING
+from logit_correction.views.base import EVERYTHING, View, ViewInputs
 from logit_correction.views.choose import available_views, find_views
 
 #: Parts that the rows are divided into; each is predicted by a network that was trained on the others.
@@ -28,8 +38,12 @@ FOLDS = 3
 #: Most rows that are looked at; the estimate itself takes all.
 MOST_ROWS = 10_000
 
-#: Most rows of a batch of the search where it looks at some rows: larger ones fit all rows, but leave these few steps.
-MOST_OF_A_BATCH = 256
+#: Steps of the ordinary networks, on images and elsewhere, rows of a step, and fewest and most epochs. The evidence was
+#: learned from networks that were trained about as long, however long the method itself trains.
+STEPS_ON_IMAGES, STEPS, ROWS_OF_A_STEP, LEAST_EPOCHS, MOST_EPOCHS = 300, 600, 64, 4, 100
+
+#: Rows of a step of the biased networks.
+ROWS_OF_A_BIASED_STEP = 32
 
 
 class Auto(AttributeEstimator):
@@ -37,23 +51,26 @@ class Auto(AttributeEstimator):
 
     1. Ordinary networks, of the kind of the robust one, are trained in folds, and predict rows that they did not see;
        or the network of a given ``run`` predicts the validation rows, or ``predictions`` of any classifier are read.
-    2. So do heads on each view that the data permit, narrow views first.
-    3. Two signs tell: a narrow view alone predicts the label as well as the whole network, and where view and label
-       disagree the ordinary network goes with the view. See ``evidence``.
-    4. Where both hold, the attribute of every row is estimated by heads on the view, as ``CrossFitted`` does.
-       Otherwise nothing is corrected, and the method trains as ERM does.
+       They train as long as the search needs, whatever the epochs of the method.
+    2. So do heads on each view that the data permit, and biased networks as those of ``CrossFitted``.
+    3. The most promising views, alone and together, and the biased networks each estimate the attribute. A model
+       that was learned from drawn shortcuts gives each the probability that correcting by it helps; see ``evidence``.
+    4. The likeliest is corrected by if its probability is high enough. Otherwise nothing is corrected, and the method
+       trains as ERM does.
 
     A person who knows says so: with ``shortcut`` nothing is looked for, these views are corrected by; by those under
-    ``legitimate`` never.
+    ``legitimate`` never. ``biased`` stands for what the biased networks learn first.
     """
 
     networks: FoldNetworks | None
+    biased: CrossFitted | None
     _judge: Callable[[torch.device], Judged]
 
     def __init__(
         self,
         shortcut: list[str] | None = None,
         legitimate: list[str] | None = None,
+        when_unsure: Literal["correct", "leave"] | None = None,
         views: list[str] | None = None,
         run: str | None = None,
         predictions: str | None = None,
@@ -62,8 +79,10 @@ class Auto(AttributeEstimator):
 
         Args:
             shortcut: Views that are known to be a shortcut, such as ``colour`` or ``column:scanner``: corrected by
-                without a search.
+                without a search. ``biased`` is what biased networks learn first.
             legitimate: Views, or families of views, that are known to be no shortcut: never corrected by.
+            when_unsure: Whether to ``correct`` where the verdict is ``cannot tell``, or to ``leave`` the training as
+                it is; None does what costs least in the mean of drawn data.
             views: Families of views to look at; by default all that the data permit.
             run: Folder of a finished run of ERM on the same data and split. Its network is then asked about the
                 validation rows, which it was not trained on, and none are trained in folds.
@@ -75,23 +94,33 @@ class Auto(AttributeEstimator):
         both = set(self.shortcut) & set(self.legitimate)
         if both:
             raise InputError(f"view {sorted(both)[0]} is given both as shortcut and as legitimate: leave one out")
+        if BIASED in self.shortcut and len(self.shortcut) > 1:
+            raise InputError(f"{BIASED} is what a network sees of the whole input: give no other shortcut beside it")
         search = {"views": views, "run": run, "predictions": predictions}
         asked = [name for name, option in search.items() if option is not None]
         if self.shortcut and asked:
             raise InputError(f"with shortcut nothing is looked for: leave {asked[0]} out")
         if run is not None and predictions is not None:
             raise InputError("run and predictions each say who answers as an ordinary classifier: give one")
-        self.family_names, self.run, self.predictions = views, run, predictions
-        self.num_stages = 0 if self.shortcut or run is not None or predictions is not None else 1
-        self.networks = None
+        self.family_names, self.run, self.predictions, self.when_unsure = views, run, predictions, when_unsure
+        searches = not self.shortcut and run is None and predictions is None
+        self._stages = ["ordinary"] if searches else []
+        if (searches and BIASED not in self.legitimate) or self.shortcut == [BIASED]:
+            self._stages.append(BIASED)
+        self.num_stages = len(self._stages)
+        self.networks = self.biased = None
+        self._ordinary: Tensor | None = None
         self.search: Search | None = None  # what it saw, row by row, for those who ask
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
         self.fold = self._draw(info.num_rows)
-        if self.num_stages:
+        if "ordinary" in self._stages:
             networks = [build(network, f"ordinary network {number}") for number in range(FOLDS)]
             self.networks = FoldNetworks(networks, self.fold.unsqueeze(0))
+        if BIASED in self._stages:
+            self.biased = CrossFitted()
+            self.biased.attach(build, network, info, seed)
 
     def _draw(self, rows: int) -> Tensor:
         return draw_folds(rows, FOLDS, make_generator(self.seed, "looked at"), MOST_ROWS)
@@ -100,10 +129,12 @@ class Auto(AttributeEstimator):
         super().setup(rows)
         if rows.view_inputs is None:
             raise InputError("Auto looks at all training rows: give TrainingRows.view_inputs, or take Online")
+        if self.biased is not None:
+            self.biased.setup(rows)
         if self.shortcut:
-            find_views(self.shortcut, rows.view_inputs)  # what does not apply is told at once
+            self.named(self.shortcut)  # what does not apply is told at once
             return
-        never = {view.name for view in find_views(self.legitimate, rows.view_inputs)}
+        never = {view.name for view in self.named(self.legitimate)}
         # What sees everything would be no evidence.
         usable = [view for view in available_views(rows.view_inputs, self.family_names) if view.breadth < EVERYTHING]
         self.views = [view for view in usable if view.name not in never]
@@ -115,26 +146,57 @@ class Auto(AttributeEstimator):
             judged = judged_by_file(self.predictions, rows, self.info.label_names, self._draw)
             self._judge = lambda _: judged
 
-    # -- the ordinary networks
+    def named(self, names: Sequence[str]) -> list[View]:
+        """Return the views of these names, of which ``biased`` is none; ``InputError`` for one that does not apply."""
+        assert self.rows.view_inputs is not None
+        return find_views([name for name in names if name != BIASED], self.rows.view_inputs)
+
+    # -- the networks
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        if bool((self.fold >= 0).all()):
-            return Stage()
-        return Stage(sample_weight=(self.fold >= 0).long(), most_rows=MOST_OF_A_BATCH)
+        self.stage = stage
+        seen = None if bool((self.fold >= 0).all()) else (self.fold >= 0).long()
+        if self._trains(BIASED):
+            assert self.biased is not None
+            self._ordinary = outputs
+            plan = self.biased.begin_stage(0, None)
+            return Stage(epochs=plan.epochs, sample_weight=seen, step_rows=ROWS_OF_A_BIASED_STEP)
+        epochs, size = self.length()
+        return Stage(epochs=epochs, sample_weight=seen, step_rows=size)
+
+    def length(self) -> tuple[int, int]:
+        """Return the epochs of the ordinary networks, and the rows of their steps."""
+        steps = STEPS_ON_IMAGES if len(self.info.input_shape) == 3 else STEPS
+        epochs = math.ceil(steps * ROWS_OF_A_STEP / max(1, int((self.fold >= 0).sum())))
+        return min(MOST_EPOCHS, max(LEAST_EPOCHS, epochs)), ROWS_OF_A_STEP
+
+    def _trains(self, name: str) -> bool:
+        return self.stage < self.num_stages and self._stages[self.stage] == name
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
+        if self._trains(BIASED):
+            assert self.biased is not None
+            return self.biased.step(batch, epoch, randomness)
         assert self.networks is not None
         total = self.networks.loss(batch, batch.label)
         return Step(total, {"loss_ordinary": total.detach() / FOLDS})
 
     def collect(self, batch: Batch) -> Tensor:
+        if self._trains(BIASED):
+            assert self.biased is not None
+            return self.biased.collect(batch)
         assert self.networks is not None
         return self.networks.held_out(batch, self.info.num_labels)
 
     def parameter_groups(self) -> list[dict[str, object]]:
+        if self._trains(BIASED) and self.biased is not None:
+            return self.biased.parameter_groups()
         return [] if self.networks is None else self.networks.parameter_groups("ordinary_network")
 
     def predict(self, inputs: Inputs) -> Tensor:
+        if self._trains(BIASED):
+            assert self.biased is not None
+            return self.biased.predict(inputs)
         assert self.networks is not None
         return self.networks.log_probabilities(inputs).mean(dim=0)
 
@@ -142,47 +204,76 @@ class Auto(AttributeEstimator):
 
     def finish(self, outputs: Tensor | None) -> None:
         """Look for a shortcut, then estimate the attributes, or abstain."""
+        self.stage = self.num_stages
+        biased = outputs if BIASED in self._stages else None
         if self.shortcut:
-            evidence = Evidence("shortcut", list(self.shortcut), [], SAID)
+            said = Candidate(list(self.shortcut), self.rows.label, torch.zeros(0), {})
+            evidence = Evidence("shortcut", said, True, SAID)
         else:
             seen = (self.fold >= 0).nonzero().squeeze(1)  # what heads may learn from
-            if outputs is None:
+            ordinary = self._ordinary if biased is not None else outputs
+            if ordinary is None:
                 judged = self._judge(self.row_attribute.device)
             else:
-                judged = Judged("train", seen, outputs[seen], self.fold[seen])
+                judged = Judged("train", seen, ordinary[seen], self.fold[seen])
             broadcast_from_first(judged.network)
-            self.search = Search(self.rows, seen, judged, self.info.num_labels)
-            evidence = self.search.conclude(self.views)
-        self.networks = None  # their work is done, and a checkpoint need not hold them
-        self._follow(evidence)
+            seed = derive_seed(self.seed, "estimate")
+            self.search = Search(self.rows, seen, judged, self.correlation, seed, self.info.words)
+            self.search.look(self.views)
+            self.search.weigh(None if biased is None else biased[seen])
+            evidence = self.search.conclude(self.when_unsure)
+        self.networks = self._ordinary = None  # their work is done, and a checkpoint need not hold them
+        self._follow(evidence, biased)
 
     def insist(self, views: Sequence[str]) -> None:
         """Correct by views that a person calls a shortcut, after a search that may have concluded otherwise."""
-        assert self.rows.view_inputs is not None and self.search is not None
-        self._follow(self.search.insist(find_views(views, self.rows.view_inputs)))
+        assert self.search is not None
+        self._follow(self.search.insist(self.named(views)), self._answers)
 
-    def _follow(self, evidence: Evidence) -> None:
-        self.evidence = evidence.to_dict(self.info.label_names)
-        self.abstained = evidence.verdict != "shortcut"
+    def _follow(self, evidence: Evidence, biased: Tensor | None) -> None:
+        self.evidence = evidence.to_dict(self.search, self.info.label_names)
+        self.abstained, self._answers, self._candidate = not evidence.corrects, biased, evidence.candidate
         super().finish(None)
+        if self.abstained or self.evidence["views"] != [BIASED]:
+            self.biased = None
 
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
         if self.abstained:
             return torch.full_like(self.rows.label, UNKNOWN), None
         assert self.rows.view_inputs is not None and self.evidence is not None
-        views, seed = find_views(self.evidence["views"], self.rows.view_inputs), derive_seed(self.seed, "estimate")
-        attribute, self.held_out, self.kept = estimate_by_heads(views, self.rows, self.correlation, seed)
+        names = self.evidence["views"]
+        if names == [BIASED]:
+            assert self.biased is not None and self._answers is not None
+            attribute, known = self.biased.estimate_rows(self._answers)
+            self.held_out = self.biased.held_out
+            return attribute, known
+        known_estimate = None if self._candidate is None else self._candidate.estimate
+        if known_estimate is None or len(known_estimate[0]) < len(self.rows.label):
+            seed = derive_seed(self.seed, "estimate")
+            known_estimate = estimate_by_heads(self.named(names), self.rows, self.correlation, seed)
+        attribute, self.held_out, self.kept = known_estimate
         return attribute, self.held_out.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
 
+    def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+        return super().estimate_new(label, rows) if self.biased is None else self.biased.estimate_new(label, rows)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        return {**super().get_extra_state(), "ordinary": self._ordinary}
+
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Do without the ordinary networks where the search was over."""
+        """Do without the networks where the search was over."""
         super().set_extra_state(state)
+        self._ordinary = state["ordinary"]
         if self.evidence is not None:
             self.networks = None
+            if self.abstained or self.evidence["views"] != [BIASED]:
+                self.biased = None
 
     def describe(self) -> str:
         if self.evidence is None:
-            return "a search for a shortcut by views"
+            return "a search for a shortcut"
         if self.abstained:
             return "nowhere, for no shortcut was found"
+        if self.evidence["views"] == [BIASED]:
+            return "biased networks on the whole input, cross-fitted"
         return f"heads on {', '.join(self.evidence['views'])}, cross-fitted"

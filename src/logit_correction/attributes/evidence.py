@@ -1,150 +1,89 @@
-"""Is there a shortcut? ``signs_of`` computes what each view tells, ``judge`` draws the verdict from all of that."""
+"""Is there a shortcut? What each view tells, the signs of a candidate to correct by, and the model that weighs them.
+
+Class probabilities are (n, L) and held out: of what was not trained on the row. Labels and attributes are (n,) long.
+No sign reads an attribute label.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import torch
+import yaml
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.functional import wilson_interval
-from logit_correction.sentences import of_evidence, views_in
-from logit_correction.views.base import EVERYTHING, RICH
+from logit_correction.views.base import RICH
 
+Array: TypeAlias = NDArray[Any]
 Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
 
 #: Who is asked, in sentences: a network that was trained for it, or a classifier that was given.
 ORDINARY, EXAMINED = "ordinary classifier", "examined classifier"
 
+#: What a biased network learns first, where a view is named.
+BIASED = "biased"
+
 #: Of every interval, and standard deviations to either side of one.
 CONFIDENCE, DEVIATIONS = 0.9, 1.645
 
-#: Where ``Signs.told_apart`` lies if labels are wrong; no threshold that was chosen.
-CHANCE = 0.5
+#: Probability from which a view is sure of a label; pairs of labels that are listed.
+SURE, MOST_PAIRS = 0.8, 20
+
+#: Fewer rows that conflict tell nothing of one label, or of a given classifier; fewer than the second nothing at all.
+FEW_ROWS, LEAST_ROWS = 10, 3
+
+#: Views that know less of the label than this share of its entropy do not vote on independence; what is said where
+#: nobody votes; rows of the ordinary error rate that a share of few rows is drawn to.
+KNOWS, UNDECIDED, DRAWN = 0.02, 0.75, 4
 
 #: Probabilities count as no less than this where a logarithm is taken.
-LEAST = 1e-6
-
-#: Pairs of labels that are listed.
-MOST_PAIRS = 20
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """Where the signs count; set on planted data whose seeds no result uses, and frozen."""
-
-    #: A view alone predicts the label so well beside the network that a shortcut is there to be taken; the same for
-    #: rich statistics, which know something of the label itself.
-    ratio: float = 0.92
-    rich_ratio: float = 0.97
-    #: Share of the label's entropy that the view takes away: a shortcut holds for most rows, or it is none.
-    information: float = 0.58
-    #: Probability from which a view is sure of a label.
-    sure: float = 0.8
-    #: Where view and label disagree, and the network says either, it says so often what the view says, the interval's
-    #: lower end. It need not follow in most rows, where the label is easy to see, for it to cost much.
-    follows: float = 0.12
-    #: Fewer such rows are too few to correct by: with 10, half of the fits on breast cancer were called a shortcut.
-    least_rows: int = 20
-    #: Fewer such rows tell nothing of one label, or of a given classifier.
-    few_rows: int = 10
-    #: With fewer labels rich statistics are no evidence: they tell two honest labels apart as well as a shortcut would
-    #: (of 18 pairs of kinds of photos without one, 4 looked just like it).
-    rich_labels: int = 3
+LEAST = 1e-3
 
 
 # -- what a view tells
 
 
-@dataclass(frozen=True)
-class Signs:
-    """What one view tells of a shortcut of its kind; intervals are of 90 %."""
+def figures_of(view: str, sentence: str, breadth: int, seen: Tensor, network: Tensor, label: Tensor) -> dict[str, Any]:
+    """Return what one view tells of a shortcut of its kind, as ``report.Sign`` has it; intervals are of 90 %.
 
-    view: str  # its name; of several, joined by " + "
-    sentence: str  # what it looks at
-    breadth: int  # how much it can see, see ``View``
-    accuracy: float  # held-out accuracy of a head on the view alone
-    network_accuracy: float  # that of the whole network on the same rows
-    ratio: float  # of the two
-    ratio_low: float
-    ratio_high: float
-    rows: int  # held-out rows where the view is sure of another label
-    share: float  # of them, of all rows that are looked at
-    follows_view: float  # share of them in which the network says what the view says
-    follows_label: float  # share of them in which the network says the label
-    follows_low: float  # of the first among both
-    follows_high: float
-    confidence: float  # mean of the view's greatest probability
-    information: float  # see ``information_of``
-    told_apart: float  # see ``told_apart``
-    told_apart_low: float
-    told_apart_high: float
-    conflicts: tuple[tuple[int, int, int], ...] = ()  # (label, what the view says, rows) of the commonest pairs
-
-    @property
-    def views(self) -> list[str]:
-        """The names of the views."""
-        return views_in(self.view)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values; None for what there is no figure of, which JSON has no number for."""
-        figures = asdict(self)
-        del figures["conflicts"]  # of the view that the verdict is about alone, see ``Evidence``
-        return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in figures.items()}
-
-
-def signs_of(view: str, sentence: str, breadth: int, seen: Tensor, network: Tensor, label: Tensor) -> Signs:
-    """Put held-out class probabilities (n, L) of a head on a view beside a network's on the same rows, label (n,)."""
+    ``seen`` is what a head on the view says, ``network`` what the whole network says of the same rows. Counted are rows
+    where the view is sure of another label, and whether the network then says what the view says, or the label.
+    """
     confidence, says = seen.max(dim=1)
     answer = network.argmax(dim=1)
     right, network_right = (says == label).double(), (answer == label).double()
-    ratio, low, high = ratio_interval(right, network_right)
-    conflict = (says != label) & (confidence > Thresholds.sure)
+    ratio, ratio_low, ratio_high = ratio_interval(right, network_right)
+    conflict = (says != label) & (confidence > SURE)
     rows = int(conflict.sum())
     with_view, with_label = (int((answer == other)[conflict].sum()) for other in (says, label))
-    follows_low, follows_high = wilson_interval(with_view, with_view + with_label, CONFIDENCE)
-    apart, apart_low, apart_high = told_apart(seen, network, label)
+    low, high = wilson_interval(with_view, with_view + with_label, CONFIDENCE)
+    found = {"view": view, "sentence": sentence, "breadth": breadth}
+    found |= {"accuracy": float(right.mean()), "network_accuracy": float(network_right.mean())}
+    found |= {"ratio": ratio, "ratio_low": ratio_low, "ratio_high": ratio_high, "rows": rows}
+    found |= {"share": rows / max(1, len(label)), "follows_view": with_view / rows if rows else None}
+    found |= {"follows_label": with_label / rows if rows else None}
+    found |= {"follows_low": float(low), "follows_high": float(high)}
+    found["information"] = information(seen.numpy(), label.numpy())
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in found.items()
+    }
+
+
+def conflicts_of(seen: Tensor, label: Tensor) -> list[tuple[int, int, int]]:
+    """Return label, what a view is sure of, and in how many rows, of the commonest pairs that differ."""
+    confidence, says = seen.max(dim=1)
+    conflict = (says != label) & (confidence > SURE)
     pairs, count = torch.stack([label[conflict], says[conflict]], dim=1).unique(dim=0, return_counts=True)
     order = count.argsort(descending=True, stable=True)[:MOST_PAIRS]
-    return Signs(
-        view=view,
-        sentence=sentence,
-        breadth=breadth,
-        accuracy=float(right.mean()),
-        network_accuracy=float(network_right.mean()),
-        ratio=ratio,
-        ratio_low=low,
-        ratio_high=high,
-        rows=rows,
-        share=rows / len(label),
-        follows_view=with_view / rows if rows else math.nan,
-        follows_label=with_label / rows if rows else math.nan,
-        follows_low=float(follows_low),
-        follows_high=float(follows_high),
-        confidence=float(confidence.mean()),
-        information=information_of(seen, label),
-        told_apart=apart,
-        told_apart_low=apart_low,
-        told_apart_high=apart_high,
-        conflicts=tuple((y, a, n) for (y, a), n in zip(pairs[order].tolist(), count[order].tolist(), strict=True)),
-    )
-
-
-def information_of(probability: Tensor, label: Tensor) -> float:
-    """Return the share of the label's entropy that predictions (n, L) take away: 1 less cross-entropy over entropy.
-
-    It is less than 0 where predictions are worse than the labels' shares.
-
-    >>> information_of(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1]))
-    1.0
-    """
-    share = torch.bincount(label, minlength=probability.shape[1]).double() / len(label)
-    entropy = -torch.special.xlogy(share, share).sum()
-    surprise = -probability.double().gather(1, label.unsqueeze(1)).clamp_min(LEAST).log().mean()
-    return float(1 - surprise / entropy.clamp_min(LEAST))
+    return [(y, a, n) for (y, a), n in zip(pairs[order].tolist(), count[order].tolist(), strict=True)]
 
 
 def ratio_interval(one: Tensor, other: Tensor) -> tuple[float, float, float]:
@@ -161,104 +100,210 @@ def ratio_interval(one: Tensor, other: Tensor) -> tuple[float, float, float]:
     return a / b, a / b * math.exp(-half), a / b * math.exp(half)
 
 
-def told_apart(seen: Tensor, network: Tensor, label: Tensor) -> tuple[float, float, float]:
+def told_apart(seen: Tensor, network: Tensor, label: Tensor) -> dict[str, float]:
     """Return how well a network tells rows that contradict a view from rows that it fits, with an interval of 90 %.
 
     Label noise is the rival explanation of rows where a view is sure of another label: if their labels are wrong, they
     are like the rows of the label that the view names, and the network's probability of that label cannot tell which
     is which. The area under the curve is 0.5 then. In a shortcut's minority the network sees something of the label
     itself. Areas are taken within rows of one view's answer and joined by their numbers of pairs (van Elteren's test
-    with weights of its own; the variance is the one under label noise). For the arguments see ``signs_of``.
+    with weights of its own; the variance is the one under label noise). Empty where no row contradicts.
     """
-    from scipy.stats import rankdata
-
     confidence, says = seen.max(dim=1)
-    certain = confidence > Thresholds.sure
+    certain = confidence > SURE
     says, label, score = says[certain], label[certain], network[certain].double()
     wins = pairs = variance = 0.0
     for answer in says[says != label].unique().tolist():
         of_answer = says == answer
         fits = label[of_answer] == answer
-        rank = torch.from_numpy(rankdata(score[of_answer, answer].numpy()))
         many, few = int(fits.sum()), int((~fits).sum())
-        wins += float(rank[fits].sum()) - many * (many + 1) / 2
+        if many:
+            own = score[of_answer, answer].numpy()
+            wins += area(own[fits.numpy()], own[~fits.numpy()]) * many * few
         pairs += many * few
         variance += many * few * (many + few + 1) / 12
     if not pairs:
-        return math.nan, math.nan, math.nan
+        return {}
     half = DEVIATIONS * math.sqrt(variance) / pairs
-    return wins / pairs, max(0.0, wins / pairs - half), min(1.0, wins / pairs + half)
+    low, high = max(0.0, wins / pairs - half), min(1.0, wins / pairs + half)
+    return {"told_apart": wins / pairs, "told_apart_low": low, "told_apart_high": high}
 
 
-# -- the verdict
+# -- the signs of a candidate
+
+
+def area(above: Array, below: Array) -> float:
+    """Return the area under the curve of ``above`` (m,) against ``below``, neither empty; 0.5 where they are alike.
+
+    >>> area(np.array([2.0, 3.0, 4.0]), np.array([0.0, 1.0, 1.0]))
+    1.0
+    """
+    from scipy.stats import rankdata
+
+    rank = rankdata(np.concatenate([above, below]))
+    return float((rank[: len(above)].sum() - len(above) * (len(above) + 1) / 2) / (len(above) * len(below)))
+
+
+def information(probability: Array, label: Array) -> float:
+    """Return the share of the label's entropy that predictions take away: 1 less cross-entropy over entropy.
+
+    It is less than 0 where predictions are worse than the labels' shares.
+
+    >>> round(information(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1])), 2)
+    1.0
+    """
+    share = np.bincount(label, minlength=probability.shape[1]) / max(1, len(label))
+    entropy = -(share[share > 0] * np.log(share[share > 0])).sum()
+    own = probability[np.arange(len(label)), label].astype(float).clip(LEAST)
+    return float(1 + np.log(own).mean() / max(entropy, LEAST))
+
+
+def margin(probability: Array, label: Array) -> Array:
+    """Return the log odds (n,) of each row's label."""
+    own = probability[np.arange(len(label)), label].astype(float).clip(LEAST, 1 - LEAST)
+    return np.asarray(np.log(own / (1 - own)))
+
+
+def typical(other: Array, label: Array, flagged: Array) -> float:
+    """Return how much less typical of their label ``flagged`` rows (n,) are to another view than the rest.
+
+    It is an area under the curve: 0.5 where they are as typical, as those of a mark are that was laid on regardless of
+    what else is there. Labels count by their flagged rows.
+    """
+    odds, found, rows = margin(other, label), 0.0, 0
+    for y in np.unique(label):
+        own, few = odds[(label == y) & ~flagged], odds[(label == y) & flagged]
+        if min(len(own), len(few)) >= LEAST_ROWS:
+            found, rows = found + area(own, few) * len(few), rows + len(few)
+    return found / rows if rows else UNDECIDED
+
+
+def independence(label: Array, flagged: Array, others: Sequence[Array], rest: Sequence[Array]) -> float:
+    """Return how ``typical`` flagged rows are to the best that is known of the rest.
+
+    That is all other columns of a table, the lower half of several parts of a text, else (of images) the view among
+    ``others`` that sees least of a difference.
+    """
+    if len(rest) == 1:
+        return typical(rest[0], label, flagged)
+    if rest:
+        return float(np.mean(sorted(typical(one, label, flagged) for one in rest)[: len(rest) // 2]))
+    voting = [one for one in others if information(one, label) >= KNOWS]
+    return min((typical(one, label, flagged) for one in voting), default=UNDECIDED)
+
+
+def signs_of(
+    label: Array,
+    network: Array,
+    attribute: Array,
+    alone: Array,
+    others: Sequence[Array] = (),
+    rest: Sequence[Array] = (),
+    biased: bool = False,
+) -> dict[str, float]:
+    """Return the signs of a candidate; the model reads some of them.
+
+    Args:
+        label: (n,).
+        network: (n, L) of ordinary networks.
+        attribute: (n,) the attribute that the candidate estimates.
+        alone: (n, L) of plain heads on the candidate's views, or of the biased networks.
+        others: (n, L) of each view that is not the candidate's.
+        rest: (n, L) of what a table has beside the candidate's columns, or of parts of the texts; see ``independence``.
+        biased: Whether the candidate is the biased networks' estimate.
+    """
+    rows, says, flagged = len(label), network.argmax(1), attribute != label
+    few, wrong = int(flagged.sum()), says != label
+    error = float(wrong[~flagged].mean()) if few < rows else 1.0
+    # Towards few rows each share is drawn to what the network does everywhere.
+    follows = float(((says == attribute)[flagged].sum() + DRAWN * error) / (few + DRAWN))
+    # The same as odds: where a network hardly errs, to follow a few of the rows is much.
+    usual = max(error, 2 / rows) / (1 - min(error, 0.99))
+    errs, greatest = alone.argmax(1) != label, alone.max(1).astype(float)
+    return {
+        "flagged": few,
+        "error": error,
+        "follows": follows,
+        "excess": follows - error,
+        "lift": math.log(max(LEAST, follows) / max(LEAST, 1 - follows)) - math.log(usual),
+        "plain information": information(alone, label),
+        # A head that is right about a shortcut is sure where it errs; a network is never so sure.
+        "sure": 0.3 if biased else float(((greatest[errs] > SURE).sum() + 1) / (errs.sum() + 4)),
+        "explains": float(((says == attribute) & flagged & wrong).sum() / max(1, wrong.sum())),
+        "rest": independence(label, flagged, others, rest),
+        "biased": float(biased),
+    }
+
+
+# -- the model
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """What was found of a shortcut."""
+class Model:
+    """From signs to the probability that correcting helps, and to the gain in points of a balanced test.
 
-    verdict: Verdict
-    views: list[str]  # to correct by; empty but for a shortcut
-    signs: list[Signs]  # what each view tells
-    sentence: str  # the verdict in one plain sentence, with its figures
+    ``evidence.yaml`` has its numbers; ``results/evidence`` tells where they come from, and how right they are.
 
-    def to_dict(self, label_names: Sequence[str]) -> dict[str, Any]:
-        """Return plain values, the figures of the view that the verdict is about on top."""
-        found: dict[str, Any] = {"verdict": self.verdict, "view": ", ".join(self.views) or None}
-        found |= {"views": self.views, "sentence": self.sentence}
-        chosen = next((one for one in self.signs if one.views == self.views), None)
-        if chosen is not None:
-            found |= {name: value for name, value in chosen.to_dict().items() if name not in found}
-            found["conflicts"] = [
-                {"label": label_names[label], "looks_like": label_names[says], "rows": rows}
-                for label, says, rows in chosen.conflicts
-            ]
-        return found | {"signs": [one.to_dict() for one in self.signs]}
-
-
-def conclude(signs: list[Signs], num_labels: int, num_rows: int | None = None, who: str = ORDINARY) -> Evidence:
-    """Draw the conclusion from what all views tell of so many rows, in words that call the classifier ``who``."""
-    verdict, reason, one = _judge(signs, num_labels, num_rows)
-    number = num_labels if reason == "honest" else num_rows or 0
-    sentence = of_evidence(reason, None if one is None else one.to_dict(), who, number, Thresholds.information)
-    return Evidence(verdict, one.views if one is not None and verdict == "shortcut" else [], signs, sentence)
-
-
-def _judge(signs: list[Signs], num_labels: int, num_rows: int | None) -> tuple[Verdict, str, Signs | None]:
-    """Return the verdict on what all views tell, why it is so (see ``sentences.of_evidence``), and by which view.
-
-    A view counts as a shortcut if it leaves little of the label open, alone predicts the label about as well as the
-    whole network, and the network goes with it where it disagrees with the label, unless these labels may just be
-    wrong. Of several the most accurate is taken, rich statistics only where no simple summary will do. Views that see
-    everything are no evidence.
+    Attributes:
+        signs: Name -> direction, the two values between which it counts, and weight.
+        intercept: Of the score.
+        chance: P(helps) is the logistic function of the first and of the second times the score.
+        gain: Gain where correcting helps: ``constant``, and what it rises by ``lift``.
+        loss: Way of correcting (full, biased) -> gain where correcting does not help, below 0.
+        interval: The ends of the interval of 90 % around the expected gain, for scores below and above 0.
+        clear: What one view must tell to be a shortcut without more ado; P(helps) is no less than ``probability`` then.
+        verdict: ``shortcut``: P(helps) above which there is one; ``cannot tell``: P above which that is in doubt.
+        when_unsure: What to do in doubt, unless a person chooses: ``correct`` or ``leave``.
     """
-    narrow = [one for one in signs if one.breadth < EVERYTHING]
-    high = [one for one in narrow if one.ratio >= Thresholds.ratio]
-    there = [one for one in high if one.information >= Thresholds.information]
-    clear = [one for one in there if one.breadth < RICH or one.ratio >= Thresholds.rich_ratio]
-    enough = [one for one in clear if one.rows >= Thresholds.least_rows]
-    followed = [one for one in enough if one.follows_low >= Thresholds.follows]
-    apart = [one for one in followed if one.told_apart_low > CHANCE]
-    taken = [one for one in apart if one.breadth < RICH or num_labels >= Thresholds.rich_labels]
 
-    def most_accurate(some: list[Signs]) -> Signs:
-        return max(some, key=lambda one: one.accuracy)
+    signs: Mapping[str, Mapping[str, float]]
+    intercept: float
+    chance: tuple[float, float]
+    gain: Mapping[str, float]
+    loss: Mapping[str, float]
+    interval: Sequence[tuple[float, float]]
+    clear: Mapping[str, float]
+    verdict: Mapping[str, float]
+    when_unsure: str
 
-    if taken:
-        # Simple summaries name a shortcut where they can, one view before several; then the one that fits most rows.
-        best = max(taken, key=lambda one: (one.breadth < RICH, len(one.views) == 1, one.accuracy))
-        return "shortcut", "follows", best
-    if apart:
-        return "cannot tell", "honest", most_accurate(apart)
-    if followed:
-        return "cannot tell", "mislabelled", most_accurate(followed)
-    if there:
-        doubtful = any(one.follows_low >= Thresholds.follows for one in there)
-        return "none found" if enough and not doubtful else "cannot tell", "follows", most_accurate(enough or there)
-    if not narrow:
-        return "cannot tell", "no view", None
-    if num_rows is not None and num_rows < Thresholds.least_rows:
-        return "cannot tell", "few rows", None
-    if high:  # both may be right about most rows where one label has most
-        return "none found", "little", max(high, key=lambda one: one.information)
-    return "none found", "worse", max(narrow, key=lambda one: one.ratio)
+    @classmethod
+    @cache
+    def shipped(cls) -> Model:
+        """Return the model that the package ships."""
+        return cls(**yaml.safe_load(Path(__file__).with_name("evidence.yaml").read_text(encoding="utf-8")))
+
+    def is_clear(self, figures: Mapping[str, Any], apart: Mapping[str, float], excess: float, num_labels: int) -> bool:
+        """Return whether one view is a clear shortcut by its figures, and by those of ``told_apart``.
+
+        Rich statistics must tell more, and of more labels, since they know something of the label's own shape.
+        """
+        rich, least = figures["breadth"] >= RICH, self.clear
+        return (
+            (figures["ratio"] or 0) >= least["rich ratio" if rich else "ratio"]
+            and figures["information"] >= least["information"]
+            and figures["rows"] >= least["rows"]
+            and figures["follows_low"] >= least["follows"]
+            and apart.get("told_apart_low", 0) > 0.5
+            and excess > least["excess"]
+            and (not rich or num_labels >= least["rich labels"])
+        )
+
+    def judge(self, signs: Mapping[str, float], clear: bool = False) -> dict[str, float]:
+        """Return what the signs of a candidate come to: ``probability``, ``expected``, ``low`` and ``high``."""
+        score = self.intercept
+        for name, one in self.signs.items():
+            part = min(1.0, max(0.0, (signs[name] - one["from"]) / (one["to"] - one["from"])))
+            score += one["weight"] * (part if one["direction"] > 0 else 1 - part)
+        probability = 1 / (1 + math.exp(-self.chance[0] - self.chance[1] * score))
+        probability = max(probability, self.clear["probability"]) if clear else probability
+        won = self.gain["constant"] + self.gain["lift"] * min(6.0, max(0.0, signs["lift"]))
+        expected = probability * won + (1 - probability) * self.loss["biased" if signs["biased"] else "full"]
+        low, high = self.interval[int(clear or score > 0)]
+        found = {"probability": probability, "expected": expected, "low": expected + low, "high": expected + high}
+        return {name: round(value, 4) for name, value in found.items()}
+
+    def verdict_of(self, probability: float) -> Verdict:
+        """Return the verdict on the candidate of the greatest P(helps)."""
+        if probability > self.verdict["shortcut"]:
+            return "shortcut"
+        return "cannot tell" if probability > self.verdict["cannot tell"] else "none found"

@@ -175,10 +175,14 @@ class KeptHeads:
         """Return whether the views find in rows what they look at."""
         return all(view.can_look(rows) for view in self.views)
 
-    @torch.no_grad()
     def probability(self, rows: ViewInputs) -> Tensor:
         """Return class probabilities (n, L) of rows by what the views keep of them, the mean over the heads."""
-        features = scaled(torch.cat(features_of(self.views, rows), dim=1), self.deviation, self.mean)
+        return self.of_features(torch.cat(features_of(self.views, rows), dim=1))
+
+    @torch.no_grad()
+    def of_features(self, features: Tensor) -> Tensor:
+        """Return the same by the features (n, F) of the views, side by side."""
+        features = scaled(features, self.deviation, self.mean)
         return torch.stack([head(features) for head in self.heads]).mean(dim=0)
 
     def state(self) -> dict[str, Any] | None:
@@ -197,18 +201,26 @@ class KeptHeads:
 
 
 def estimate_by_heads(
-    views: Sequence[View], rows: TrainingRows, correlation: Correlation, seed: int, splits: int = 2, rounds: int = 2
+    views: Sequence[View],
+    rows: TrainingRows,
+    correlation: Correlation,
+    seed: int,
+    splits: int = 2,
+    rounds: int = 2,
+    features: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, KeptHeads]:
     """Fit views, and estimate the attribute of all training rows by heads on them, cross-fitted in halves.
 
-    ``splits`` into halves are averaged after so many ``rounds`` of relabelling. Returned are the attribute (N,), the
-    class probabilities (N, L) by heads that have not seen the row, and the heads.
+    ``splits`` into halves are averaged after so many ``rounds`` of relabelling. ``features`` (N, F) are those of views
+    that are fitted already. Returned are the attribute (N,), the class probabilities (N, L) by heads that have not
+    seen the row, and the heads.
     """
-    assert rows.view_inputs is not None
-    rows.report(f"looking at {', '.join(view.name for view in views)}")
-    for view in views:
-        view.fit(rows.view_inputs)
-    features = torch.cat(features_of(views, rows.view_inputs), dim=1)
+    if features is None:
+        assert rows.view_inputs is not None
+        rows.report(f"looking at {', '.join(view.name for view in views)}")
+        for view in views:
+            view.fit(rows.view_inputs)
+        features = torch.cat(features_of(views, rows.view_inputs), dim=1)
     scale = torch.std_mean(features, dim=0)
     features, few = scaled(features, *scale), next((view.few for view in views if view.few is not None), None)
     linear = few is not None or features.shape[1] <= LINEAR_FEATURES

@@ -1,26 +1,65 @@
-"""Looks at held-out rows through one view after the other, beside what an ordinary classifier says of them."""
+"""Looks at held-out rows through one view after the other, and weighs what might be corrected by."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.attributes.evidence import EXAMINED, ORDINARY, Evidence, Signs, conclude, signs_of
+from logit_correction.attributes.evidence import (
+    BIASED,
+    EXAMINED,
+    LEAST_ROWS,
+    ORDINARY,
+    SURE,
+    Model,
+    Verdict,
+    conflicts_of,
+    figures_of,
+    signs_of,
+    told_apart,
+)
 from logit_correction.attributes.folds import held_out
 from logit_correction.attributes.given import RowFile
-from logit_correction.attributes.heads import answers, logistic, scaled, telling_features, telling_members
+from logit_correction.attributes.heads import (
+    KeptHeads,
+    answers,
+    estimate_by_heads,
+    likely_attribute,
+    logistic,
+    scaled,
+    telling_features,
+    telling_members,
+)
+from logit_correction.correlation import Correlation
 from logit_correction.data.frames import check_names
 from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
+from logit_correction.seeds import make_generator
 from logit_correction.sentences import SAID, of_evidence
 from logit_correction.types import DataInfo, TrainingRows
-from logit_correction.views.base import RICH, View, features_of
+from logit_correction.views.base import EVERYTHING, RICH, View, features_of
+from logit_correction.views.tables import is_missing, is_numeric
+from logit_correction.views.texts import Words
+
+#: A view is a candidate if it takes away more than this share of the label's entropy, or where none does.
+USEFUL = 0.03
+
+#: Parts that the words of texts are divided into at random, each looked at by itself; fewest rows that are judged.
+BLOCKS, FEWEST = 6, 20
+
+#: Names of a column that are told apart where the rest of a table is looked at.
+MOST_NAMES = 30
+
+#: What goes along with a biased network's attribute is named from this share of its conflicting rows on.
+ALONG = 0.3
 
 
 @dataclass(frozen=True)
@@ -34,62 +73,82 @@ class Judged:
     who: str = ORDINARY  # what the classifier is called
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """What might be corrected by: views, or what a biased network learns first.
+
+    Attributes:
+        views: Their names.
+        attribute: (m,) long, its estimate of the judged rows.
+        seen: (m, L) class probabilities of the judged rows.
+        figures: P(helps), expected gain and signs, as plain values.
+        estimate: Attribute and class probabilities of the rows that heads learned from, and the heads, if there are.
+    """
+
+    views: list[str]
+    attribute: Tensor
+    seen: Tensor
+    figures: dict[str, Any]
+    estimate: tuple[Tensor, Tensor, KeptHeads] | None = None
+
+
 class Search:
     """Looks through views at judged rows, and keeps what it saw.
 
     Attributes:
         judged: The rows.
+        label: (m,) their labels.
         seen: View -> (m, L) class probabilities of a head on it that was not trained on the row.
         signs: What each view tells.
+        candidates: What might be corrected by, the likeliest to help first.
     """
 
-    def __init__(self, rows: TrainingRows, learned: Tensor, judged: Judged, num_labels: int) -> None:
-        """Put the rows together; where validation rows are judged, heads learn from the training rows ``learned``."""
+    def __init__(
+        self, rows: TrainingRows, learned: Tensor, judged: Judged, correlation: Correlation, seed: int, words: bool
+    ) -> None:
+        """Put the rows together; where validation rows are judged, heads learn from the training rows ``learned``.
+
+        ``words`` says whether the inputs are texts as vectors of counted words.
+        """
         assert rows.view_inputs is not None
-        self.judged, self.num_labels, self.report = judged, num_labels, rows.report
+        self.judged, self.num_labels, self.report = judged, correlation.num_labels, rows.report
+        self.correlation, self.seed, self._words = correlation, seed, words
         self.seen: dict[str, Tensor] = {}
-        self.signs: list[Signs] = []
+        self.signs: list[dict[str, Any]] = []
+        self.candidates: list[Candidate] = []
+        self._views: dict[str, tuple[View, list[Tensor]]] = {}
+        self._rest: dict[str, Tensor] | None = None
         if judged.split == "train":
             self._inputs = [rows.view_inputs.take(judged.rows)]
             self._label, self._fold = rows.label[judged.rows], judged.fold
-            return
-        assert rows.held_out is not None and rows.held_out.view_inputs is not None
-        self._inputs = [rows.view_inputs.take(learned), rows.held_out.view_inputs.take(judged.rows)]
-        self._label = torch.cat([rows.label[learned], rows.held_out.label[judged.rows]])
-        self._fold = torch.cat([torch.full((len(learned),), -1), judged.fold])
+        else:
+            assert rows.held_out is not None and rows.held_out.view_inputs is not None
+            self._inputs = [rows.view_inputs.take(learned), rows.held_out.view_inputs.take(judged.rows)]
+            self._label = torch.cat([rows.label[learned], rows.held_out.label[judged.rows]])
+            self._fold = torch.cat([torch.full((len(learned),), -1), judged.fold])
+        self.label = self._label[self._fold >= 0]
 
-    def conclude(self, views: Sequence[View]) -> Evidence:
-        """Look through all views, rich ones only where no simple one explains what was found: they take longest."""
-        for is_rich in (False, True):
-            if is_rich and self._conclusion().verdict == "shortcut":
-                break
-            self.look([view for view in views if (view.breadth >= RICH) is is_rich])
-        return self._conclusion()
-
-    def _conclusion(self) -> Evidence:
-        return conclude(self.signs, self.num_labels, num_rows=len(self.judged.rows), who=self.judged.who)
+    # -- views
 
     def look(self, views: Sequence[View]) -> None:
         """Look through some views; a family of several members tells as one, at most one member for each label."""
         for family, group in groupby(views, key=lambda view: view.name.partition(":")[0]):
             self.report(f"looking at {family}")
-            self.signs.append(self._told(list(group), choose_members=True))
+            self._look(list(group), choose_members=True)
 
-    def insist(self, views: Sequence[View]) -> Evidence:
-        """Take a person's word that these views are a shortcut, and say what they tell side by side."""
-        self.report(f"looking at {', '.join(view.name for view in views)}")
-        sign = self._told(views, choose_members=False)
-        self.signs = [sign, *(one for one in self.signs if one.view != sign.view)]
-        told = of_evidence("follows", sign.to_dict(), self.judged.who)
-        return Evidence("shortcut", sign.views, self.signs, f"{SAID}. {told}")
+    def _features(self, views: Sequence[View]) -> list[list[Tensor]]:
+        """Return the features of each part of the rows, those of each view by themselves; views are fitted once."""
+        new = [view for view in views if view.name not in self._views]
+        for view in new:
+            view.fit(self._inputs[0])
+        parts = [features_of(new, part) for part in self._inputs] if new else []
+        self._views |= {view.name: (view, list(own)) for view, own in zip(new, zip(*parts, strict=True), strict=True)}
+        return [list(part) for part in zip(*(self._views[view.name][1] for view in views), strict=True)]
 
-    def _told(self, views: Sequence[View], choose_members: bool) -> Signs:
+    def _look(self, views: Sequence[View], choose_members: bool) -> dict[str, Any]:
         """Return what views tell by a head on all their features, or on those of the members that tell each label."""
         label, size = self._label, self.num_labels
-        for view in views:
-            view.fit(self._inputs[0])
-        of_parts = [features_of(views, part) for part in self._inputs]
-        of_views = [torch.cat(of_view) for of_view in zip(*of_parts, strict=True)]
+        of_views = [torch.cat(of_view) for of_view in zip(*self._features(views), strict=True)]
         of_views = [scaled(features, *torch.std_mean(features, dim=0)) for features in of_views]
         features, few = torch.cat(of_views, dim=1), next((view.few for view in views if view.few is not None), None)
 
@@ -106,10 +165,248 @@ class Search:
         breadth = max(view.breadth for view in views)
         if any(view.together is not None and len(views) > view.together for view in views):
             breadth = max(breadth, RICH)
-        name, sentence = " + ".join(view.name for view in views), " and ".join(view.sentence for view in views)
-        judged = self._fold >= 0
-        self.seen[name] = seen[judged]
-        return signs_of(name, sentence, breadth, seen[judged], self.judged.network, label[judged])
+        sentence = " and ".join(view.sentence for view in views)
+        return self._told([view.name for view in views], sentence, breadth, seen[self._fold >= 0])
+
+    def _told(self, views: Sequence[str], sentence: str, breadth: int, seen: Tensor) -> dict[str, Any]:
+        name = " + ".join(views)
+        self.seen[name] = seen
+        self.signs = [one for one in self.signs if one["view"] != name]
+        self.signs.append(figures_of(name, sentence, breadth, seen, self.judged.network, self.label))
+        return self.signs[-1]
+
+    # -- candidates
+
+    def weigh(self, biased: Tensor | None = None) -> None:
+        """Weigh the most promising views, and what biased networks (m, L) say of the judged rows."""
+        for names in self.promising():
+            self.report(f"weighing {', '.join(names)}")
+            self._weigh(names)
+        if biased is not None:
+            attribute = likely_attribute(self.correlation.posterior(biased), self.label, self.correlation)
+            self._judge([BIASED], attribute, biased, None)
+        self.candidates.sort(key=lambda one: (not one.figures["clear"], -one.figures["probability"]))
+
+    def promising(self) -> list[list[str]]:
+        """Return the views to weigh, each a list of names: those that say most of the label and explain most mistakes.
+
+        They are a clear shortcut, the view that leaves least of the label open, the one whose answer the network gives
+        oftenest where both are wrong about the label, both together, and the second that leaves least open.
+        """
+        network, label = self.judged.network.argmax(dim=1), self.label
+
+        def explains(sign: dict[str, Any]) -> float:
+            says = self.seen[sign["view"]].argmax(dim=1)
+            mistakes = int(((says == network) & (network != label)).sum())
+            return mistakes / max(1, int((says != label).sum()))
+
+        narrow = [one for one in self.signs if one["breadth"] < EVERYTHING]
+        useful = [one for one in narrow if one["information"] > USEFUL] or narrow
+        if not useful or len(label) < FEWEST:
+            return []
+        telling = [one["view"].split(" + ") for one in sorted(useful, key=lambda one: -one["information"])]
+        followed = max(useful, key=explains)["view"].split(" + ")
+        picks = [*self.clear(), telling[0], followed]
+        picks += [telling[0] + telling[1], telling[1]] if len(telling) > 1 else []
+        return list({tuple(sorted(set(names))): sorted(set(names)) for names in picks}.values())
+
+    def clear(self) -> list[list[str]]:
+        """Return the views of a shortcut without more ado, if there is one: of several a simple one if possible."""
+        model, network, label = Model.shipped(), self.judged.network, self.label
+
+        def is_clear(sign: dict[str, Any]) -> bool:
+            seen = self.seen[sign["view"]]
+            says, answer = seen.argmax(dim=1), network.argmax(dim=1)
+            agrees, conflict = says == label, (says != label) & (seen.amax(dim=1) > SURE)
+            excess = sign["follows_view"] - float((answer != label)[agrees].float().mean()) if conflict.any() else 0.0
+            return model.is_clear(sign, told_apart(seen, network, label), excess, self.num_labels)
+
+        found = [one for one in self.signs if one["breadth"] < EVERYTHING and is_clear(one)]
+        found.sort(key=lambda one: (one["breadth"] < RICH, " + " not in one["view"], one["accuracy"]))
+        return [one["view"].split(" + ") for one in found[-1:]]
+
+    def _weigh(self, names: Sequence[str]) -> Candidate:
+        """Estimate the attribute by views that were looked at, and weigh its signs."""
+        views = [self._views[name][0] for name in names]
+        of_parts = self._features(views)
+        learned = TrainingRows(self._label[: self._inputs[0].num_rows], view_inputs=self._inputs[0])
+        features = torch.cat(of_parts[0], dim=1)
+        estimate = estimate_by_heads(views, learned, self.correlation, self.seed, features=features)
+        attribute, seen, kept = estimate
+        if len(of_parts) > 1:
+            seen = kept.of_features(torch.cat(of_parts[1], dim=1))
+            attribute = likely_attribute(self.correlation.posterior(seen), self.label, self.correlation, kept.odds)
+        return self._judge(names, attribute, seen, estimate)
+
+    def _judge(
+        self,
+        views: Sequence[str],
+        attribute: Tensor,
+        seen: Tensor,
+        estimate: tuple[Tensor, Tensor, KeptHeads] | None,
+    ) -> Candidate:
+        alone = next((self.seen[key] for key in self.seen if {*key.split(" + ")} == {*views}), seen)
+        others = {key: one for key, one in self.seen.items() if not {*key.split(" + ")} & {*views}}
+        signs = signs_of(
+            self.label.numpy(),
+            self.judged.network.numpy(),
+            attribute.numpy(),
+            alone.numpy(),
+            [one.numpy() for one in others.values()],
+            [one.numpy() for one in self._rest_of(views, attribute)],
+            biased=views == [BIASED],
+        )
+        flagged = attribute != self.label
+        clear = any({*one} == {*views} for one in self.clear())
+        figures: dict[str, Any] = {"views": list(views), **Model.shipped().judge(signs, clear), "clear": clear}
+        figures["signs"] = {name: round(float(value), 4) for name, value in signs.items()}
+        if views == [BIASED]:
+            along = {
+                key: float((one.argmax(dim=1) == attribute)[flagged].float().mean()) for key, one in others.items()
+            }
+            named = sorted((key for key in along if along[key] >= ALONG), key=lambda key: -along[key])[:3]
+            figures["along"] = [{"view": key, "share": round(along[key], 4)} for key in named]
+        found = Candidate(list(views), attribute, seen, figures, estimate)
+        self.candidates = [one for one in self.candidates if one.views != found.views] + [found]
+        return found
+
+    def _rest_of(self, views: Sequence[str], attribute: Tensor) -> list[Tensor]:
+        """Return what the rest of a table beside the candidate's columns says (m, L), or parts of the texts."""
+        columns, texts = self._inputs[-1].columns, self._inputs[-1].texts
+        label = self.label
+        judged = self.judged.fold if len(self.judged.fold.unique()) > 1 else torch.arange(len(label)) % 2
+        if columns and texts is None:
+            parts = {name: column_features(values) for name, values in columns.items()}
+            looked_at = {view.partition(":")[2] for view in views} & {*parts} or {told_by(parts, attribute)}
+            rest = [part for name, part in parts.items() if name not in looked_at]
+            if not rest:
+                return []
+            return [held_out(logistic(torch.cat(rest, dim=1), label, self.num_labels), judged, self.num_labels)]
+        if texts is None:
+            return []
+        if self._rest is None:
+            self.report("looking at parts of the texts")
+            features = self._words_of()
+            order = torch.randperm(features.shape[1], generator=make_generator(self.seed, "words"))
+            self._rest = {
+                str(number): held_out(logistic(features[:, block], label, self.num_labels), judged, self.num_labels)
+                for number, block in enumerate(order.chunk(BLOCKS))
+            }
+        return list(self._rest.values())
+
+    def _words_of(self) -> Tensor:
+        """Return which words the judged texts have, (m, F)."""
+        if self._words:
+            inputs = self._inputs[-1].inputs(torch.arange(len(self.label)))
+            assert isinstance(inputs, Tensor)
+            return inputs.float()
+        words = Words()
+        words.fit(self._inputs[-1])
+        return words.features(self._inputs[-1])
+
+    # -- the verdict
+
+    def conclude(self, when_unsure: Literal["correct", "leave"] | None = None) -> Evidence:
+        """Draw the verdict from what was weighed."""
+        model, usable = (
+            Model.shipped(),
+            [one for one in self.candidates if one.figures["signs"]["flagged"] >= LEAST_ROWS],
+        )
+        if not usable:
+            if len(self.label) < FEWEST:
+                reason = f"{len(self.label)} rows are too few to tell a shortcut by"
+            elif not self.signs:
+                reason = "There is no view of these inputs to look through"
+            else:
+                reason = "No view and no biased network says of any row that it looks like another label"
+            return Evidence(
+                "none found" if self.signs and len(self.label) >= FEWEST else "cannot tell", None, False, reason
+            )
+        best = usable[0]
+        verdict = model.verdict_of(best.figures["probability"])
+        corrects = verdict == "shortcut" or (
+            verdict == "cannot tell" and (when_unsure or model.when_unsure) == "correct"
+        )
+        return Evidence(verdict, best, corrects, of_evidence(self.sign_of(best), best.figures, self.judged.who))
+
+    def insist(self, views: Sequence[View]) -> Evidence:
+        """Take a person's word that these views, or none for the biased network's, are a shortcut."""
+        names = [view.name for view in views] or [BIASED]
+        best = next((one for one in self.candidates if sorted(one.views) == sorted(names)), None)
+        if best is None:
+            if not views:
+                raise InputError("no biased network was trained beside a given classifier: name a view")
+            self._look(views, choose_members=False)
+            best = self._weigh(names)
+        return Evidence(
+            "shortcut", best, True, f"{SAID}. {of_evidence(self.sign_of(best), best.figures, self.judged.who)}"
+        )
+
+    def seen_by(self, views: Sequence[str]) -> Tensor:
+        """Return what the views of a candidate say of the judged rows, (m, L)."""
+        return self.seen[self.sign_of(next(one for one in self.candidates if one.views == list(views)))["view"]]
+
+    def sign_of(self, candidate: Candidate) -> dict[str, Any]:
+        """Return what the views of a candidate tell together."""
+        known = next((one for one in self.signs if {*one["view"].split(" + ")} == {*candidate.views}), None)
+        if known is not None:
+            return known
+        parts = [one for one in self.signs if {*one["view"].split(" + ")} & {*candidate.views}]
+        sentence = " and ".join(one["sentence"] for one in parts) or "what a network learns first of the whole input"
+        return self._told(
+            candidate.views, sentence, max([one["breadth"] for one in parts], default=RICH), candidate.seen
+        )
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was found of a shortcut: the verdict, and the candidate that it is about, if there is any."""
+
+    verdict: Verdict
+    candidate: Candidate | None
+    corrects: bool  # whether it is corrected by the candidate
+    sentence: str  # the verdict in plain sentences, with its figures
+
+    def to_dict(self, search: Search | None, label_names: Sequence[str]) -> dict[str, Any]:
+        """Return plain values, the figures of the view that the verdict is about on top."""
+        views = self.candidate.views if self.candidate is not None and self.corrects else []
+        found: dict[str, Any] = {"verdict": self.verdict, "view": ", ".join(views) or None, "views": views}
+        found |= {"corrects": self.corrects, "sentence": self.sentence}
+        if search is None:
+            return found | {"signs": []}
+        if self.candidate is not None:
+            seen = search.seen_by(self.candidate.views)
+            found |= {name: value for name, value in self.candidate.figures.items() if name not in ("views", "signs")}
+            if self.corrects:
+                found |= {name: value for name, value in search.sign_of(self.candidate).items() if name not in found}
+                found |= told_apart(seen, search.judged.network, search.label)
+                found["conflicts"] = [
+                    {"label": label_names[label], "looks_like": label_names[says], "rows": rows}
+                    for label, says, rows in conflicts_of(seen, search.label)
+                ]
+        return found | {"signs": search.signs, "candidates": [one.figures for one in search.candidates]}
+
+
+def column_features(values: NDArray[Any]) -> Tensor:
+    """Return what a linear head sees of a column of a table, (n, F): a number and its square, or its common names."""
+    if is_numeric(values):
+        number, missing = torch.from_numpy(values.astype(np.float32)), torch.from_numpy(is_missing(values))
+        known = number[~missing]
+        number = ((number - known.mean()) / (known.std() + 1e-6)).masked_fill(missing, 0).nan_to_num().clamp(-5, 5)
+        return torch.stack([number, number.square() / 3, missing.float()], dim=1)
+    _, place, count = np.unique(values.astype(str), return_inverse=True, return_counts=True)
+    return torch.from_numpy((place[:, None] == np.argsort(-count)[:MOST_NAMES]).astype(np.float32))
+
+
+def told_by(columns: dict[str, Tensor], attribute: Tensor) -> str:
+    """Return the column of a table that tells an attribute best, by least squares."""
+    target = torch.nn.functional.one_hot(attribute).float()
+
+    def left(values: Tensor) -> float:
+        seen = torch.cat([values, torch.ones(len(values), 1)], dim=1)
+        return float((target - seen @ torch.linalg.lstsq(seen, target, driver="gelsd").solution).square().sum())
+
+    return min(columns, key=lambda name: left(columns[name]))
 
 
 # -- classifiers that are given

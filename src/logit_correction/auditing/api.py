@@ -13,8 +13,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.auto import Auto
-from logit_correction.attributes.folds import draw_folds, held_out
+from logit_correction.attributes.auto import FOLDS, Auto
+from logit_correction.attributes.evidence import BIASED
+from logit_correction.attributes.folds import held_out
 from logit_correction.auditing import cost
 from logit_correction.auditing.budget import answers_of_sheet, judge_by_person, sheet
 from logit_correction.auditing.contrast import contrasts
@@ -33,19 +34,14 @@ from logit_correction.runs.options import complete
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import Built, prepare, training_rows
 from logit_correction.runs.write import environment
-from logit_correction.seeds import make_generator
-from logit_correction.sentences import advice, headline, price
+from logit_correction.sentences import advice, headline, price, views_in
 from logit_correction.training.display import choose_display
-from logit_correction.views.choose import find_views
 
 #: The files of an audit beside its rows.
 AUDIT, SHEET, FIX, PAGE = "audit.json", "sheet.csv", "fix.yaml", "report.html"
 
 #: What to do about a damaged audit.
 AGAIN = "run the audit again"
-
-#: Parts of the training rows, each judged by an LC that was trained on the others; of so many rows one is enough.
-FOLDS, MANY_ROWS = 3, 10_000
 
 
 class Audit:
@@ -118,6 +114,7 @@ def audit(
     predictions: Path | str | None = None,
     shortcut: str | Sequence[str] = (),
     legitimate: str | Sequence[str] = (),
+    when_unsure: str | None = None,
     try_fix: bool = True,
     label_budget: int | None = None,
     progress: bool = False,
@@ -133,6 +130,7 @@ def audit(
         predictions: File of what any classifier says of rows that it was not trained on; see ``Auto``.
         shortcut: Views that a person calls a shortcut; they are looked at whatever the search concludes.
         legitimate: Views that a person calls none.
+        when_unsure: ``correct`` or ``leave``, where the verdict is ``cannot tell``; see ``Auto``.
         try_fix: Where there is a shortcut, and no classifier to examine was given, train LC in folds to see what it
             would bring; costs about two trainings.
         label_budget: Write a sheet of about so many rows whose attribute a person should name.
@@ -149,17 +147,17 @@ def audit(
     """
     config = config_of(data, **options)
     auto: dict[str, Any] = {"name": "Auto", "run": run, "predictions": predictions}
-    auto |= {"legitimate": listed(legitimate) or None}
+    auto |= {"legitimate": listed(legitimate) or None, "when_unsure": when_unsure}
     config = complete(replace(config, method=ComponentConfig("LC", {"attributes": auto})))
     folder, tie = files.given_or_temporary(out, "audit")
     # What an audit that was killed has left may be written over.
     check_new(folder, (files.LOCK, files.RESUME, files.CONFIG, FIX, SHEET, PAGE, CSV, PARQUET, SEAL))
     display = choose_display(quiet=not progress)
     built = prepare(config, display)
-    display.whole = 4 if try_fix else 2  # the search, and LC in folds
+    display.whole = 3 if try_fix else 2  # the search, and LC in folds
     estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto)
-    find_views(listed(shortcut), built.table.view_inputs("train"))  # what does not apply is told at once
+    estimator.named(listed(shortcut))  # what does not apply is told at once
     if built.chosen:
         display.say(built.chosen)
     files.make(folder)
@@ -193,7 +191,7 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
         fix = replace(config, method=ComponentConfig("LC", {"attributes": given}))
         files.write_text(out / FIX, fix.to_yaml())
         if try_fix and examined is None:
-            frame = with_fixed(frame, table, estimator.row_attribute.cpu(), answers_of_lc(fix, table, quiet))
+            frame = with_fixed(frame, table, estimator.row_attribute.cpu(), answers_of_lc(fix, table, estimator, quiet))
             write_rows(frame, out)
     train = frame[frame["split"] == "train"]
     asked = None if said else cost.question(evidence)
@@ -208,7 +206,7 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
         "groups": cost.groups(frame, names),
         "cost": cost.cost(frame, who),
         "shown": shown_rows(frame),
-        "contrasts": contrasts(table, frame, views) if views else [],
+        "contrasts": contrasts(table, frame, shown_views(evidence)) if views else [],
         "evidence": evidence,
         "rows": {
             "file": CSV,
@@ -234,19 +232,30 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
     }
 
 
-def answers_of_lc(config: RunConfig, table: DataTable, quiet: bool) -> Tensor:
+def shown_views(evidence: Mapping[str, Any]) -> list[str]:
+    """Return the views of a shortcut; of what a biased network learns first those that it goes along with."""
+    if evidence["views"] != [BIASED]:
+        return list(evidence["views"])
+    return [name for one in evidence.get("along") or [] for name in views_in(one["view"])]
+
+
+def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: bool) -> Tensor:
     """Return what LC says of training rows that it was not trained on, (N, L); NaN of rows that were not judged.
 
-    ``config`` is LC with the attributes of the audit's own file of rows.
+    ``config`` is LC with the attributes of the audit's own file of rows. It trains on the same rows as the ordinary
+    networks of the search, and as long.
     """
-    config = complete(replace(config, training=replace(config.training, selection="last", also_select=[])))
-    rows = table.split["train"]
+    epochs, size = estimator.length()
+    training = replace(config.training, selection="last", also_select=[], epochs=epochs)
+    training = replace(training, batch_size=size - size // FOLDS)
+    config = complete(replace(config, training=training))
+    seen, rows = (estimator.fold >= 0).nonzero().squeeze(1), table.split["train"]
 
     def fit(learned: Tensor, number: int) -> Callable[[Tensor], Tensor]:
         def answers(judged: Tensor) -> Tensor:
-            part = replace(table, split={**table.split, "train": rows[learned], "test": rows[judged]})
+            part = replace(table, split={**table.split, "train": rows[seen[learned]], "test": rows[seen[judged]]})
             display = choose_display(quiet=quiet)
-            display.say(f"what LC would bring: training {number + 1}")
+            display.say(f"what LC would bring: training {number + 1} of {FOLDS}")
             algorithm = build_algorithm(config, part.info)
             algorithm.setup(training_rows(part, algorithm, config.training.epochs or 0, None))
             loop = Built(config, part, algorithm, "").fit(display)
@@ -256,10 +265,9 @@ def answers_of_lc(config: RunConfig, table: DataTable, quiet: bool) -> Tensor:
 
         return answers
 
-    fold = draw_folds(len(rows), FOLDS, make_generator(config.training.seed, "folds of the audit"))
-    if len(rows) > MANY_ROWS:
-        fold[fold > 0] = -1
-    return held_out(fit, fold, len(table.label_names))
+    found = torch.full((len(rows), len(table.label_names)), torch.nan)
+    found[seen] = held_out(fit, estimator.fold[seen], len(table.label_names))
+    return found
 
 
 def _write_audit(out: Path, found: Mapping[str, Any]) -> None:

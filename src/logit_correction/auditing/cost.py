@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,12 +10,18 @@ import pandas as pd
 import torch
 
 from logit_correction import sentences
-from logit_correction.attributes.evidence import CONFIDENCE, ORDINARY, Thresholds
+from logit_correction.attributes.evidence import CONFIDENCE, FEW_ROWS, ORDINARY
 from logit_correction.functional import wilson_interval
-from logit_correction.views.base import EVERYTHING
 
 #: Who is judged, as the columns of the rows begin: the classifier, and LC.
 WHO = ("network", "fixed")
+
+#: Conflicting rows that it takes to tell whether a given classifier relies on a view: with so many the interval of a
+#: share is about 30 points wide.
+NEEDED_ROWS = 30
+
+#: A classifier relies on a view if it follows it in so many conflicting rows, and oftener than it errs elsewhere.
+FOLLOWS = 0.12
 
 
 def by_label(
@@ -29,12 +36,14 @@ def by_label(
         with_label = int((sure["network_label"] == name).sum())
         with_view = int((sure["network_label"] == sure["view_label"]).sum())
         low, high = map(float, wilson_interval(with_view, with_view + with_label, CONFIDENCE))
+        told = own[own["network_label"].notna() & own["conflicting"].eq(False)]
+        error = float((told["network_label"] != name).mean()) if len(told) else 0.0
         if not views:
             entry |= {"verdict": verdict, "sentence": f"{name}: {verdict}"}
-        elif len(sure) < Thresholds().few_rows:
+        elif len(sure) < FEW_ROWS:
             entry |= {"verdict": "cannot tell", "sentence": f"{name}: too few rows to tell", "sure_rows": len(sure)}
         else:
-            entry["verdict"] = {True: "shortcut", False: "none found", None: "cannot tell"}[_follows(low, high)]
+            entry["verdict"] = {True: "shortcut", False: "none found", None: "cannot tell"}[_follows(low, high, error)]
             entry["sentence"] = sentences.of_label(name, views, len(sure), with_view, who)
             entry |= {"sure_rows": len(sure), "follows_view": with_view / len(sure)}
             entry |= {"follows_label": with_label / len(sure), "follows_low": low, "follows_high": high}
@@ -97,21 +106,33 @@ def cost(frame: pd.DataFrame, classifier: str = ORDINARY) -> dict[str, Any]:
             half = (figure["high"] - figure["low"]) / 2
             intervals.append((max(0.0, true - half), min(1.0, true + half)))
         figure |= {"low": min(low for low, _ in intervals), "high": max(high for _, high in intervals)}
-        found[who] = {"name": classifier if who == "network" else "LC", "conflicting": figure, "agreeing": others}
+        entry = {"name": classifier if who == "network" else "LC", "conflicting": figure, "agreeing": others}
+        found[who] = entry | {"balanced": balanced(figure, others), "like_training": accuracy(told, who)}
     return found
+
+
+def balanced(conflicting: Mapping[str, Any], agreeing: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the accuracy where conflicting and agreeing rows count alike, its interval by those of the two."""
+    if conflicting["accuracy"] is None or agreeing["accuracy"] is None:
+        return {"accuracy": None, "low": 0.0, "high": 1.0}
+    value = (conflicting["accuracy"] + agreeing["accuracy"]) / 2
+    low, high = (
+        math.hypot(*(one[end] - one["accuracy"] for one in (conflicting, agreeing))) / 2 for end in ("low", "high")
+    )
+    return {"accuracy": value, "low": max(0.0, value - low), "high": min(1.0, value + high)}
 
 
 def leans(evidence: Mapping[str, Any]) -> bool | None:
     """Return whether the classifier relies on the views of a shortcut; None where that cannot be told."""
-    chosen = next((one for one in evidence["signs"] if sentences.views_in(one["view"]) == evidence["views"]), None)
-    if chosen is None or chosen["rows"] < Thresholds().few_rows:
+    if not evidence["views"] or evidence.get("rows", 0) < NEEDED_ROWS:
         return None
-    return _follows(chosen["follows_low"], chosen["follows_high"])
+    weighed = next(one for one in evidence["candidates"] if one["views"] == evidence["views"])
+    return _follows(evidence["follows_low"], evidence["follows_high"], weighed["signs"]["error"])
 
 
-def _follows(low: float, high: float) -> bool | None:
+def _follows(low: float, high: float, error: float) -> bool | None:
     """Return on which side of the threshold an interval lies; None where it lies on both."""
-    threshold = Thresholds().follows
+    threshold = max(FOLLOWS, error)
     return True if low >= threshold else False if high < threshold else None
 
 
@@ -120,10 +141,6 @@ def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
 
     An honest strong feature and a shortcut look alike: both predict the label nearly as well as the whole input.
     """
-    thresholds, views = Thresholds(), list(evidence["views"])
-    if evidence["verdict"] == "cannot tell":
-        narrow = [one for one in evidence["signs"] if one["breadth"] < EVERYTHING]
-        alike = [one for one in narrow if (one["ratio"] or 0) >= thresholds.ratio]
-        alike = [one for one in alike if (one["information"] or 0) >= thresholds.information]
-        views = sentences.views_in(max(alike, key=lambda one: one["accuracy"])["view"]) if alike else []
+    in_doubt = evidence["verdict"] == "cannot tell" and evidence["candidates"]
+    views = evidence["candidates"][0]["views"] if in_doubt else evidence["views"]
     return {"views": views, "text": sentences.question(views)} if views else None

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.auto import Auto
-from logit_correction.attributes.evidence import Thresholds
+from logit_correction.attributes.evidence import SURE
 from logit_correction.data.table import DataTable
 from logit_correction.files import replacing, write_cells
 
@@ -64,11 +64,11 @@ def rows_frame(table: DataTable, estimator: Auto, views: Sequence[str]) -> pd.Da
         score = others / (others + posterior.gather(1, own).squeeze(1) + 1e-12)
         known = {"attribute": names[attribute.numpy()], "conflicting": (attribute != label).numpy()}
         frame = frame.assign(**known, score=score.numpy().round(4))
-        seen, places = search.seen[" + ".join(views)], asked.numpy()
+        seen, places = search.seen_by(views), asked.numpy()
         confidence, says = seen.max(dim=1)
         frame.loc[places, "view_label"] = names[says.numpy()]
         frame.loc[places, "view_p"] = conflict_probability(seen, label[asked]).numpy().round(4)
-        frame.loc[places, "sure"] = ((says != label[asked]) & (confidence > Thresholds().sure)).numpy()
+        frame.loc[places, "sure"] = ((says != label[asked]) & (confidence > SURE)).numpy()
     told = pd.DataFrame(posterior.numpy().round(4), columns=[f"p_{name}" for name in names])
     return with_answers(pd.concat([frame, told], axis=1), "network", asked, search.judged.network, table)
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from jsonargparse import ArgumentParser
 
-from logit_correction.config import PARTS, VIEWS, TrainingConfig, as_part, listed, merge, spelled_out
+from logit_correction.config import OF_ESTIMATOR, PARTS, VIEWS, TrainingConfig, as_part, listed, merge, spelled_out
 from logit_correction.errors import InputError
 from logit_correction.files import read_yaml
 from logit_correction.runs import options
@@ -28,18 +28,22 @@ HELP = {
     "preset": "Named options (`list presets`); other options given win",
     "shortcut": "A view that is a shortcut (`list views`), such as column:NAME; may be repeated",
     "legitimate": "A view that is a legitimate cause of the label; may be repeated",
+    "when_unsure": "Whether to correct where the verdict is `cannot tell`, or to leave the training as it is",
 }
 
 #: What the plain help of a run shows, by what a person wants to do.
 FIRST = {
     "Data and method": ("data", "method", "network"),
-    "What you know": VIEWS,
+    "What you know": OF_ESTIMATOR,
     "How long and where": ("epochs", "seed", "seeds", "device"),
     "Files": ("out", "resume", "config"),
 }
 
 #: What only ``--help-all`` shows, with the options of training that are not above.
 LATER = ("preset", "biased_network", "encoder", "print_config")
+
+#: What stands for the value of an option in the help.
+PLACEHOLDERS = {"config": "FILE", "when_unsure": "correct|leave", **dict.fromkeys(VIEWS, "VIEW")}
 
 #: Options that may be given several times.
 REPEATED = (*VIEWS, "logger")
@@ -69,7 +73,7 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
     ways: dict[str, Any] = {"exit_on_error": False, "print_config": None}
     parser = ArgumentParser(prog=f"logit-correction {command}", **ways)
     parser.add_function_arguments(function, None, as_group=False, skip=skip)
-    known = [*parts, *((*TrainingConfig.__dataclass_fields__, "config", "preset", *VIEWS) if whole else ())]
+    known = [*parts, *((*TrainingConfig.__dataclass_fields__, "config", "preset", *OF_ESTIMATOR) if whole else ())]
     known = [one for one in known if one not in fixed]
     where = f"; `logit-correction {command} --help` shows what there is"
     for option in given:
@@ -154,7 +158,7 @@ def _add_run(parser: ArgumentParser, given: Mapping[str, Any], known: Sequence[s
         options.choose(part, part, given.get(part), choices)
     for name in known:
         if name in HELP and name not in choices:
-            parser.add_argument(f"--{name}", metavar="VIEW" if name in VIEWS else "NAME", help=HELP[name])
+            parser.add_argument(f"--{name}", metavar=PLACEHOLDERS.get(name, "NAME"), help=HELP[name])
     options.add_options(parser, choices, whole)
 
 
@@ -208,5 +212,5 @@ def _value(hint: Any, name: str) -> str:
         elif kind is bool:
             told.append("true|false")
         else:
-            told.append("VIEW" if name in VIEWS else "FILE" if name == "config" else "NAME")
+            told.append(PLACEHOLDERS.get(name, "NAME"))
     return "|".join(dict.fromkeys(told))

@@ -102,6 +102,7 @@ def audit_command(
     predictions: Path | None = None,
     shortcut: list[str] | None = None,
     legitimate: list[str] | None = None,
+    when_unsure: Literal["correct", "leave"] | None = None,
     try_fix: bool = True,
     fail_on: Literal["shortcut", "cannot tell"] | None = None,
     label_budget: int | None = None,
@@ -117,6 +118,7 @@ def audit_command(
         predictions: examine any classifier: a table of held-out rows with row or path, and probability_LABEL
         shortcut: a view known to be a shortcut; may be repeated
         legitimate: a view known to be none; may be repeated
+        when_unsure: correct or leave the rows where the verdict is `cannot tell`
         try_fix: where there is a shortcut, train LC in folds to see what it would bring
         fail_on: exit with status 3 on this verdict: for CI
         label_budget: write sheet.csv, N rows whose attribute a person should name; also of a finished audit
@@ -132,7 +134,7 @@ def audit_command(
         api.add_labels(out, labels)
     elif config is not None:
         known: dict[str, Any] = {"shortcut": shortcut or (), "legitimate": legitimate or (), "try_fix": try_fix}
-        known |= {"run": run, "predictions": predictions, "label_budget": label_budget}
+        known |= {"when_unsure": when_unsure, "run": run, "predictions": predictions, "label_budget": label_budget}
         api.audit(config, out, progress=True, **known)
     elif label_budget is not None:
         api.add_sheet(out, label_budget)

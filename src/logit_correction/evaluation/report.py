@@ -477,6 +477,11 @@ class Evidence(TypedDict, total=False):
     told_apart: Share | None
     told_apart_low: Share | None
     told_apart_high: Share | None
+    corrects: bool
+    probability: Share
+    expected: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,9 +22,9 @@ from typing import Any, TypeAlias
 from jsonargparse import ArgumentParser, Namespace
 
 from logit_correction.config import (
+    OF_ESTIMATOR,
     PARTS,
     PRESET_OF_METHOD,
-    VIEWS,
     ComponentConfig,
     RunConfig,
     TrainingConfig,
@@ -196,7 +196,7 @@ def check_known(option: str, known: Collection[str], where: str = "") -> None:
     part, _, inner = option.partition(".")
     if part in PARTS and inner and f"{part}.name" not in known:
         raise InputError(no_effect(part, {inner: None}))
-    if part == "method" and (view := inner.rpartition(".")[2]) in VIEWS:
+    if part == "method" and (view := inner.rpartition(".")[2]) in OF_ESTIMATOR:
         raise InputError(f"--{view} is for methods that look for a shortcut: take --method LC and its own attributes")
     hint = f" (did you mean --{HABITS[option]}?)" if option in HABITS else did_you_mean(option, known, "--")
     beside = ", ".join(one.rpartition(".")[2] for one in known if one.rpartition(".")[0] == option.rpartition(".")[0])
