@@ -22,6 +22,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from logit_correction.bench.wild import undummied
+
 #: Letters of the Brown corpus's files -> genre.
 GENRES = {"a": "news", "b": "editorial", "e": "hobbies", "f": "lore", "g": "letters", "h": "government"} | {
     "j": "learned",
@@ -117,20 +119,6 @@ def tables(place: Path) -> Iterator[tuple[str, pd.DataFrame]]:
     yield "computers", computers.assign(label=price)
     yield "personality", read("bfi.csv").rename(columns={"gender": "label"})
     yield "benefits", read("Benefits.csv").rename(columns={"ui": "label"})
-
-
-def undummied(frame: pd.DataFrame) -> pd.DataFrame:
-    """Put columns NAME_VALUE of 0 and 1 back into one column of names."""
-    families: dict[str, list[str]] = {}
-    for name in frame.columns:
-        head, _, value = str(name).partition("_")
-        if value and set(frame[name].unique()) <= {0, 1}:
-            families.setdefault(head, []).append(name)
-    for head, names in families.items():
-        if len(names) > 1 and (frame[names].sum(axis=1) == 1).mean() > 0.95:
-            values = frame[names].idxmax(axis=1).str.partition("_")[2]
-            frame = frame.drop(columns=names).assign(**{head: values})
-    return frame
 
 
 if __name__ == "__main__":

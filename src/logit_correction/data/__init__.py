@@ -38,6 +38,10 @@ SOURCES: dict[str, tuple[str, str]] = {
         "logit_correction.bench.planted.Planted",
         "small sets with a planted shortcut, their controls, and plain ones; `set` chooses",
     ),
+    "Wild": (
+        "logit_correction.bench.wild.Wild",
+        "real mails, faces in words and people in tables, nothing planted; your copy of the files",
+    ),
     "Arrays": ("logit_correction.data.arrays.Arrays", "arrays from Python, as `from_arrays` saved them"),
 }
 

