@@ -22,11 +22,11 @@ METHODS: dict[str, tuple[str, str]] = {
     ),
     "PostHoc": (
         "logit_correction.methods.post_hoc.PostHoc",
-        "ERM, or a finished run, whose logits are corrected when it predicts (after Menon et al. 2021)",
+        "ERM or a finished run, corrected when it predicts (after Menon et al. 2021)",
     ),
     "LastLayer": (
         "logit_correction.methods.last_layer.LastLayer",
-        "ERM, or a finished run, whose last layer is retrained: AFR (Qiu et al. 2023), DFR (Kirichenko et al. 2023)",
+        "the last layer of ERM or of a finished run retrained: AFR and DFR (both 2023)",
     ),
     "StagedLC": (
         "logit_correction.methods.lc.LC",
