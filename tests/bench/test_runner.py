@@ -56,11 +56,11 @@ def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
     path, out = write_grid(seeds=1, common=common), tmp_path / "out"
     outcome = command(path, "--out", out)
     assert outcome.status == 0 and "mine: 2 runs, 0 finished before" in outcome.err, outcome.err
-    assert outcome.err.count("done in") == 2 and f"tables and figures: {out}" in outcome.out
+    assert outcome.err.count("done in") == 2 and f"page: {out / 'report.html'}" in outcome.out
     assert "corrected" in outcome.out and "| corrected" not in outcome.out  # a table, not Markdown
     for report in reports(out):
         assert {file.name for file in report.parent.iterdir()} - {SEAL} == run_files - {SEAL}
-    written = {"table.csv", "table.md", "benchmark.yaml", "bars.svg", "bars.png"}
+    written = {"report.html", "table.csv", "table.md", "benchmark.yaml", "bars.svg", "bars.png"}
     assert {file.name for file in out.iterdir() if file.is_file()} == written
     assert (out / "benchmark.yaml").read_text() == path.read_text() and not list(out.rglob("*.log"))
     watched = history(read(str(path)), out)

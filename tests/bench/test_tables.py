@@ -53,7 +53,7 @@ def frame(rules: tuple[str, ...] = ("last",)) -> pd.DataFrame:
 
 
 def cells(text: str, row: str) -> list[str]:
-    """The cells of a row: group information, then ours and the paper's of 1, ours of 2, both of 5."""
+    """The cells of a row: attributes read, then ours and the paper's of 1, ours of 2, both of 5."""
     line = next(line for line in text.splitlines() if line.startswith(f"| {row} |"))
     return [cell.strip() for cell in line.split("|")[2:-1]]
 

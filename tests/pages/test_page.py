@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -235,6 +236,23 @@ def test_user_text_is_shown_and_never_run(birds: Make, tmp_path: Path) -> None:
     assert "<script" not in text and "javascript:" not in text
     assert page.text.count(NASTY) > 10
     assert not any(tag == "img" for tag, _ in page.tags)
+
+
+def test_a_page_is_read_by_keyboard_and_by_ear_and_is_small(colored: Make, birds: Make, tmp_path: Path) -> None:
+    """What a program can see of WCAG without a browser; ``benchmarks/pages_accessibility.py`` has one look at more."""
+    folders = [colored(tmp_path / name, name) for name in ("ERM", "LC")] + [
+        birds(tmp_path / "b", "LC", evidence=SHORTCUT)
+    ]
+    text = render_page(folders)
+    page = Page(text)
+    assert len(text.encode()) < 1_000_000
+    assert ("html", {"lang": "en"}) in page.tags and sum(tag == "title" for tag, _ in page.tags) == 1
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1 and all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    assert all("scope" in one for tag, one in page.tags if tag == "th")
+    assert all(one.get("alt") for tag, one in page.tags if tag == "img")
+    scrolled = [one for tag, one in page.tags if one.get("class") == "scroll"]
+    assert scrolled and all(one["tabindex"] == "0" and one["aria-label"] for one in scrolled)
 
 
 def test_a_failing_render_leaves_the_old_page(birds: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,54 +67,83 @@ def history(benchmark: Benchmark, out: Path) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def markdown(benchmark: Benchmark, frame: pd.DataFrame) -> str:
-    """Return the tables of a benchmark, one for each selection rule; without runs one of the paper's figures."""
-    rows, parts = list(dict.fromkeys([*benchmark.rows, *benchmark.paper])), [f"# {benchmark.title}"]
+def tables(benchmark: Benchmark, frame: pd.DataFrame) -> list[tuple[str, list[list[str]]]]:
+    """Return the tables of a benchmark, one for each selection rule, with caption and head; the best between stars.
+
+    Without finished runs there is one of the paper's figures, if there are any.
+    """
+    rows = list(dict.fromkeys([*benchmark.rows, *benchmark.paper]))
     if frame.empty:
-        parts.append("No run is finished.")
-        if benchmark.paper:
-            parts.append(f"{_measure(benchmark)} in the paper.")
-            parts.append(_table(benchmark, frame, rows))
-        return "\n\n".join(parts) + "\n"
+        return [(f"{_measure(benchmark)} in the paper.", _table(benchmark, frame, rows))] if benchmark.paper else []
+    found = []
     for rule, chosen in frame.groupby("selection", sort=False):
         known = set(chosen["row"])
         asked = [name for name in rows if name in known or name not in set(frame["row"])]
-        parts += [_caption(benchmark, chosen, str(rule)), _table(benchmark, chosen, asked)]
-    known_commits = frame.fillna({"commit": "unknown"})
-    values = [sorted(set(known_commits[name].dropna().astype(str))) for name in ("machine", "commit", "version")]
-    parts.append("Machine: {}; commit: {}; version {}.".format(*map(", ".join, values)))
-    return "\n\n".join(parts) + "\n"
+        found.append((_caption(benchmark, chosen, str(rule)), _table(benchmark, chosen, asked)))
+    return found
+
+
+def markdown(benchmark: Benchmark, frame: pd.DataFrame) -> str:
+    """Return the tables of a benchmark as Markdown."""
+    parts = [f"# {benchmark.title}", *([_outcome(benchmark, frame)] if frame.empty else [])]
+    for caption, lines in tables(benchmark, frame):
+        texts = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+        parts += [caption, "\n".join([texts[0], "|" + "---|" * len(lines[0]), *texts[1:]])]
+    return "\n\n".join([*parts, *_machine(frame)]) + "\n"
 
 
 def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> None:
-    """Write the tables and figures of the finished runs, and show the tables."""
-    from rich.console import Console
-    from rich.markdown import Markdown
-
+    """Write the tables, figures and the page of the finished runs, and show the first table."""
     from logit_correction.bench.figures import figures
     from logit_correction.files import replacing, write_text
+    from logit_correction.pages.console import console_of, say, table_of
+    from logit_correction.pages.page import inline_svg, render, save_page
+    from logit_correction.runs.folder import PAGE
 
-    frame = results(benchmark, out)
+    frame, console = results(benchmark, out), console_of()
     with replacing(out / "table.csv") as temporary:
         frame.to_csv(temporary, index=False)
-    text = markdown(benchmark, frame)
-    write_text(out / "table.md", text)
+    write_text(out / "table.md", markdown(benchmark, frame))
     changed = "" if seeds is None else f"# Run with --seeds {seeds}.\n"
     write_text(out / "benchmark.yaml", changed + benchmark.text)
-    for figure in figures(benchmark, frame, history(benchmark, out)):
+    drawn = list(figures(benchmark, frame, history(benchmark, out)))
+    for figure in drawn:
         write_text(out / f"{figure.name}.svg", figure.svg + "\n")
         with replacing(out / f"{figure.name}.png") as temporary:
             temporary.write_bytes(figure.png)
-    console = Console()
-    console.print(Markdown(text))
-    console.print(f"tables and figures: {out}", markup=False, highlight=False, soft_wrap=True)
+    shown, told = tables(benchmark, frame), _outcome(benchmark, frame)
+    page = {"title": benchmark.title, "headline": told, "tables": shown, "machine": _machine(frame)}
+    figured = [inline_svg(figure.svg) for figure in drawn]
+    save_page(render("grid.html.j2", **page, figures=figured, settings=changed + benchmark.text), out / PAGE)
+    say(console, told, "bold")
+    for caption, (head, *lines) in shown[:1]:  # the runs' own selection rule; the others are on the page
+        say(console, caption)
+        console.print(table_of(pd.DataFrame([[cell.strip("*") for cell in line] for line in lines], columns=head)))
+    say(console, f"page: {out / PAGE} (tables and figures stand beside it)")
 
 
-def _table(benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str]) -> str:
+def _outcome(benchmark: Benchmark, frame: pd.DataFrame) -> str:
+    """Return in how many columns which row is best, by the runs' own selection rule."""
+    if frame.empty:
+        return "No run is finished."
+    mean = _scores(benchmark, frame[frame["selection"] == frame["selection"].iloc[0]])[0].unstack("column")
+    best = mean.eq(mean.max()).sum(axis=1).sort_values(ascending=False, kind="stable")
+    measure = benchmark.metric.replace("_", "-")
+    return f"{best.index[0]} has the highest {measure} accuracy in {best.iloc[0]} of {mean.shape[1]} columns."
+
+
+def _machine(frame: pd.DataFrame) -> list[str]:
+    """Return where the runs come from; nothing without runs."""
+    known = frame.fillna({"commit": "unknown"})
+    values = [sorted(set(known[name].dropna().astype(str))) for name in ("machine", "commit", "version") if len(frame)]
+    return ["Machine: {}; commit: {}; version {}.".format(*map(", ".join, values))] if values else []
+
+
+def _table(benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str]) -> list[list[str]]:
     """Return a line a row: the splits whose attributes it read, and for each column our figure and the paper's."""
     mean, deviation, _ = _scores(benchmark, frame)
     lines = {name: [name, _information(frame[frame["row"] == name]) if len(frame) else ""] for name in rows}
-    head = ["", "group information"]
+    head = ["", "attributes read"]
     for column in benchmark.columns:
         head.append(column)
         own = mean.xs(column, level="column") if column in mean.index.get_level_values("column") else pd.Series()
@@ -129,8 +158,7 @@ def _table(benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str]) -> st
             head.append("paper")
             for name, line in lines.items():
                 line.append(_printed(benchmark.paper.get(name, {}).get(column)))
-    texts = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in (head, *lines.values())]
-    return "\n".join([texts[0], "|" + "---|" * len(head), *texts[1:]])
+    return [head, *lines.values()]
 
 
 def _scores(benchmark: Benchmark, frame: pd.DataFrame) -> tuple[Any, Any, Any]:
@@ -160,7 +188,7 @@ def _caption(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> str:
     caption = f"{_measure(benchmark)}, {over}. Selection rule: {rule}, the weights are those of {epoch}."
     if benchmark.column_title:
         caption += f" Columns: {benchmark.column_title}."
-    caption += " Group information: the splits whose attributes training or selection read."
+    caption += " Attributes read: by training or selection, of which splits."
     return caption + (" Beside: the figures of the paper." if benchmark.paper else "")
 
 

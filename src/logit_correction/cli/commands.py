@@ -303,8 +303,8 @@ def benchmark_command(
     """Run a grid of runs: methods, variants of the data and seeds.
 
     The same command goes on where it stopped; started several times, on machines that share the folder too, it shares
-    the work. Writes table.csv (one row a run and selection rule), table.md, the figures as SVG and PNG, and
-    benchmark.yaml.
+    the work. Writes report.html, table.csv (one row a run and selection rule), table.md, the figures as SVG and
+    PNG, and benchmark.yaml.
 
     Args:
         name: a shipped benchmark, a .yaml file, or `list`
