@@ -132,7 +132,8 @@ class Auto(AttributeEstimator):
         if self.biased is not None:
             self.biased.setup(rows)
         if self.shortcut:
-            self.named(self.shortcut)  # what does not apply is told at once
+            if not self._corrected_by(self.shortcut) and BIASED not in self.shortcut:  # what does not apply is told
+                raise InputError("all views that shortcut names are legitimate: leave one out")
             return
         never = {view.name for view in self.named(self.legitimate)}
         # What sees everything would be no evidence.
@@ -150,6 +151,11 @@ class Auto(AttributeEstimator):
         """Return the views of these names, of which ``biased`` is none; ``InputError`` for one that does not apply."""
         assert self.rows.view_inputs is not None
         return find_views([name for name in names if name != BIASED], self.rows.view_inputs)
+
+    def _corrected_by(self, names: Sequence[str]) -> list[View]:
+        """Return the views of these names, less those that a person calls legitimate."""
+        never = {view.name for view in self.named(self.legitimate)}
+        return [view for view in self.named(names) if view.name not in never]
 
     # -- the networks
 
@@ -228,7 +234,7 @@ class Auto(AttributeEstimator):
     def insist(self, views: Sequence[str]) -> None:
         """Correct by views that a person calls a shortcut, after a search that may have concluded otherwise."""
         assert self.search is not None
-        self._follow(self.search.insist(self.named(views)), self._answers)
+        self._follow(self.search.insist(self._corrected_by(views)), self._answers)
 
     def _follow(self, evidence: Evidence, biased: Tensor | None) -> None:
         self.evidence = evidence.to_dict(self.search, self.info.label_names)
@@ -250,7 +256,7 @@ class Auto(AttributeEstimator):
         known_estimate = None if self._candidate is None else self._candidate.estimate
         if known_estimate is None or len(known_estimate[0]) < len(self.rows.label):
             seed = derive_seed(self.seed, "estimate")
-            known_estimate = estimate_by_heads(self.named(names), self.rows, self.correlation, seed)
+            known_estimate = estimate_by_heads(self._corrected_by(names), self.rows, self.correlation, seed)
         attribute, self.held_out, self.kept = known_estimate
         return attribute, self.held_out.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
 

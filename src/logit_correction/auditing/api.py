@@ -18,7 +18,7 @@ from logit_correction.attributes.evidence import BIASED
 from logit_correction.attributes.folds import held_out
 from logit_correction.auditing import cost
 from logit_correction.auditing.budget import answers_of_sheet, judge_by_person, sheet
-from logit_correction.auditing.contrast import contrasts
+from logit_correction.auditing.contrast import contrasts, spoken
 from logit_correction.auditing.rows import CSV, PARQUET, rows_frame, shown_rows, with_fixed, write_rows
 from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.frames import read_frame
@@ -207,6 +207,7 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
         "cost": cost.cost(frame, who),
         "shown": shown_rows(frame),
         "contrasts": contrasts(table, frame, shown_views(evidence)) if views else [],
+        "words": spoken(table),
         "evidence": evidence,
         "rows": {
             "file": CSV,

@@ -11,15 +11,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.attributes.heads import telling_features
+from logit_correction.attributes.heads import scaled, telling_features
 from logit_correction.data.table import DataTable
 from logit_correction.pages.images import png_uris
-from logit_correction.views.choose import find_views
+from logit_correction.views.choose import available_views, find_views
 from logit_correction.views.tables import is_numeric
-from logit_correction.views.texts import TermView
+from logit_correction.views.texts import Form, TermView
+from logit_correction.views.words import class_names, common_words, present
 
 #: Images of a kind side by side, labels that are shown, words of a label, values of a column, bins of its numbers.
 IMAGES, LABELS, TERMS, VALUES, BINS = 6, 6, 4, 12, 4
+
+#: Words of each label that a person reads, and photos that show one.
+WORDS, PICTURES = 8, 4
 
 
 def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> list[dict[str, Any]]:
@@ -42,10 +46,49 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
     return found
 
 
-def _terms(terms: Sequence[str], features: Tensor, label: Tensor, label_names: Sequence[str]) -> list[dict[str, Any]]:
+def spoken(table: DataTable) -> list[dict[str, Any]]:
+    """Return in words what goes with each label, whatever was concluded: one entry a view, as plain values.
+
+    Of photos behind an encoder the classes of ImageNet, each with photos that show it; of texts the words, those at
+    both ends, and the form. A person tells which are the subject and which a shortcut.
+    """
+    inputs, label, found = table.view_inputs("train"), table.label[table.split["train"]], list[dict[str, Any]]()
+    there = present(inputs)
+    if words := common_words(there):
+        rows = _terms([class_names()[word] for word in words], there[:, words].float(), label, table.label_names, WORDS)
+        number = {name: word for word, name in enumerate(class_names())}
+        for row in rows:
+            own = there[:, number[row["term"]]] & (label == list(table.label_names).index(row["label"]))
+            shown = table.inputs.images(table.split["train"][own.nonzero().squeeze(1)[:PICTURES]])
+            row["images"] = [] if shown is None else png_uris(shown)
+        found.append({"kind": "terms", "view": "words", "rows": rows})
+    for view in available_views(inputs, ("word", "opening", "closing", "form")) if inputs.texts is not None else ():
+        view.fit(inputs)
+        features = view.features(inputs)
+        if isinstance(view, TermView):
+            rows = _terms(view.terms, features, label, table.label_names, WORDS)
+            found.append({"kind": "terms", "view": view.name, "rows": rows})
+        elif isinstance(view, Form):
+            found.append({"kind": "numbers", "view": view.name, "rows": _form(features, label, table.label_names)})
+    return found
+
+
+def _form(features: Tensor, label: Tensor, label_names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return what of the form differs most between the texts of a label and all others, in standard deviations."""
+    values, rows = scaled(features, *torch.std_mean(features, dim=0)), []
+    for number, name in enumerate(label_names):
+        apart = values[label == number].mean(dim=0) - values[label != number].mean(dim=0)
+        for column in apart.abs().topk(TERMS).indices.tolist():
+            rows.append({"term": Form.names[column], "label": str(name), "deviations": float(apart[column])})
+    return rows
+
+
+def _terms(
+    terms: Sequence[str], features: Tensor, label: Tensor, label_names: Sequence[str], most: int = TERMS
+) -> list[dict[str, Any]]:
     """Return the terms that go most with each label, and in how many rows of this and of other labels they are."""
     sizes, rows = torch.bincount(label, minlength=len(label_names)).clamp_min(1), []
-    for column in telling_features(features, label, len(label_names), TERMS).tolist():
+    for column in telling_features(features, label, len(label_names), most).tolist():
         counts = torch.bincount(label[features[:, column] > 0], minlength=len(label_names))
         top = int((counts / sizes).argmax())
         own, others = int(counts[top]), int(counts.sum() - counts[top])

@@ -145,7 +145,7 @@ def audit_command(
         again = shlex.join(["logit-correction", "audit", "--labels", str(out / api.SHEET), "--out", str(out)])
         fill_in = f"fill in the column attribute of {out / api.SHEET}, then: {again}"
     if json:
-        _print_json({name: value for name, value in found.items() if name not in ("contrasts", "shown")})
+        _print_json({name: value for name, value in found.items() if name not in ("contrasts", "shown", "words")})
     else:
         show_audit(found, out / api.PAGE, fill_in)
     return FOUND if fail_on == found["verdict"] else 0

@@ -78,10 +78,20 @@ AT_A_TIME = 32
 class EncodedStore(ArrayStore):
     """Features (M, F) in memory, and the store that they were made of, which still has the images."""
 
-    def __init__(self, values: Tensor, original: InputStore, description: EncoderSummary) -> None:
+    def __init__(
+        self,
+        values: Tensor,
+        original: InputStore,
+        classifier: nn.Linear | None,
+        description: EncoderSummary | None = None,
+    ) -> None:
         """Keep the parts; ``description`` is what ``report.json`` says of the encoder."""
-        super().__init__(values, place=f"features of {description.name}, resident in memory")
-        self.original, self.description = original, description
+        super().__init__(values, place=f"features of {description.name}, resident in memory" if description else None)
+        self.original, self.classifier, self.description = original, classifier, description
+
+    @torch.no_grad()
+    def classes(self, rows: Tensor) -> Tensor | None:
+        return None if self.classifier is None else self.classifier(self.values[rows]).softmax(dim=1)
 
     def images(self, rows: Tensor) -> Tensor | None:
         """Return the images that the features of ``rows`` were made of."""
@@ -100,6 +110,7 @@ class Encoder:
         if not isinstance(getattr(network, "features", None), nn.Module):
             raise InputError(f"--encoder {choice.name} has no `features`: give it a module of that name")
         self.features = cast(Network, network).features.eval().requires_grad_(False)
+        self.classifier: nn.Linear | None = next(iter(getattr(network, "classes", ())), None)
         self.metadata: dict[str, object] = getattr(network, "metadata", {})
         self.weights = _digest_of_weights(self.features)
         # Convolutions of a processor take half the time where the channels of a pixel lie side by side.
@@ -123,9 +134,10 @@ class Encoder:
                 raise InputError(f"--encoder {self.name} gives features that are not finite vectors: take another one")
             yield values
 
-    def of_store(self, store: InputStore, device: torch.device, bf16: bool = False) -> Tensor:
-        """Return the features (n, F) of new inputs."""
-        return torch.cat(list(self.encode(batches_of(store, device), device, bf16)))
+    def of_store(self, store: InputStore, device: torch.device, bf16: bool = False) -> EncodedStore:
+        """Return the features of new inputs."""
+        values = torch.cat(list(self.encode(batches_of(store, device), device, bf16)))
+        return EncodedStore(values, store, self.classifier)
 
 
 def encode_table(
@@ -156,7 +168,7 @@ def encode_table(
     notes = table.notes
     if table.augment is not None:
         notes = (*notes, f"the encoder {encoder.name} sees every image once, without the augmentation asked for")
-    inputs = EncodedStore(values, table.inputs, description)
+    inputs = EncodedStore(values, table.inputs, encoder.classifier, description)
     return replace(table, inputs=inputs, metadata=metadata, notes=notes, augment=None)
 
 

@@ -21,7 +21,7 @@ from logit_correction.data.frames import texts_of
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import FIX, combined
-from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
+from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.table import SPLITS
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import Predictions, collect
@@ -218,7 +218,7 @@ class Run(os.PathLike[str]):
         if self.config.encoder is None or not len(store):
             return store
         bf16 = self.config.training.precision == "bf16-mixed"
-        return ArrayStore(self.encoder.of_store(store, self.device, bf16))
+        return self.encoder.of_store(store, self.device, bf16)
 
     @torch.no_grad()
     def _logits(self, encoded: InputStore) -> Tensor:

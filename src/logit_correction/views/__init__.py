@@ -41,6 +41,10 @@ VIEWS: dict[str, tuple[str, str]] = {
         "logit_correction.views.textures.Texture",
         "colours and textures of small patches, wherever they are: no shapes larger than a patch",
     ),
+    "words": (
+        "logit_correction.views.words.PhotoWords",
+        "what stands in a photo, by ImageNet's classes; behind the encoder of photos, and only where you name it",
+    ),
     "inputs": (
         "logit_correction.views.tables.Inputs",
         "all numbers that the network sees, with a small head; also the features of a frozen encoder",

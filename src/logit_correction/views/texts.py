@@ -178,6 +178,14 @@ class Form(TextView):
 
     name = "form"
     sentence = "the form of the text: its length, punctuation, capitals, digits and blanks"
+    names: ClassVar[tuple[str, ...]] = (
+        "characters",
+        "words",
+        "length of words",
+        *(f"share of {kind}" for kind in KINDS),
+        *MARKS[:-1],
+        "line breaks",
+    )
 
     def features(self, inputs: ViewInputs) -> Tensor:
         texts = inputs.texts or []
