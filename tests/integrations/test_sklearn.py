@@ -186,6 +186,8 @@ def test_searches_and_names_behind_a_column_transformer(planted: tuple) -> None:
     search = GridSearchCV(pipeline, {"logitcorrectionclassifier__epochs": [1, 4]}, cv=2, scoring="balanced_accuracy")
     best = search.fit(frame, y).best_estimator_[-1]
     assert best.evidence_["views"] == ["column:onehotencoder__site_north"]
+    with pytest.warns(InputWarning, match="set_output"):
+        LogitCorrectionClassifier(**{**QUICK, "shortcut": "column:0"}).fit(columns.fit_transform(frame).to_numpy(), y)
 
 
 # -- other people's classifiers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from logit_correction.data.rows import FIX, Problems, coded
 from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.data.texts import Texts
-from logit_correction.errors import InputError, Interrupted
+from logit_correction.errors import InputError, InputWarning, Interrupted
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import GroupReport
 from logit_correction.integrations.wrapped import argument_of, fit_corrected
@@ -191,6 +192,12 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         corrects = estimator is not None and not estimator.abstained
         posterior = estimator.row_posterior() if estimator is not None and corrects else None
         self.evidence_ = None if estimator is None else estimator.evidence
+        views = (self.evidence_ or {}).get("views") or []
+        if not form["names"] and any(view.startswith("column:") for view in views):
+            told = (
+                "The shortcut's columns are called by their numbers, since X has no names: give a data frame, or call "
+            )
+            warnings.warn(f'{told}.set_output(transform="pandas") of what makes X', InputWarning, stacklevel=2)
         self.attribute_names_ = attribute_names_of(algorithm) if corrects else []
         self.attribute_posterior_ = None if posterior is None else posterior.cpu().numpy()
         self.group_prior_ = prior.table.double().cpu().numpy() if corrects and prior is not None else None
