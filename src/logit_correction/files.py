@@ -216,6 +216,9 @@ def read_yaml(path: Path, content: str = "options such as `method: LC`, one a li
 
     try:
         found = yaml.safe_load(plain(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        audit = "; an audit writes it where it finds a shortcut, or where you name one by --shortcut"
+        raise InputError(f"{path} does not exist{audit if path.name == 'fix.yaml' else ''}") from error
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise InputError(f"{path} cannot be read as YAML ({reason_of(error)}): give {content}") from error
     if not isinstance(found, dict):

@@ -81,6 +81,9 @@ def test_one_changed_bit_is_noticed(
             _ = Audit(folder).rows
         assert main(["audit", "--label-budget", "30", "--out", str(folder)]) == 2
         assert name in capsys.readouterr().err
+    (folder / ".checksums").unlink()
+    with pytest.raises(InputError, match=r"checksums is missing"):
+        Audit(folder)
 
 
 def test_the_page_names_the_column_says_the_price_and_shows_what_rows_hold(found: Audit) -> None:

@@ -47,6 +47,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "estimator of ERM": (f"{DIGITS} --method.attributes Online", "attributes"),
     "no such module": (f"{DIGITS} --method nowhere.Method", "nowhere"),
     "no such config": ("train --config no.yaml --out x", "no.yaml"),
+    "no fix": ("train --config hollow/fix.yaml --out x", "an audit writes it where it finds a shortcut"),
     "config with an unknown option": ("train --config bad.yaml --out x", "epochz"),
     "config that is no YAML": ("train --config broken.yaml --out x", "broken.yaml"),
     "no such file": (f"train --method ERM {ONE} --data no.csv --data.label y --data.features * --out x", "no.csv"),

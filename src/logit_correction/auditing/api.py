@@ -69,6 +69,8 @@ class Audit:
         if not file.is_file():
             raise InputError(f"{folder} holds no finished audit: run `logit-correction audit --data ... --out DIR`")
         self.summary: dict[str, Any] = read_json(file, AGAIN)
+        if not (self.path / SEAL).is_file():  # without it a file that was changed by hand fails anywhere
+            raise InputError(f"{self.path / SEAL} is missing, so {AUDIT} may have been changed: {AGAIN}")
         check_seal(file, AGAIN)
 
     @property

@@ -62,6 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     if words[0] == "--version":
         print(__version__)
         return 0
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # the loading of weights has no place among our lines
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_plainly
