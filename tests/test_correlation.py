@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logit_correction.correlation import Correlation
-from logit_correction.errors import InputError
 
 KINDS = {
     "one-to-one": [[0], [1], [2]],
@@ -67,20 +64,3 @@ def test_any_table_survives_the_round_trip(rows: list[set[int]]) -> None:
     assert correlation.to_table() == table
     torch.testing.assert_close(correlation.weights.sum(dim=1), torch.ones(len(table), dtype=torch.float64))
     assert eval(repr(correlation)) == correlation
-
-
-@pytest.mark.parametrize("weights", [[[0.5, 0.4]], [[1.5, -0.5]], [[float("nan"), 1.0]], [1.0], []], ids=str)
-def test_wrong_weights_are_refused(weights: Any) -> None:
-    with pytest.raises(InputError, match="orrelation weights"):
-        Correlation(weights)
-
-
-@pytest.mark.parametrize(
-    ("table", "size"),
-    [({1: [0]}, None), ([[0], []], None), ([[0], [1, 1]], None), ([[0], [-1]], None), ([0], None), ([[0], [2]], 2),
-     ([], None)],
-    ids=str,
-)  # fmt: skip
-def test_wrong_tables_are_refused(table: Any, size: int | None) -> None:
-    with pytest.raises(InputError):
-        Correlation.from_table(table, size)

@@ -13,7 +13,6 @@ from PIL import Image
 
 from logit_correction.bench.figures import figures
 from logit_correction.bench.grid import Benchmark
-from logit_correction.pages import plots
 
 ROWS = {"ERM": "ERM", "ERM, mixed": "LC", "LC": "LC"}
 
@@ -45,29 +44,6 @@ def history(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:
     )  # fmt: skip
 
 
-@pytest.fixture
-def painted(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Draw the figures of a grid and return the axes that were painted."""
-    from matplotlib.figure import Figure
-
-    axes: list[Any] = []
-
-    def draw(width: float, height: float, description: str, paint: Any) -> str:
-        axes.append(Figure(figsize=(width, height)).add_axes((0, 0, 1, 1)))
-        paint(axes[-1])
-        return ""
-
-    monkeypatch.setattr(plots, "draw", draw)
-    monkeypatch.setattr(plots, "draw_png", lambda *_: b"")
-
-    def paint(given: Benchmark) -> list[Any]:
-        axes.clear()
-        assert list(figures(given, frame(), history()))
-        return axes
-
-    return paint
-
-
 @pytest.mark.parametrize(
     ("figure", "columns", "expected"),
     [
@@ -92,19 +68,3 @@ def test_svg_is_the_same_every_time_and_png_an_image() -> None:
     assert root.tag.endswith("svg") and "A <grid> & more" in root.attrib["aria-label"]
     with Image.open(io.BytesIO(first.png)) as image:
         assert image.format == "PNG" and min(image.size) > 200
-
-
-def test_figures_are_means_and_deviations_over_the_seeds(painted: Any) -> None:
-    (axes,) = painted(benchmark("accuracy", column_title="ratio"))
-    containers = {container.get_label(): container for container in axes.containers}
-    assert list(containers) == list(ROWS) and axes.get_xlabel() == "ratio" and axes.get_xscale() == "log"
-    line, _, (bars,) = containers["LC"].lines
-    np.testing.assert_allclose(line.get_xydata(), [[0.5, 71.0], [5.0, 71.0]], rtol=0.02)
-    deviation = 100 * np.std([0.70, 0.72], ddof=1)
-    np.testing.assert_allclose(bars.get_segments()[0][:, 1], [71 - deviation, 71 + deviation])
-    axes = painted(benchmark("curves"))[0]
-    line = next(line for line in axes.lines if line.get_label() == "LC")
-    np.testing.assert_allclose(line.get_xydata(), [[1, 11], [2, 21], [3, 31]])
-    band = axes.collections[0].get_paths()[0].vertices[:, 1]
-    deviation = 100 * np.std([0, 0.02], ddof=1)
-    assert min(band) == pytest.approx(11 - deviation) and max(band) == pytest.approx(31 + deviation)

@@ -31,20 +31,6 @@ def grid(path: Path, **changes: Any) -> Path:
     return path
 
 
-def test_read_fills_in_what_is_left_out(tmp_path: Path) -> None:
-    path = grid(tmp_path / "mine.yaml", columns={0.5: None, 1: {}}, paper={"LC": {0.5: 71.25}})
-    benchmark = read(str(path))
-    assert (benchmark.name, benchmark.title, benchmark.seeds, benchmark.metric) == (
-        "mine",
-        "A grid",
-        3,
-        "group_balanced",
-    )
-    assert benchmark.columns == {"0.5": {}, "1": {}} and benchmark.paper == {"LC": {"0.5": 71.25}}
-    assert not benchmark.data_seeds and benchmark.figure is None and benchmark.text == path.read_text()
-    assert read(str(path), seeds=5).seeds == 5
-
-
 def test_cells_are_every_row_in_every_column_seed_by_seed(tmp_path: Path) -> None:
     columns = {"a": {"data": {"minority_ratio": 0.1}}, "b": {"data": {"minority_ratio": 0.2}, "epochs": 9}}
     benchmark = read(str(grid(tmp_path / "mine.yml", columns=columns, seeds=2, data_seeds=True)))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-import shutil
 import signal
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -15,8 +13,7 @@ import pytest
 
 from logit_correction import train
 from logit_correction.bench.grid import Benchmark, read
-from logit_correction.bench.runner import DataMissing, run
-from logit_correction.bench.tables import OF_THE_MACHINE, finished, history, results
+from logit_correction.bench.tables import OF_THE_MACHINE, history, results
 from logit_correction.files import SEAL
 from logit_correction.runs.folder import FolderHeld, acquire
 
@@ -165,8 +162,6 @@ def test_what_is_wrong_is_found_before_the_first_run(command: Any, write_grid: A
 
 # Data that are not at hand.
 
-BIRDS = {"birds": {"data": {"name": "Waterbirds", "size": 16}}}
-
 
 @pytest.fixture
 def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -194,20 +189,3 @@ def test_a_shipped_table_without_data_shows_the_figures_of_the_paper(
     assert "No run is finished." in text and "No run is finished." in outcome.out
     for cells in read(name).paper.values():
         assert all(f"{one[0] if isinstance(one, list) else one:.2f}" in text for one in cells.values())
-
-
-def test_columns_whose_data_are_there_are_trained(
-    no_data: Path, layouts: ModuleType, write_grid: Any, tmp_path: Path
-) -> None:
-    common = {"epochs": 1, "device": "cpu", "threads": 1, "network": {"name": "MLP", "hidden": [8]}}
-    columns, rows = BIRDS | {"faces": {"data": {"name": "BiasedFFHQ", "size": 16}}}, {"plain": {"method": "ERM"}}
-    grid = read(str(write_grid(columns=columns, rows=rows, common=common, paper={}, seeds=1)))
-    layouts.bffhq(no_data)
-    said: list[str] = []
-    assert run(grid, tmp_path / "out", say=said.append) == []
-    assert said[1].startswith("column birds is left out: Waterbirds is not complete") and "metadata.csv" in said[1]
-    assert [cell.column for cell in finished(grid, tmp_path / "out")] == ["faces"]
-    shutil.rmtree(no_data)  # finished runs count where their data have gone
-    assert run(grid, tmp_path / "out", say=said.append) == []
-    with pytest.raises(DataMissing):
-        run(grid, tmp_path / "elsewhere", say=said.append)

@@ -10,7 +10,6 @@ import torch
 
 from logit_correction import from_arrays
 from logit_correction.data.arrays import Arrays
-from logit_correction.errors import InputError
 
 
 @pytest.fixture(autouse=True)
@@ -43,16 +42,3 @@ def test_attributes_and_splits(tmp_path: Path) -> None:
     assert named.attribute.tolist() == [-1, 1, 0] * 10
     numbers = Arrays(**from_arrays(X, np.arange(30) % 12 // 5).options).build()
     assert numbers.label_names == ["0", "1", "2"]
-
-
-def test_rows_that_are_bad() -> None:
-    X, y = two_clouds(20)
-    X[3, 1], X[7, 0] = np.nan, np.inf
-    y = y.astype(object)
-    y[5] = None
-    choice = from_arrays(X, y)
-    with pytest.raises(
-        InputError, match="3 rows are bad: row 3, row 7: its input holds NaN or infinity; row 5: has no label"
-    ):
-        Arrays(**choice.options).build()
-    assert sum(map(len, Arrays(**choice.options, on_bad_rows="skip").build().check().split.values())) == 17

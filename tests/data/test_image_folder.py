@@ -66,14 +66,6 @@ def test_a_folder_per_split(tmp_path: Path) -> None:
         assert all(abs(value - start) <= 5 for value in brightness(table, table.split[name]))
 
 
-def test_what_programs_leave_behind_is_passed_over_at_every_depth(root: Path) -> None:
-    for name in ("__MACOSX/cat/0.png", "cat/__MACOSX/0.png", "cat/.thumbnails/0.png", "dog/._0.png", ".git/a/b.png"):
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(b"no image")
-    table = source(root).build().check()
-    assert len(table.label) == 20 and table.label_names == ["cat", "dog"] and table.notes == ()
-
-
 def test_images_that_cannot_be_read(root: Path) -> None:
     (root / "cat" / "0.png").write_bytes(b"")
     (root / "dog" / "9.png").write_bytes(b"no image")

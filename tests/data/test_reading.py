@@ -70,22 +70,6 @@ def test_neither_place_nor_workers_change_a_batch(
         assert len(twice) == 2 and torch.equal(twice[0], twice[1]) == (augment is None)
 
 
-def test_only_shuffled_training_batches_are_augmented(tables: dict[str, DataTable]) -> None:
-    table = replace(tables["streamed"], augment=CropFlip())
-    plain = tables["resident"].inputs
-    for split in ("train", "valid"):
-        rows = table.split[split]
-        (seen,) = batches(table, split, shuffle=False, batch_size=20)
-        assert torch.equal(seen.inputs, plain.fetch(rows))
-    epochs = [batches(table, epoch=epoch, batch_size=20)[0] for epoch in (0, 1)]
-    for batch in epochs:
-        original = plain.fetch(table.split["train"][batch.index])
-        assert batch.inputs.shape == original.shape and 0 <= batch.inputs.min() <= batch.inputs.max() <= 1
-        assert float((batch.inputs != original).flatten(1).any(1).float().mean()) > 0.8
-    orders = [batch.index.argsort() for batch in epochs]
-    assert not torch.equal(epochs[0].inputs[orders[0]], epochs[1].inputs[orders[1]])
-
-
 def test_reading_leaves_the_common_generator_alone(tables: dict[str, DataTable]) -> None:
     torch.manual_seed(8)
     expected = torch.rand(2)

@@ -21,15 +21,6 @@ def colored_store(scale: float = 1.0) -> ColoredStore:
     return ColoredStore(random_bytes(3, 4, 6), torch.tensor([2, 0, 0, 1, 2]), color, scale)
 
 
-@pytest.mark.parametrize("scale", [1.0, 1 / 255])
-def test_bytes_are_brought_to_the_unit_interval_and_scaled(scale: float) -> None:
-    values = random_bytes(5, 3, 2, 2)
-    store = ArrayStore(values, scale)
-    expected = torch.stack([values[row].double() / 255 * scale for row in ROWS])
-    torch.testing.assert_close(store.fetch(ROWS), expected.float())
-    assert torch.equal(store.images(ROWS), values[ROWS]) and store.input_shape == (3, 2, 2)
-
-
 @pytest.mark.parametrize("values", [torch.randn(5, 2, dtype=torch.float64), random_bytes(5, 2)])
 def test_changing_a_fetched_batch_leaves_the_store_alone(values: Tensor) -> None:
     store, factor = ArrayStore(values.clone(), 2.0), 1 if values.is_floating_point() else 255

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import torch
 
 from logit_correction.correlation import Correlation
-from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.errors import InputError
 
@@ -42,13 +40,3 @@ def test_what_cannot_be_trained_on_is_refused(table: DataTable) -> None:
     ):
         with pytest.raises(InputError, match=message):
             found.check()
-
-
-@pytest.mark.parametrize(("bad", "row"), [(float("nan"), 0), (-float("inf"), 4999)])
-def test_inputs_that_are_not_finite_are_refused_with_their_row(bad: float, row: int) -> None:
-    values, rows = torch.zeros(5000, 2), torch.arange(5000)
-    values[row, 1] = bad
-    split = {"train": rows[:4000], "valid": rows[4000:4500], "test": rows[4500:]}
-    table = DataTable(ArrayStore(values), rows % 2, torch.full((5000,), UNKNOWN), split, ["a", "b"], ["x"])
-    with pytest.raises(InputError, match=f"input of row {row} holds NaN"):
-        table.check()

@@ -54,19 +54,3 @@ def test_loading_names_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "damaged.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(InputError, match=r"damaged\.parquet cannot be read"):
         Predictions.load(tmp_path / "damaged.parquet")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"logits": np.zeros((6, 2))}, "logits must have shape"),
-        ({"label": np.zeros(5)}, "label must have shape"),
-        ({"label": np.full(6, 3)}, r"label must lie in 0\.\.2"),
-        ({"attribute": np.array([0, 0, 0, 0, 0, -2])}, r"attribute must lie in -1\.\.1"),
-        ({"membership": np.zeros((5, 4)), "groups": [("cat", "in")] * 4}, r"membership must have shape \(6, 4\)"),
-        ({"index": [0.9, 1, 2, 3, 4, 5]}, r"index must be whole numbers.*0\.9"),
-    ],
-)
-def test_wrong_shapes_and_ranges_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        made(**changes)

@@ -89,3 +89,11 @@ with replacing(Path(sys.argv[1]) / "out.csv") as file, new_folder(Path(sys.argv[
     with new_folder(tmp_path / "out"):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.csv"]
+
+
+def test_a_signal_after_the_work_changes_nothing() -> None:
+    command = [sys.executable, "-m", "logit_correction", "list", "methods"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.read()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) in (0, 130)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -174,3 +175,21 @@ def test_rules_by_estimated_groups_read_no_attribute(tmp_path: Path, monkeypatch
     assert again.report["selection"] == run.report["selection"]
     with pytest.raises(InputError, match="valid_view_agreement goes by estimated attributes, and ERM estimates none"):
         planted(tmp_path / "ERM", "ERM", ["valid_view_agreement"])
+
+
+def test_forged_entries_are_named(digits_run: Path, run: Run, tmp_path: Path) -> None:
+    copy = shutil.copytree(run, tmp_path / "copy")
+    report = json.loads((copy / "report.json").read_text())
+    for entry, value, message in (
+        ("input_shape", [10**6, 10**6], r"data: input_shape is \[1000000, 1000000\]"),
+        ("preparation", {"columns": 3}, r"data\.preparation|preparation"),
+        ("label_names", None, "data.label_names is missing"),
+    ):
+        (copy / ".checksums").unlink(missing_ok=True)
+        (copy / "report.json").write_text(json.dumps(report | {"data": {**report["data"], entry: value}}))
+        with pytest.raises(InputError, match=message):
+            load(copy).predict(people(3, 0))
+    old = report | {"environment": {**report["environment"], "version": "0.1.0"}}
+    (copy / "report.json").write_text(json.dumps(old))
+    with pytest.raises(InputError, match=r"is of version 0\.1\.0, .* train --config .*config\.yaml --out NEW"):
+        load(copy)

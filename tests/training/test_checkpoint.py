@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,13 @@ def test_code_in_a_file_is_not_run(path: Path, tmp_path: Path) -> None:
     assert not target.exists()
     pickle.loads(pickle.dumps(Mischief(target)))
     assert target.exists()  # it would have worked
+
+
+def test_packed_tensors_are_refused_before_they_take_memory(path: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "packed.pt"
+    with zipfile.ZipFile(path) as there, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
+        for entry in there.infolist():
+            new.writestr(entry.filename, there.read(entry))
+    torch.load(packed, weights_only=True)  # which unpacks whatever it is
+    with pytest.raises(InputError, match=r"packed\.pt is damaged \(.* is packed\)"):
+        checkpoint.read(packed)

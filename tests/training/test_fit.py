@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.data.loading import BatchLoader
@@ -118,27 +118,6 @@ def test_validation_figures_and_the_weights_that_they_choose(make_table, trainer
         for key, value in states[best.epoch - 1].items():
             assert torch.equal(best.state[f"network.{key}"], value)
     assert min(best.epoch for best in fit.progress.best.values()) < 10
-
-
-class Wavering(nn.Module):
-    """Its logits are useless in training."""
-
-    def __init__(self, info: Any) -> None:
-        super().__init__()
-        self.body = MLP(info, hidden=(8,))
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return self.body(inputs) + (1000 if self.training else 0)
-
-
-@pytest.mark.parametrize("split", ["train", "valid", "test"])
-def test_predictions_are_made_in_evaluation_mode_in_the_order_of_the_rows(split: str, make_table, trainer) -> None:
-    table = make_table(train=2100)  # more than one batch of the evaluation
-    fit = trainer.fit(table, network=lambda: Wavering(table.info))
-    logits = fit.predict(split)
-    expected = fit.algorithm.network.body(table.inputs.fetch(table.split[split]))
-    torch.testing.assert_close(logits, expected)
-    assert fit.algorithm.training and not logits.requires_grad
 
 
 class FailsAt(ERM):

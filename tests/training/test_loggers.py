@@ -71,16 +71,3 @@ def test_tensorboard_has_the_figures(tmp_path: Path) -> None:
     run = trained(tmp_path / "run", "tensorboard")
     events = EventAccumulator(str(run / "tensorboard")).Reload()
     assert {"loss", "test/worst_group", "valid_average"} <= set(events.Tags()["scalars"])
-
-
-@pytest.mark.slow
-def test_mlflow_without_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mlflow = pytest.importorskip("mlflow")
-    pytest.importorskip("sqlalchemy")
-    place = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", place)
-    trained(tmp_path / "run", "mlflow")
-    client = mlflow.tracking.MlflowClient(place)
-    (found,) = client.search_runs([client.get_experiment_by_name("logit-correction").experiment_id])
-    assert (found.info.run_name, found.info.status) == ("run", "FINISHED")
-    assert found.data.params["method.name"] == "ERM" and "test/worst_group" in found.data.metrics

@@ -10,7 +10,7 @@ import json
 import shlex
 import tempfile
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -72,26 +72,18 @@ def check_out(folder: Path, config: RunConfig, resume: bool) -> None:
 
 
 def check_same(folder: Path, config: RunConfig) -> None:
-    """Raise ``InputError`` if the folder holds a run with another config; names the first option that differs."""
-    changed = difference(folder, config)
-    if changed is not None:
-        raise InputError(f"{changed}: go on with the same options, or give another --out")
-
-
-def difference(folder: Path, config: RunConfig, ignore: Collection[str] = ()) -> str | None:
-    """Return in which option the run in the folder differs from a complete config; None if in none, or without a run.
-
-    What the config leaves to the data may be anything, and so may options to ``ignore``, such as ``data.root``.
-    """
+    """Raise ``InputError`` if the folder holds a run with another config; what is left to the data may be anything."""
     if not (folder / CONFIG).is_file():
-        return None
+        return
     here, there = flat_options(config), flat_options(RunConfig.read(folder / CONFIG))
     for name in {**here, **there}:
         left = name in LEFT_TO_THE_DATA and here.get(name) is None
         left = left or (name.startswith("network.") and not config.network.name)
-        if not left and name not in ignore and there.get(name) != here.get(name):
-            return f"{folder} holds a run with {name} = {there.get(name)}, not {here.get(name)}"
-    return None
+        if not left and there.get(name) != here.get(name):
+            raise InputError(
+                f"{folder} holds a run with {name} = {there.get(name)}, not {here.get(name)}: go on with the same "
+                "options, or give another --out"
+            )
 
 
 def flat_options(config: RunConfig) -> dict[str, Any]:
@@ -152,12 +144,12 @@ def given_or_temporary(out: Path | str | None, name: str) -> tuple[Path, Callabl
     return Path(place.name) / name, tie
 
 
-def check_parent(path: Path, option: str = "--out") -> None:
-    """Raise ``InputError`` unless a file can be written at ``path``, which ``option`` gives."""
+def check_parent(path: Path) -> None:
+    """Raise ``InputError`` unless a file can be written at the path that ``--out`` gives."""
     if path.is_dir():
-        raise InputError(f"{option} {path} is a folder: give a file")
+        raise InputError(f"--out {path} is a folder: give a file")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"{option} {path}: its folder does not exist; make it first")
+        raise InputError(f"--out {path}: its folder does not exist; make it first")
 
 
 def check_free(folder: Path) -> None:
