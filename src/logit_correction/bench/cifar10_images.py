@@ -35,15 +35,7 @@ _PUT = f"put {BATCHES} or {ARCHIVE} there, or name another folder by --data.root
 
 @dataclass(frozen=True)
 class Cifar10:
-    """All images, those of the training part first.
-
-    Attributes:
-        images: (M, 3, 32, 32) uint8.
-        label: (M,) 0..9.
-        num_train: Size of the training part.
-        checksum: SHA-256 of ``images``.
-        source: Where the pixels are from, for people.
-    """
+    """All images (M, 3, 32, 32) and labels, those of the training part first; ``checksum`` is that of the images."""
 
     images: NDArray[np.uint8]
     label: NDArray[np.int64]

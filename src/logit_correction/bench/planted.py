@@ -40,15 +40,7 @@ Kind = Literal["photos", "digits", "mnist", "texts", "people", "cancer", "wine"]
 
 
 class SetOf(NamedTuple):
-    """One set.
-
-    Attributes:
-        kind: What its rows are.
-        labels: Its labels; of scikit-learn's data in the order there.
-        mark: What is planted; None where nothing is.
-        rows: Training and validation rows by default; None takes all that the test leaves.
-        sentence: The set in one sentence, for people.
-    """
+    """One set; without a ``mark`` nothing is planted, and without ``rows`` it takes all that the test leaves."""
 
     kind: Kind
     labels: tuple[str, ...]

@@ -62,20 +62,11 @@ class BatchLoader:
         world_size: int = 1,
         workers: int = 0,
     ) -> None:
-        """Prepare the split.
+        """Prepare the split; ``InputError`` where attributes are wanted and unknown.
 
-        Args:
-            table: The data.
-            split: train, valid or test.
-            batch_size: Rows of one step over all processes together; by default as many as suit an evaluation.
-            seed: Seed of the order.
-            shuffle: Draw a new order each epoch.
-            with_attributes: Hand out attributes; ``InputError`` where the split has unknown ones.
-            sample_weight: See ``Stage.sample_weight``.
-            device: Where the tensors shall lie.
-            rank: Number of this process, of ``world_size``; each gets its share of every batch.
-            world_size: Number of processes.
-            workers: Processes that read ahead where inputs are not simply indexed; -1 chooses.
+        ``batch_size`` counts the rows of all processes together, by default as many as suit an evaluation; process
+        ``rank`` of ``world_size`` gets its share of every batch. ``workers`` are processes that read ahead where
+        inputs are not simply indexed; -1 chooses. ``sample_weight`` is that of ``Stage``.
         """
         batch_size = evaluation_batch(table.inputs) if batch_size is None else batch_size
         if batch_size < 1 or batch_size % world_size:

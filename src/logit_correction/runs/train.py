@@ -55,21 +55,10 @@ def train(
     page: bool = True,
     loggers: Sequence[Any] = (),
 ) -> Path:
-    """Train one run, write its folder, and return it.
+    """Train one run, write its folder, and return it; see ``logit_correction.train``.
 
-    Args:
-        config: What to run; options that are left out take their defaults.
-        out: Folder of the run; new or empty, or with ``resume`` the folder of an unfinished run.
-        resume: Go on with an unfinished run; a finished one is left as it is.
-        display: Shows progress; by default nothing.
-        announce: Called with the complete config and the data before training starts.
-        page: Write ``report.html``.
-        loggers: Loggers of Lightning's that take figures beside those that the config names.
-
-    Raises:
-        InputError: Something given is wrong, or another process writes into the folder; nothing was trained.
-        TrainingError: The loss was not finite, or the disk is full; ``resume`` goes on from the last checkpoint.
-        Interrupted: Somebody asked to stop; ``resume`` goes on.
+    ``announce`` is called with the complete config and the data before training starts; ``loggers`` of Lightning take
+    figures beside those that the config names.
     """
     out, config = Path(out), complete(config)
     first = is_first_process(config.training)
