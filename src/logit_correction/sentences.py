@@ -5,7 +5,6 @@ All are made from plain values, so that pages, the console, notebooks and ``repo
 
 from __future__ import annotations
 
-import operator
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -14,9 +13,6 @@ from logit_correction.errors import NBSP, format_first, format_list, format_perc
 
 #: Pairs of labels, and labels of which nothing can be told, that are listed.
 _MOST_PAIRS, _MOST_NAMES = 5, 10
-
-#: The two kinds of rows of an audit that are told apart.
-_KINDS = ("conflicting", "agreeing")
 
 #: The method that everything is measured against.
 BASELINE = "ERM"
@@ -268,25 +264,28 @@ def price(cost: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     A line has a ``name`` and the figures of each classifier on held-out rows: ``accuracy``, ``low`` and ``high``.
     """
-    known = {who: one for who, one in cost.items() if None not in (one[kind]["accuracy"] for kind in _KINDS)}
+    known = {who: one for who, one in cost.items() if one["balanced"]["accuracy"] is not None}
     if not known:
         return []
-    conflicting, aligned = ({who: one[kind] for who, one in known.items()} for kind in _KINDS)
-    few, many = (next(iter(one.values()))["rows"] for one in (conflicting, aligned))
+    few, many = (next(iter(known.values()))[kind]["rows"] for kind in ("conflicting", "agreeing"))
+    names = {
+        "balanced": "Balanced: both kinds of row count alike",
+        "like_training": "Data like your training data",
+        "conflicting": f"{few:,} bias-conflicting rows",
+        "agreeing": f"{many:,} bias-aligned rows",
+    }
+    return [{"name": name, **{who: one[kind] for who, one in known.items()}} for kind, name in names.items()]
 
-    def mixed(*weights: int) -> dict[str, Any]:
-        parts = {who: (conflicting[who]["accuracy"], aligned[who]["accuracy"]) for who in known}
-        return {
-            who: {"accuracy": sum(map(operator.mul, weights, own)) / sum(weights), "low": None, "high": None}
-            for who, own in parts.items()
-        }
 
-    return [
-        {"name": "Balanced: both kinds of row count alike", **mixed(1, 1)},
-        {"name": "Data like your training data", **mixed(few, many)},
-        {"name": f"{few:,} bias-conflicting rows", **conflicting},
-        {"name": f"{many:,} bias-aligned rows", **aligned},
+def of_price(cost: Mapping[str, Any]) -> str:
+    """Return what correcting changes, in a sentence; empty where LC was not tried."""
+    if "fixed" not in cost or not price(cost):
+        return ""
+    told = [
+        " to ".join(format_percent(cost[who][kind]["accuracy"], unit=" %") for who in ("network", "fixed"))
+        for kind in ("balanced", "like_training")
     ]
+    return f"With LC, balanced accuracy goes from {told[0]}, and accuracy on data like yours from {told[1]}"
 
 
 def of_person(figures: Mapping[str, Any], who: str) -> str:

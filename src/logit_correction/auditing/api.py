@@ -34,7 +34,7 @@ from logit_correction.runs.options import complete
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import Built, prepare, training_rows
 from logit_correction.runs.write import environment
-from logit_correction.sentences import advice, headline, price, views_in
+from logit_correction.sentences import advice, headline, of_price, views_in
 from logit_correction.training.display import choose_display
 
 #: The files of an audit beside its rows.
@@ -101,7 +101,7 @@ class Audit:
         return train(RunConfig.read(self.path / FIX), out, progress=progress)
 
     def __repr__(self) -> str:
-        told = [headline(self.summary), self.summary["sentence"], price(self.summary["cost"])]
+        told = [headline(self.summary), self.summary["sentence"], of_price(self.summary["cost"])]
         return "\n".join([*filter(None, told), f"Audit({str(self.path)!r})"]).replace(NBSP, " ")
 
     def _repr_html_(self) -> str:

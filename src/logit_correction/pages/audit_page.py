@@ -20,14 +20,13 @@ def render_audit(found: Mapping[str, Any], folder: Path) -> str:
     """Return the page as text, given the content of ``audit.json`` and the folder of the audit, for the commands."""
     conflicting = [one for one in found["groups"] if one["rows"] and one["label"] != one["attribute"]]
     source, views = found["data"].get("source") or found["data"]["name"], found["views"]
-    signs = [one for one in found["evidence"]["signs"] if sentences.views_in(one["view"]) == views]
     return render(
         "audit.html.j2",
         **_first(found),
         title=f"Audit of {source}",
         views=name_views(views),
         several=sentences.is_plural(views),
-        sure_rows=signs[0]["rows"] if signs else 0,
+        sure_rows=found["evidence"].get("rows") or 0,
         evidence=evidence_block(found["evidence"]),
         colours={"network": METHOD_COLORS[BASELINE], "fixed": METHOD_COLORS["LC"]},
         contrasts=[_told(one) for one in found["contrasts"]],
