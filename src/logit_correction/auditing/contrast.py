@@ -22,8 +22,8 @@ from logit_correction.views.words import class_names, common_words, present
 #: Images of a kind side by side, labels that are shown, words of a label, values of a column, bins of its numbers.
 IMAGES, LABELS, TERMS, VALUES, BINS = 6, 6, 4, 12, 4
 
-#: Words of each label that a person reads, and photos that show one.
-WORDS, PICTURES = 8, 4
+#: Words of each label that a person reads, and photos that show one, of so many pixels.
+WORDS, PICTURES, SIDE = 8, 3, 64
 
 
 def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> list[dict[str, Any]]:
@@ -60,7 +60,7 @@ def spoken(table: DataTable) -> list[dict[str, Any]]:
         for row in rows:
             own = there[:, number[row["term"]]] & (label == list(table.label_names).index(row["label"]))
             shown = table.inputs.images(table.split["train"][own.nonzero().squeeze(1)[:PICTURES]])
-            row["images"] = [] if shown is None else png_uris(shown)
+            row["images"] = [] if shown is None else png_uris(shown, SIDE)
         found.append({"kind": "terms", "view": "words", "rows": rows})
     for view in available_views(inputs, ("word", "opening", "closing", "form")) if inputs.texts is not None else ():
         view.fit(inputs)
