@@ -18,6 +18,7 @@ from logit_correction.auditing.rows import may_be_mislabelled
 from logit_correction.cli import main
 from logit_correction.files import read_cells, write_cells
 from logit_correction.pages.audit_page import render_audit
+from logit_correction.pages.console import show_audit
 
 SHORT = {"epochs": 3, "threads": 1}
 LABELS = ("=<b>no</b>", "yes")
@@ -96,6 +97,13 @@ def test_the_page_names_the_column_says_the_price_and_shows_what_rows_hold(found
     assert "<b>no</b>" not in page and "&lt;b&gt;no&lt;/b&gt;" in page and "<script" not in page
     rows = found.rows
     assert (rows["line"] == rows["row"] + 2).all() and "name" not in rows
+
+
+def test_the_terminal_tells_the_price_too(found: Audit, capsys: pytest.CaptureFixture[str]) -> None:
+    show_audit(found.summary, found.path / "report.html")
+    out = capsys.readouterr().out
+    assert "A shortcut is likely: the column `scanner`." in out and "Data like your training data" in out
+    assert any(line.split()[-2:] == ["ERM", "LC"] for line in out.splitlines())
 
 
 def test_without_conflicting_rows_nothing_is_advised_or_explained(found: Audit) -> None:

@@ -252,9 +252,12 @@ def show_audit(found: Mapping[str, Any], page: Path, to_fill_in: str = "") -> No
     for line in sentences.label_lines(found["labels"]):
         say(console, f"  {line}")
     if lines := sentences.price(found["cost"]):
-        names = {who: capitalize(sentences.called(entry["name"])) for who, entry in found["cost"].items()}
+        names = {
+            who: capitalize(sentences.called(entry["name"]).removeprefix("the "))
+            for who, entry in found["cost"].items()
+        }
         rows = [[line["name"], *(line[who]["accuracy"] for who in names)] for line in lines]
-        console.print(table_of(pd.DataFrame(rows, columns=["Accuracy on held-out training rows, %", *names.values()])))
+        console.print(table_of(pd.DataFrame(rows, columns=["Accuracy, %, on rows not trained on", *names.values()])))
     labelled = [found["labelled"]["sentence"]] if found["labelled"] else []
     asked = [found["question"]["text"]] if found["question"] else []
     for text in (*labelled, *asked, found["would_change"]):
