@@ -184,7 +184,7 @@ def test_from_a_data_frame_to_a_fixed_model_as_the_readme_says(
     exec(block, names)
     later = pd.read_csv(here / "later.csv")
     assert (names["fixed"].predict(later) == later["outcome"]).mean() > 0.75
-    assert "LC takes the accuracy" in repr(names["result"])
+    assert "balanced accuracy goes from" in repr(names["result"])
 
 
 def test_rows_need_labels_and_a_folder_takes_options(here: Path) -> None:
