@@ -89,7 +89,7 @@ def test_registered_names_are_those_of_their_classes(known: dict[str, tuple[str,
     for name, (path, line) in known.items():
         module, _, attribute = path.rpartition(".")
         found = getattr(importlib.import_module(module), attribute)
-        # StagedLC is LC with the options of a preset, and FromRun a function.
+        # StagedLC is LC with the options of a preset, FromRun is a function.
         assert found.__name__ == {"StagedLC": "LC", "FromRun": "from_run"}.get(name, name)
         assert base is None or not isinstance(found, type) or issubclass(found, base)
         assert line and "\n" not in line and len(line) < 90

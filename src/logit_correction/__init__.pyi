@@ -6,9 +6,9 @@ from logit_correction.attributes.base import AttributeEstimator as AttributeEsti
 from logit_correction.attributes.base import Estimate as Estimate
 from logit_correction.attributes.clusters import Clusters as Clusters
 from logit_correction.attributes.cross_fitted import CrossFitted as CrossFitted
-from logit_correction.attributes.eiil import EIIL as EIIL
 from logit_correction.attributes.given import Given as Given
 from logit_correction.attributes.given import TrueAttributes as TrueAttributes
+from logit_correction.attributes.mst import EIIL as EIIL
 from logit_correction.attributes.mst import MST as MST
 from logit_correction.attributes.online import Online as Online
 from logit_correction.attributes.xrm import XRM as XRM

@@ -179,11 +179,9 @@ def answer(evidence: Mapping[str, Any]) -> str:
 def advice(evidence: Mapping[str, Any], asked: Sequence[str] | None = None) -> str:
     """Return what to say against a verdict; empty where a person said what the shortcut is.
 
-    ``asked`` are the views that an audit asks about, by default those of the shortcut, or in doubt of the likeliest.
+    ``asked`` are the views that an audit asks about, by default those of the shortcut.
     """
-    doubtful = evidence["verdict"] == "cannot tell" and evidence.get("candidates")
-    known = evidence["candidates"][0]["views"] if doubtful else evidence.get("views") or []
-    views = known if asked is None else asked
+    views = (evidence.get("views") or []) if asked is None else asked
     if not views:
         return "If you know a shortcut, name it: add `--shortcut VIEW` (`logit-correction list views`)"
     if evidence["verdict"] != "shortcut":
@@ -223,9 +221,7 @@ def headline(found: Mapping[str, Any]) -> str:
         return f"A shortcut, confirmed by your answers{': ' + views if views else ''}."
     if found["examined"] and views:
         if found["leans"] is None:
-            rows, needed = found["evidence"].get("rows") or 0, found["needed_rows"]
-            few = f": {format_rows(rows)} of the {needed} that it takes conflict with it" if rows < needed else ""
-            return f"It cannot be told whether this classifier relies on {views}{few}."
+            return f"It cannot be told whether this classifier relies on {views}."
         return f"This classifier {'relies' if found['leans'] else 'does not rely'} on {views}."
     if found["verdict"] == "shortcut":
         return f"A shortcut is likely: {views}."

@@ -30,7 +30,7 @@ ESTIMATORS: dict[str, tuple[str, str]] = {
         "twin networks that imitate each other's held-out mistakes (Pezeshki et al. 2024)",
     ),
     "EIIL": (
-        "logit_correction.attributes.eiil.EIIL",
+        "logit_correction.attributes.mst.EIIL",
         "the environments in which an early network is least invariant (Creager et al. 2021)",
     ),
     "MST": (

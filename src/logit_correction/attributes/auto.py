@@ -80,8 +80,7 @@ class Auto(AttributeEstimator):
         Args:
             shortcut: Views that are known to be a shortcut, such as ``colour`` or ``column:scanner``: corrected by
                 without a search. ``biased`` is what biased networks learn first.
-            legitimate: Views, or families of views, that are known to be no shortcut: never corrected by. Nor by biased
-                networks then, which may learn just that.
+            legitimate: Views, or families of views, that are known to be no shortcut: never corrected by.
             when_unsure: Whether to ``correct`` where the verdict is ``cannot tell``, or to ``leave`` the training as
                 it is; None does what costs least in the mean of drawn data.
             views: Families of views to look at; by default all that the data permit.
@@ -106,8 +105,7 @@ class Auto(AttributeEstimator):
         self.family_names, self.run, self.predictions, self.when_unsure = views, run, predictions, when_unsure
         searches = not self.shortcut and run is None and predictions is None
         self._stages = ["ordinary"] if searches else []
-        # What a biased network learns first may be what is legitimate, and no one could tell.
-        if (searches and not self.legitimate) or self.shortcut == [BIASED]:
+        if (searches and BIASED not in self.legitimate) or self.shortcut == [BIASED]:
             self._stages.append(BIASED)
         self.num_stages = len(self._stages)
         self.networks = self.biased = None

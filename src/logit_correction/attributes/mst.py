@@ -1,4 +1,4 @@
-"""MST: a network that overfits a tenth of the rows; Zhao and Zhang, ICLR 2026 (FG-CCDB, arXiv:2505.06831)."""
+"""What an early network answers: MST of FG-CCDB (Zhao and Zhang, ICLR 2026) and EIIL (Creager et al., ICML 2021)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator, Builder
-from logit_correction.attributes.heads import answers
+from logit_correction.attributes.heads import outputs_of
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
@@ -15,7 +15,7 @@ from logit_correction.views.base import ViewInputs
 
 
 class MST(AttributeEstimator):
-    """What a network answers that has seen a tenth of the rows, and of later stages the surest half of each label.
+    """What a network answers that has seen a tenth of the rows, and in later rounds the surest half of each label.
 
     So few rows hold hardly any conflicting ones, and none where the network was least sure: it learns the shortcut. The
     label that it answers is the attribute; label by answer are the cells that FG-CCDB weighs.
@@ -27,7 +27,7 @@ class MST(AttributeEstimator):
         """Choose what the network sees.
 
         Args:
-            share: Share of the rows that the first stage sees.
+            share: Share of the rows that the first round sees.
             rounds: How often it is trained, each time anew.
             epochs: Epochs of a round: as many rows as there are, drawn with replacement from those it sees.
         """
@@ -39,48 +39,83 @@ class MST(AttributeEstimator):
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
-        self._fresh = lambda stage: build(network, f"proxy, round {stage}")
-        self.proxy = self._fresh(0)
+        self._fresh = lambda stage: build(network, f"early network, round {stage}")
+        self.early = self._fresh(0)
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        self.stage, label = stage, self.rows.label
-        if outputs is None:
-            score = torch.rand(len(label), generator=make_generator(self.seed, "tenth"))
-            share = self.share
-        else:
+        self.stage, label, share = stage, self.rows.label, self.share
+        score = torch.rand(len(label), generator=make_generator(self.seed, "share"))
+        if outputs is not None:
             score, share = outputs.softmax(dim=1).gather(1, label.unsqueeze(1)).squeeze(1), 0.5
-            self.proxy.load_state_dict(self._fresh(stage).state_dict())
-        # Of each label its share of greatest score, at least one row.
+            self.early.load_state_dict(self._fresh(stage).state_dict())
         seen = torch.zeros(len(label))
-        for own in ((label == y).nonzero().squeeze(1) for y in range(self.info.num_labels)):
-            seen[own[score[own].topk(max(1, round(share * len(own))) if len(own) else 0).indices]] = 1.0
-        return Stage(epochs=self.epochs, sample_weight=seen)
+        for own in ((label == y).nonzero().squeeze(1) for y in label.unique()):
+            seen[own[score[own].topk(max(1, round(share * len(own)))).indices]] = 1.0
+        return Stage(epochs=self.epochs, sample_weight=None if share == 1 else seen)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
-        loss = cross_entropy(self.proxy(batch.inputs), batch.label)
-        return Step(loss, {"loss_proxy": loss.detach()})
+        loss = cross_entropy(self.early(batch.inputs), batch.label)
+        return Step(loss, {"loss_early": loss.detach()})
 
     def collect(self, batch: Batch) -> Tensor:
         return self.predict(batch.inputs)
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        proxy: dict[str, object] = {"params": list(self.proxy.parameters()), "name": "proxy", "schedule": "none"}
-        return [proxy] if self.stage < self.num_stages else []
+        early: dict[str, object] = {"params": list(self.early.parameters()), "name": "early", "schedule": "none"}
+        return [early] if self.stage < self.num_stages else []
 
     def predict(self, inputs: Inputs) -> Tensor:
-        logits: Tensor = self.proxy(inputs)
+        logits: Tensor = self.early(inputs)
         return logits
 
     def finish(self, outputs: Tensor | None) -> None:
         self.stage = self.num_stages
         super().finish(outputs)
 
+    def attribute_of(self, logits: Tensor, label: Tensor) -> Tensor:
+        """Return the attribute (B,) of rows by the early network's logits."""
+        return logits.argmax(dim=1)
+
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
         assert outputs is not None
-        return outputs.argmax(dim=1), outputs.softmax(dim=1).gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
+        label = self.rows.label
+        return self.attribute_of(outputs, label), outputs.softmax(dim=1).gather(1, label.unsqueeze(1)).squeeze(1)
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        return answers(self.predict, rows, self.row_attribute.device).argmax(dim=1)
+        return self.attribute_of(outputs_of(self.predict, rows, self.row_attribute.device), label)
 
     def describe(self) -> str:
-        return f"a network that overfits {100 * self.share:g} % of the rows (MST)"
+        return "what an early network answers"
+
+
+class EIIL(MST):
+    """The two environments in which a network, trained by ERM on all rows for a little, is least invariant.
+
+    Rows of the first have the attribute that goes with their label, those of the second the network's most probable
+    other label: LC corrects by what an attribute says of the label. For two labels the groups are EIIL's own.
+    """
+
+    def __init__(self, epochs: int = 1) -> None:
+        """Choose how long the network trains.
+
+        Args:
+            epochs: Its epochs; one that trains for long knows every label, and all rows are of the first environment.
+        """
+        super().__init__(share=1.0, rounds=1, epochs=epochs)
+
+    def attribute_of(self, logits: Tensor, label: Tensor) -> Tensor:
+        other = logits.scatter(1, label.unsqueeze(1), -torch.inf).argmax(dim=1)
+        return torch.where(least_invariant(logits, label), other, label)
+
+
+def least_invariant(logits: Tensor, label: Tensor) -> Tensor:
+    """Return which rows (N,) make the second environment.
+
+    EIIL's environments have the greatest sum of squared gradients of their risk by a factor w of the logits at w = 1.
+    Row i adds g_i = sum_k p_ik z_ik - z_iy to its environment's gradient. The sum of squares is convex in the
+    assignment, so all rows of positive g_i belong together: where the paper's ascent ends, found without it.
+
+    >>> least_invariant(torch.tensor([[2.0, 0.0], [2.0, 0.0]]), torch.tensor([0, 1]))
+    tensor([False,  True])
+    """
+    return (logits.softmax(dim=1) * logits).sum(dim=1) > logits.gather(1, label.unsqueeze(1)).squeeze(1)

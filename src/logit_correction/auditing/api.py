@@ -202,7 +202,6 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
         "views": views,
         "sentence": evidence["sentence"],
         "leans": cost.leans(evidence),
-        "needed_rows": cost.NEEDED_ROWS,
         "would_change": "" if said else f"{advice(evidence, asked['views'] if asked else [])}.",
         "question": asked,
         "labels": cost.by_label(frame, views, names, evidence["verdict"], who),

@@ -31,7 +31,9 @@ def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
     of_training = "attribute" in report["labels_read"]["train"]
     rows = []
     for block in ({**report["selection"], "test": report["test"]}, *report["other_selections"]):
-        splits = ["train"] * of_training + ["valid"] * ("attribute" in block["labels_read"])
+        splits = ["train"] * of_training + ["valid"] * (
+            "attribute" in block["labels_read"] or "attribute" in report["labels_read"]["valid"]
+        )
         rows.append(
             {
                 "row": cell.row,
