@@ -1,14 +1,13 @@
 """From signs to the probability that correcting helps and the gain to expect, judged on families that were left out.
 
     python benchmarks/evidence_model.py CASES                 # writes results/evidence: signs.csv, model.yaml, *.md
-    python benchmarks/evidence_model.py results/evidence/signs.csv --from-number 70      # judged on later cases alone
-    python benchmarks/evidence_model.py results/evidence/*.csv --from-seed 1             # judged on a fresh seed
+    python benchmarks/evidence_model.py results/evidence/signs.csv --fit "seed == 0" --judge "seed == 1"
 
 The model has few numbers, and a sign may push in one direction only. A logistic score of the signs, each clipped
-between two values, is fitted so that a candidate counts by the points that are at stake. P(helps) is a logistic
-function of the score. Where correcting helps, the gain rises with the sign ``lift``; where it does not, each way of
-correcting has its usual loss. A case is corrected by the candidate of the greatest P(helps), if that is above a half:
-fully if any full correction has so much, else at half the strength.
+between two values, is fitted so that a candidate counts by the points that are at stake. Images, texts, tables and
+biased networks have weights of their own, drawn to common ones. P(helps) is a logistic function of the score. Where
+correcting helps, the gain rises with the sign ``lift``; where it does not, it has its usual loss. A case is corrected
+by the candidate of the greatest P(helps) above a threshold whose labels do not look wrong, and that is followed.
 """
 
 from __future__ import annotations
@@ -22,9 +21,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 import yaml
-from evidence_signs import area, table_of
+from evidence_signs import table_of
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+
+from logit_correction.attributes.evidence import area
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -34,14 +35,19 @@ HARMFUL, HELPS = 3.0, 0.5
 #: Sign -> direction, and the two values between which it counts.
 SIGNS: dict[str, tuple[int, float, float]] = {
     "excess": (1, -0.1, 0.5),
+    "lift": (1, -1.0, 5.0),
+    "explains": (1, 0.0, 0.8),
+    "accuracy": (-1, 0.6, 1.0),
     "plain information": (1, 0.0, 0.8),
     "rest": (-1, 0.5, 0.85),
-    "shown": (1, -10.0, 40.0),
-    "sure": (1, 0.05, 0.7),
-    "explains": (1, 0.0, 0.8),
-    "biased": (-1, 0.0, 1.0),
-    "half": (1, 0.0, 1.0),
+    "linked": (-1, 0.0, 0.5),
 }
+
+#: What has weights of its own: views of each kind of data, and the biased network's estimate of any.
+PARTS = ("images", "texts", "tables", "biased")
+
+#: How strongly common weights are drawn to 0, and those of a part to the common ones.
+SHRUNK, TIED = 0.04, 0.03
 
 #: Points at stake count as no less and no more than these.
 LEAST_STAKE, MOST_STAKE = 0.5, 12.0
@@ -50,13 +56,14 @@ LEAST_STAKE, MOST_STAKE = 0.5, 12.0
 FIGURES = ["score", "probability", "expected", "low", "high"]
 
 #: P(helps) from which on a case is corrected.
-LEAST = 0.5
+LEAST = 0.6
 
-#: Fewer flagged rows are too few to correct by.
-LEAST_ROWS = 3
+#: Fewer flagged rows are too few to correct by; below these values of signs their labels are as likely wrong, or the
+#: network does not follow.
+LEAST_ROWS, LEAST_SIGNS = 3, {"doubtful": 0.62, "excess": 0.02}
 
-#: Below and above it lies the gain in 5 % of the cases.
-TAILS = (0.05, 0.95)
+#: Below and above it lies the gain in 5 % of the cases; narrower in the sample, so that it is 5 % outside.
+TAILS = (0.035, 0.965)
 
 
 @dataclass(frozen=True)
@@ -65,10 +72,10 @@ class Model:
 
     Attributes:
         signs: Names of the signs.
-        weights: One for each, 0 or more, and at the end the intercept.
+        weights: One row for each part: of each sign, 0 or more, and at the end the intercept.
         chance: P(helps) is the logistic function of the first and of the second times the score.
         gain: Gain where correcting helps: a constant and what it rises by ``lift``.
-        loss: Way of correcting (full, half, biased) -> gain where correcting does not help, below 0.
+        loss: Part -> gain where correcting does not help, below 0.
         spread: The two ends of the interval of 90 % around the expected gain, for scores below and above 0.
     """
 
@@ -81,7 +88,8 @@ class Model:
 
     def score(self, table: pd.DataFrame) -> Array:
         """Return the score of each candidate; above 0 it is worth correcting by."""
-        return np.asarray(features(table, self.signs) @ self.weights[:-1] + self.weights[-1])
+        own = self.weights[[PARTS.index(part) for part in part_of(table)]]
+        return np.asarray((features(table, self.signs) * own[:, :-1]).sum(axis=1) + own[:, -1])
 
     def probability(self, table: pd.DataFrame) -> Array:
         """Return P(helps) for each candidate."""
@@ -89,7 +97,7 @@ class Model:
 
     def expected(self, table: pd.DataFrame) -> Array:
         """Return the gain to expect of each candidate."""
-        chance, lost = self.probability(table), way(table).map(dict(self.loss)).to_numpy()
+        chance, lost = self.probability(table), part_of(table).map(dict(self.loss)).to_numpy()
         won = self.gain[0] + self.gain[1] * table["lift"].clip(0, 6).to_numpy()
         return np.asarray(chance * won + (1 - chance) * lost)
 
@@ -99,17 +107,22 @@ class Model:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
+
+        def of_parts(values: Array) -> dict[str, float]:
+            return {part: round(value, 2) for part, value in zip(PARTS, values.tolist(), strict=True)}
+
         signs = {
-            name: {"direction": SIGNS[name][0], "from": SIGNS[name][1], "to": SIGNS[name][2], "weight": round(w, 3)}
-            for name, w in zip(self.signs, self.weights.tolist(), strict=False)
+            name: {"direction": SIGNS[name][0], "from": SIGNS[name][1], "to": SIGNS[name][2], "weight": of_parts(own)}
+            for name, own in zip(self.signs, self.weights.T, strict=False)
         }
         return {
             "signs": signs,
-            "intercept": round(float(self.weights[-1]), 3),
+            "intercept": of_parts(self.weights[:, -1]),
             "chance": [round(value, 3) for value in self.chance],
             "gain": {"constant": round(self.gain[0], 2), "lift": round(self.gain[1], 2)},
             "loss": {name: round(value, 2) for name, value in self.loss.items()},
             "interval": [[round(value, 1) for value in ends] for ends in self.spread],
+            "least": LEAST_SIGNS,
         }
 
 
@@ -118,20 +131,9 @@ def sigmoid(value: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-value)))
 
 
-def prepared(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the candidates that the model knows, with the signs that are made of others."""
-    table = table[table["candidate"] != "errors"].reset_index(drop=True)
-    own = 1 / table["labels"]
-    shown = 100 * ((1 - own) * table["won"] - own * table["lost"])
-    biased, half = (table["candidate"] == name for name in ("staged", "half"))
-    # How sure a head is where it errs; a network is never so sure, so of it this tells nothing.
-    sure = table["sure errs"].where(~biased, 0.3)
-    return table.assign(shown=shown, sure=sure, biased=biased.astype(float), half=half.astype(float))
-
-
-def way(table: pd.DataFrame) -> pd.Series[Any]:
-    """Return how each candidate corrects."""
-    return table["candidate"].map({"staged": "biased", "half": "half"}).fillna("full")
+def part_of(table: pd.DataFrame) -> pd.Series[Any]:
+    """Return the part of each candidate."""
+    return table["kind"].where(table["candidate"] != "staged", "biased")
 
 
 def features(table: pd.DataFrame, signs: Sequence[str]) -> Array:
@@ -144,36 +146,56 @@ def features(table: pd.DataFrame, signs: Sequence[str]) -> Array:
     return np.stack(columns, axis=1)
 
 
-def logistic(values: Array, helps: Array, weight: Array, penalty: float, least: float | None) -> Array:
-    """Return the weights of a logistic regression and its intercept; ``least`` bounds the weights from below."""
+def fit_parts(values: Array, part: Array, helps: Array, weight: Array) -> Array:
+    """Return the weights (P, S + 1) of a logistic regression for each part, none below 0, drawn to common ones."""
+    shape = len(PARTS) + 1, values.shape[1] + 1
+    values = np.column_stack([values, np.ones(len(values))])
 
-    def loss(weights: Array) -> tuple[float, Array]:
-        chance = sigmoid(values @ weights[:-1] + weights[-1]).clip(1e-9, 1 - 1e-9)
+    def loss(flat: Array) -> tuple[float, Array]:
+        weights = flat.reshape(shape)
+        chance = sigmoid((values * weights[part]).sum(axis=1)).clip(1e-9, 1 - 1e-9)
         total = -(weight * np.log(np.where(helps, chance, 1 - chance))).sum()
-        slope = weight * (chance - helps)
-        gradient = np.append(values.T @ slope + penalty * weights[:-1], slope.sum())
-        return total + penalty * (weights[:-1] ** 2).sum() / 2, gradient
+        slope = np.zeros(shape)
+        np.add.at(slope, part, (weight * (chance - helps))[:, None] * values)
+        apart = weights[:-1] - weights[-1]
+        apart[:, -1] *= 0.1  # intercepts may differ more
+        slope[:-1] += TIED * apart
+        slope[-1] -= TIED * apart.sum(axis=0)
+        common = np.append(weights[-1, :-1], 0.0)
+        total += TIED * ((weights[:-1] - weights[-1]) * apart).sum() / 2 + SHRUNK * (common**2).sum() / 2
+        slope[-1] += SHRUNK * common
+        return total, slope.ravel()
 
-    bounds = [(least, None)] * values.shape[1] + [(None, None)]
-    start = np.zeros(values.shape[1] + 1)
-    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
+    bounds = [(0.0, None)] * (shape[1] - 1) + [(None, None)]
+    found = minimize(loss, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B", bounds=bounds * shape[0]).x
+    return np.asarray(found.reshape(shape)[:-1])
 
 
-def fit(table: pd.DataFrame, signs: Sequence[str] = tuple(SIGNS), penalty: float = 0.04) -> Model:
+def fit_chance(score: Array, helps: Array, weight: Array) -> tuple[float, float]:
+    """Return the constant and the slope of the logistic regression of whether correcting helps on a score."""
+
+    def loss(flat: Array) -> float:
+        chance = sigmoid(flat[0] + flat[1] * score).clip(1e-9, 1 - 1e-9)
+        return float(-(weight * np.log(np.where(helps, chance, 1 - chance))).sum())
+
+    constant, slope = minimize(loss, [0.0, 0.5], method="Nelder-Mead").x
+    return float(constant), float(slope)
+
+
+def fit(table: pd.DataFrame, signs: Sequence[str] = tuple(SIGNS)) -> Model:
     """Fit a model; each case counts as much as any other, each of its candidates by the points at stake."""
     helps, gain = (table["gain"] > HELPS).to_numpy(), table["gain"].clip(-25, 25)
     weight = 1 / table.groupby(["seed", "number"])["gain"].transform("size").to_numpy()
     stake = weight * table["gain"].abs().clip(LEAST_STAKE, MOST_STAKE).to_numpy()
-    first = Model(
-        tuple(signs), logistic(features(table, signs), helps, stake * weight.sum() / stake.sum(), penalty, 0.0)
-    )
-    slope, constant = logistic(first.score(table)[:, None], helps, weight, 1e-3, 0.0)
+    part = part_of(table).map(PARTS.index).to_numpy()
+    weights = fit_parts(features(table, signs), part, helps, stake * weight.sum() / stake.sum())
+    first = Model(tuple(signs), weights)
+    chance = fit_chance(first.score(table), helps, weight)
     lift = table["lift"].clip(0, 6)[helps]
     rise = max(0.0, float(np.polyfit(lift, gain[helps], 1, w=np.sqrt(weight[helps]))[0]))
     won = float(np.average(gain[helps] - rise * lift, weights=weight[helps])), rise
-    lost = {name: float(gain[~helps & (way(table) == name)].mean()) for name in ("full", "half", "biased")}
-    lost = {name: value if np.isfinite(value) else -5.0 for name, value in lost.items()}
-    model = replace(first, chance=(float(constant), float(slope)), gain=won, loss=lost)
+    lost = {name: float(gain[~helps & (part == number)].mean()) for number, name in enumerate(PARTS)}
+    model = replace(first, chance=chance, gain=won, loss=lost)
     rest, above = table["gain"].to_numpy() - model.expected(table), model.score(table) > 0
     low, high = (
         np.quantile(rest[part], TAILS).tolist() if part.sum() > 9 else [-20.0, 20.0] for part in (~above, above)
@@ -215,13 +237,11 @@ def left_out(
 
 
 def decide(table: pd.DataFrame, least: float = LEAST, figure: str = "probability") -> pd.Series[Any]:
-    """Return for each case the row label of the candidate to correct by, -1 for ERM.
-
-    It is the one of the greatest ``figure``, which must be above ``least``; at half the strength only where nothing
-    else is above it.
-    """
+    """Return for each case the row label of the candidate of the greatest ``figure`` above ``least``, -1 for ERM."""
     usable = table[(table["flagged"] >= LEAST_ROWS) & (table[figure] > least)]
-    order = usable.assign(full=way(usable) != "half").sort_values(["full", figure])
+    for sign, value in LEAST_SIGNS.items():
+        usable = usable[usable[sign] >= value]
+    order = usable.sort_values(figure)
     best = pd.Series(order.index, index=pd.MultiIndex.from_frame(order[["seed", "number"]]))
     best = best[~best.index.duplicated(keep="last")]
     return best.reindex(pd.MultiIndex.from_frame(table[["seed", "number"]].drop_duplicates()), fill_value=-1)
@@ -249,7 +269,7 @@ def rules(table: pd.DataFrame) -> dict[str, Array]:
     truth = by_case["truth"].first().fillna(0)
     return {
         "ERM": np.zeros(len(every)),
-        "`Auto`, today": of(table[table["auto"] & (table["candidate"] != "half")]),
+        "`Auto`, before": of(table[table["auto"]]),
         "always `staged`": of(table[table["candidate"] == "staged"]),
         "always the most telling view": of(table[table["candidate"] == "view0"]),
         "best candidate, by the hidden test": by_case["gain"].max().clip(lower=0).to_numpy(),
@@ -283,8 +303,12 @@ def calibration(table: pd.DataFrame, bins: int = 5) -> float:
 def strengths(table: pd.DataFrame) -> pd.DataFrame:
     """Return how well each sign alone tells candidates that help: areas under the curve, and a correlation."""
     helps, found = (table["gain"] > HELPS).to_numpy(), {}
-    kinds = {"all": np.ones(len(table), bool), "views": way(table) == "full", "staged": way(table) == "biased"}
-    kinds |= {kind: (table["kind"] == kind) & (way(table) == "full") for kind in ("images", "texts", "tables")}
+    kinds = {
+        "all": np.ones(len(table), bool),
+        "views": part_of(table) != "biased",
+        "biased": part_of(table) == "biased",
+    }
+    kinds |= {kind: part_of(table) == kind for kind in ("images", "texts", "tables")}
     signs = [name for name in table.columns[table.columns.get_loc("rows") :] if name not in FIGURES]
     for name in signs:
         value = table[name].to_numpy().astype(float)
@@ -299,37 +323,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", type=Path, nargs="+", help="folder of the cases, or tables of signs")
     parser.add_argument("--out", type=Path, default=Path("results/evidence"))
-    parser.add_argument("--from-number", type=int, help="judge cases from this number on by a model of those before")
-    parser.add_argument("--from-seed", type=int, help="judge cases of seeds from this on by a model of those before")
+    parser.add_argument("--fit", help='cases to learn from, such as "seed == 0"; all')
+    parser.add_argument("--judge", help="cases to judge; all, each by a model of those that resemble it in nothing")
     options = parser.parse_args()
     read = [pd.read_csv(path) if path.is_file() else table_of(path) for path in options.cases]
     table = pd.concat(read, ignore_index=True)
+    options.out.mkdir(parents=True, exist_ok=True)
     if not options.cases[0].is_file():
-        options.out.mkdir(parents=True, exist_ok=True)
         table.to_csv(options.out / "signs.csv", index=False)
-    table, before = prepared(table), None
-    key, first = ("seed", options.from_seed) if options.from_seed is not None else ("number", options.from_number)
-    if first is not None:
-        later = table[key] >= first
-        table, before = table[later].reset_index(drop=True), table[~later].reset_index(drop=True)
+    table = table[~table["candidate"].isin(["errors", "half"])].reset_index(drop=True)
+    before = table.query(options.fit) if options.fit else None
+    everything, table = table, table.query(options.judge).reset_index(drop=True) if options.judge else table
     cases = table.drop_duplicates(["seed", "number"])
     table[FIGURES] = left_out(table, others=before)
     told = {name: figures(cases, gain) for name, gain in rules(table).items()}
-    told["the model, families left out"] = figures(cases, gains(table, decide(table)))
-    for least in (0.4, 0.6, 0.7):
-        told[f"the same, P above {least}"] = figures(cases, gains(table, decide(table, least)))
+    for least in (LEAST, 0.4, 0.5, 0.7):
+        told[f"the model, P above {least}"] = figures(cases, gains(table, decide(table, least)))
     told["the same, expected gain above 0"] = figures(cases, gains(table, decide(table, 0.0, "expected")))
-    cheap = left_out(table, lambda some: fit(some, [name for name in SIGNS if name != "shown"]), before)
-    told["without `shown`, which takes a training by each candidate"] = figures(
-        cases, gains(table, decide(table.assign(probability=cheap["probability"])))
-    )
     kinds = {}
     parts = {kind: table["kind"] == kind for kind in ("images", "texts", "tables")}
     for kind, rows in {**parts, "two shortcuts": table["what"] == "two"}.items():
         own = table[rows]
         some = own.drop_duplicates(["seed", "number"])
         kinds[f"{kind}, the model ({len(some)} cases)"] = figures(some, gains(own, decide(own)))
-        kinds[f"{kind}, `Auto`, today"] = figures(some, rules(own)["`Auto`, today"])
+        kinds[f"{kind}, `Auto`, before"] = figures(some, rules(own)["`Auto`, before"])
     inside = ((table["gain"] > table["low"]) & (table["gain"] < table["high"])).mean()
     lines = [
         f"{len(cases)} cases, {(cases['truth'] >= HARMFUL).sum()} of them harmful, {len(table)} candidates.",
@@ -341,7 +358,7 @@ def main() -> None:
         f"Calibration error of P(helps): {calibration(table):.3f}. Gains inside their 90 % interval: {inside:.0%}.",
     ]
     print("\n".join(lines))
-    if before is None:
+    if before is None and len(table) == len(everything):
         (options.out / "table.md").write_text("\n".join(lines) + "\n")
         (options.out / "strengths.md").write_text(strengths(table).to_markdown() + "\n")
         (options.out / "model.yaml").write_text(yaml.safe_dump(fit(table).to_dict(), sort_keys=False))

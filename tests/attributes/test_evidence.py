@@ -99,32 +99,49 @@ def drawn(mark: bool, followed: float, rows: int = 4000) -> dict[str, float]:
     typical = draw.normal(1, 1, rows) - (0 if mark else 1.5) * conflict
     other = 1 / (1 + np.exp(-typical * (2 * label - 1)))
     says = np.where(conflict & (draw.random(rows) < followed), attribute, label)
-    sure = np.where(draw.random(rows) < 0.97, 0.97, 0.6)
+    # A mark is seen or not; an honest feature the plainer the more typical the object is.
+    sure = np.where(draw.random(rows) < 0.97, 0.97, 0.6) if mark else 0.5 + 0.5 / (1 + np.exp(-typical - 1))
     alone = np.where(np.eye(2)[attribute] > 0, sure[:, None], 1 - sure[:, None])
     views = [np.stack([1 - other, other], axis=1)]
-    return signs_of(label, np.eye(2)[says] * 0.8 + 0.1, attribute, alone, views)
+    # The network is less sure where what it sees of the object speaks against what it says.
+    certain = np.where(says == label, 0.85, 0.75) + draw.normal(0, 0.04, rows)
+    network = np.where(np.eye(2)[says] > 0, certain[:, None], 1 - certain[:, None])
+    return signs_of(label, network, attribute, alone, views)
 
 
 def test_a_mark_that_is_followed_helps_and_neither_an_honest_feature_nor_one_that_is_not_followed_does() -> None:
     model = Model.shipped()
     mark, honest, unused = drawn(True, 0.7), drawn(False, 0.7), drawn(True, 0.0)
     assert mark["rest"] == pytest.approx(0.5, abs=0.05) and honest["rest"] > 0.8
+    assert abs(mark["linked"]) < 0.1 and honest["linked"] > 0.9
     assert mark["excess"] == pytest.approx(0.7, abs=0.08) and unused["excess"] == pytest.approx(0, abs=0.02)
-    probability = {name: model.judge(one)["probability"] for name, one in
+    probability = {name: model.judge(one, "images")["probability"] for name, one in
                    (("mark", mark), ("honest", honest), ("unused", unused))}  # fmt: skip
     assert model.verdict_of(probability["mark"]) == "shortcut"
     assert model.verdict_of(probability["honest"]) != "shortcut"
     assert model.verdict_of(probability["unused"]) == "none found"
-    found = model.judge(mark)
+    found = model.judge(mark, "images")
     assert found["low"] < found["expected"] < found["high"]
+
+
+def test_labels_of_which_the_network_is_as_sure_as_of_others_may_be_wrong_and_are_not_corrected() -> None:
+    draw = np.random.default_rng(0)
+    attribute = draw.integers(2, size=2000)
+    label = np.where(draw.random(2000) < 0.1, 1 - attribute, attribute)
+    sure = draw.uniform(0.8, 1, 2000)
+    network = np.where(np.eye(2)[attribute] > 0, sure[:, None], 1 - sure[:, None])
+    signs = signs_of(label, network, attribute, np.eye(2)[attribute] * 0.9 + 0.05)
+    assert signs["doubtful"] == pytest.approx(0.5, abs=0.05)
+    assert Model.shipped().judge(signs, "tables", clear=True)["probability"] == 0
 
 
 def test_every_sign_pushes_in_its_direction_alone() -> None:
     model, usual = Model.shipped(), drawn(True, 0.5)
     for name, one in model.signs.items():
-        values = [model.judge({**usual, name: value})["probability"] for value in np.linspace(-2, 2, 9)]
-        rising = np.diff(values) * one["direction"]
-        assert (rising >= 0).all() and (rising.max() > 0) == (one["weight"] > 0), name
+        for part, weight in one["weight"].items():
+            values = [model.judge({**usual, name: value}, part)["probability"] for value in np.linspace(-2, 2, 9)]
+            rising = np.diff(values) * one["direction"]
+            assert (rising >= 0).all() and (rising.max() > 0) == (weight > 0 or name in model.least), name
 
 
 def test_views_that_know_nothing_of_the_label_do_not_vote_and_parts_of_a_text_count_by_their_lower_half() -> None:

@@ -41,8 +41,8 @@ SURE, MOST_PAIRS = 0.8, 20
 FEW_ROWS, LEAST_ROWS = 10, 3
 
 #: Views that know less of the label than this share of its entropy do not vote on independence; what is said where
-#: nobody votes; rows of the ordinary error rate that a share of few rows is drawn to.
-KNOWS, UNDECIDED, DRAWN = 0.02, 0.75, 4
+#: nobody votes, and of how it rises with others where there are none; rows that a share of few rows is drawn with.
+KNOWS, UNDECIDED, UNLINKED, DRAWN = 0.02, 0.75, 0.3, 4
 
 #: Probabilities count as no less than this where a logarithm is taken.
 LEAST = 1e-3
@@ -192,6 +192,44 @@ def independence(label: Array, flagged: Array, others: Sequence[Array], rest: Se
     return min((typical(one, label, flagged) for one in voting), default=UNDECIDED)
 
 
+def linked(alone: Array, label: Array, rows: Array, others: Sequence[Array], rest: Sequence[Array]) -> float:
+    """Return how much the odds of a row's label by a candidate rise with those by other looks, among ``rows`` (n,).
+
+    It is the mean rank correlation within each label. A mark that is laid on regardless of what else is there leaves
+    it near 0; honest looks at the same thing rise together. Of the parts of a text, some of which may hold the words
+    of the candidate, the lower half votes.
+    """
+    from scipy.stats import rankdata
+
+    groups = [group for y in np.unique(label) if (group := rows & (label == y)).sum() > FEW_ROWS // 2]
+    looks = [one for one in rest or others if len(rest) == 1 or information(one, label) >= KNOWS]
+    if not groups or not looks:
+        return UNLINKED
+
+    def places(look: Array) -> Array:
+        odds = margin(look, label)
+        return np.concatenate([(rankdata(odds[own]) - 0.5) / own.sum() - 0.5 for own in groups])
+
+    own_places = places(alone)
+    found = sorted(float(12 * (own_places * places(one)).mean()) for one in looks)
+    return float(np.mean(found[: (len(found) + 1) // 2] if len(rest) > 1 else found))
+
+
+def doubtful(network: Array, label: Array, attribute: Array) -> float:
+    """Return how much less sure a network is of rows that it takes for their attribute than of rows of that label.
+
+    It is an area under the curve. If the labels of the flagged rows are wrong, they are what the network says, and it
+    is as sure of them: 0.5.
+    """
+    says, flagged, found, rows = network.argmax(1), attribute != label, 0.0, 0
+    sure = network.astype(float).clip(LEAST, 1 - LEAST)
+    for a in np.unique(attribute[flagged]):
+        few, own = flagged & (attribute == a) & (says == a), (label == a) & (says == a) & ~flagged
+        if few.any() and own.sum() >= LEAST_ROWS:
+            found, rows = found + area(sure[own, a], sure[few, a]) * few.sum(), rows + int(few.sum())
+    return float((found + DRAWN * UNDECIDED) / (rows + DRAWN)) if rows else 0.8
+
+
 def signs_of(
     label: Array,
     network: Array,
@@ -199,7 +237,6 @@ def signs_of(
     alone: Array,
     others: Sequence[Array] = (),
     rest: Sequence[Array] = (),
-    biased: bool = False,
 ) -> dict[str, float]:
     """Return the signs of a candidate; the model reads some of them.
 
@@ -210,7 +247,6 @@ def signs_of(
         alone: (n, L) of plain heads on the candidate's views, or of the biased networks.
         others: (n, L) of each view that is not the candidate's.
         rest: (n, L) of what a table has beside the candidate's columns, or of parts of the texts; see ``independence``.
-        biased: Whether the candidate is the biased networks' estimate.
     """
     rows, says, flagged = len(label), network.argmax(1), attribute != label
     few, wrong = int(flagged.sum()), says != label
@@ -219,7 +255,6 @@ def signs_of(
     follows = float(((says == attribute)[flagged].sum() + DRAWN * error) / (few + DRAWN))
     # The same as odds: where a network hardly errs, to follow a few of the rows is much.
     usual = max(error, 2 / rows) / (1 - min(error, 0.99))
-    errs, greatest = alone.argmax(1) != label, alone.max(1).astype(float)
     return {
         "flagged": few,
         "error": error,
@@ -227,11 +262,11 @@ def signs_of(
         "excess": follows - error,
         "lift": math.log(max(LEAST, follows) / max(LEAST, 1 - follows)) - math.log(usual),
         "plain information": information(alone, label),
-        # A head that is right about a shortcut is sure where it errs; a network is never so sure.
-        "sure": 0.3 if biased else float(((greatest[errs] > SURE).sum() + 1) / (errs.sum() + 4)),
-        "explains": float(((says == attribute) & flagged & wrong).sum() / max(1, wrong.sum())),
+        "explains": float(((says == attribute) & flagged & wrong).sum() / (wrong.sum() + 5)),
+        "accuracy": float(1 - wrong.mean()),
         "rest": independence(label, flagged, others, rest),
-        "biased": float(biased),
+        "linked": linked(alone, label, ~flagged, others, rest),
+        "doubtful": doubtful(network, label, attribute),
     }
 
 
@@ -245,23 +280,27 @@ class Model:
     ``evidence.yaml`` has its numbers; ``results/evidence`` tells where they come from, and how right they are.
 
     Attributes:
-        signs: Name -> direction, the two values between which it counts, and weight.
-        intercept: Of the score.
+        signs: Name -> direction, the two values between which it counts, and weights: of views of images, texts and
+            tables, and of the biased networks' estimate.
+        intercept: Of the score of each of these.
         chance: P(helps) is the logistic function of the first and of the second times the score.
         gain: Gain where correcting helps: ``constant``, and what it rises by ``lift``.
-        loss: Way of correcting (full, biased) -> gain where correcting does not help, below 0.
+        loss: Gain of each where correcting does not help, below 0.
         interval: The ends of the interval of 90 % around the expected gain, for scores below and above 0.
+        least: ``doubtful``: below it labels are as likely wrong; ``excess``: below it the network
+            does not follow, whatever else the signs say. P(helps) is 0 then.
         clear: What one view must tell to be a shortcut without more ado; P(helps) is no less than ``probability`` then.
         verdict: ``shortcut``: P(helps) above which there is one; ``cannot tell``: P above which that is in doubt.
         when_unsure: What to do in doubt, unless a person chooses: ``correct`` or ``leave``.
     """
 
-    signs: Mapping[str, Mapping[str, float]]
-    intercept: float
+    signs: Mapping[str, Mapping[str, Any]]
+    intercept: Mapping[str, float]
     chance: tuple[float, float]
     gain: Mapping[str, float]
     loss: Mapping[str, float]
     interval: Sequence[tuple[float, float]]
+    least: Mapping[str, float]
     clear: Mapping[str, float]
     verdict: Mapping[str, float]
     when_unsure: str
@@ -288,16 +327,21 @@ class Model:
             and (not rich or num_labels >= least["rich labels"])
         )
 
-    def judge(self, signs: Mapping[str, float], clear: bool = False) -> dict[str, float]:
-        """Return what the signs of a candidate come to: ``probability``, ``expected``, ``low`` and ``high``."""
-        score = self.intercept
+    def judge(self, signs: Mapping[str, float], part: str, clear: bool = False) -> dict[str, float]:
+        """Return what the signs of a candidate come to: ``probability``, ``expected``, ``low`` and ``high``.
+
+        ``part`` is the kind of the data (images, texts or tables), or biased.
+        """
+        score = self.intercept[part]
         for name, one in self.signs.items():
-            part = min(1.0, max(0.0, (signs[name] - one["from"]) / (one["to"] - one["from"])))
-            score += one["weight"] * (part if one["direction"] > 0 else 1 - part)
+            share = min(1.0, max(0.0, (signs[name] - one["from"]) / (one["to"] - one["from"])))
+            score += one["weight"][part] * (share if one["direction"] > 0 else 1 - share)
         probability = 1 / (1 + math.exp(-self.chance[0] - self.chance[1] * score))
         probability = max(probability, self.clear["probability"]) if clear else probability
+        if signs["doubtful"] < self.least["doubtful"] or signs["excess"] < self.least["excess"]:
+            probability = 0.0
         won = self.gain["constant"] + self.gain["lift"] * min(6.0, max(0.0, signs["lift"]))
-        expected = probability * won + (1 - probability) * self.loss["biased" if signs["biased"] else "full"]
+        expected = probability * won + (1 - probability) * self.loss[part]
         low, high = self.interval[int(clear or score > 0)]
         found = {"probability": probability, "expected": expected, "low": expected + low, "high": expected + high}
         return {name: round(value, 4) for name, value in found.items()}

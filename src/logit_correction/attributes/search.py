@@ -254,11 +254,14 @@ class Search:
             alone.numpy(),
             [one.numpy() for one in others.values()],
             [one.numpy() for one in self._rest_of(views, attribute)],
-            biased=views == [BIASED],
         )
         flagged = attribute != self.label
         clear = any({*one} == {*views} for one in self.clear())
-        figures: dict[str, Any] = {"views": list(views), **Model.shipped().judge(signs, clear), "clear": clear}
+        figures: dict[str, Any] = {
+            "views": list(views),
+            **Model.shipped().judge(signs, self._part_of(views), clear),
+            "clear": clear,
+        }
         figures["signs"] = {name: round(float(value), 4) for name, value in signs.items()}
         if views == [BIASED]:
             along = {
@@ -269,6 +272,19 @@ class Search:
         found = Candidate(list(views), attribute, seen, figures, estimate)
         self.candidates = [one for one in self.candidates if one.views != found.views] + [found]
         return found
+
+    def _part_of(self, views: Sequence[str]) -> str:
+        """Return by which weights of the model a candidate is judged."""
+        inputs = self._inputs[-1]
+        return (
+            BIASED
+            if views == [BIASED]
+            else "texts"
+            if inputs.texts is not None
+            else "tables"
+            if inputs.columns
+            else "images"
+        )
 
     def _rest_of(self, views: Sequence[str], attribute: Tensor) -> list[Tensor]:
         """Return what the rest of a table beside the candidate's columns says (m, L), or parts of the texts."""
