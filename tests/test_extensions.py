@@ -83,7 +83,7 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
     parts = ("--data", "Points", "--network", "ResidualMLP", "--method", "LC", "--method.mixing", "Noise")
     view = ("--method", "Reweighting", "--method.attributes", "CrossFitted", "--method.attributes.view", "brightness")
     commands = [
-        ["list"],
+        ["list", "--all"],
         ["train", *parts, "--method.attributes", "Early", *SHORT, "--out", "lc"],
         ["train", "--data", "Points", "--method", "FocalLoss", *SHORT, "--out", "focal"],
         ["train", "--data", "Digits", *view, *SHORT, "--out", "view"],
