@@ -147,6 +147,15 @@ def test_the_network_of_a_run_serves_another(digits_run: Path, model: Run, image
         load(circle)
 
 
+def test_a_run_behind_an_encoder_is_audited_on_its_features(tmp_path: Path) -> None:
+    encoder = ComponentConfig("ConvNet", {"channels": [4]})
+    given = TrainingConfig(epochs=1, threads=1, device="cpu")
+    config = RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), encoder=encoder, training=given)
+    run = train(config, tmp_path / "run", page=False)
+    found = audit(config, tmp_path / "audit", run=run, shortcut="colour", try_fix=False)
+    assert found.summary["evidence"]["verdict"] in ("shortcut", "none found", "cannot tell")
+
+
 def planted(out: Path, method: str = "LC", rules: list[str | None] = RULES) -> Run:
     selection, *others = rules
     also = [*(rule for rule in others if rule is not None), "last"]

@@ -296,12 +296,14 @@ TrainedRun = Run
 def from_run(info: DataInfo, run: str) -> nn.Module:
     """Return the predicting network of the finished run in a folder, with its weights; for data of the same inputs.
 
+    Of a run behind an encoder these are its features: an audit of the run, or another method, takes the same encoder.
+
     Raises:
         InputError: If there is no run, its config names code of its own, or its network is for other inputs.
     """
     model = Run(run)
     parts = [part for part in (model.config.network, model.config.biased_network) if part is not None]
-    if model.config.encoder is not None or any(part.name == "FromRun" for part in parts):
+    if any(part.name == "FromRun" for part in parts):
         raise InputError(f"the run {run} took a network from elsewhere itself: name that one")
     there = model.info
     if (there.input_shape, there.tokens) != (tuple(info.input_shape), info.tokens):
