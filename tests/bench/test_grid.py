@@ -109,4 +109,6 @@ def check_built(config: RunConfig, text_model: Path) -> None:
     label, attribute = torch.arange(100) % info.num_labels, torch.arange(100) % info.num_attributes
     seen = ViewInputs(100, lambda rows: torch.zeros(len(rows), *info.input_shape))
     epochs = config.training.epochs
-    algorithm.setup(TrainingRows(label, attribute if algorithm.needs_attributes else None, seen, epochs=epochs))
+    valid = TrainingRows(label, attribute if algorithm.needs_valid_attributes else None, seen)
+    known = attribute if algorithm.needs_attributes else None
+    algorithm.setup(TrainingRows(label, known, seen, epochs=epochs, held_out=valid))
