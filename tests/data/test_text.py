@@ -61,5 +61,5 @@ def test_texts_are_split_once_and_kept(tokenizer: Path, tmp_path: Path, monkeypa
 
 def test_a_tokenizer_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(InputError, match=r"pip install 'logit-correction\[text\]'"):
+    with pytest.raises(InputError, match=r"pip install 'logit-correction\[texts\]'"):
         tokenize(["a"], "name", 4, tmp_path)

@@ -106,7 +106,7 @@ def test_columns_of_the_metrics(run: Run) -> None:
     plain, lc = (pd.read_csv(run(name) / "metrics.csv") for name in ("digits-erm", "digits-lc"))
     assert set(plain) >= wanted | {"test_average", "test_group_balanced", "test_worst_group"}
     assert set(lc) >= wanted | {"loss_robust", "loss_ordinary", "valid_estimated_within_error"}
-    assert plain["step"].max() == 76 and lc["stage"].unique().tolist() == [0, 1]
+    assert plain["step"].max() == 76 and lc["stage"].unique().tolist() == [0, 1, 2]
 
 
 def test_columns_of_the_predictions(run: Run) -> None:
@@ -130,7 +130,7 @@ def test_files_and_keys_of_an_audit(run: Run) -> None:
 
 
 def test_columns_of_an_audits_rows(run: Run) -> None:
-    wanted = "row name split label attribute conflicting score view_label view_p sure p_ill p_well network_label"
+    wanted = "row line split label attribute conflicting score view_label view_p sure p_ill p_well network_label"
     rows = pd.read_csv(run("audit-patients") / "rows.csv")
     assert list(rows) == [*wanted.split(), "network_p", "fixed_label", "fixed_p", "label_noise"]
     audit = json.loads((run("audit-patients") / "audit.json").read_text())

@@ -56,7 +56,7 @@ def test_equal_rows_are_kept_and_told(door: Door) -> None:
 def test_labels_that_differ_in_case_alone_are_told(door: Door) -> None:
     table(y=["no", "yes", "No", "yes"] * 20)
     answer = door(*TRAIN.split())
-    assert answer.status == 0 and "'No' and 'no'" in answer.err.replace("\n", " ")
+    assert answer.status == 2 and "'No' (20) and 'no' (20)" in answer.err.replace("\n", " ")
 
 
 def test_a_folder_of_a_label_that_is_a_broken_link_is_refused(door: Door, here: Path) -> None:

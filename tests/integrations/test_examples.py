@@ -36,11 +36,10 @@ def test_an_example_runs(
         figures = importlib.import_module(name).main(epochs=1, seed=0)
     assert set(figures) == {"group_balanced", "worst_group"}
     assert 0 <= figures["worst_group"] <= figures["group_balanced"] <= 1
-    assert re.search("alone (is|are) right in", capsys.readouterr().out)  # what was found of a shortcut
+    assert re.search("alone predicts?", capsys.readouterr().out)  # what was found of a shortcut
 
 
-def test_the_pages_name_and_show_every_example() -> None:
-    page = (ROOT / "docs" / "integrations.md").read_text()
+def test_the_pages_name_every_example() -> None:
+    page = (ROOT / "docs" / "your-own-loop.md").read_text()
     assert set(re.findall(r"`(\w+)\.py`", page)) == set(EXAMPLES)
-    shown = re.findall(r'--8<-- "examples/(\w+)\.py"', page + (ROOT / "docs" / "scikit-learn.md").read_text())
-    assert set(shown) == {*EXAMPLES, "scikit_learn_pipeline"}
+    assert "examples/scikit_learn_pipeline.py" in (ROOT / "docs" / "scikit-learn.md").read_text()

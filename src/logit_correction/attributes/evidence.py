@@ -219,13 +219,13 @@ def doubtful(network: Array, label: Array, attribute: Array) -> float:
     """Return how much less sure a network is of rows that it takes for their attribute than of rows of that label.
 
     It is an area under the curve. If the labels of the flagged rows are wrong, they are what the network says, and it
-    is as sure of them: 0.5.
+    is as sure of them: 0.5. A classifier that says only names, or one probability for each label, tells nothing here.
     """
     says, flagged, found, rows = network.argmax(1), attribute != label, 0.0, 0
     sure = network.astype(float).clip(LEAST, 1 - LEAST)
     for a in np.unique(attribute[flagged]):
         few, own = flagged & (attribute == a) & (says == a), (label == a) & (says == a) & ~flagged
-        if few.any() and own.sum() >= LEAST_ROWS:
+        if few.any() and own.sum() >= LEAST_ROWS and np.ptp(sure[own, a]) > 0:
             found, rows = found + area(sure[own, a], sure[few, a]) * few.sum(), rows + int(few.sum())
     return float((found + DRAWN * UNDECIDED) / (rows + DRAWN)) if rows else 0.8
 

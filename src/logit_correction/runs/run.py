@@ -310,7 +310,7 @@ def from_run(info: DataInfo, run: str) -> nn.Module:
         shapes = f"{there.input_shape}, but the data's are of shape {tuple(info.input_shape)}"
         raise InputError(f"the network of {run} takes inputs of shape {shapes}")
     network = model.algorithm.network.train()
-    network.finished = True  # methods that need no training of their own look at it
+    network.finished = True  # type: ignore[assignment]  # methods that need no training of their own look at it
     return network
 
 
