@@ -164,6 +164,6 @@ def undummied(frame: pd.DataFrame) -> pd.DataFrame:
             families.setdefault(head, []).append(name)
     for head, names in families.items():
         if len(names) > 1 and (frame[names].sum(axis=1) == 1).mean() > 0.95:
-            values = frame[names].idxmax(axis=1).str.split("_", n=1).str[1]
+            values = frame[names].idxmax(axis=1).astype(str).str.split("_", n=1).str[1]
             frame = pd.concat([frame.drop(columns=names), values.rename(head)], axis=1)
     return frame
