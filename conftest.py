@@ -14,5 +14,3 @@ FOLDER = Path(__file__).parent / "src/logit_correction/integrations"
 collect_ignore = []
 if find_spec("lightning") is None and find_spec("pytorch_lightning") is None:
     collect_ignore += [f"{FOLDER}/lightning.py"]
-if find_spec("torchmetrics") is None:
-    collect_ignore += [f"{FOLDER}/metrics.py"]

@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from evidence_cases import Case, build_case, draw_case
+from evidence_shortcuts import FAMILIES
 from torch import Tensor
 
 from logit_correction.attributes.auto import FOLDS
@@ -34,7 +36,6 @@ from logit_correction.attributes.folds import draw_folds
 from logit_correction.attributes.folds import held_out as cross_fitted
 from logit_correction.attributes.heads import estimate_by_heads, logistic
 from logit_correction.attributes.search import Judged, Search, column_features, told_by
-from logit_correction.bench.cases import Case, build_case, draw_case
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.files import replacing
@@ -253,8 +254,6 @@ def collect(case: Case, real: Path) -> dict[str, Any]:
 
 def sorts_of(case: Case) -> list[str]:
     """Return the sorts of what is planted."""
-    from logit_correction.bench.shortcuts import FAMILIES
-
     return sorted({FAMILIES[one.family].sort for one in case.planted})
 
 

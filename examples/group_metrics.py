@@ -1,4 +1,4 @@
-"""Figures by group beside accuracy: AUROC, F1 and calibration error, fairlearn's frame of a run, torchmetrics' metrics.
+"""Figures by group beside accuracy: AUROC, F1 and calibration error, and fairlearn's frame of a run.
 
 python examples/group_metrics.py
 """
@@ -10,11 +10,10 @@ import argparse
 import pandas as pd
 import torch
 from fairlearn.metrics import MetricFrame
-from pytorch_loop import BATCH, rows_of
+from pytorch_loop import BATCH, judge
 from sklearn.metrics import accuracy_score, matthews_corrcoef
 
 from logit_correction import Predictions, train
-from logit_correction.integrations.metrics import GroupAccuracy, GroupBalancedAccuracy, WorstGroupAccuracy
 
 
 def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
@@ -33,16 +32,8 @@ def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
     )
     print(frame.by_group.round(3), frame.difference(), sep="\n")
 
-    # By torchmetrics: in any loop, batch after batch; several processes are added up.
-    inputs, label, attribute = rows_of("test")
-    probability = torch.from_numpy(run.predict_proba(inputs.numpy()))
-    metrics = {"group_balanced": GroupBalancedAccuracy(10, 10), "worst_group": WorstGroupAccuracy(10, 10)}
-    groups = GroupAccuracy(10, 10)  # all of them, (labels, attribute values)
-    for rows in torch.arange(len(label)).split(100):
-        for metric in (groups, *metrics.values()):
-            metric.update(probability[rows], label[rows], attribute[rows])
-    print(groups.compute().round(decimals=2))
-    return {name: float(metric.compute()) for name, metric in metrics.items()}
+    # Functions of tensors, for any loop: membership (N, G), then accuracies over the groups.
+    return judge(*map(torch.from_numpy, (rows.logits, rows.label, rows.attribute)))
 
 
 if __name__ == "__main__":

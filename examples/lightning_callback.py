@@ -11,12 +11,11 @@ import argparse
 
 import lightning
 import torch
-from pytorch_loop import BATCH, build_network, rows_of
+from pytorch_loop import BATCH, build_network, judge, rows_of
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from logit_correction.integrations.lightning import CorrectLogits
-from logit_correction.integrations.metrics import GroupBalancedAccuracy, WorstGroupAccuracy
 
 
 class DigitReader(lightning.LightningModule):
@@ -25,7 +24,7 @@ class DigitReader(lightning.LightningModule):
     def __init__(self, epochs: int) -> None:
         super().__init__()
         self.epochs, self.network, self.criterion = epochs, build_network(), nn.CrossEntropyLoss()
-        self.group_balanced, self.worst_group = GroupBalancedAccuracy(10, 10), WorstGroupAccuracy(10, 10)
+        self.seen: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def training_step(self, batch: tuple[Tensor, Tensor, Tensor], number: int) -> Tensor:
         inputs, label, _ = batch
@@ -33,10 +32,10 @@ class DigitReader(lightning.LightningModule):
 
     def test_step(self, batch: tuple[Tensor, Tensor, Tensor], number: int) -> None:
         inputs, label, attribute = batch
-        logits = self.network(inputs)
-        self.group_balanced.update(logits, label, attribute)
-        self.worst_group.update(logits, label, attribute)
-        self.log_dict({"group_balanced": self.group_balanced, "worst_group": self.worst_group})
+        self.seen.append((self.network(inputs), label, attribute))
+
+    def on_test_epoch_end(self) -> None:
+        self.log_dict(judge(*map(torch.cat, zip(*self.seen, strict=True))))
 
     def configure_optimizers(self) -> dict[str, object]:
         optimizer = torch.optim.Adam(self.parameters(), lr=2e-3)

@@ -13,11 +13,13 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction.bench.cases import Case, PlantedShortcut, build_case, draw_case
-from logit_correction.bench.shortcuts import FAMILIES
 from logit_correction.errors import InputError
 
 from ..conftest import benchmark_script
+
+FAMILIES = benchmark_script("evidence_shortcuts").FAMILIES
+cases = benchmark_script("evidence_cases")
+Case, PlantedShortcut, build_case, draw_case = cases.Case, cases.PlantedShortcut, cases.build_case, cases.draw_case
 
 #: A set of each kind that needs no files.
 OWN = {"images": "digits", "texts": "reviews", "tables": "people"}

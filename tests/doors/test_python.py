@@ -344,15 +344,3 @@ def test_mixin_of_transformers() -> None:
     torch.testing.assert_close(trainer.compute_loss(model.train(), dict(inputs)), wanted)
     plain = torch.nn.functional.cross_entropy(logits, inputs["labels"])
     torch.testing.assert_close(trainer.compute_loss(model.eval(), dict(inputs)), plain)
-
-
-def test_metrics_of_torchmetrics() -> None:
-    pytest.importorskip("torchmetrics")
-    from logit_correction.integrations.metrics import GroupBalancedAccuracy, WorstGroupAccuracy
-
-    found = []
-    for metric in (kind(num_labels=2, num_attributes=2) for kind in (GroupBalancedAccuracy, WorstGroupAccuracy)):
-        for prediction in ([0, 1, 1], [0, 0, 1]):
-            metric.update(torch.tensor(prediction), label=torch.tensor([0, 0, 1]), attribute=torch.tensor([0, 0, 1]))
-        found.append(metric.compute().item())
-    assert found == [0.875, 0.75]

@@ -17,7 +17,7 @@ EXAMPLES = {
     "lightning_callback": "lightning",
     "transformers_trainer": "accelerate",
     "timm_model": "timm",
-    "group_metrics": "torchmetrics",
+    "group_metrics": "fairlearn",
     "tracking": "tensorboard",
     "export_onnx": "onnxruntime",
     "serve_rows": "torch",

@@ -1,1 +1,1 @@
-"""The training behind other libraries' doors: scikit-learn, Lightning, transformers, torchmetrics."""
+"""The training behind other libraries' doors: scikit-learn, Lightning, transformers."""

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import torch
+from evidence_shortcuts import FAMILIES, Family, Kind
 from numpy.typing import NDArray
 from scipy.ndimage import zoom
 from torch import Tensor
@@ -23,7 +24,6 @@ from logit_correction.bench import bias, digits, image_marks, reviews
 from logit_correction.bench.cifar10_images import read_cifar10
 from logit_correction.bench.planted import draw_people
 from logit_correction.bench.published import data_folder
-from logit_correction.bench.shortcuts import FAMILIES, Family, Kind
 from logit_correction.correlation import Correlation
 from logit_correction.data.cache import cache_folder
 from logit_correction.data.features import Columns
