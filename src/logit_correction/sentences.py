@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from logit_correction.errors import NBSP, format_first, format_list, format_percent
 
@@ -304,19 +304,6 @@ def of_person(figures: Mapping[str, Any], who: str) -> str:
 # A comparison of runs
 
 
-class _Judged(Protocol):
-    """Runs that differ only by their seed."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def method(self) -> str: ...
-    @property
-    def runs(self) -> Sequence[Any]: ...
-    def values(self, key: str) -> list[float]: ...
-    def differs(self, other: Any, key: str) -> bool: ...
-
-
 #: Figures of the test block in the order in which they tell most, and where a model is right by them.
 _PLACES = {
     "minority": "On bias-conflicting rows",
@@ -335,13 +322,13 @@ _ELSEWHERE = {
 
 
 def conclude(
-    series: Sequence[_Judged], named: bool, estimated: Mapping[str, Any] | None
+    series: Sequence[Any], named: bool, estimated: Mapping[str, Any] | None
 ) -> tuple[str, list[str], list[str]]:
     """Return what a comparison of runs on one task comes to: a headline, its price, and what to do next.
 
     The figure is the first of ``_PLACES`` that all runs have. By the worst label it cannot be told whether a shortcut
-    misleads, and then it says so. ``named`` is whether the test rows have attributes, ``estimated`` the
-    estimated groups of the first run, if all are judged by such.
+    misleads, and then it says so. ``series`` are ``pages.compare.Series``, ``named`` is whether the test rows have
+    attributes, ``estimated`` the estimated groups of the first run, if all are judged by such.
     """
 
     def shares(figure: str) -> str:
@@ -371,8 +358,8 @@ def conclude(
     return headline, details, advice
 
 
-def _mean(series: _Judged, key: str) -> float:
-    values = series.values(key)
+def _mean(series: Any, key: str) -> float:
+    values: list[float] = series.values(key)
     return sum(values) / len(values)
 
 
@@ -380,7 +367,7 @@ def _range(values: Sequence[float]) -> str:
     return f"{format_percent(min(values), 1, unit='')} to {format_percent(max(values), 1)}"
 
 
-def _outcome(series: Sequence[_Judged], key: str) -> str:
+def _outcome(series: Sequence[Any], key: str) -> str:
     """Who is ahead of whom by how much, or that nobody is: the best beside ERM, or else beside the second."""
     ranked = sorted(series, key=lambda one: _mean(one, key), reverse=True)
     base = next((one for one in series if one.method == BASELINE), None)

@@ -52,7 +52,7 @@ LEAST = 1e-3
 
 
 def figures_of(view: str, sentence: str, breadth: int, seen: Tensor, network: Tensor, label: Tensor) -> dict[str, Any]:
-    """Return what one view tells of a shortcut of its kind, as ``report.Sign`` has it; intervals are of 90 %.
+    """Return what one view tells of a shortcut of its kind; intervals are of 90 %.
 
     ``seen`` is what a head on the view says, ``network`` what the whole network says of the same rows. Counted are rows
     where the view is sure of another label, and whether the network then says what the view says, or the label.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, TypedDict, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -24,16 +24,13 @@ from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.evaluation import metrics
 from logit_correction.evaluation.predictions import Predictions
-from logit_correction.evaluation.record import Count, Share, frame_of, from_plain, to_plain
+from logit_correction.evaluation.record import frame_of, from_plain, to_plain
 from logit_correction.files import check_seal, read_json
 from logit_correction.functional import metrics as by_group
 from logit_correction.functional.losses import margin
 
 #: Name of the file, and what to do about a damaged one.
 REPORT, FIX = "report.json", "put a copy of it back, or train again into a new folder"
-
-#: An input of more numbers is none that a network takes.
-MOST_NUMBERS = 2**27
 
 
 def figure(heading: str, of: Callable[[Any], Any], in_tables: bool = False) -> Any:
@@ -42,7 +39,7 @@ def figure(heading: str, of: Callable[[Any], Any], in_tables: bool = False) -> A
     Of ``GroupReport``, ``in_tables`` are figures like accuracies: tables and pages of runs show them in per cent, and
     mark the greatest as the best.
     """
-    return field(metadata={"heading": heading, "of": of, "in_tables": in_tables})
+    return field(default=None, metadata={"heading": heading, "of": of, "in_tables": in_tables})
 
 
 def headings(kind: type, in_tables: bool = False) -> dict[str, str]:
@@ -175,16 +172,16 @@ class Group:
 
     label: str = figure("Label", lambda rows: rows.names["label"])
     attribute: str | None = figure("Attribute", lambda rows: rows.names["attribute"])
-    count: Count = figure("Rows", lambda rows: rows.count)
-    correct: Count = figure("Right", lambda rows: rows.correct)
-    accuracy: Share | None = figure("Accuracy", lambda rows: rows.accuracy)
-    low: Share | None = figure("Low", lambda rows: rows.interval(0))
-    high: Share | None = figure("High", lambda rows: rows.interval(1))
+    count: int = figure("Rows", lambda rows: rows.count)
+    correct: int = figure("Right", lambda rows: rows.correct)
+    accuracy: float | None = figure("Accuracy", lambda rows: rows.accuracy)
+    low: float | None = figure("Low", lambda rows: rows.interval(0))
+    high: float | None = figure("High", lambda rows: rows.interval(1))
     margin_min: float | None = figure(
         "Least margin", lambda rows: by_group.group_margin(rows.margins, rows.membership).double()
     )
     margin_mean: float | None = figure("Mean margin", lambda rows: by_group.group_mean(rows.margins, rows.membership))
-    ece: Share | None = figure("Calibration error", lambda rows: rows.each_group(metrics.calibration_error))
+    ece: float | None = figure("Calibration error", lambda rows: rows.each_group(metrics.calibration_error))
     minority: bool | None = figure(
         "Bias-conflicting", lambda rows: [None] * len(rows.names) if rows.minority is None else rows.minority
     )
@@ -195,11 +192,11 @@ class AttributeFigures:
     """Figures of all rows of one attribute value, all labels together."""
 
     attribute: str = figure("Attribute", lambda rows: rows.names["attribute"][0])
-    count: Count = figure("Rows", lambda rows: len(rows.label))
-    accuracy: Share | None = figure("Accuracy", lambda rows: rows.all_rows(metrics.accuracy))
-    auroc: Share | None = figure("AUROC", lambda rows: rows.all_rows(metrics.auroc))
-    f1: Share | None = figure("Macro F1", lambda rows: rows.all_rows(metrics.macro_f1))
-    ece: Share | None = figure("Calibration error", lambda rows: rows.all_rows(metrics.calibration_error))
+    count: int = figure("Rows", lambda rows: len(rows.label))
+    accuracy: float | None = figure("Accuracy", lambda rows: rows.all_rows(metrics.accuracy))
+    auroc: float | None = figure("AUROC", lambda rows: rows.all_rows(metrics.auroc))
+    f1: float | None = figure("Macro F1", lambda rows: rows.all_rows(metrics.macro_f1))
+    ece: float | None = figure("Calibration error", lambda rows: rows.all_rows(metrics.calibration_error))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,10 +204,10 @@ class EstimatedReport:
     """Figures by the groups that an estimator found, label by estimated attribute, as in ``GroupReport``."""
 
     source: str
-    minority: Share | None = None
-    majority: Share | None = None
-    group_balanced: Share | None = None
-    worst_group: Share | None = None
+    minority: float | None = None
+    majority: float | None = None
+    group_balanced: float | None = None
+    worst_group: float | None = None
     groups: Annotated[pd.DataFrame, Group]
 
 
@@ -242,23 +239,23 @@ class GroupReport:
         estimated: The same by the groups that the run's estimator found; None where it can tell none.
     """
 
-    count: Count = figure("Rows", lambda rows: len(rows.label))
-    average: Share | None = figure("Average", lambda rows: rows.right.double().mean(), in_tables=True)
-    group_balanced: Share | None = figure(
+    count: int = figure("Rows", lambda rows: len(rows.label))
+    average: float | None = figure("Average", lambda rows: rows.right.double().mean(), in_tables=True)
+    group_balanced: float | None = figure(
         "Group-balanced", lambda rows: rows.accuracy.nanmean() if rows.named else None, in_tables=True
     )
-    worst_group: Share | None = figure(
+    worst_group: float | None = figure(
         "Worst group", lambda rows: np.nanmin(rows.accuracy) if rows.named else None, in_tables=True
     )
-    worst_class: Share | None = figure("Worst label", lambda rows: np.nanmin(rows.of_labels()), in_tables=True)
-    minority: Share | None = figure("Bias-conflicting", lambda rows: rows.side(True), in_tables=True)
-    majority: Share | None = figure("Bias-aligned", lambda rows: rows.side(False), in_tables=True)
+    worst_class: float | None = figure("Worst label", lambda rows: np.nanmin(rows.of_labels()), in_tables=True)
+    minority: float | None = figure("Bias-conflicting", lambda rows: rows.side(True), in_tables=True)
+    majority: float | None = figure("Bias-aligned", lambda rows: rows.side(False), in_tables=True)
     minority_margin: float | None = figure("Margin, bias-conflicting", lambda rows: rows.side_margin(True))
     majority_margin: float | None = figure("Margin, bias-aligned", lambda rows: rows.side_margin(False))
-    adjusted_average: Share | None = figure("Adjusted average", lambda rows: rows.adjusted_average(), in_tables=True)
-    auroc: Share | None = figure("AUROC", lambda rows: rows.all_rows(metrics.auroc))
-    f1: Share | None = figure("Macro F1", lambda rows: rows.all_rows(metrics.macro_f1))
-    ece: Share | None = figure("Calibration error", lambda rows: rows.all_rows(metrics.calibration_error))
+    adjusted_average: float | None = figure("Adjusted average", lambda rows: rows.adjusted_average(), in_tables=True)
+    auroc: float | None = figure("AUROC", lambda rows: rows.all_rows(metrics.auroc))
+    f1: float | None = figure("Macro F1", lambda rows: rows.all_rows(metrics.macro_f1))
+    ece: float | None = figure("Calibration error", lambda rows: rows.all_rows(metrics.calibration_error))
     by_attribute: Annotated[pd.DataFrame, AttributeFigures]
     groups: Annotated[pd.DataFrame, Group]
     estimated: EstimatedReport | None = None
@@ -335,29 +332,16 @@ class DataSummary:
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    counts: dict[str, list[list[Count]]] = field(default_factory=dict)
-    rows: dict[str, Count]
+    counts: dict[str, list[list[int]]] = field(default_factory=dict)
+    rows: dict[str, int]
     scoring: dict[str, Any] | None = None
     label_names: list[str]
     attribute_names: list[str]
-    correlation: list[list[Count]] | None = None
-    input_shape: list[Count]
+    correlation: list[list[int]] | None = None
+    input_shape: list[int]
     preparation: dict[str, Any] = field(default_factory=dict)
     tokens: bool = False
     fingerprint: str | None = None
-
-    def __post_init__(self) -> None:
-        """Raise ``ValueError`` unless sizes fit each other."""
-        labels, attributes = len(self.label_names), len(self.attribute_names)
-        if math.prod(self.input_shape) > MOST_NUMBERS:
-            raise ValueError(f"input_shape is {self.input_shape}, more than {MOST_NUMBERS:,} numbers")
-        if "train" not in self.rows:
-            raise ValueError("rows.train is missing")
-        for split, counts in self.counts.items():
-            _check_table(f"counts.{split}", counts, labels, attributes)
-        table = self.correlation
-        if table is not None and (len(table) != labels or any(one >= attributes for row in table for one in row)):
-            raise ValueError("correlation does not fit the names of labels and attributes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,7 +351,7 @@ class NetworkSummary:
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    parameters: Count | None = None
+    parameters: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -378,9 +362,9 @@ class EncoderSummary:
     options: dict[str, Any]
     facts: dict[str, Any] = field(default_factory=dict)
     weights: str
-    input_shape: list[Count]
+    input_shape: list[int]
     tokens: bool
-    features: Count | None = None
+    features: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -388,7 +372,7 @@ class Selection:
     """Which rule chose the weights, at which epoch, and the labels of which split it read."""
 
     rule: str
-    epoch: Count | None = None
+    epoch: int | None = None
     split: str | None = None
     labels_read: list[str] = field(default_factory=list)
 
@@ -411,17 +395,12 @@ class PriorSummary:
     label_names: list[str]
     attribute_names: list[str]
 
-    def __post_init__(self) -> None:
-        """Raise ``ValueError`` unless sizes fit each other."""
-        for name, table in (("estimated", self.estimated), ("true", self.true)):
-            _check_table(name, table, len(self.label_names), len(self.attribute_names))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
     """A row that was taken for minority."""
 
-    index: Count
+    index: int
     name: str | None = None
     label: str
     estimated_attribute: str
@@ -433,55 +412,10 @@ class Example:
 class EstimatedMinority:
     """The training rows that a method took for minority: how many, how rightly, and some to look at."""
 
-    count: Count
-    recall: Share | None = None
-    precision: Share | None = None
+    count: int
+    recall: float | None = None
+    precision: float | None = None
     examples: list[Example] = field(default_factory=list)
-
-
-class Conflict(TypedDict):
-    """Rows of a label that look like another."""
-
-    label: str
-    looks_like: str
-    rows: Count
-
-
-class Sign(TypedDict, total=False):
-    """What one view tells of a shortcut; see ``attributes``. Entries that are not named here are kept as they are."""
-
-    view: str
-    sentence: str
-    breadth: Count
-    accuracy: Share | None
-    network_accuracy: Share | None
-    ratio: float | None
-    ratio_low: float | None
-    ratio_high: float | None
-    rows: Count
-    share: Share | None
-    follows_view: Share | None
-    follows_label: Share | None
-    information: float | None
-
-
-class Evidence(TypedDict, total=False):
-    """What was found of a shortcut; of its other entries the same holds."""
-
-    verdict: str
-    sentence: str
-    view: str | None
-    views: list[str]
-    signs: list[Sign]
-    conflicts: list[Conflict]
-    told_apart: Share | None
-    told_apart_low: Share | None
-    told_apart_high: Share | None
-    corrects: bool
-    probability: Share
-    expected: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -497,16 +431,16 @@ class Report:
     data: DataSummary
     network: NetworkSummary | None = None
     encoder: EncoderSummary | None = None
-    seed: Count | None = None
-    epochs: Count | None = None
-    epochs_per_stage: list[Count] = field(default_factory=list)
-    steps: Count | None = None
+    seed: int | None = None
+    epochs: int | None = None
+    epochs_per_stage: list[int] = field(default_factory=list)
+    steps: int | None = None
     training: dict[str, Any] = field(default_factory=dict)
     labels_read: dict[str, list[str]] = field(default_factory=dict)
     watched_labels_read: dict[str, list[str]] = field(default_factory=dict)
     diagnostics_labels_read: dict[str, list[str]] = field(default_factory=dict)
     attributes: str | None = None
-    evidence: Evidence | None = None
+    evidence: dict[str, Any] | None = None
     environment: dict[str, Any] = field(default_factory=dict)
     selection: Selection | None = None
     test: GroupReport
@@ -524,7 +458,7 @@ class Report:
     def from_dict(cls, content: Any, place: str, fix: str = FIX) -> Report:
         """Return the report that ``to_dict`` gave; raise ``InputError`` that names ``place``, the entry and the fix."""
         try:
-            return from_plain(cls, content)
+            return cast(Report, from_plain(cls, content))
         except ValueError as error:
             raise InputError(f"{place} cannot be read ({error}): {fix}") from error
 
@@ -551,8 +485,3 @@ def check_finished(folder: Path) -> None:
     if (folder / "config.yaml").is_file():
         raise InputError(f"{folder} holds a run that is not finished: go on with `train --resume --out {folder}`")
     raise InputError(f"{folder} is not a run folder: give one that `train` has written")
-
-
-def _check_table(name: str, table: list[list[Any]] | None, labels: int, attributes: int) -> None:
-    if table is not None and (len(table) != labels or any(len(row) != attributes for row in table)):
-        raise ValueError(f"{name} is not a table of {labels} labels and {attributes} attributes")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -73,30 +72,11 @@ class LogitCorrectionMixin:
         return loss, outputs if isinstance(outputs, dict) else (loss, *outputs)  # of a tuple the first is the loss
 
 
-class WithAttribute:
-    """The rows of a map-style dataset, each a mapping, with an attribute beside.
-
-    >>> WithAttribute([{"labels": 1}], [0])[0]
-    {'labels': 1, 'attribute': 0}
-    """
-
-    def __init__(self, dataset: Any, attribute: Sequence[int], column: str = "attribute") -> None:
-        """Keep N rows, the attribute of each, and its key."""
-        self.dataset, self.attribute, self.column = dataset, attribute, column
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getitem__(self, row: int) -> dict[str, Any]:
-        """Return a row as a dict."""
-        return {**self.dataset[row], self.column: int(self.attribute[row])}
-
-
 def add_attributes(dataset: Any, estimates: AttributeEstimates, column: str = "attribute") -> Any:
     """Put the estimated attribute of each training row beside the row.
 
     Args:
-        dataset: N rows to train on: a ``datasets.Dataset``, or any map-style dataset whose rows are mappings.
+        dataset: N rows to train on: a ``datasets.Dataset``, or mappings one after another, of which a list is made.
         estimates: What ``estimate_attributes`` found of the same rows; its ``loss`` is the trainer's ``correction``.
         column: Name of the new column.
 
@@ -110,4 +90,4 @@ def add_attributes(dataset: Any, estimates: AttributeEstimates, column: str = "a
         )
     if hasattr(dataset, "add_column"):
         return dataset.add_column(column, attribute)
-    return WithAttribute(dataset, attribute, column)
+    return [{**row, column: value} for row, value in zip(dataset, attribute, strict=True)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, cast
@@ -21,9 +20,7 @@ from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError
-from logit_correction.evaluation.predictions import evaluating
 from logit_correction.evaluation.report import EncoderSummary
-from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import Network
 from logit_correction.networks.pretrained import PHOTOS, TEXTS, packaged
 from logit_correction.runs.assemble import LARGE_SIDE, keeping_threads, network_factory
@@ -170,19 +167,6 @@ def encode_table(
         notes = (*notes, f"the encoder {encoder.name} sees every image once, without the augmentation asked for")
     inputs = EncodedStore(values, table.inputs, encoder.classifier, description)
     return replace(table, inputs=inputs, metadata=metadata, notes=notes, augment=None)
-
-
-def cost_from_nothing(algorithm: Algorithm, table: DataTable, epochs: int) -> str:
-    """Say about how long a method's networks train on photos, by the time of a forward pass on this machine."""
-    rows, size = table.split["train"], sum(one.numel() for one in algorithm.network.parameters())
-    inputs = table.inputs.fetch(rows[: AT_A_TIME // 4])
-    with torch.no_grad(), evaluating(algorithm):
-        started = time.monotonic()
-        algorithm.predict(inputs)
-    seconds = (time.monotonic() - started) / (AT_A_TIME // 4)
-    networks = sum(one.numel() for one in algorithm.parameters()) / size
-    # A backward pass takes about twice as long as a forward one.
-    return f"about {max(1, round(3 * seconds * len(rows) * epochs * networks / 60)):,} minutes on a processor like this"
 
 
 def before_encoder(info: DataInfo, described: dict[str, Any] | None) -> DataInfo:

@@ -20,7 +20,6 @@ from logit_correction.files import SEAL, seal
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import (
-    LARGE_SIDE,
     build_algorithm,
     build_fabric,
     build_source,
@@ -28,7 +27,7 @@ from logit_correction.runs.assemble import (
     fitted,
     keeping_threads,
 )
-from logit_correction.runs.encode import cost_from_nothing, encode_table, with_usual_encoder
+from logit_correction.runs.encode import encode_table, with_usual_encoder
 from logit_correction.runs.options import complete
 from logit_correction.runs.write import check_same_data, write_run
 from logit_correction.training.display import Display
@@ -156,8 +155,6 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
         table = replace(table, metadata=table.metadata | {"chosen to fit the data": "; ".join(chosen)})
     algorithm = build_algorithm(config, table.info)
     check_fits(algorithm, table, config.network.name)
-    if config.encoder is None and min(table.info.input_shape[1:], default=0) >= LARGE_SIDE:
-        chosen.append(cost_from_nothing(algorithm, table, config.training.epochs or 1))
     if algorithm.needs_attributes and not table.has_attributes("train"):
         raise InputError(
             f"method {config.method.name} as chosen needs the attribute of every training row, but some are unknown: "

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +23,6 @@ from logit_correction.evaluation.predictions import EstimatedAttributes, Predict
 from logit_correction.evaluation.report import (
     DataSummary,
     EstimatedMinority,
-    Evidence,
     Example,
     GroupReport,
     NetworkSummary,
@@ -103,7 +102,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         watched_labels_read=labels_watched(training.watch, table),
         diagnostics_labels_read={"train": both if table.has_attributes("train") else both[:1]},
         attributes=source,
-        evidence=cast(Evidence | None, None if estimator is None else estimator.evidence),
+        evidence=None if estimator is None else estimator.evidence,
         environment=environment(fit.fabric.device),
         selection=selected,
         test=test,
