@@ -52,17 +52,9 @@ class Early(AttributeEstimator):
         assert outputs is not None
         return outputs.argmax(dim=1), outputs.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
 
-    def finish(self, outputs: Tensor | None) -> None:
-        """Settle the estimates; the network stays as it is."""
-        self.stage = self.num_stages
-        super().finish(outputs)
-
     def parameter_groups(self) -> list[dict[str, object]]:
-        """Return the network's parameters while it trains."""
-        trains = self.stage < self.num_stages
-        return (
-            [{"params": list(cast(nn.Module, self.network).parameters()), "name": "biased_network"}] if trains else []
-        )
+        """Return the network's parameters."""
+        return [{"params": list(cast(nn.Module, self.network).parameters()), "name": "biased_network"}]
 
     def predict(self, inputs: Inputs) -> Tensor:
         """Return logits (B, L)."""

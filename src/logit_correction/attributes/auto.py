@@ -62,7 +62,7 @@ class Auto(AttributeEstimator):
     ``legitimate`` never. ``biased`` stands for what the biased networks learn first.
     """
 
-    networks: FoldNetworks | None
+    networks: FoldNetworks  # the ordinary ones; none where nothing is left for them to do
     biased: CrossFitted | None
     _judge: Callable[[torch.device], Judged]
 
@@ -108,16 +108,16 @@ class Auto(AttributeEstimator):
         if (searches and BIASED not in self.legitimate) or self.shortcut == [BIASED]:
             self._stages.append(BIASED)
         self.num_stages = len(self._stages)
-        self.networks = self.biased = None
+        self.biased = None
         self._ordinary: Tensor | None = None
         self.search: Search | None = None  # what it saw, row by row, for those who ask
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
         self.fold = self._draw(info.num_rows)
-        if "ordinary" in self._stages:
-            networks = [build(network, f"ordinary network {number}") for number in range(FOLDS)]
-            self.networks = FoldNetworks(networks, self.fold.unsqueeze(0))
+        folds = FOLDS if "ordinary" in self._stages else 0
+        networks = [build(network, f"ordinary network {number}") for number in range(folds)]
+        self.networks = FoldNetworks(networks, self.fold.unsqueeze(0))
         if BIASED in self._stages:
             self.biased = CrossFitted()
             self.biased.attach(build, network, info, seed)
@@ -162,10 +162,9 @@ class Auto(AttributeEstimator):
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         self.stage = stage
         seen = None if bool((self.fold >= 0).all()) else (self.fold >= 0).long()
-        if self._trains(BIASED):
-            assert self.biased is not None
+        if (biased := self._biased_alone) is not None:
             self._ordinary = outputs
-            plan = self.biased.begin_stage(0, None)
+            plan = biased.begin_stage(0, None)
             return Stage(epochs=plan.epochs, sample_weight=seen, step_rows=ROWS_OF_A_BIASED_STEP)
         epochs, size = self.length()
         return Stage(epochs=epochs, sample_weight=seen, step_rows=size)
@@ -176,34 +175,30 @@ class Auto(AttributeEstimator):
         epochs = math.ceil(steps * ROWS_OF_A_STEP / max(1, int((self.fold >= 0).sum())))
         return min(MOST_EPOCHS, max(LEAST_EPOCHS, epochs)), ROWS_OF_A_STEP
 
-    def _trains(self, name: str) -> bool:
-        return self.stage < self.num_stages and self._stages[self.stage] == name
+    @property
+    def _biased_alone(self) -> CrossFitted | None:
+        """The biased networks in the stage that is theirs; None in that of the ordinary ones."""
+        return self.biased if self._stages[self.stage : self.stage + 1] == [BIASED] else None
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
-        if self._trains(BIASED):
-            assert self.biased is not None
-            return self.biased.step(batch, epoch, randomness)
-        assert self.networks is not None
+        if (biased := self._biased_alone) is not None:
+            return biased.step(batch, epoch, randomness)
         total = self.networks.loss(batch, batch.label)
         return Step(total, {"loss_ordinary": total.detach() / FOLDS})
 
     def collect(self, batch: Batch) -> Tensor:
-        if self._trains(BIASED):
-            assert self.biased is not None
-            return self.biased.collect(batch)
-        assert self.networks is not None
+        if (biased := self._biased_alone) is not None:
+            return biased.collect(batch)
         return self.networks.held_out(batch, self.info.num_labels)
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        if self._trains(BIASED) and self.biased is not None:
-            return self.biased.parameter_groups()
-        return [] if self.networks is None else self.networks.parameter_groups("ordinary_network")
+        if (biased := self._biased_alone) is not None:
+            return biased.parameter_groups()
+        return self.networks.parameter_groups("ordinary_network")
 
     def predict(self, inputs: Inputs) -> Tensor:
-        if self._trains(BIASED):
-            assert self.biased is not None
-            return self.biased.predict(inputs)
-        assert self.networks is not None
+        if (biased := self._biased_alone) is not None:
+            return biased.predict(inputs)
         return self.networks.log_probabilities(inputs).mean(dim=0)
 
     # -- the search, and the estimate
@@ -228,7 +223,7 @@ class Auto(AttributeEstimator):
             self.search.look(self.views)
             self.search.weigh(None if biased is None else biased[seen])
             evidence = self.search.conclude(self.when_unsure)
-        self.networks = self._ordinary = None  # their work is done, and a checkpoint need not hold them
+        self._ordinary = None
         self._follow(evidence, biased)
 
     def insist(self, views: Sequence[str]) -> None:
@@ -240,7 +235,12 @@ class Auto(AttributeEstimator):
         self.evidence = evidence.to_dict(self.search, self.info.label_names)
         self.abstained, self._answers, self._candidate = not evidence.corrects, biased, evidence.candidate
         super().finish(None)
-        if self.abstained or self.evidence["views"] != [BIASED]:
+        self._drop_networks()
+
+    def _drop_networks(self) -> None:
+        """Forget networks whose work is done: a checkpoint need not hold them."""
+        self.networks = FoldNetworks([], self.fold.unsqueeze(0))
+        if self.abstained or self.evidence is None or self.evidence["views"] != [BIASED]:
             self.biased = None
 
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -271,9 +271,7 @@ class Auto(AttributeEstimator):
         super().set_extra_state(state)
         self._ordinary = state["ordinary"]
         if self.evidence is not None:
-            self.networks = None
-            if self.abstained or self.evidence["views"] != [BIASED]:
-                self.biased = None
+            self._drop_networks()
 
     def describe(self) -> str:
         if self.evidence is None:

@@ -124,7 +124,7 @@ class AttributeEstimator(nn.Module, ABC):
         raise NotImplementedError
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        """Return the optimiser groups of the networks that train in the present stage."""
+        """Return the optimiser groups of the networks; asked for while they train, beside the method or before it."""
         return []
 
     # -- estimates
@@ -132,8 +132,11 @@ class AttributeEstimator(nn.Module, ABC):
     def finish(self, outputs: Tensor | None) -> None:
         """Make the estimates that the method's own stage begins with, by outputs (N, C) of the last; the long work.
 
-        Every process keeps those of the first one.
+        Every process keeps those of the first one. There are none as yet where estimates are not settled.
         """
+        self.stage = self.num_stages
+        if not self.settled:
+            return
         attribute, label_probability = self.estimate_rows(outputs)
         self.row_attribute.copy_(attribute)
         if label_probability is not None:

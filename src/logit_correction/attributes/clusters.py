@@ -107,8 +107,7 @@ class Clusters(AttributeEstimator):
         if outputs is not None:
             self.inner.finish(outputs[:, : self.info.num_labels])
             self.find(outputs[:, self.info.num_labels :], self.rows.label)
-        if self.settled:
-            super().finish(outputs)
+        super().finish(outputs)
 
     @torch.no_grad()
     def find(self, features: Tensor, label: Tensor) -> None:

@@ -115,8 +115,6 @@ class CrossFitted(AttributeEstimator):
         return self.networks.held_out(batch, self.info.num_labels)
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        if self.stage >= self.num_stages:
-            return []
         return self.networks.parameter_groups("biased_network", schedule="none")
 
     def predict(self, inputs: Inputs) -> Tensor:
@@ -124,10 +122,6 @@ class CrossFitted(AttributeEstimator):
         return self.networks.log_probabilities(inputs).logsumexp(dim=0) - math.log(len(self.networks))
 
     # -- estimates
-
-    def finish(self, outputs: Tensor | None) -> None:
-        self.stage = self.num_stages
-        super().finish(outputs)
 
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
         if self.views:

@@ -61,16 +61,11 @@ class MST(AttributeEstimator):
         return self.predict(batch.inputs)
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        early: dict[str, object] = {"params": list(self.early.parameters()), "name": "early", "schedule": "none"}
-        return [early] if self.stage < self.num_stages else []
+        return [{"params": list(self.early.parameters()), "name": "early", "schedule": "none"}]
 
     def predict(self, inputs: Inputs) -> Tensor:
         logits: Tensor = self.early(inputs)
         return logits
-
-    def finish(self, outputs: Tensor | None) -> None:
-        self.stage = self.num_stages
-        super().finish(outputs)
 
     def attribute_of(self, logits: Tensor, label: Tensor) -> Tensor:
         """Return the attribute (B,) of rows by the early network's logits."""

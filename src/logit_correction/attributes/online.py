@@ -19,9 +19,6 @@ from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
 from logit_correction.views.base import ViewInputs
 
-#: Stages of the biased network: beside the robust one, or before it.
-BESIDE, ALONE = 0, 1
-
 
 class Online(AttributeEstimator):
     """A biased network beside the robust one.
@@ -90,7 +87,7 @@ class Online(AttributeEstimator):
         self.network = build(network, "biased network")
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        self.stage = ALONE
+        self.stage = stage
         return Stage(epochs=self.head_start_epochs)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
@@ -99,11 +96,6 @@ class Online(AttributeEstimator):
 
     def collect(self, batch: Batch) -> Tensor:
         return self.probability(self.predict(batch.inputs))
-
-    def finish(self, outputs: Tensor | None) -> None:
-        self.stage = BESIDE
-        if self.settled:
-            super().finish(outputs)
 
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
         assert outputs is not None
@@ -129,7 +121,8 @@ class Online(AttributeEstimator):
 
     def _train_on(self, batch: Batch, epoch: float, randomness: StepRandomness) -> tuple[Tensor, Tensor]:
         """Return the loss, and the log-softmax (B, L) that the attribute is estimated from."""
-        trains = torch.is_grad_enabled() and (self.stage == ALONE or self.epochs is None or epoch < self.epochs)
+        alone = self.stage < self.num_stages
+        trains = torch.is_grad_enabled() and (alone or self.epochs is None or epoch < self.epochs)
         hides = trains and self.input_dropout > 0
         # Running statistics are of whole inputs, each counted once, and stay as they are with the rest of the network.
         statistics = frozen_statistics(self.network) if hides or not trains else nullcontext()
@@ -166,8 +159,6 @@ class Online(AttributeEstimator):
         return softmax(log_probability / self.temperature, dim=1)
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        if self.settled and self.stage != ALONE:
-            return []
         group: dict[str, object] = {"params": list(self.network.parameters()), "name": "biased_network"}
         group["learning_rate_scale"] = self.learning_rate_scale
         return [group | {"schedule": "none"} if self.schedule == "none" else group]

@@ -101,6 +101,7 @@ class Search:
         seen: View -> (m, L) class probabilities of a head on it that was not trained on the row.
         signs: What each view tells.
         candidates: What might be corrected by, the likeliest to help first.
+        clear: The views of a shortcut that needs no weighing, if there is one.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class Search:
         self.seen: dict[str, Tensor] = {}
         self.signs: list[dict[str, Any]] = []
         self.candidates: list[Candidate] = []
+        self.clear: list[list[str]] = []
         self._views: dict[str, tuple[View, list[Tensor]]] = {}
         self._rest: dict[str, Tensor] | None = None
         if judged.split == "train":
@@ -179,7 +181,7 @@ class Search:
 
     def weigh(self, biased: Tensor | None = None) -> None:
         """Weigh the most promising views, and what biased networks (m, L) say of the judged rows."""
-        for names in self.promising():
+        for names in self.promising():  # which looks for a clear shortcut first
             self.report(f"weighing {', '.join(names)}")
             self._weigh(names)
         if biased is not None:
@@ -194,6 +196,7 @@ class Search:
         oftenest where both are wrong about the label, both together, and the second that leaves least open.
         """
         network, label = self.judged.network.argmax(dim=1), self.label
+        self.clear = self._clear_views()
 
         def explains(sign: dict[str, Any]) -> float:
             says = self.seen[sign["view"]].argmax(dim=1)
@@ -206,11 +209,11 @@ class Search:
             return []
         telling = [one["view"].split(" + ") for one in sorted(useful, key=lambda one: -one["information"])]
         followed = max(useful, key=explains)["view"].split(" + ")
-        picks = [*self.clear(), telling[0], followed]
+        picks = [*self.clear, telling[0], followed]
         picks += [telling[0] + telling[1], telling[1]] if len(telling) > 1 else []
         return list({tuple(sorted(set(names))): sorted(set(names)) for names in picks}.values())
 
-    def clear(self) -> list[list[str]]:
+    def _clear_views(self) -> list[list[str]]:
         """Return the views of a shortcut without more ado, if there is one: of several a simple one if possible."""
         model, network, label = Model.shipped(), self.judged.network, self.label
 
@@ -256,7 +259,7 @@ class Search:
             [one.numpy() for one in self._rest_of(views, attribute)],
         )
         flagged = attribute != self.label
-        clear = any({*one} == {*views} for one in self.clear())
+        clear = any({*one} == {*views} for one in self.clear)
         figures: dict[str, Any] = {
             "views": list(views),
             **Model.shipped().judge(signs, self._part_of(views), clear),
@@ -275,16 +278,11 @@ class Search:
 
     def _part_of(self, views: Sequence[str]) -> str:
         """Return by which weights of the model a candidate is judged."""
-        inputs = self._inputs[-1]
-        return (
-            BIASED
-            if views == [BIASED]
-            else "texts"
-            if inputs.texts is not None
-            else "tables"
-            if inputs.columns
-            else "images"
-        )
+        if views == [BIASED]:
+            return BIASED
+        if self._inputs[-1].texts is not None:
+            return "texts"
+        return "tables" if self._inputs[-1].columns else "images"
 
     def _rest_of(self, views: Sequence[str], attribute: Tensor) -> list[Tensor]:
         """Return what the rest of a table beside the candidate's columns says (m, L), or parts of the texts."""
@@ -324,10 +322,8 @@ class Search:
 
     def conclude(self, when_unsure: Literal["correct", "leave"] | None = None) -> Evidence:
         """Draw the verdict from what was weighed."""
-        model, usable = (
-            Model.shipped(),
-            [one for one in self.candidates if one.figures["signs"]["flagged"] >= LEAST_ROWS],
-        )
+        model = Model.shipped()
+        usable = [one for one in self.candidates if one.figures["signs"]["flagged"] >= LEAST_ROWS]
         if not usable:
             if len(self.label) < FEWEST:
                 reason = f"{len(self.label)} rows are too few to tell a shortcut by"
@@ -358,6 +354,7 @@ class Search:
             if not views:
                 raise InputError("no biased network was trained beside a given classifier: name a view")
             self._look(views, choose_members=False)
+            self.clear = self._clear_views()
             best = self._weigh(names)
         return Evidence(
             "shortcut", best, True, f"{SAID}. {of_evidence(self.sign_of(best), best.figures, self.judged.who)}"

@@ -68,14 +68,10 @@ class XRM(AttributeEstimator):
         return self.twins.held_out(batch, self.info.num_labels)
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        return self.twins.parameter_groups("twin", schedule="none") if self.stage < self.num_stages else []
+        return self.twins.parameter_groups("twin", schedule="none")
 
     def predict(self, inputs: Inputs) -> Tensor:
         return self.twins.log_probabilities(inputs).logsumexp(dim=0)
-
-    def finish(self, outputs: Tensor | None) -> None:
-        self.stage = self.num_stages
-        super().finish(outputs)
 
     def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
         assert outputs is not None

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator, Estimate
-from logit_correction.methods.parts import lost_labels
+from logit_correction.methods.parts import PriorRule, lost_labels
 from logit_correction.prior import GroupPrior
 from logit_correction.registry import component
 from logit_correction.seeds import StepRandomness, derive_seed
@@ -35,8 +35,8 @@ class Algorithm(nn.Module, ABC):
         logits = algorithm.predict(inputs)
 
     A subclass takes ``(network, info, *, its own options, seed)``. Every option becomes a command line option. A method
-    that wants the attribute of every row takes an attribute estimator as one of them and gives it to
-    ``use_attributes``: its stages then come before the method's own, whose ``forward`` begins with
+    that wants the attribute of every row takes an attribute estimator as one of them and hands it up: its stages then
+    come before the method's own, whose ``forward`` begins with
     ``if self.in_pretraining: return self.attributes.step(batch, epoch, self.randomness)``.
 
     Attributes:
@@ -49,7 +49,7 @@ class Algorithm(nn.Module, ABC):
         stage: The present one, 0..num_stages-1; set by ``begin_stage``, and where training is resumed in the middle.
         attributes: The attribute estimator, where the method has one.
         network: The network that predicts.
-        group_prior: The estimated P(y, a), where the method has one.
+        group_prior: The estimated P(y, a), where the method has one, and the rule that feeds it.
         built: All networks that ``build`` has built.
     """
 
@@ -58,11 +58,21 @@ class Algorithm(nn.Module, ABC):
     needs_valid_attributes: bool = False
     num_stages: int = 1
 
-    def __init__(self, network: NetworkFactory, info: DataInfo, *, seed: int = 0) -> None:
+    def __init__(
+        self,
+        network: NetworkFactory,
+        info: DataInfo,
+        *,
+        attributes: AttributeEstimator | str | None = None,
+        biased_network: NetworkFactory | None = None,
+        seed: int = 0,
+    ) -> None:
         """Build the network that predicts.
 
         Args:
             network: Called without arguments, returns a fresh network that maps inputs to logits (B, L).
+            attributes: The attribute estimator, or its name, of a method that has one.
+            biased_network: Builds the networks that the estimator may train; by default ``network``.
             seed: Seed of the initial weights and of everything random in a step.
         """
         super().__init__()
@@ -71,7 +81,13 @@ class Algorithm(nn.Module, ABC):
         self.network = self.build(network, "network")
         self.randomness = StepRandomness(seed)
         self.group_prior: GroupPrior | None = None
+        self.prior_rule: PriorRule | None = None
         self.attributes: AttributeEstimator | None = None
+        if attributes is not None:
+            estimator = component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
+            estimator.attach(self.build, biased_network or network, info, seed)
+            self.attributes, self.needs_attributes = estimator, estimator.needs_attributes
+            self.num_stages = estimator.num_stages + 1
         self.stage = self.num_stages - 1
 
     def build(self, network: NetworkFactory, role: str) -> nn.Module:
@@ -96,15 +112,6 @@ class Algorithm(nn.Module, ABC):
             return self.attributes.predict(inputs)
         logits: Tensor = self.network(inputs)
         return logits
-
-    def use_attributes(self, attributes: AttributeEstimator | str, network: NetworkFactory) -> AttributeEstimator:
-        """Take an attribute estimator, or the one of a name; ``network`` builds the networks that it may train."""
-        estimator = component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
-        estimator.attach(self.build, network, self.info, self.seed)
-        self.attributes, self.needs_attributes = estimator, estimator.needs_attributes
-        self.num_stages = estimator.num_stages + 1
-        self.stage = self.num_stages - 1
-        return estimator
 
     @property
     def in_pretraining(self) -> bool:
@@ -141,10 +148,12 @@ class Algorithm(nn.Module, ABC):
         if self.in_pretraining:
             return self.attributes.begin_stage(stage, outputs)
         self.attributes.finish(outputs)
+        if self.prior_rule is not None and self.group_prior is not None:
+            self.prior_rule.begin(self.group_prior, self.attributes)
         return self.begin_own_stage()
 
     def begin_own_stage(self) -> Stage:
-        """Make use of the estimated attributes and say what the method's own stage asks of the loop."""
+        """Make use of the estimates, which the prior has taken in; say what the own stage asks of the loop."""
         return Stage()
 
     def collect(self, batch: Batch) -> Tensor:
@@ -168,7 +177,8 @@ class Algorithm(nn.Module, ABC):
         Beside ``params`` and ``name`` a group may hold ``learning_rate_scale`` (times the run's learning rate)
         and ``schedule`` (the name of a schedule that replaces the run's).
         """
-        estimator = [] if self.attributes is None else self.attributes.parameter_groups()
+        trains = self.attributes is not None and (self.in_pretraining or not self.attributes.settled)
+        estimator = self.attributes.parameter_groups() if self.attributes is not None and trains else []
         if self.in_pretraining:
             return estimator
         return [{"params": list(self.network.parameters()), "name": "network"}, *estimator]

@@ -11,9 +11,10 @@ from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.distributed import sum_over_processes
-from logit_correction.errors import InputError, check_range
+from logit_correction.errors import check_range
 from logit_correction.functional import cell_sums
 from logit_correction.methods.base import Algorithm
+from logit_correction.methods.parts import check_settled
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 
 
@@ -60,11 +61,8 @@ class GroupDRO(Algorithm):
         """
         check_range("step_size", step_size, 0)
         check_range("adjustment", adjustment, 0)
-        super().__init__(network, info, seed=seed)
-        self.use_attributes(attributes, biased_network or network)
-        if not self.attributes.settled:
-            name = type(self.attributes).__name__
-            raise InputError(f"GroupDRO needs estimates that are settled, and {name}'s are not: take Auto")
+        super().__init__(network, info, attributes=attributes, biased_network=biased_network, seed=seed)
+        check_settled(self.attributes, "GroupDRO", "take Auto")
         self.step_size, self.adjustment = step_size, adjustment
         num_groups = info.num_labels * self.attributes.num_attributes
         self.register_buffer("q", torch.full((num_groups,), 1.0 / num_groups))

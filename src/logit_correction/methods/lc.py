@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.errors import InputError, check_range
+from logit_correction.errors import check_range
 from logit_correction.functional import logit_corrected_cross_entropy
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.parts import MIXING, PRIORS, Counted, Mixable, Mixing, Moving, PriorRule
+from logit_correction.methods.parts import MIXING, PRIORS, Counted, Mixable, Mixing, Moving, PriorRule, check_settled
 from logit_correction.prior import GroupPrior
 from logit_correction.registry import component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
@@ -42,6 +42,7 @@ class LC(Algorithm):
 
     components = MappingProxyType({"attributes": "attributes", "prior": "prior", "mixing": "mixing"})
     group_prior: GroupPrior
+    prior_rule: PriorRule
     attributes: AttributeEstimator
     row_weight: Tensor
 
@@ -73,23 +74,20 @@ class LC(Algorithm):
         """
         check_range("strength", strength, 0)
         check_range("oversampling", oversampling or 0, 0, 1)
-        super().__init__(network, info, seed=seed)
-        self.use_attributes(attributes, biased_network or network)
+        super().__init__(network, info, attributes=attributes, biased_network=biased_network, seed=seed)
         fitting = Counted() if self.attributes.settled else Moving()
         self.prior_rule = component("prior", fitting if prior is None else prior, PRIORS, PriorRule)
         self.group_prior = self.prior_rule.make(self.attributes)
         self.mixing = component("mixing", mixing, MIXING, Mixing)
         self.mixing.check(self.network, info)
         self.strength = strength
-        if oversampling and not self.attributes.settled:
-            name = type(self.attributes).__name__
-            raise InputError(f"oversampling needs estimates that are settled, and {name}'s are not: leave it out")
+        if oversampling:
+            check_settled(self.attributes, "oversampling", "leave it out")
         usual = 0.25 if info.augmented and self.attributes.settled else 0.0
         self.oversampling = usual if oversampling is None else oversampling
         self.register_buffer("row_weight", torch.ones(info.num_rows if self.oversampling else 0))
 
     def begin_own_stage(self) -> Stage:
-        self.prior_rule.begin(self.group_prior, self.attributes)
         if self.attributes.abstained or not self.oversampling:
             return Stage()
         rates = self.attributes.group_counts().double().clamp_min(1.0).pow(-self.oversampling).cpu()

@@ -36,6 +36,13 @@ MIXING: dict[str, tuple[str, str]] = {
 }
 
 
+def check_settled(attributes: AttributeEstimator, what: str, fix: str) -> None:
+    """Raise ``InputError`` unless the estimates are settled before the method's own stage."""
+    if not attributes.settled:
+        name = type(attributes).__name__
+        raise InputError(f"{what} needs estimates that are settled, and {name}'s are not: {fix}")
+
+
 class PriorRule(ABC):
     """Makes a group prior and feeds it."""
 
@@ -63,9 +70,7 @@ class Counted(PriorRule):
         self.smoothing = smoothing
 
     def make(self, attributes: AttributeEstimator) -> GroupPrior:
-        if not attributes.settled:
-            name = type(attributes).__name__
-            raise InputError(f"prior=Counted needs estimates that are settled, and {name}'s are not: give prior=Moving")
+        check_settled(attributes, "prior=Counted", "give prior=Moving")
         return GroupPrior(attributes.info.num_labels, attributes.num_attributes, averaging="fixed", floor=0.0)
 
     def begin(self, prior: GroupPrior, attributes: AttributeEstimator) -> None:

@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.errors import InputError, check_range
+from logit_correction.errors import check_range
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.parts import Counted
+from logit_correction.methods.parts import Counted, check_settled
 from logit_correction.networks.base import feature_size
 from logit_correction.prior import GroupPrior
-from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
+from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 
 
 class CorrectedHead(nn.Module):
@@ -62,19 +62,13 @@ class PostHoc(Algorithm):
             strength: Factor of log P; 0 corrects nothing.
         """
         check_range("strength", strength, 0)
-        super().__init__(network, info, seed=seed)
+        super().__init__(network, info, attributes=attributes, biased_network=biased_network, seed=seed)
         self.finished = bool(getattr(self.network, "finished", False))
-        self.use_attributes(attributes, biased_network or network)
-        if not self.attributes.settled:
-            raise InputError("PostHoc needs estimates that are settled: take Auto, CrossFitted or Given")
+        check_settled(self.attributes, "PostHoc", "take Auto, CrossFitted or Given")
         self.prior_rule = Counted()
         self.group_prior = self.prior_rule.make(self.attributes)
         feature_size(self.network)  # refuses a network without features
         self.network.head = CorrectedHead(self.network.head, info.num_labels, strength)  # type: ignore[arg-type]
-
-    def begin_own_stage(self) -> Stage:
-        self.prior_rule.begin(self.group_prior, self.attributes)
-        return Stage()
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         if self.in_pretraining:

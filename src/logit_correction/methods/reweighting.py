@@ -12,7 +12,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import PRIORS, Counted, Moving, PriorRule
 from logit_correction.prior import GroupPrior
 from logit_correction.registry import component
-from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
+from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 
 
 class Reweighting(Algorithm):
@@ -28,6 +28,7 @@ class Reweighting(Algorithm):
 
     components = MappingProxyType({"attributes": "attributes", "prior": "prior"})
     group_prior: GroupPrior
+    prior_rule: PriorRule
     attributes: AttributeEstimator
 
     def __init__(
@@ -50,17 +51,12 @@ class Reweighting(Algorithm):
             balance: ``groups`` makes all groups as frequent; ``conditional`` the labels, and within each label the
                 attributes as frequent as among all rows.
         """
-        super().__init__(network, info, seed=seed)
-        self.use_attributes(attributes, biased_network or network)
+        super().__init__(network, info, attributes=attributes, biased_network=biased_network, seed=seed)
         if prior is None:
             prior = Counted(smoothing=0.0) if self.attributes.settled else Moving()
         self.balance = balance
         self.prior_rule = component("prior", prior, PRIORS, PriorRule)
         self.group_prior = self.prior_rule.make(self.attributes)
-
-    def begin_own_stage(self) -> Stage:
-        self.prior_rule.begin(self.group_prior, self.attributes)
-        return Stage()
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         if self.in_pretraining:
