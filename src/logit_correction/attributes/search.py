@@ -58,6 +58,9 @@ BLOCKS, FEWEST = 6, 20
 #: Names of a column that are told apart where the rest of a table is looked at.
 MOST_NAMES = 30
 
+#: A simpler candidate comes first if P(helps) is within this of the greatest.
+TIE = 0.05
+
 #: What goes along with a biased network's attribute is named from this share of its conflicting rows on.
 ALONG = 0.3
 
@@ -187,7 +190,13 @@ class Search:
         if biased is not None:
             attribute = likely_attribute(self.correlation.posterior(biased), self.label, self.correlation)
             self._judge([BIASED], attribute, biased, None)
-        self.candidates.sort(key=lambda one: (not one.figures["clear"], -one.figures["probability"]))
+        best = max((one.figures["probability"] for one in self.candidates), default=0.0) - TIE
+
+        def rank(one: Candidate) -> tuple[bool, int, float]:
+            families = len({name.partition(":")[0] for name in one.views}) if one.figures["probability"] >= best else 99
+            return not one.figures["clear"], families, -one.figures["probability"]
+
+        self.candidates.sort(key=rank)
 
     def promising(self) -> list[list[str]]:
         """Return the views to weigh, each a list of names: those that say most of the label and explain most mistakes.
