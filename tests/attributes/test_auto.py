@@ -16,7 +16,7 @@ from logit_correction.attributes.search import Judged, Search
 from logit_correction.bench.planted import Planted
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
-from logit_correction.runs.folder import read_report
+from logit_correction.evaluation.report import Report
 from logit_correction.training import checkpoint
 from logit_correction.types import TrainingRows, ViewInputs
 from logit_correction.views.images import Places
@@ -36,7 +36,7 @@ def run(out: Path, data: dict[str, Any], method: str = "LC", **options: Any) -> 
         training=training,
     )
     train(config, out, page=False)
-    return read_report(out)
+    return Report.read(out).to_dict()
 
 
 def valid_accuracy(folder: Path) -> float:

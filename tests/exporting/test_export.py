@@ -152,11 +152,11 @@ def test_a_folder_is_a_run_without_data(
     assert loaded.evaluate(rows, answers) == case.run.evaluate(rows, answers)
     with pytest.raises(InputError, match="holds no rows of the run's data"):
         loaded.evaluate("test")
-    written = "".join(path.read_text() for path in folder.glob("*.*") if path.suffix in (".json", ".md"))
+    written = "".join(path.read_text() for path in folder.glob("*.*") if path.suffix in (".json", ".yaml", ".md"))
     assert str(case.run.path.parent) not in written and "models" not in written  # no place of this machine
     again = export(loaded, "safetensors", tmp_path / "again")
     assert (again / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
-    modes = {(folder / name).stat().st_mode & 0o777 for name in ("config.json", "model.safetensors")}
+    modes = {(folder / name).stat().st_mode & 0o777 for name in ("config.yaml", "model.safetensors")}
     assert len(modes) == 1  # whoever may read the settings may read the weights
 
 
@@ -174,32 +174,30 @@ def test_a_network_that_cannot_be_traced_is_named(tmp_path: Path, monkeypatch: p
 
 def test_a_damaged_folder_is_named(case_of: Any, tmp_path: Path) -> None:
     folder = export(case_of("images").run, "safetensors", tmp_path / "out")
-    config, weights = folder / "config.json", (folder / "model.safetensors").read_bytes()
-    settings = json.loads(config.read_text())
+    config, weights = folder / "config.yaml", (folder / "model.safetensors").read_bytes()
+    settings = yaml.safe_load(config.read_text())
 
     def refused(message: str) -> None:
         with pytest.raises(InputError, match=message):
             load(folder)
 
-    config.write_text(config.read_text().replace('"epochs": 1', '"epochs": 2'))  # a digit inside
-    refused("config.json has been changed since it was written")
-    config.write_text(json.dumps(settings))
-    seal(folder, ["config.json", "model.safetensors"])
+    config.write_text(yaml.safe_dump(settings | {"epochs": 2}))
+    refused("config.yaml has been changed since it was written")
+    config.write_text(yaml.safe_dump(settings))
+    seal(folder, ["config.yaml", "model.safetensors"])
     (folder / "model.safetensors").write_bytes(weights[:-2] + bytes([weights[-2] ^ 0x10]) + weights[-1:])
     refused("model.safetensors has been changed since it was written")
     (folder / "model.safetensors").write_bytes(weights[: len(weights) // 2])
-    seal(folder, ["config.json"])
+    seal(folder, ["config.yaml"])
     refused("model.safetensors is damaged")
     (folder / "model.safetensors").write_bytes(weights)
     for change, message in (
-        ({"export_format": 9}, "config.json is of another version"),
-        ({"run": settings["run"] | {"network": {"name": "MLP", "hidden": [3]}}}, "is damaged, or not of .*config.json"),
-        ({"run": settings["run"] | {"network": {"name": "os.system"}}}, "names code of its own, os.system"),
-        ({"run": settings["run"] | {"data": {"name": "Arrays", "file": "./../x"}}}, "lies outside of the folder"),
-        ({"report": {}}, "config.json: report"),
+        ({"network": {"name": "MLP", "hidden": [3]}}, r"is damaged, or not of .*config\.yaml"),
+        ({"network": {"name": "os.system"}}, r"names code of its own, os\.system"),
+        ({"data": {"name": "Arrays", "file": "./../x"}}, "lies outside of the folder"),
     ):
-        config.write_text(json.dumps(settings | change))
-        seal(folder, ["config.json"])
+        config.write_text(yaml.safe_dump(settings | change))
+        seal(folder, [])
         refused(message)
 
 
@@ -216,14 +214,20 @@ def test_the_card_says_what_is_known_and_escapes_names(named: bool) -> None:
     estimated = {"source": EVIL[2], "groups": [group(EVIL[0], "x", 0.8), group(EVIL[0], "y", 0.3)]}
     report = {
         "method": "LC",
-        "data": {"name": "---\nlicense: mit\n---", "rows": {"train": 1200}},
+        "data": {"name": "---\nlicense: mit\n---", "rows": {"train": 1200}, "label_names": EVIL},
+        "environment": {"version": "1.0"},
         "evidence": {"verdict": "shortcut", "sentence": f"{EVIL[0]} tells the label.", "views": ["colour"]},
         "labels_read": {"train": ["label"], "test": ["label", "attribute"]},
         "selection": {"rule": "last", "epoch": 7},
-        "test": {"groups": groups, "average": 0.7, "estimated": None if named else estimated},
+        "test": {
+            "groups": groups,
+            "average": 0.7,
+            "worst_group": None,
+            "group_balanced": None,
+            "estimated": None if named else estimated,
+        },
     }
-    settings = {"library_name": "logit-correction", "library_version": "1.0", "label_names": EVIL}
-    _, front, body = model_card(settings | {"input": {"kind": "images"}, "report": report}).split("---\n", maxsplit=2)
+    _, front, body = model_card(report, "images").split("---\n", maxsplit=2)
     facts = yaml.safe_load(front)
     assert facts["library_name"] == "logit-correction" and "license" not in facts and "# license:" in front
     assert facts["pipeline_tag"] == "image-classification" and "LC" in facts["tags"]

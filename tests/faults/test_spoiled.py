@@ -67,7 +67,7 @@ KINDS: dict[str, Callable[[Path], Any]] = {
     "run/metrics.csv": lambda folder: RunFolder.read(folder / "run"),
     "run/predictions.parquet": lambda folder: Predictions.load(folder / "run" / "predictions.parquet"),
     "run/checkpoint.pt": lambda folder: load(folder / "run").predict(ROWS),
-    "exported/config.json": lambda folder: load(folder / "exported").predict(ROWS),
+    "exported/config.yaml": lambda folder: load(folder / "exported").predict(ROWS),
     "exported/model.safetensors": lambda folder: load(folder / "exported").predict(ROWS),
     "audit/audit.json": lambda folder: Audit(folder / "audit").verdict,
     "audit/rows.parquet": lambda folder: Audit(folder / "audit").rows,

@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from logit_correction.bench.grid import Benchmark, Cell
-from logit_correction.runs.folder import METRICS, is_finished, read_report
+from logit_correction.evaluation.report import Report
+from logit_correction.runs.folder import METRICS, is_finished
 from logit_correction.training import RULES
 
 #: Columns of the results that tell of the machine and the time, not of what came out.
@@ -23,7 +24,8 @@ def finished(benchmark: Benchmark, out: Path) -> list[Cell]:
 
 def results(benchmark: Benchmark, out: Path) -> pd.DataFrame:
     """Return one row per finished run and selection rule."""
-    return pd.DataFrame([row for cell in finished(benchmark, out) for row in _rows(cell, read_report(cell.folder))])
+    reports = [(cell, Report.read(cell.folder).to_dict()) for cell in finished(benchmark, out)]
+    return pd.DataFrame([row for cell, report in reports for row in _rows(cell, report)])
 
 
 def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -131,15 +131,6 @@ class Predictions:
             return None
         label, attribute = torch.from_numpy(self.label), torch.from_numpy(self.attribute)
         return group_membership(label, attribute, len(self.label_names), len(self.attribute_names), sparse=True)
-
-    def unique(self) -> Predictions:
-        """Return each row once, in order; processes that share an epoch repeat rows to fill their batches."""
-        _, first = np.unique(self.index, return_index=True)
-        names = ("index", "label", "logits", "attribute", "membership")
-        own: dict[str, Any] = {name: value[first] for name in names if (value := getattr(self, name)) is not None}
-        if self.estimate is not None:
-            own["estimate"] = replace(self.estimate, attribute=self.estimate.attribute[first])
-        return replace(self, **own)
 
     def save(self, path: Path | str) -> None:
         """Write a Parquet file, which is complete or absent.

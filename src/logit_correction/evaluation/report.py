@@ -267,7 +267,7 @@ class GroupReport:
         """Evaluate predictions on their own groups, else on label x attribute, else on the labels.
 
         Args:
-            predictions: Rows that occur several times count once.
+            predictions: The rows.
             correlation: Tells minority from majority groups.
             train_counts: (L, K) training rows per group, for the adjusted average.
 
@@ -283,7 +283,7 @@ class GroupReport:
         >>> report.average, report.worst_group, report.minority
         (0.75, 0.0, 0.5)
         """
-        rows = predictions.unique()
+        rows = predictions
         label, labels, attributes = torch.from_numpy(rows.label), rows.label_names, rows.attribute_names
         membership, minority, counts = rows.judged_groups(), None, None
         named = membership is not None

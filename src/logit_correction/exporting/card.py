@@ -42,24 +42,25 @@ model.predict(rows)  # names of labels
 classes of its maker's own, install them and call `load(folder, trust_code=True)`: they may do anything that you may."""
 
 
-def model_card(settings: Mapping[str, Any]) -> str:
-    """Return the text of the model card, YAML in front, then Markdown, of the content of ``config.json``.
+def model_card(report: Mapping[str, Any], kind: str) -> str:
+    """Return the text of the model card, YAML in front, then Markdown; all text of users is escaped.
 
-    All text of users is escaped.
+    Args:
+        report: Content of ``report.json``.
+        kind: What a row is, such as ``images``.
     """
-    report, labels = settings["report"], ", ".join(markdown(name) for name in settings["label_names"])
-    test, data, evidence = report["test"], report["data"], report.get("evidence")
-    task, rows = _KINDS[settings["input"]["kind"]]
+    test, data, evidence = report["test"], report["data"], report["evidence"]
+    labels, (task, rows) = ", ".join(map(markdown, data["label_names"])), _KINDS[kind]
     tags = ["logit-correction", "group-robustness", "spurious-correlation", str(report["method"])]
-    front = {"library_name": settings["library_name"], "pipeline_tag": task, "tags": tags, "metrics": ["accuracy"]}
+    front = {"library_name": "logit-correction", "pipeline_tag": task, "tags": tags, "metrics": ["accuracy"]}
     name = f"{report['method']} on {data['name']}"
-    shown = {key: test.get(key) for key in ("worst_group", "group_balanced", "average") if test.get(key) is not None}
-    named, estimated = names_attributes(test), test.get("estimated")
+    shown = {key: test[key] for key in ("worst_group", "group_balanced", "average") if test[key] is not None}
+    named, estimated = names_attributes(test), test["estimated"]
     parts = [
         f"# {markdown(name)}",
         f"A classifier of the labels {labels}, trained by {markdown(report['method'])} on "
-        f"{(data.get('rows') or {}).get('train', 0):,} rows of {markdown(data['name'])} with logit-correction "
-        f"{markdown(settings['library_version'])}.",
+        f"{data['rows']['train']:,} rows of {markdown(data['name'])} with logit-correction "
+        f"{markdown(report['environment']['version'])}.",
         "## How well it does",
         "" if named else "The test rows name no attribute, so accuracy is by label.",
         _table(test["groups"], "attribute" if named else ""),
@@ -67,7 +68,7 @@ def model_card(settings: Mapping[str, Any]) -> str:
     ]
     if estimated and not named:
         parts.append(
-            f"By estimated groups ({markdown(estimated.get('source'))}): where the estimated attribute agrees with the "
+            f"By estimated groups ({markdown(estimated['source'])}): where the estimated attribute agrees with the "
             "label, and where it conflicts with it."
         )
         parts.append(_table(sides(estimated["groups"]), "estimated attribute"))
@@ -75,10 +76,10 @@ def model_card(settings: Mapping[str, Any]) -> str:
         parts += ["## Is there a shortcut?", f"{markdown(answer(evidence))}. {markdown(evidence['sentence'])}"]
     read = [
         f"| {markdown(split)} | {markdown(format_list(list(what)) or 'nothing')} |"
-        for split, what in (report.get("labels_read") or {}).items()
+        for split, what in report["labels_read"].items()
     ]
     parts += ["## Which labels were read", "\n".join(["| split | read |", "|---|---|", *read])]
-    if report.get("selection"):
+    if report["selection"]:
         parts.append(f"The epoch was chosen by {markdown(describe_selection(report['selection']))}.")
     licence = "# license: choose one, https://huggingface.co/docs/hub/repositories-licenses\n"
     start = f"---\n{licence}{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---"

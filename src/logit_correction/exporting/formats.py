@@ -8,12 +8,13 @@ import shlex
 import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 import torch
+import yaml
 from torch import Tensor, nn
 
 from logit_correction import __version__
@@ -22,25 +23,24 @@ from logit_correction.data.features import Column
 from logit_correction.data.images import Images
 from logit_correction.data.texts import LENGTH, MOST_WORDS, TOKENS, Texts, load_tokenizer
 from logit_correction.errors import InputError, reason_of
+from logit_correction.evaluation.report import REPORT, Report
 from logit_correction.exporting import FORMATS
 from logit_correction.exporting.card import model_card
-from logit_correction.files import new_folder, seal
+from logit_correction.files import new_folder, seal, write_text
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.registry import needed, resolve
 from logit_correction.runs.api import load
 from logit_correction.runs.assemble import network_factory
-from logit_correction.runs.folder import write_json
-from logit_correction.runs.run import ENCODER, EXPORT, FORMAT, HERE, LIBRARY, NETWORK, WEIGHTS, Run
+from logit_correction.runs.folder import CONFIG, write_json
+from logit_correction.runs.run import ENCODER, HERE, NETWORK, WEIGHTS, Run
 from logit_correction.types import Inputs
 
 #: Folders beside ``config.json`` that hold what texts are read by, and the sizes of text encoders.
 TOKENIZER, TEXT_MODEL, TEXT_ENCODER = "tokenizer", "text_model", "text_encoder"
 
-#: What is handed out of a report: figures and sentences, no examples of rows and no places on this machine.
-_DATA = ("name", "label_names", "attribute_names", "correlation", "input_shape", "preparation", "tokens", "rows")
-_TEST = ("count", "groups", "by_attribute", "average", "group_balanced", "worst_group", "worst_class", "minority",
-         "majority", "estimated")  # fmt: skip
+#: What goes in and what comes out, for other programs.
+DESCRIPTION = "config.json"
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,7 @@ class Exported:
     @property
     def inputs(self) -> list[dict[str, Any]]:
         """Name, type and shape of each input."""
-        found: list[dict[str, Any]] = self.settings["input"]["inputs"]
-        return found
+        return list(self.settings["input"]["inputs"])
 
     def example(self, rows: int, length: int) -> tuple[Tensor, ...]:
         """Return inputs, drawn at random; ``length`` stands for what may vary."""
@@ -122,13 +121,22 @@ def export(
         network = algorithm.network if type(algorithm).predict is Algorithm.predict else Predicting(algorithm)
         encoder = None if loaded.config.encoder is None else loaded.encoder.features
         portable = Portable(prepare, encoder, network).cpu().eval().requires_grad_(False)
-        exported = Exported(loaded, portable, _settings(loaded, given, format))
-        write_json(temporary / EXPORT, exported.settings)
+        labels = [str(name) for name in loaded.label_names]
+        settings = {
+            "library_name": "logit-correction",
+            "library_version": __version__,
+            "format_name": format,
+            "label_names": labels,
+            "input": given,
+            "outputs": [{"name": "logits", "dtype": "float32", "shape": [None, len(labels)]}],
+        }
+        exported = Exported(loaded, portable, settings)
+        write_json(temporary / DESCRIPTION, settings)
         tokenizer = loaded.config.data.options.get("tokenizer")
         if tokenizer:
             load_tokenizer(tokenizer).save_pretrained(temporary / TOKENIZER)
         advice = write(exported, temporary)
-        seal(temporary, [EXPORT, WEIGHTS])
+        seal(temporary, [CONFIG, REPORT, WEIGHTS])
     if say is not None:
         say(f"{folder}\n{advice.replace('FOLDER', shlex.quote(str(folder)))}")
     return folder
@@ -143,11 +151,8 @@ def write_onnx(exported: Exported, folder: Path) -> str:
         needed(package, "--format onnx", "onnx")
     onnxruntime = needed("onnxruntime", "--format onnx", "onnx")
     program, names = _traced(exported, "onnx"), [one["name"] for one in exported.inputs]
-    quiet = [logging.getLogger(name) for name in ("onnxscript", "torch.onnx")]
-    levels = [logger.level for logger in quiet]
     try:
-        for logger in quiet:
-            logger.setLevel(logging.ERROR)
+        logging.disable(logging.WARNING)  # the exporter tells of its own progress
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             made = torch.onnx.export(program, input_names=names, output_names=["logits"], dynamo=True, verbose=False)
@@ -155,8 +160,7 @@ def write_onnx(exported: Exported, folder: Path) -> str:
         told = f"This network cannot be written as ONNX ({reason_of(error)}): take another --format"
         raise InputError(told) from error
     finally:
-        for logger, level in zip(quiet, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(logging.NOTSET)
     assert made is not None
     for name in ("label_names", "input"):
         made.model.metadata_props[name] = json.dumps(exported.settings[name])
@@ -181,7 +185,7 @@ def write_program(exported: Exported, folder: Path) -> str:
 
 
 def write_weights(exported: Exported, folder: Path) -> str:
-    """Write ``model.safetensors``, which ``logit_correction.load`` takes, and see that it answers as the run does."""
+    """Write a run folder whose checkpoint is ``model.safetensors``, and see that it answers as the run does."""
     safetensors, network = needed("safetensors.torch", "--format safetensors", "hub"), exported.network
     if isinstance(network.network, Predicting):
         raise InputError(
@@ -195,12 +199,14 @@ def write_weights(exported: Exported, folder: Path) -> str:
         for prefix, module in parts.items()
         for name, value in module.state_dict().items()
     }
+    write_text(folder / CONFIG, yaml.safe_dump(_portable_config(exported.run), sort_keys=False, allow_unicode=True))
+    write_json(folder / REPORT, _portable_report(exported.run.results).to_dict())
     safetensors.save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
     for name, features in ((TEXT_MODEL, getattr(network.network, "features", None)), (TEXT_ENCODER, network.encoder)):
         sizes: Any = getattr(getattr(features, "encoder", None), "config", None)
         if hasattr(sizes, "save_pretrained"):
             sizes.save_pretrained(folder / name)
-    shutil.copymode(folder / EXPORT, folder / WEIGHTS)  # safetensors lets its owner alone read it
+    shutil.copymode(folder / DESCRIPTION, folder / WEIGHTS)  # safetensors lets its owner alone read it
     again = Run(folder, trust_code=exported.run.trust_code)
     encoder = None if network.encoder is None else again.encoder.features
     loaded = Portable(network.prepare, encoder, again.algorithm.network).eval()
@@ -211,7 +217,8 @@ def write_weights(exported: Exported, folder: Path) -> str:
 def write_hub(exported: Exported, folder: Path) -> str:
     """Write the weights and ``README.md``, the model card; nothing is uploaded."""
     write_weights(exported, folder)
-    (folder / "README.md").write_text(model_card(exported.settings), encoding="utf-8")
+    card = model_card(Run(folder).report, exported.settings["input"]["kind"])
+    (folder / "README.md").write_text(card, encoding="utf-8")
     return "nothing was uploaded; put a licence into README.md, then: hf upload OWNER/NAME FOLDER"
 
 
@@ -337,32 +344,23 @@ def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
     return Scaled(source.scale), described("numbers", "float32", shape)
 
 
-# -- config.json
+# -- the run, as others may see it
 
 
-def _settings(run: Run, given: dict[str, Any], format: str) -> dict[str, Any]:
-    """Return the content of ``config.json``; places on this machine and examples of rows are left out of it."""
-    labels = [str(name) for name in run.label_names]
-    report, encoder, evidence = run.report, run.report.get("encoder"), run.report.get("evidence")
-    if encoder:
-        encoder = {name: encoder[name] for name in ("name", "weights", "input_shape", "tokens")} | {"options": {}}
-    return {
-        "library_name": LIBRARY,
-        "library_version": __version__,
-        "export_format": FORMAT,
-        "format_name": format,
-        "label_names": labels,
-        "input": given,
-        "outputs": [{"name": "logits", "dtype": "float32", "shape": [None, len(labels)]}],
-        "run": _portable_config(run) | {"precision": run.config.training.precision},
-        "report": {name: report.get(name) for name in ("method", "epochs", "selection", "labels_read")}
-        | {
-            "data": {name: report["data"].get(name) for name in _DATA},
-            "encoder": encoder or None,
-            "evidence": evidence and {name: evidence.get(name) for name in ("verdict", "sentence", "views")},
-            "test": {name: report["test"].get(name) for name in _TEST},
-        },
-    }
+def _portable_report(report: Report) -> Report:
+    """Return figures and sentences of a report, without examples of rows and places on this machine."""
+    evidence = report.evidence and {name: report.evidence.get(name) for name in ("verdict", "sentence", "views")}
+    return Report(
+        method=report.method,
+        data=replace(report.data, options={}, facts={}, counts={}, scoring=None, fingerprint=None),
+        encoder=report.encoder and replace(report.encoder, options={}, facts={}),
+        epochs=report.epochs,
+        labels_read=report.labels_read,
+        evidence=evidence,
+        environment={"version": __version__},
+        selection=report.selection,
+        test=report.test,
+    )
 
 
 def _portable_config(run: Run) -> dict[str, Any]:
@@ -390,7 +388,7 @@ def _portable_config(run: Run) -> dict[str, Any]:
                 parts[part] = {"name": origin.name, **origin.options, **own}
     if parts["data"].get("tokenizer"):
         parts["data"]["tokenizer"] = HERE + TOKENIZER
-    found: dict[str, Any] = _without_places(parts)
+    found: dict[str, Any] = _without_places(parts) | {"precision": config.training.precision}
     return found
 
 

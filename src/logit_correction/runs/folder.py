@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from logit_correction.config import LEFT_TO_THE_DATA, RunConfig
 from logit_correction.errors import InputError, TrainingError
-from logit_correction.evaluation.report import REPORT, Report
+from logit_correction.evaluation.report import REPORT
 from logit_correction.files import NoRoom, check_new, writable, write_text
 
 CONFIG, METRICS, PAGE = "config.yaml", "metrics.csv", "report.html"
@@ -52,11 +52,6 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 def is_finished(folder: Path) -> bool:
     """Return whether the folder holds a finished run; its report is the last file written but the page."""
     return (folder / REPORT).is_file()
-
-
-def read_report(folder: Path) -> dict[str, Any]:
-    """Return the content of the ``report.json`` of a finished run; see ``Report.read``."""
-    return Report.read(folder).to_dict()
 
 
 def check_out(folder: Path, config: RunConfig, resume: bool) -> None:

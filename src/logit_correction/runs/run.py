@@ -26,7 +26,7 @@ from logit_correction.data.table import SPLITS
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import Predictions, collect
 from logit_correction.evaluation.report import GroupReport, Report
-from logit_correction.files import check_seal, is_within, read_json
+from logit_correction.files import check_seal, is_within
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.console import run_as_html
@@ -41,11 +41,8 @@ from logit_correction.training import checkpoint
 from logit_correction.training.estimates import estimate_rows, estimate_split
 from logit_correction.types import DataInfo
 
-#: The files of an exported folder that can be loaded.
-EXPORT, WEIGHTS = "config.json", "model.safetensors"
-
-#: What the first one says that it is of, and in which form; what names of files in the folder begin with there.
-LIBRARY, FORMAT, HERE = "logit-correction", 1, "./"
+#: What an exported folder has in place of a checkpoint, and what names of files in it begin with in its config.
+WEIGHTS, HERE = "model.safetensors", "./"
 
 #: What goes before the names of the encoder's and of the network's tensors.
 ENCODER, NETWORK = "encoder.", "network."
@@ -70,12 +67,7 @@ class Run(os.PathLike[str]):
     def __init__(self, folder: Path | str, device: str = "cpu", *, trust_code: bool = False) -> None:
         """Read the report of the run in ``folder``; the network is loaded when it is first needed. See ``load``."""
         self.path, self.device, self.trust_code = Path(folder), torch.device(device), trust_code
-        self._export = _read_export(self.path)
-        self.results = (
-            Report.read(self.path)
-            if self._export is None
-            else Report.from_dict(self._export.get("report"), f"{self.path / EXPORT}: report", _EXPORT_AGAIN)
-        )
+        self.results = Report.read(self.path)
         self.report: dict[str, Any] = self.results.to_dict()
         self.label_names: list[str] = self.results.data.label_names
 
@@ -102,20 +94,21 @@ class Run(os.PathLike[str]):
     @property
     def exported(self) -> bool:
         """Whether it is a folder that ``export`` wrote."""
-        return self._export is not None
+        return (self.path / WEIGHTS).is_file()
 
     def names(self) -> AbstractContextManager[None]:
         """Import no code that the folder names, unless it is trusted."""
-        place = self.path / (EXPORT if self.exported else files.CONFIG)
-        return nullcontext() if self.trust_code else known_names_only(place)
+        return nullcontext() if self.trust_code else known_names_only(self.path / files.CONFIG)
 
     @cached_property
     def config(self) -> RunConfig:
         """What was run."""
+        check_seal(self.path / files.CONFIG, _EXPORT_AGAIN)  # that of a run may be changed
+        config = RunConfig.read(self.path / files.CONFIG)
         with self.names():
-            if self._export is None:
-                return complete_parts(RunConfig.read(self.path / files.CONFIG))
-            return complete_parts(RunConfig.from_dict(_within(self._export["run"], self.path)))
+            if self.exported:
+                config = RunConfig.from_dict(_within(config.to_dict(), self.path))
+            return complete_parts(config)
 
     @cached_property
     def source(self) -> DataSource:
@@ -185,7 +178,7 @@ class Run(os.PathLike[str]):
             own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
             module.load_state_dict(own)
         except Exception as error:  # safetensors raises kinds of its own
-            raise InputError(f"{path} is damaged, or not of {self.path / EXPORT}: {_EXPORT_AGAIN}") from error
+            raise InputError(f"{path} is damaged, or not of {self.path / files.CONFIG}: {_EXPORT_AGAIN}") from error
 
     def predict_proba(self, inputs: NewInputs) -> NDArray[np.float32]:
         """Return the probability of every label.
@@ -314,25 +307,6 @@ def from_run(info: DataInfo, run: str) -> nn.Module:
     return network
 
 
-def _read_export(folder: Path) -> dict[str, Any] | None:
-    """Return the content of the ``config.json`` of a folder that ``export`` wrote, None of any other folder."""
-    path = folder / EXPORT
-    if not path.is_file():
-        return None
-    check_seal(path, _EXPORT_AGAIN)
-    content = read_json(path, _EXPORT_AGAIN)
-    if not isinstance(content, dict) or content.get("library_name") != LIBRARY:
-        return None
-    if content.get("export_format") != FORMAT or not isinstance(content.get("run"), dict):
-        raise InputError(f"{path} is of another version of logit-correction: {_EXPORT_AGAIN}")
-    if not (folder / WEIGHTS).is_file():
-        raise InputError(
-            f"{folder} holds a network in the format {content.get('format_name')!r}, which other programs run: to load "
-            "one here, export the run with --format hub or safetensors"
-        )
-    return content
-
-
 def _within(value: Any, folder: Path) -> Any:
     """Return options with the names of files in the folder as paths; ``InputError`` if one leaves it."""
     if isinstance(value, dict):
@@ -341,5 +315,5 @@ def _within(value: Any, folder: Path) -> Any:
         return value
     path = folder / value.removeprefix(HERE)
     if not is_within(path, os.path.realpath(folder)):
-        raise InputError(f"{folder / EXPORT} names {value!r}, which lies outside of the folder: {_EXPORT_AGAIN}")
+        raise InputError(f"{folder / files.CONFIG} names {value!r}, which lies outside of the folder: {_EXPORT_AGAIN}")
     return str(path)
