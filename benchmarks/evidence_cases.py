@@ -290,8 +290,10 @@ def _table(
         store, beside = hashed_words(rows), {"texts": rows}
     else:
         reader = Columns(list(rows.columns))
-        reader.check(rows, Problems("the case", row_names(range(len(rows)))))
-        store, beside = reader.fit(split["train"].numpy())
+        problems = Problems("the case", row_names(range(len(rows))))
+        reader.check(rows, problems)
+        store, looks = reader.learn(split["train"], problems)
+        beside = {"columns": looks["columns"]}
     return DataTable(
         inputs=store,
         label=label,

@@ -20,9 +20,9 @@ ROWS = 90
 
 def fitted(frame: pd.DataFrame, train: int = 60, **options: Any) -> tuple[Columns, torch.Tensor, list[str]]:
     columns, problems = Columns(**options), Problems("rows", [f"row {i}" for i in range(len(frame))])
-    notes = columns.check(frame, problems)
+    _, notes = columns.check(frame, problems)
     problems.raise_if_any()
-    store, _ = columns.fit(np.arange(train))
+    store, _ = columns.learn(torch.arange(train), problems)
     return columns, store.fetch(torch.arange(len(frame))), notes
 
 

@@ -225,10 +225,11 @@ class Planted(DataSource):
                 kilovolts = np.array([80.0, 120.0])[attribute.numpy()]
                 columns["scanner_kv"] = (kilovolts + self._generator("look").normal(0, 2, len(label))).round(1)
         frame, reader = pd.DataFrame(columns), Columns(list(columns))
-        reader.check(frame, Problems("the planted rows", row_names(range(len(frame)))))
-        store, looks = reader.fit(split["train"].numpy())
+        problems = Problems("the planted rows", row_names(range(len(frame))))
+        reader.check(frame, problems)
+        store, looks = reader.learn(split["train"], problems)
         table = self._table(store, label, attribute, split, source)
-        return replace(table, **looks, preparation={"columns": reader.learnt})
+        return replace(table, columns=looks["columns"], preparation=looks["preparation"])
 
     def _generator(self, purpose: str) -> np.random.Generator:
         return np.random.default_rng(derive_seed(self.seed, "planted", self.kind, purpose))

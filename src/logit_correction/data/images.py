@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
@@ -14,15 +14,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
+from torch import Tensor
 
 from logit_correction.data.cache import cache_folder, digest, kept_array, memory_limit
-from logit_correction.data.frames import file_column, texts_of
+from logit_correction.data.frames import check_columns, file_column, texts_of
 from logit_correction.data.rows import Problems, files_within, format_faults, split_name
 from logit_correction.data.stores import ArrayStore, InputStore, StreamedStore
 from logit_correction.errors import InputError, check_range, format_first, reason_of
 from logit_correction.files import in_threads, is_within, plain
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from logit_correction.data.reader import Rows
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
@@ -83,26 +86,6 @@ def printable(name: str | Path) -> str:
     return str(name).encode("utf-8", "backslashreplace").decode()
 
 
-def faults_of(read: Callable[[int], object], count: int, title: str = "") -> list[tuple[int, str]]:
-    """Call ``read`` with the number of every image, by threads, and return which cannot be read, and why.
-
-    ``title`` says what is being done, shown where there are many.
-    """
-
-    def fault(row: int) -> str | None:
-        try:
-            read(row)
-        except FileNotFoundError:
-            return "is missing"
-        except UnidentifiedImageError:
-            return "is no image that Pillow can read"
-        except Exception as error:  # SyntaxError is among them
-            return f"cannot be read ({reason_of(error)})"
-        return None
-
-    return [(row, why) for row, why in enumerate(in_threads(fault, range(count), title)) if why]
-
-
 def image_store(paths: Sequence[Path], size: tuple[int, int], problems: Problems, fit: Fit = "stretch") -> InputStore:
     """Read image files into a store, once: what was resized is kept in one file of bytes.
 
@@ -139,13 +122,21 @@ def image_store(paths: Sequence[Path], size: tuple[int, int], problems: Problems
 def _read_into(
     values: NDArray[np.uint8], paths: Sequence[Path], skip: Iterable[int], fit: Fit, title: str = ""
 ) -> list[tuple[int, str]]:
-    """Read images into (n, 3, H, W), and return which cannot be read, and why."""
+    """Read images into (n, 3, H, W), by threads, and return which cannot be read, and why; ``title`` is shown."""
 
-    def read(row: int) -> None:
-        if row not in skip:
-            values[row] = read_image(paths[row], (values.shape[2], values.shape[3]), fit)
+    def fault(row: int) -> str | None:
+        try:
+            if row not in skip:
+                values[row] = read_image(paths[row], (values.shape[2], values.shape[3]), fit)
+        except FileNotFoundError:
+            return "is missing"
+        except UnidentifiedImageError:
+            return "is no image that Pillow can read"
+        except Exception as error:  # SyntaxError is among them
+            return f"cannot be read ({reason_of(error)})"
+        return None
 
-    return faults_of(read, len(paths), title)
+    return [(row, why) for row, why in enumerate(in_threads(fault, range(len(paths)), title)) if why]
 
 
 class Images:
@@ -167,23 +158,27 @@ class Images:
             check_range("--data.size", size, 1)
             size = (size, size)
         self.size, self.fit, self.scale, self.column, self.root = size, fit, scale, column, root
+        self.paths: list[Path] = []  # of all rows of the data
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         """Take over the size of training."""
         if self.size is None:
             self.size = (preparation["size"],) * 2
 
-    def store(self, paths: Sequence[Path], problems: Problems) -> tuple[InputStore, dict[str, Any]]:
-        """Return the images of training, read once, and what else a table holds of them."""
-        self.size = self.size or (own_size(paths),) * 2
-        return image_store(paths, self.size, problems, self.fit), {
-            "files": paths,
-            "preparation": {"size": self.size[0]},
-        }
+    def check(self, frame: pd.DataFrame, problems: Problems, folder: Path) -> tuple[list[str], list[str]]:
+        """Find the files that all rows of a table in ``folder`` name; return the rows' names, and what to tell."""
+        assert self.column is not None
+        check_columns(frame, problems.place, [self.column])
+        names = texts_of(frame, self.column)
+        self.paths = files_within(self.root or folder, names, problems, self.column)
+        return [printable(name or "") for name in names], []
 
-    def __str__(self) -> str:
-        assert self.size is not None
-        return f"{self.size[0]}x{self.size[1]}, {self.fit}"
+    def learn(self, train: Tensor, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
+        """Return the images of all rows, read once, and what else a table holds of them."""
+        self.size = self.size or (own_size(self.paths),) * 2
+        told = f"resized to {self.size[0]}x{self.size[1]}, {self.fit}"
+        looks = {"files": self.paths, "preparation": {"size": self.size[0]}, "metadata": {"images": told}}
+        return image_store(self.paths, self.size, problems, self.fit), looks
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
         """Return images as a network takes them, and their files; those that cannot be read are noted, and black."""

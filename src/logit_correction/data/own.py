@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
 
 from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.features import Columns
-from logit_correction.data.frames import check_columns, has_lines, read_frame, texts_of
+from logit_correction.data.frames import has_lines, read_frame
 from logit_correction.data.images import Fit, Images, find_images, label_folders, printable
-from logit_correction.data.reader import DataSource, Reader, Rows
-from logit_correction.data.rows import Records, Splitting, build_table, files_within, records_of_frame
-from logit_correction.data.stores import InputStore
+from logit_correction.data.reader import DataSource, Reader
+from logit_correction.data.rows import Records, Splitting, build_table, records_of_frame
 from logit_correction.data.table import DataTable
-from logit_correction.data.texts import Texts, beginning
+from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError
 
 #: A column of this name says which rows are for what, also where nobody has named it: * leaves it out.
@@ -67,26 +64,17 @@ class ImageFolder(DataSource):
                 f"{self.root} must hold a folder of images for each of at least two labels, or such folders in train, "
                 f"valid and test; it holds {holds or 'nothing'}: give a table of images as the file itself"
             )
-        paths, of_file, problems, notes = find_images(self.root, folders)
+        self._reader.paths, of_file, problems, notes = find_images(self.root, folders)
         labels: list[str | None] = [printable(folder.name) for folder in of_file]
         splits = None if folders[of_file[0]] is None else [folders[folder] for folder in of_file]
         # Folders are read label by label: the place of a row would tell its label.
         raw = Records(problems, labels, splits, row_names=problems.rows, notes=notes, ordered=False)
         raw.metadata = {"source": f"the images of {self.root.resolve().name}"}
-
-        def inputs(_: Tensor) -> tuple[InputStore, dict[str, Any]]:
-            images = self._reader.store(paths, raw.problems)
-            raw.metadata["images"] = f"resized to {self._reader}"
-            return images
-
-        return build_table(raw, inputs, self.splitting, self.augment)
+        return build_table(raw, self._reader.learn, self.splitting, self.augment)
 
     @property
     def reader(self) -> Reader:
         return self._reader
-
-    def prepare(self, preparation: Mapping[str, Any]) -> None:
-        self._reader.prepare(preparation)
 
 
 class Table(DataSource):
@@ -157,11 +145,10 @@ class Table(DataSource):
         self.splitting = Splitting(**splitting)
         self.named = {label, split, text, path, *self.attributes, *chosen, *names}
         self.augment = named_augmentation(augment) if path else None
-        self.root = self.file.parent if root is None else Path(root).expanduser()
         if text:
             self._reader: Texts | Images | Columns = Texts(text, tokenizer, max_tokens)
         elif path:
-            self._reader = Images(size, fit, column=path, root=self.root if root else None)
+            self._reader = Images(size, fit, column=path, root=Path(root).expanduser() if root else None)
         else:
             others = [label, *self.attributes, *({split or "", SPLIT} - {*names, *chosen})]
             self._reader = Columns(chosen, others, names)
@@ -170,14 +157,8 @@ class Table(DataSource):
     def reader(self) -> Reader:
         return self._reader
 
-    def prepare(self, preparation: Mapping[str, Any]) -> None:
-        if isinstance(self._reader, Columns):
-            self._reader.learnt = list(preparation.get("columns", []))
-        elif isinstance(self._reader, Images):
-            self._reader.prepare(preparation)
-
     def build(self) -> DataTable:
-        frame, reader = read_frame(self.file), self._reader
+        frame = read_frame(self.file)
         from_python = re.fullmatch(r"[0-9a-f]{32}", self.file.stem) is not None  # named by its content
         place = "the table given in Python" if from_python else str(self.file)
         unnamed = frame.columns[0] == UNNAMED and UNNAMED not in self.named
@@ -191,30 +172,7 @@ class Table(DataSource):
         repeated = frame.drop(columns=self.split or []).astype(str).duplicated().sum()
         if repeated:
             raw.notes.append(f"{repeated:,} of {len(frame):,} rows repeat earlier ones and are kept")
-        if isinstance(reader, Columns):
-            raw.notes += reader.check(frame, raw.problems)
-            raw.row_names = raw.problems.rows
-        elif isinstance(reader, Texts):
-            texts = reader.read(Rows(place, frame.index, frame=frame), raw.problems)
-            raw.metadata["texts"] = str(reader)
-            raw.row_names = [beginning(text, 160) for text in texts]
-        else:
-            assert reader.column is not None
-            check_columns(frame, place, [reader.column])
-            names = texts_of(frame, reader.column)
-            paths = files_within(self.root, names, raw.problems, reader.column)
-            raw.row_names = [printable(name or "") for name in names]
-
-        def inputs(train: Tensor) -> tuple[InputStore, dict[str, Any]]:
-            if isinstance(reader, Columns):
-                numbers, looks = reader.fit(train.numpy())
-                raw.metadata["features"] = f"{numbers.input_shape[0]}, standardised by the training rows"
-                return numbers, looks | {"preparation": {"columns": reader.learnt}}
-            if isinstance(reader, Texts):
-                return reader.store(texts, keep=True), {"texts": texts}
-            images = reader.store(paths, raw.problems)
-            raw.metadata["images"] = f"resized to {reader}"
-            return images
-
-        table = build_table(raw, inputs, self.splitting, self.augment)
+        raw.row_names, notes = self._reader.check(frame, raw.problems, self.file.parent)
+        raw.notes += notes
+        table = build_table(raw, self._reader.learn, self.splitting, self.augment)
         return replace(table, lines=torch.tensor(frame.index.to_numpy()) if has_lines(self.file) else None)

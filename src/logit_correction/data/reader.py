@@ -105,6 +105,9 @@ class Reader(Protocol):
     def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
         """Return the inputs of new rows, and in what other forms views may look at them; bad rows are noted."""
 
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
+        """Take over what training found out of its rows, ``DataTable.preparation``, before new rows are read."""
+
 
 class Numbers:
     """Reads arrays: feature vectors, standardised if mean and deviation are given, or images."""
@@ -112,6 +115,9 @@ class Numbers:
     def __init__(self, scale: float = 1.0, mean: Any = None, std: Any = None) -> None:
         """Choose what inputs are multiplied by, and the mean (F,) and deviation (F,) of vectors."""
         self.scale, self.mean, self.std = scale, mean, std
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
+        """Take over nothing: all is given."""
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
         """Return the arrays, and the columns of vectors, named by their number; what is not finite is noted, and 0."""
@@ -240,8 +246,9 @@ class DataSource(ABC):
         """What brings new rows into the form of the training rows."""
         return Numbers(self.scale) if self.image_size is None else Images(self.image_size, self.fit, self.scale)
 
-    def prepare(self, preparation: Mapping[str, Any]) -> None:  # noqa: B027  (most sources need nothing)
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
         """Take over what training found out of its rows, ``DataTable.preparation``, before new rows are read."""
+        self.reader.prepare(preparation)
 
     def new_rows(self, given: Any, *, labelled: bool = False, chunk: int | None = None) -> Iterator[Rows]:
         """Yield new rows as what they are; see ``rows_of``."""

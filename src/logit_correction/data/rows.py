@@ -228,7 +228,7 @@ def records_of_frame(frame: pd.DataFrame, place: str, label: str, split: str | N
 
 def build_table(
     raw: Records,
-    inputs: Callable[[Tensor], tuple[InputStore, dict[str, Any]]],
+    inputs: Callable[[Tensor, Problems], tuple[InputStore, dict[str, Any]]],
     splitting: Splitting,
     augment: Augmentation | None = None,
 ) -> DataTable:
@@ -236,7 +236,7 @@ def build_table(
 
     Everything that is wrong with single rows is gathered before it is told. Rows that are left out stay in the table
     and belong to no split. When all else is checked ``inputs`` makes, of the training rows (n,), the store of all rows
-    and what else ``DataTable`` holds of them; it may add to the problems.
+    and what else ``DataTable`` holds of them; it may add to the problems. See ``Images.learn``.
     """
     problems, given = raw.problems, None
     for row, named in enumerate(raw.label):
@@ -273,7 +273,7 @@ def build_table(
 
     notes, found = problems.raise_if_any(splitting.on_bad_rows), len(problems)
     label, label_names, split, how = labels_and_splits()
-    store, looks = inputs(split["train"])
+    store, looks = inputs(split["train"], problems)
     if len(problems) > found:  # files that cannot be read
         notes = problems.raise_if_any(splitting.on_bad_rows)
         label, label_names, split, how = labels_and_splits()
@@ -297,7 +297,7 @@ def build_table(
         split=split,
         label_names=label_names,
         attribute_names=attribute_names,
-        metadata=raw.metadata | {"split": how},
+        metadata=raw.metadata | looks.pop("metadata", {}) | {"split": how},
         notes=(*notes, *raw.notes),
         attribute_notes=(told,) if unknown.any() and not unknown.all() else (),
         augment=augment,

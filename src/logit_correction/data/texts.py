@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ from logit_correction.networks.pretrained import text_model
 from logit_correction.registry import needed
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from logit_correction.data.reader import Rows
     from logit_correction.data.rows import Problems
 
@@ -96,20 +98,34 @@ class Texts:
         """Choose the column of a table, and the form: tokens, so many at most, or so many places of hashed words."""
         check_range("--data.max_tokens", max_tokens, 1)
         self.column, self.tokenizer, self.max_tokens, self.num_words = column, tokenizer, max_tokens, num_words
+        self._texts: list[str] = []  # of all rows of the data
+
+    def check(self, frame: pd.DataFrame, problems: Problems, folder: Path) -> tuple[list[str], list[str]]:
+        """Read all rows of a table; return what the rows are called, and what to tell a user."""
+        self._texts = self._read(frame, problems)
+        return [beginning(text, 160) for text in self._texts], []
+
+    def learn(self, train: Tensor, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
+        """Return the inputs of all rows, and what else a table holds of them."""
+        return self.store(self._texts, keep=True), {"texts": self._texts, "metadata": {"texts": str(self)}}
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
+        """Take over what training has found out: nothing, for a text needs no vocabulary."""
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
-        texts = self.read(rows, problems)
+        texts = self._read(rows.texts if rows.frame is None else rows.frame, problems)
         return self.store(texts), {"texts": texts}
 
-    def read(self, rows: Rows, problems: Problems) -> list[str]:
-        """Return the texts of rows; empty ones are noted."""
-        if rows.frame is not None and self.column is not None:
-            check_columns(rows.frame, problems.place, [self.column])
-            texts = [text or "" for text in texts_of(rows.frame, self.column)]
-        elif rows.texts is not None:
-            texts = list(rows.texts)
-        else:
+    def _read(self, given: pd.DataFrame | Sequence[str] | None, problems: Problems) -> list[str]:
+        """Return texts, or those of a table; empty ones are noted."""
+        if given is None or (self.column is None and not isinstance(given, Sequence)):
             raise InputError("this model takes texts: give a list of texts, or a table with the columns of training")
+        if isinstance(given, Sequence):
+            texts = list(given)
+        else:
+            assert self.column is not None
+            check_columns(given, problems.place, [self.column])
+            texts = [text or "" for text in texts_of(given, self.column)]
         for row, text in enumerate(texts):
             if not text:
                 problems.add(row, f"column {self.column!r} is empty" if self.column else "has no text")

@@ -397,7 +397,7 @@ def read_rows(form: dict[str, Any], X: Any, fit: bool = False) -> tuple[InputSto
         if fit:
             columns.check(X, problems)
             problems.raise_if_any(fix=FIX)
-            store, looks = columns.fit(np.arange(len(X)))
+            store, looks = columns.learn(torch.arange(len(X)), problems)
             form["columns"] = columns.learnt
         else:
             columns.learnt = form["columns"]
