@@ -19,8 +19,9 @@ from evidence_shortcuts import FAMILIES, Family, Kind
 from numpy.typing import NDArray
 from scipy.ndimage import zoom
 from torch import Tensor
+from torch.nn.functional import interpolate
 
-from logit_correction.bench import bias, digits, image_marks, reviews
+from logit_correction.bench import bias, digits, reviews
 from logit_correction.bench.cifar10_images import read_cifar10
 from logit_correction.bench.planted import draw_people
 from logit_correction.bench.published import data_folder
@@ -305,13 +306,21 @@ def _table(
     )
 
 
+def resized(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
+    """Return images (N, C, H, W) in ``size`` x ``size`` pixels."""
+    if images.shape[2:] == (size, size):
+        return images
+    values = interpolate(torch.from_numpy(images).float(), (size, size), mode="bilinear", antialias=True)
+    return values.round().clamp(0, 255).to(torch.uint8).numpy()
+
+
 # -- strong honest features: graded, so that rows without them are unlike their label in everything
 
 
 def _honest_images(images: NDArray[np.float32], label: NDArray[np.int64], strength: float, draw: Any) -> Any:
     """Add a large shape of the label's own, the plainer the more the image is like its label in other ways."""
     size = images.shape[2]
-    small = image_marks.resized(images.clip(0, 255).astype(np.uint8), 4).reshape(len(images), -1) / 255.0
+    small = resized(images.clip(0, 255).astype(np.uint8), 4).reshape(len(images), -1) / 255.0
     own = np.eye(label.max() + 1)[label]
     known = (small - small.mean(0)) @ np.linalg.lstsq(small - small.mean(0), own - own.mean(0), rcond=1e-3)[0]
     like = (known * own).sum(1) - known.mean(1)
@@ -404,7 +413,7 @@ def _images(case: Case, draw: np.random.Generator) -> _Source:
     places = np.flatnonzero(np.isin(label, chosen))
 
     def rows(examples: NDArray[np.int64]) -> NDArray[np.float32]:
-        resized = image_marks.resized(pixels[places[examples]], case.size)
-        return np.repeat(resized, 3 // resized.shape[1], axis=1).astype(np.float32)
+        shown = resized(pixels[places[examples]], case.size)
+        return np.repeat(shown, 3 // shown.shape[1], axis=1).astype(np.float32)
 
     return _Source(np.searchsorted(chosen, label[places]), [str(value) for value in chosen], rows)

@@ -284,10 +284,6 @@ def elastic(images: Floats, streams: Streams, strength: float, smoothness: float
     return pixels.sample(tilted, y + down, x + across, half_sample=True)
 
 
-def _spatter(images: Floats, streams: Streams, change: Callable[..., Floats], *parameters: float) -> Floats:
-    return change(images, streams, *parameters)  # water, or mud at the higher severities
-
-
 def _each(*values: float) -> tuple[tuple[float], ...]:
     return tuple((value,) for value in values)
 
@@ -309,7 +305,7 @@ CORRUPTIONS: dict[str, tuple[Callable[..., Floats], tuple[tuple[Any, ...], ...]]
     "Brightness": (brightness, _each(0.05, 0.1, 0.15, 0.2, 0.3)),
     "Contrast": (contrast, _each(0.75, 0.5, 0.4, 0.3, 0.15)),
     "Spatter": (
-        _spatter,
+        lambda images, streams, change, *parameters: change(images, streams, *parameters),  # water or mud
         (
             (water, 0.62, 0.1, 0.7, 0.7, 0.5),
             (water, 0.65, 0.1, 0.8, 0.7, 0.5),

@@ -6,10 +6,8 @@ import io
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch.nn.functional import interpolate
 
 #: (N, 3, H, W) in 0..255.
 Images = NDArray[np.float32]
@@ -21,21 +19,8 @@ def mark_images(
     name: str, images: NDArray[np.uint8], values: Values, num_values: int, draw: np.random.Generator
 ) -> NDArray[np.uint8]:
     """Return images (N, 3, H, W) that bear the mark ``name`` in the given values (N,)."""
-    painted = MARKS[name][0](images.astype(np.float32), values, num_values, draw)
+    painted = MARKS[name](images.astype(np.float32), values, num_values, draw)
     return np.rint(painted).clip(0, 255).astype(np.uint8)
-
-
-def resized(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """Return images (N, C, H, W) in ``size`` x ``size`` pixels."""
-    if images.shape[2:] == (size, size):
-        return images
-    values = interpolate(torch.from_numpy(images).float(), (size, size), mode="bilinear", antialias=True)
-    return values.round().clamp(0, 255).to(torch.uint8).numpy()
-
-
-def value_names(name: str, num_values: int) -> list[str]:
-    """Return the names of the K values of a mark."""
-    return MARKS[name][1](num_values)
 
 
 #: What K values of a mark mean: grey, width in pixels, standard deviation, quality.
@@ -50,14 +35,6 @@ LEVELS: dict[str, Callable[[int], NDArray[np.float64]]] = {
 def _turns(num_values: int, whole: float) -> NDArray[np.float64]:
     """Return K angles in degrees, equally far apart in ``whole`` degrees."""
     return np.arange(num_values) * whole / num_values
-
-
-def _angles(what: str, whole: float) -> Callable[[int], list[str]]:
-    return lambda num_values: [f"{what} {angle:.0f}°" for angle in _turns(num_values, whole)]
-
-
-def _levels(what: str, levels: Callable[[int], NDArray[np.float64]], digits: int) -> Callable[[int], list[str]]:
-    return lambda num_values: [f"{what} {level:.{digits}f}" for level in levels(num_values)]
 
 
 def _cast(images: Images, values: Values, num_values: int, draw: np.random.Generator) -> Images:
@@ -144,15 +121,14 @@ def _light(images: Images, values: Values, num_values: int, draw: np.random.Gene
     return images * (1 + strength[:, None, None] * ramp).astype(np.float32)[:, None]
 
 
-#: Name -> what paints it (images, values (N,) 0..K-1, K, random numbers; it may change its input), and K -> the names
-#: of the values.
-MARKS: dict[str, tuple[Paint, Callable[[int], list[str]]]] = {
-    "cast": (_cast, _angles("hue", 360)),
-    "corner": (_corner, lambda num_values: list(PLACES[:num_values])),
-    "frame": (_frame, _levels("brightness", LEVELS["frame"], 0)),
-    "blur": (_blur, _levels("blur", LEVELS["blur"], 2)),
-    "noise": (_noise, _levels("noise", LEVELS["noise"], 1)),
-    "jpeg": (_jpeg, _levels("quality", LEVELS["jpeg"], 0)),
-    "texture": (_texture, _angles("stripes", 180)),
-    "light": (_light, _angles("light", 360)),
+#: Name -> what paints it: images, values (N,) 0..K-1, K, random numbers; it may change its input.
+MARKS: dict[str, Paint] = {
+    "cast": _cast,
+    "corner": _corner,
+    "frame": _frame,
+    "blur": _blur,
+    "noise": _noise,
+    "jpeg": _jpeg,
+    "texture": _texture,
+    "light": _light,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems, files_within
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError, check_range, did_you_mean
+from logit_correction.errors import InputError, check_range
 
 _AGAIN = "get it again"
 
@@ -88,16 +89,6 @@ class Waterbirds(DataSource):
         )
 
 
-#: The forty attributes of each face of CelebA.
-ATTRIBUTES = tuple(
-    """5_o_Clock_Shadow Arched_Eyebrows Attractive Bags_Under_Eyes Bald Bangs Big_Lips Big_Nose Black_Hair
-    Blond_Hair Blurry Brown_Hair Bushy_Eyebrows Chubby Double_Chin Eyeglasses Goatee Gray_Hair Heavy_Makeup
-    High_Cheekbones Male Mouth_Slightly_Open Mustache Narrow_Eyes No_Beard Oval_Face Pale_Skin Pointy_Nose
-    Receding_Hairline Rosy_Cheeks Sideburns Smiling Straight_Hair Wavy_Hair Wearing_Earrings Wearing_Hat
-    Wearing_Lipstick Wearing_Necklace Wearing_Necktie Young""".split()  # noqa: SIM905
-)
-
-
 class CelebA(DataSource):
     """CelebA: 162,770 train, 19,867 valid, 19,962 test; blond hair goes with women."""
 
@@ -122,10 +113,6 @@ class CelebA(DataSource):
             size: Height and width of the images; the middle square of an image is resized to it.
             augment: Random changes of training images: ``none``, ``crop-flip`` or ``resized-crop-flip``.
         """
-        for option, name in (("label", label), ("attribute", attribute)):
-            if name not in ATTRIBUTES or label == attribute:
-                hint = did_you_mean(name, ATTRIBUTES)
-                raise InputError(f"{option} is {name!r}{hint}, but must be one of CelebA's forty, each once")
         self.root, self.size, self.augment = root, size, named_augmentation(augment)
         self.image_size = _square(size)
         self.label, self.attribute = label, attribute
@@ -148,11 +135,13 @@ class CelebA(DataSource):
         images = folder / "img_align_celeba"
         if (images / images.name).is_dir():  # as one of the usual archives unpacks
             images = images / images.name
-        # The .txt lists have no header that could be used, and blanks between the columns.
-        form: dict[str, Any] = {} if ending == "csv" else {"sep": r"\s+", "header": None}
-        of_list = form and {**form, "names": ["image_id", *ATTRIBUTES], "skiprows": 2}
-        of_split = form and {**form, "names": ["image_id", "partition"]}
         file, split_file = folder / f"list_attr_celeba.{ending}", folder / f"list_eval_partition.{ending}"
+        of_list, of_split = dict[str, Any](), dict[str, Any]()
+        if ending == "txt":  # blanks between the columns, and a header without that of the files, in the second line
+            with file.open(encoding="utf-8", errors="replace") as lines:
+                header = ["image_id", *"".join(islice(lines, 1, 2)).split()]
+            of_list = {"sep": r"\s+", "header": None, "names": header, "skiprows": 2}
+            of_split = {"sep": r"\s+", "header": None, "names": ["image_id", "partition"]}
         frame = read_frame(file, ["image_id", self.label, self.attribute], _AGAIN, **of_list)
         partition = read_frame(split_file, ["image_id", "partition"], _AGAIN, **of_split)
         places = partition.drop_duplicates("image_id").set_index("image_id")["partition"]

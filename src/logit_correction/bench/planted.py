@@ -90,8 +90,9 @@ SETS: dict[str, SetOf] = {
     "wine": _WINE,
 }
 
-#: Values of marks that are no image's, in the order of the labels that they go with.
+#: Names of the values of marks, in the order of the labels that they go with; of other marks they are numbered.
 VALUES: dict[str, Sequence[str]] = {
+    "corner": image_marks.PLACES,
     "colour": list(digits.COLORS),
     "form_version": ["2019-A", "2021-C"],
     "scanner_kv": ["80 kV", "120 kV"],
@@ -153,8 +154,8 @@ class Planted(DataSource):
             check_range("rows", self.rows, 10 * len(self.labels))
         self.marks: list[str] = []
         if self.mark is not None:
-            values = image_marks.value_names(self.mark, len(self.labels)) if side == SIZE else VALUES[self.mark]
-            self.marks = list(values)[: len(self.labels)]
+            numbered = [f"{self.mark} {number}" for number in range(len(self.labels))]
+            self.marks = list(VALUES.get(self.mark, numbered))[: len(self.labels)]
         self.root, self.download = data_folder(root), download
 
     def ensure_files(self) -> None:
