@@ -65,6 +65,9 @@ class TrainingConfig:
         step_every: Steps between two falls of the step schedule.
         step_factor: Factor of each fall of the step schedule.
         gradient_clip: Largest gradient norm, per network; 0 does not clip.
+        finetune: Train the pretrained network of photos or texts whole, where its frozen features would be taken: for
+            the first third of the epochs the last third of its layers, then all, at a twentieth of the learning rate,
+            which is its head's. Needs the weights; 5 epochs if left out.
         selection: Rule by which an epoch's weights are reported and kept: `logit-correction list rules` shows them, a
             dotted path names one of your own; none reads the test split. If left out valid_estimated_within_error
             where the method has settled each row's attribute before it trains and can tell that of other rows, as LC
@@ -111,6 +114,7 @@ class TrainingConfig:
     step_every: int = 10_000
     step_factor: float = 0.5
     gradient_clip: float = 0.0
+    finetune: bool = False
     selection: str | None = None
     also_select: list[str] = field(default_factory=lambda: ["valid_average"])
     seed: int = 0

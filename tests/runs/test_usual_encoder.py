@@ -129,3 +129,47 @@ def test_the_packages_hold_what_they_say(monkeypatch: pytest.MonkeyPatch) -> Non
             encoder.eval().features(tokenize(texts, TEXTS, 16).fetch(torch.arange(3)))
         )
     assert float(found[0] @ found[1]) == pytest.approx(0.7553, abs=2e-3) and float(found[0] @ found[2]) < 0
+
+
+@pytest.mark.parametrize("method", ["ERM", {"name": "LC", "attributes": {"name": "Online", "epochs": 1}}])
+def test_fine_tuning_trains_all_layers_by_small_steps(
+    installed: Path, photos: Path, tmp_path: Path, method: str | dict[str, object]
+) -> None:
+    run = train(photos, method=method, finetune=True, out=tmp_path / "run", **OPTIONS)
+    assert run.report["encoder"] is None and run.report["network"]["name"] == "Timm"
+    assert run.report["data"]["facts"]["chosen to fit the data"].startswith("fine-tuning of test_resnet")
+    start = Timm(DataInfo(num_labels=2, num_rows=2, input_shape=(3, 70, 70)), "test_resnet", "pretrained")
+    pairs = zip(run.algorithm.network.features.parameters(), start.features.parameters(), strict=True)
+    moved = [float((after - before).detach().abs().max()) for after, before in pairs]
+    assert 0 < min(moved) and max(moved) < 0.01
+    assert load(tmp_path / "run").evaluate("test")["average"] == run.report["test"]["average"]
+
+
+def test_fine_tuning_freezes_the_first_layers_at_first(installed: Path, photos: Path, tmp_path: Path) -> None:
+    class Stopped(Exception):
+        pass
+
+    class StopAfterOneEpoch(Display):
+        def update(self, done: int, figures: dict[str, float]) -> None:
+            raise Stopped
+
+    network = {"name": "Timm", "model": "test_resnet", "weights": "pretrained", "size": 64}
+    config = complete(
+        {"data": {"name": "ImageFolder", "root": str(photos)}, "method": "ERM", "network": network}
+        | OPTIONS
+        | {"epochs": 3, "finetune": True, "log_every": 1}
+    )
+    built = prepare(config, Display())
+    before = [one.detach().clone() for one in built.algorithm.network.features.parameters()]
+    with pytest.raises(Stopped):
+        built.fit(StopAfterOneEpoch()).run()
+    same = [torch.equal(a, b) for a, b in zip(before, built.algorithm.network.features.parameters(), strict=True)]
+    last = len(same) * 2 // 3
+    assert all(same[:last]) and not any(same[last + 1 :])
+
+
+def test_fine_tuning_needs_something_pretrained(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="logit-correction\\[photos\\]"):
+        train(photos, method="ERM", finetune=True, out=tmp_path / "run", **OPTIONS)
+    with pytest.raises(InputError, match="--finetune trains a pretrained network"):
+        train("Digits", method="ERM", finetune=True, out=tmp_path / "run", **OPTIONS)

@@ -89,6 +89,9 @@ def build_table(source: DataSource, rules: Sequence[str], splits: Sequence[str] 
 #: Steps that a training should at least have: small data take more epochs, for a network learns by steps.
 LEAST_STEPS, LEAST_EPOCHS, MOST_EPOCHS = 1500, 15, 100
 
+#: Epochs of a pretrained network that is trained whole.
+FINETUNE_EPOCHS = 5
+
 #: Rows from which on a batch has so many rows.
 BATCHES = ((500_000, 1024), (20_000, 256), (8_000, 128), (4_000, 64), (0, 32))
 
@@ -121,6 +124,9 @@ def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
         size, processes = next(size for least, size in BATCHES if rows >= least), training.devices * training.nodes
         training = replace(training, batch_size=math.ceil(size / processes) * processes)
         told.append(f"batches of {training.batch_size}")
+    if training.epochs is None and training.finetune:
+        training = replace(training, epochs=FINETUNE_EPOCHS)
+        told.append(f"{FINETUNE_EPOCHS} epochs")
     if training.epochs is None:
         steps = math.ceil(rows / (training.batch_size or 1))
         epochs = min(MOST_EPOCHS, max(LEAST_EPOCHS, math.ceil(LEAST_STEPS / steps)))

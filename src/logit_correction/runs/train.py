@@ -27,7 +27,7 @@ from logit_correction.runs.assemble import (
     fitted,
     keeping_threads,
 )
-from logit_correction.runs.encode import encode_table, with_usual_encoder
+from logit_correction.runs.encode import check_finetuned, encode_table, with_usual_encoder
 from logit_correction.runs.options import complete
 from logit_correction.runs.write import check_same_data, write_run
 from logit_correction.training.display import Display
@@ -155,6 +155,8 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
         table = replace(table, metadata=table.metadata | {"chosen to fit the data": "; ".join(chosen)})
     algorithm = build_algorithm(config, table.info)
     check_fits(algorithm, table, config.network.name)
+    if config.training.finetune:
+        check_finetuned(algorithm, config.encoder)
     if algorithm.needs_attributes and not table.has_attributes("train"):
         raise InputError(
             f"method {config.method.name} as chosen needs the attribute of every training row, but some are unknown: "

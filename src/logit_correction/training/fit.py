@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 #: Progress is shown at least so often.
 SHOW_SECONDS = 2.0
 
+#: Learning rate of pretrained layers, times that of the head, where they are trained too: 1e-4 by default.
+FINETUNE_RATE = 0.05
+
 
 @dataclass
 class Fit:
@@ -143,7 +146,9 @@ class Fit:
         # The strategy's module alone, DistributedDataParallel or none: what fabric.setup puts around it walks
         # through every batch and hooks every loss, which costs more than all the rest of the loop.
         module = self.fabric.strategy.setup_module(algorithm)
-        optimizer = make_optimizer(algorithm.parameter_groups(), config, plan.learning_rate or config.learning_rate)
+        groups, pretrained = algorithm.parameter_groups(), layers_of(algorithm) if config.finetune else []
+        groups = slower(groups, pretrained)
+        optimizer = make_optimizer(groups, config, plan.learning_rate or config.learning_rate)
         if optimizer_state is not None:
             optimizer.load_state_dict(optimizer_state)
         epochs, title = plan.epochs or config.epochs, type(algorithm).__name__
@@ -151,6 +156,9 @@ class Fit:
             title += f", stage {progress.stage + 1} of {algorithm.num_stages}"
         self.display.start(title, epochs * len(loader), progress.epoch * len(loader) + progress.step)
         while progress.epoch < epochs:
+            for layers in pretrained:
+                for number, layer in enumerate(layers):
+                    layer.requires_grad_(3 * progress.epoch >= epochs or 3 * number >= 2 * len(layers))
             self._run_epoch(module, optimizer, loader, epochs, request)
             progress.warnings = algorithm.end_epoch()
             progress.epoch, progress.step = progress.epoch + 1, 0
@@ -323,7 +331,7 @@ def make_optimizer(groups: list[dict[str, Any]], config: TrainingConfig, learnin
     """Build the optimiser of one stage from ``Algorithm.parameter_groups()``."""
     decay = config.weight_decay or 0.0
     if decay and not config.decay_norm_and_bias:
-        groups = [part for group in groups for part in _by_decay(group)]
+        groups = split(groups, lambda one: one.dim() <= 1, weight_decay=0.0)  # biases and norms have one dimension
     prepared = []
     for group in groups:
         start = learning_rate * group.get("learning_rate_scale", 1.0)
@@ -334,12 +342,24 @@ def make_optimizer(groups: list[dict[str, Any]], config: TrainingConfig, learnin
     return kind(prepared, lr=learning_rate, weight_decay=decay, fused=True)
 
 
-def _by_decay(group: dict[str, Any]) -> list[dict[str, Any]]:
-    """Split a group: biases and the weights of normalisation, which have one dimension, do not decay."""
-    matrices = [parameter for parameter in group["params"] if parameter.dim() > 1]
-    vectors = [parameter for parameter in group["params"] if parameter.dim() <= 1]
-    parts = [{**group, "params": matrices}, {**group, "params": vectors, "weight_decay": 0.0}]
+def split(groups: list[dict[str, Any]], apart: Callable[[Tensor], bool], **options: Any) -> list[dict[str, Any]]:
+    """Split groups: the parameters that are ``apart`` get other options."""
+    parts = []
+    for group in groups:
+        parts.append({**group, "params": [one for one in group["params"] if not apart(one)]})
+        parts.append({**group, **options, "params": [one for one in group["params"] if apart(one)]})
     return [part for part in parts if part["params"]]
+
+
+def layers_of(algorithm: Algorithm) -> list[list[Tensor]]:
+    """Return the parameters of the features of each network, in order, that fine-tuning trains slowly."""
+    return [list(network.features.parameters()) for network in algorithm.built if hasattr(network, "features")]
+
+
+def slower(groups: list[dict[str, Any]], pretrained: list[list[Tensor]]) -> list[dict[str, Any]]:
+    """Give pretrained parameters a twentieth of the learning rate."""
+    theirs = {id(one) for layers in pretrained for one in layers}
+    return split(groups, lambda one: id(one) in theirs, learning_rate_scale=FINETUNE_RATE) if theirs else groups
 
 
 def clear_gradients(groups: Iterable[dict[str, Any]]) -> None:
