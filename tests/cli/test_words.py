@@ -33,6 +33,7 @@ def test_names_and_options_are_taken_as_people_write_them() -> None:
     found = config_of(*DIGITS, "--batch-size", "8", "--learning-rate=0.01", "--epochs", "null", "--workers", "-1")
     assert (found["batch_size"], found["learning_rate"], found["epochs"], found["workers"]) == (8, 0.01, None, -1)
     assert config_of(*DIGITS, "--epochs", "1", "--epochs", "2")["epochs"] == 2
+    assert config_of(*DIGITS, "--finetune", "--epochs", "2")["finetune"] is True
     assert config_of(*DIGITS, "--logger", "csv", "--logger", "tensorboard")["logger"] == ["csv", "tensorboard"]
     views = ("--shortcut", "colour", "--shortcut", "places", "--legitimate", "border")
     attributes = config_of(*DIGITS, *views)["method"]["attributes"]

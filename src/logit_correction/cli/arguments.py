@@ -45,6 +45,9 @@ LATER = ("preset", "biased_network", "encoder", "print_config")
 #: What stands for the value of an option in the help.
 PLACEHOLDERS = {"config": "FILE", "when_unsure": "correct|leave", **dict.fromkeys(VIEWS, "VIEW")}
 
+#: Options of a run that are given by their names alone.
+FLAGS = ("finetune",)
+
 #: Options that may be given several times.
 REPEATED = (*VIEWS, "logger")
 
@@ -81,7 +84,7 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
     file = read_yaml(Path(given.pop("config"))) if "config" in given else {}
     if everything := own.pop("help_all", None) or own.pop("help", None):
         _add_run(parser, file | given, [one for one in known if one not in own and one not in parameters], whole)
-        flags = {name for name, one in parameters.items() if one.default is False}
+        flags = {*FLAGS, *(name for name, one in parameters.items() if one.default is False)}
         print(_help(parser, command, cleandoc(function.__doc__ or ""), places, flags, whole, everything == "all"))
         raise SystemExit(0)
     found = options.parsed(parser, own).as_dict()
@@ -122,7 +125,7 @@ def _split(
             if name in ("help", "help_all"):
                 own["help_all" if name == "help_all" else "help"] = name.rpartition("_")[2]
                 continue
-            flag = name in parameters and parameters[name].default is False
+            flag = parameters[name].default is False if name in parameters else name in FLAGS
             if not equals and left and (left[0] in ("true", "false") if flag else not left[0].startswith("--")):
                 value = left.pop(0)
             value = value or ("true" if flag else "")

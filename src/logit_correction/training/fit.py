@@ -353,7 +353,8 @@ def split(groups: list[dict[str, Any]], apart: Callable[[Tensor], bool], **optio
 
 def layers_of(algorithm: Algorithm) -> list[list[Tensor]]:
     """Return the parameters of the features of each network, in order, that fine-tuning trains slowly."""
-    return [list(network.features.parameters()) for network in algorithm.built if hasattr(network, "features")]
+    features = [getattr(network, "features", None) for network in algorithm.built]
+    return [list(one.parameters()) for one in features if isinstance(one, torch.nn.Module)]
 
 
 def slower(groups: list[dict[str, Any]], pretrained: list[list[Tensor]]) -> list[dict[str, Any]]:
