@@ -44,50 +44,26 @@ class SetOf(NamedTuple):
 
     kind: Kind
     labels: tuple[str, ...]
-    mark: str | None
-    rows: int | None
-    sentence: str
+    mark: str | None = None
+    rows: int | None = None
 
 
-def _photos(mark: str | None, sentence: str) -> SetOf:
-    return SetOf("photos", PHOTOS, mark, 2_800, f"CIFAR photos{sentence}")
-
-
-_SMALL, _MNIST = "small handwritten digits", "MNIST digits"
-_WINE = SetOf(
-    "wine", ("grower 1", "grower 2", "grower 3"), None, None, "wines of three growers in 13 columns, nothing planted"
-)
-
+#: By name: a set with a mark, or the plain one of its kind.
 SETS: dict[str, SetOf] = {
-    "cast": _photos("cast", "; a colour cast goes with the label"),
-    "corner": _photos("corner", "; a small bright mark lies in the corner that goes with the label"),
-    "frame": _photos("frame", "; the brightness of a border goes with the label"),
-    "blur": _photos("blur", "; the strength of a blur goes with the label"),
-    "noise": _photos("noise", "; the strength of noise goes with the label"),
-    "jpeg": _photos("jpeg", "; JPEG quality goes with the label, on which a network hardly leans"),
-    "texture": _photos("texture", "; the direction of faint stripes goes with the label"),
-    "light": _photos("light", "; the side that the light comes from goes with the label"),
-    "digits": SetOf("digits", DIGITS, "colour", None, f"{_SMALL}; their colour goes with the digit"),
-    "mnist": SetOf("mnist", DIGITS, "colour", 6_000, f"{_MNIST}; their colour goes with the digit"),
-    "signature": SetOf("texts", SENTIMENTS, "signature", 3_000, "reviews; the closing line goes with the sentiment"),
-    "topic": SetOf("texts", SENTIMENTS, "topic", 3_000, "reviews; what is reviewed goes with the sentiment"),
-    "column": SetOf(
-        "people", INCOMES, "form_version", 4_000, "people in 12 columns; a column form_version goes with the label"
-    ),
-    "scanner": SetOf(
-        "cancer",
-        TUMOURS,
-        "scanner_kv",
-        None,
-        "breast cancer; a column scanner_kv goes with the label and is hardly needed",
-    ),
-    "photos": _photos(None, ", nothing planted"),
-    "plain-digits": SetOf("digits", DIGITS, None, None, f"{_SMALL} in white, nothing planted"),
-    "plain-mnist": SetOf("mnist", DIGITS, None, 6_000, f"{_MNIST} in white, nothing planted"),
-    "plain-texts": SetOf("texts", SENTIMENTS, None, 3_000, "reviews, nothing planted"),
-    "plain-table": SetOf("people", INCOMES, None, 4_000, "people in 12 columns, nothing planted"),
-    "breast-cancer": SetOf("cancer", TUMOURS, None, None, "breast cancer in 30 columns, nothing planted"),
-    "wine": _WINE,
+    **{name: SetOf("photos", PHOTOS, name, 2_800) for name in image_marks.MARKS},
+    "digits": SetOf("digits", DIGITS, "colour"),
+    "mnist": SetOf("mnist", DIGITS, "colour", 6_000),
+    "signature": SetOf("texts", SENTIMENTS, "signature", 3_000),
+    "topic": SetOf("texts", SENTIMENTS, "topic", 3_000),
+    "column": SetOf("people", INCOMES, "form_version", 4_000),
+    "scanner": SetOf("cancer", TUMOURS, "scanner_kv"),  # which is hardly needed
+    "photos": SetOf("photos", PHOTOS, rows=2_800),
+    "plain-digits": SetOf("digits", DIGITS),
+    "plain-mnist": SetOf("mnist", DIGITS, rows=6_000),
+    "plain-texts": SetOf("texts", SENTIMENTS, rows=3_000),
+    "plain-table": SetOf("people", INCOMES, rows=4_000),
+    "breast-cancer": SetOf("cancer", TUMOURS),
+    "wine": SetOf("wine", ("grower 1", "grower 2", "grower 3")),
 }
 
 #: Names of the values of marks, in the order of the labels that they go with; of other marks they are numbered.
@@ -306,7 +282,7 @@ class Planted(DataSource):
     def _table(
         self, inputs: InputStore, label: Tensor, attribute: Tensor, split: dict[str, Tensor], source: str
     ) -> DataTable:
-        metadata: dict[str, object] = {"source": source, "set": f"{self.name}: {self.chosen.sentence}"}
+        metadata: dict[str, object] = {"source": source, "set": self.name}
         test = "each pair of label and mark equally frequent"
         if self.mark is None:
             metadata["planted"], test = "nothing", "like training"

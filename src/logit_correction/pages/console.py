@@ -47,12 +47,11 @@ def reports_of(folders: Sequence[Path | str]) -> list[dict[str, Any]]:
     return [run.report for run in with_estimates([RunFolder.read(folder) for folder in folders])]
 
 
-def comparison_table(reports: Sequence[dict[str, Any]], other_selections: bool = False) -> pd.DataFrame:
+def comparison_table(reports: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return one row per run: method, epochs, seed, accuracies on the test split as fractions, and selection.
 
     Args:
         reports: Contents of ``report.json`` files.
-        other_selections: Add a row for every other checkpoint that a run has kept, after the run's own row.
 
     Returns:
         Frame with NaN for an accuracy that is not defined. Where no run is judged by groups, their columns give way to
@@ -61,10 +60,8 @@ def comparison_table(reports: Sequence[dict[str, Any]], other_selections: bool =
     """
     rows = []
     for report in reports:
-        own = {**(report.get("selection") or {}), "epoch": report["epochs"], "test": report["test"]}
-        for chosen in (own, *(report["other_selections"] if other_selections else ())):
-            row = {"method": report["method"], "epochs": chosen["epoch"], "seed": report["seed"]}
-            rows.append(flat_figures(chosen["test"]) | row | {"selection": describe_selection(chosen)})
+        row = {name: report[name] for name in ("method", "epochs", "seed")}
+        rows.append(flat_figures(report["test"]) | row | {"selection": describe_selection(report["selection"] or {})})
     table = pd.DataFrame(rows, columns=["method", "epochs", "seed", *ACCURACIES, "selection"])
     table = table.astype(dict.fromkeys(ACCURACIES, float))
     estimated, by_group = ["estimated_minority", "estimated_majority"], ["group_balanced", "worst_group"]

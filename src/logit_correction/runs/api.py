@@ -104,12 +104,11 @@ def load(run: Run | Path | str, device: str = "cpu", *, trust_code: bool = False
     return loaded
 
 
-def runs_table(runs: Sequence[Run | Path | str], other_selections: bool = False) -> pd.DataFrame:
+def runs_table(runs: Sequence[Run | Path | str]) -> pd.DataFrame:
     """Return one row for each run: method, epochs, seed, accuracies on the test split as fractions, and selection.
 
     Args:
         runs: Runs, or their folders.
-        other_selections: Add a row for every other checkpoint that a run has kept, after the run's own row.
 
     Raises:
         InputError: If a folder holds no finished run.
@@ -117,7 +116,7 @@ def runs_table(runs: Sequence[Run | Path | str], other_selections: bool = False)
     folders = [Path(run) for run in runs]
     for folder in folders:
         check_finished(folder)
-    return comparison_table(reports_of(folders), other_selections)
+    return comparison_table(reports_of(folders))
 
 
 def config_of(data: Any, **options: Any) -> RunConfig:

@@ -194,13 +194,6 @@ def encode_table(
     return replace(table, inputs=inputs, metadata=metadata, notes=notes, augment=None)
 
 
-def before_encoder(info: DataInfo, described: dict[str, Any] | None) -> DataInfo:
-    """Return what the inputs of a run are before its encoder, if ``report.json`` describes one."""
-    if described is None:
-        return info
-    return replace(info, input_shape=tuple(described["input_shape"]), tokens=described["tokens"])
-
-
 @keeping_threads()
 def _all_features(
     encoder: Encoder, table: DataTable, training: TrainingConfig, bf16: bool, display: Display, begun: Path

@@ -33,7 +33,7 @@ from logit_correction.pages.console import run_as_html
 from logit_correction.registry import known_names_only, needed
 from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import build_algorithm, build_source
-from logit_correction.runs.encode import Encoder, batches_of, before_encoder, encode_table
+from logit_correction.runs.encode import Encoder, batches_of, encode_table
 from logit_correction.runs.new_rows import Names, NewInputs, attributes_of, labels_of
 from logit_correction.runs.options import complete_parts
 from logit_correction.runs.write import check_same_data, figures_of, predictions_of
@@ -139,7 +139,10 @@ class Run(os.PathLike[str]):
     @property
     def inputs_info(self) -> DataInfo:
         """What new inputs are, before an encoder."""
-        return before_encoder(self.info, self.report["encoder"])
+        encoder = self.results.encoder
+        if encoder is None:
+            return self.info
+        return replace(self.info, input_shape=tuple(encoder.input_shape), tokens=encoder.tokens)
 
     @cached_property
     def algorithm(self) -> Algorithm:
