@@ -6,17 +6,21 @@ import importlib.util
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from logit_correction.correlation import Correlation
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
+from logit_correction.registry import resolve
+from logit_correction.runs.assemble import KINDS, components_of
 
 from .forked import Forked
 
@@ -85,6 +89,28 @@ def run_files() -> set[str]:
     """The files of a finished run, and no others."""
     written = {"config.yaml", "metrics.csv", "report.json", "report.html", "checkpoint.pt"}
     return written | {"predictions.parquet", "validation.parquet", ".checksums"}
+
+
+def made(cls: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as arguments of a constructor: components that are given as ``{"name": ..., ...}`` are made."""
+    arguments = dict(options)
+    for argument, kind in components_of(cls).items():
+        if isinstance(arguments.get(argument), Mapping):
+            inner = dict(arguments[argument])
+            of_component = resolve(kind, inner.pop("name"), KINDS[kind][1])
+            arguments[argument] = of_component(**made(of_component, inner))
+    return arguments
+
+
+class Fixed(nn.Module):
+    """Answers with these logits, whatever it is shown."""
+
+    def __init__(self, logits: Tensor) -> None:
+        super().__init__()
+        self.logits, self.scale = logits, nn.Parameter(torch.ones(()))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.logits * self.scale
 
 
 def benchmark_script(name: str) -> ModuleType:

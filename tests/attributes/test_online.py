@@ -15,6 +15,7 @@ from logit_correction.errors import InputError
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch
 
+from ..conftest import Fixed
 from .conftest import all_rows, attached, prepared
 
 
@@ -23,17 +24,6 @@ def watched(estimator: Online) -> list[tuple[Tensor, bool]]:
     shown: list[tuple[Tensor, bool]] = []
     estimator.network.register_forward_pre_hook(lambda module, args: shown.append((args[0], torch.is_grad_enabled())))
     return shown
-
-
-class Fixed(nn.Module):
-    """Answers with these logits, whatever it is shown."""
-
-    def __init__(self, logits: Tensor) -> None:
-        super().__init__()
-        self.logits, self.scale = logits, nn.Parameter(torch.ones(()))
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return self.logits * self.scale
 
 
 def asked(table: DataTable, label: list[int]) -> Batch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,22 +14,12 @@ from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
-from logit_correction.runs.assemble import KINDS, components_of
 from logit_correction.runs.train import training_rows
 from logit_correction.types import Batch
 
+from ..conftest import made
+
 Build = Callable[..., Algorithm]
-
-
-def made(cls: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as arguments of a constructor: components that are given as ``{"name": ..., ...}`` are made."""
-    arguments = dict(options)
-    for argument, kind in components_of(cls).items():
-        if isinstance(arguments.get(argument), Mapping):
-            inner = dict(arguments[argument])
-            of_component = resolve(kind, inner.pop("name"), KINDS[kind][1])
-            arguments[argument] = of_component(**made(of_component, inner))
-    return arguments
 
 
 def build(name: str, table: DataTable, seed: int = 0, *, stage: int = 0, **options: Any) -> Algorithm:

@@ -30,9 +30,8 @@ from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.types import Batch, Step, TrainingRows
 
-from ..conftest import biased_table
+from ..conftest import biased_table, made
 from ..waiting import Sent
-from .conftest import made
 
 SOURCES: dict[str, dict[str, Any]] = {
     "images": {"images": True},

@@ -18,6 +18,8 @@ from logit_correction.prior import GroupPrior
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch
 
+from ..conftest import Fixed
+
 #: Both networks are trained side by side from the first step to the last, as in the paper.
 PLAIN: dict[str, Any] = {
     "attributes": {"name": "Online"},
@@ -131,17 +133,6 @@ def test_one_loss_and_one_optimiser_equal_two_of_each(form: str, table, build, t
         for key, value in weights(other).items():
             torch.testing.assert_close(weights(one)[key], value, rtol=1e-4, atol=2e-5)
     assert bool((prior.table > 0.02).any()) and bool(torch.isfinite(prior.table).all())
-
-
-class Fixed(nn.Module):
-    """Answers with these logits, whatever it is shown."""
-
-    def __init__(self, logits: Tensor) -> None:
-        super().__init__()
-        self.logits, self.scale = logits, nn.Parameter(torch.ones(()))
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return self.logits * self.scale
 
 
 def test_the_correction_is_the_log_prior_of_the_estimated_attribute(table, build) -> None:

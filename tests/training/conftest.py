@@ -19,27 +19,17 @@ from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
-from logit_correction.runs.assemble import KINDS, components_of
 from logit_correction.runs.train import training_rows
 from logit_correction.training import fit as fit_module
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 
+from ..conftest import made
+
 FitFactory = Callable[..., Fit]
 
 #: Options of the loop that suit 48 training rows: three steps an epoch.
 SMALL = {"epochs": 3, "batch_size": 16, "learning_rate": 1e-2, "log_every": 2, "seed": 1}
-
-
-def made(cls: type, options: dict[str, Any]) -> dict[str, Any]:
-    """Options as arguments of a constructor: components that are given as ``{"name": ..., ...}`` are made."""
-    arguments = dict(options)
-    for argument, kind in components_of(cls).items():
-        if isinstance(arguments.get(argument), dict):
-            inner = dict(arguments[argument])
-            of_component = resolve(kind, inner.pop("name"), KINDS[kind][1])
-            arguments[argument] = of_component(**made(of_component, inner))
-    return arguments
 
 
 class AskedAfter:

@@ -257,8 +257,8 @@ class Search:
         seen: Tensor,
         estimate: tuple[Tensor, Tensor, KeptHeads] | None,
     ) -> Candidate:
-        alone = next((self.seen[key] for key in self.seen if {*key.split(" + ")} == {*views}), seen)
-        others = {key: one for key, one in self.seen.items() if not {*key.split(" + ")} & {*views}}
+        alone = next((one for key, one in self.seen.items() if members_of(key) == {*views}), seen)
+        others = {key: one for key, one in self.seen.items() if not members_of(key) & {*views}}
         signs = signs_of(
             self.label.numpy(),
             self.judged.network.numpy(),
@@ -375,10 +375,10 @@ class Search:
 
     def sign_of(self, candidate: Candidate) -> dict[str, Any]:
         """Return what the views of a candidate tell together."""
-        known = next((one for one in self.signs if {*one["view"].split(" + ")} == {*candidate.views}), None)
+        known = next((one for one in self.signs if members_of(one["view"]) == {*candidate.views}), None)
         if known is not None:
             return known
-        parts = [one for one in self.signs if {*one["view"].split(" + ")} & {*candidate.views}]
+        parts = [one for one in self.signs if members_of(one["view"]) & {*candidate.views}]
         sentence = " and ".join(one["sentence"] for one in parts) or "what a network learns first of the whole input"
         return self._told(
             candidate.views, sentence, max([one["breadth"] for one in parts], default=RICH), candidate.seen
@@ -412,6 +412,11 @@ class Evidence:
                     for label, says, rows in conflicts_of(seen, search.label)
                 ]
         return found | {"signs": search.signs, "candidates": [one.figures for one in search.candidates]}
+
+
+def members_of(view: str) -> set[str]:
+    """Return the names of the views of which a sign tells, which calls several ``a + b``."""
+    return {*view.split(" + ")}
 
 
 def column_features(values: NDArray[Any]) -> Tensor:

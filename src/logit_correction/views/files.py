@@ -6,7 +6,6 @@ import math
 import re
 import warnings
 import zlib
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from logit_correction.files import MOST_THREADS, available_cores
+from logit_correction.files import MOST_THREADS, available_cores, in_threads
 from logit_correction.views.base import View, ViewInputs
 
 #: Formats by Pillow's names; the last stands for all others.
@@ -47,9 +46,9 @@ class FileFacts(View):
         files = [Path(file) for file in inputs.files or ()]
         distinct = list(dict.fromkeys(files))
         threads = min(MOST_THREADS, 4 + available_cores())  # a few reads each: the waiting for a disk is shared
-        with warnings.catch_warnings(), ThreadPoolExecutor(threads) as pool:
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of huge or oddly written images: they are not decoded here
-            inside = dict(zip(distinct, pool.map(_inside, distinct), strict=True))
+            inside = dict(zip(distinct, in_threads(_inside, distinct, threads=threads), strict=True))
         table = torch.from_numpy(np.array([inside[file] + _names(file) for file in files], dtype=np.float32))
         order = torch.zeros(inputs.num_rows, 7)
         if inputs.position is not None:
