@@ -9,7 +9,7 @@ from scipy import ndimage
 
 from logit_correction.bench import corruptions
 from logit_correction.bench.corruptions import CORRUPTIONS, corrupt, corrupt_all
-from logit_correction.bench.pixels import Streams, motion_blur, sample
+from logit_correction.bench.pixels import Streams, motion_blur
 
 Bytes = NDArray[np.uint8]
 
@@ -78,15 +78,3 @@ def test_elastic_at_severity_1_is_affine() -> None:
     for axis in (0, 1):
         slope = np.diff(changed, axis=axis)
         assert np.abs(slope - slope.mean(axis=(0, 1))).max() < 1e-9
-
-
-@pytest.mark.parametrize(("half_sample", "mode"), [(True, "reflect"), (False, "mirror")])
-def test_sampling_is_that_of_scipy(half_sample: bool, mode: str) -> None:
-    draw = np.random.default_rng(2)
-    image = draw.uniform(size=(2, 16, 16, 3))
-    rows, columns = draw.uniform(-9, 24, (2, 2, 16, 16))
-    ours = sample(image, rows, columns, half_sample)
-    for n in range(2):
-        for channel in range(3):
-            theirs = ndimage.map_coordinates(image[n, :, :, channel], [rows[n], columns[n]], order=1, mode=mode)
-            np.testing.assert_allclose(ours[n, :, :, channel], theirs, atol=1e-12)

@@ -98,22 +98,8 @@ def sample(images: Floats, rows: Floats, columns: Floats, half_sample: bool) -> 
 
     With ``half_sample`` at the pixel's outer edge, so that the edge pixel comes twice, rather than at its middle.
     """
-    height, width = images.shape[1:3]
-    number = np.arange(len(images))[:, None, None]
-    top, left = np.floor(rows), np.floor(columns)
-    result = np.zeros_like(images)
-    for down in (0, 1):
-        row = _mirrored(top.astype(np.int64) + down, height, half_sample)
-        row_weight = rows - top if down else 1 - (rows - top)
-        for right in (0, 1):
-            column = _mirrored(left.astype(np.int64) + right, width, half_sample)
-            column_weight = columns - left if right else 1 - (columns - left)
-            result += (row_weight * column_weight)[..., None] * images[number, row, column]
-    return result
+    from scipy.ndimage import map_coordinates
 
-
-def _mirrored(position: NDArray[np.int64], size: int, half_sample: bool) -> NDArray[np.int64]:
-    """Fold positions into 0..size-1."""
-    period = 2 * size if half_sample else max(2 * size - 2, 1)
-    folded = position % period
-    return np.where(folded < size, folded, period - folded - (1 if half_sample else 0))
+    mode, number = "reflect" if half_sample else "mirror", np.arange(len(images))[:, None, None, None]
+    places = np.broadcast_arrays(number, rows[..., None], columns[..., None], np.arange(images.shape[3]))
+    return np.asarray(map_coordinates(images, places, order=1, mode=mode), np.float64)
