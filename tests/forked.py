@@ -24,6 +24,10 @@ IMPORTS = (
 )
 
 
+#: Seconds that no program of a test takes, on a machine with other work either.
+PATIENCE = 900.0
+
+
 class Forked:
     """A program in a process of its own, with the face of ``subprocess.Popen``.
 
@@ -31,7 +35,6 @@ class Forked:
         program: The words of a command of ours, or a program in Python.
         arguments: What the program in Python finds in ``sys.argv[1:]``.
         environment: Of the process; by default that of this one.
-        log: File for what it prints, both streams; by default one that is there until the end of the ``with`` block.
     """
 
     def __init__(
@@ -39,10 +42,9 @@ class Forked:
         program: Sequence[str] | str,
         *arguments: str,
         environment: Mapping[str, str] | None = None,
-        log: Path | None = None,
     ) -> None:
         self._folder = tempfile.TemporaryDirectory()
-        self.log = log or Path(self._folder.name) / "log"
+        self.log = Path(self._folder.name) / "log"
         self.log.touch()
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(list(IMPORTS))
@@ -66,7 +68,7 @@ class Forked:
         """Return the status, None while it runs."""
         return self._process.exitcode
 
-    def wait(self, timeout: float | None = None) -> int:
+    def wait(self, timeout: float = PATIENCE) -> int:
         """Return the status once it has ended.
 
         Raises:
@@ -75,7 +77,7 @@ class Forked:
         self._process.join(timeout)
         status = self._process.exitcode
         if status is None:
-            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0, self.told)
+            raise subprocess.TimeoutExpired(str(self.pid), timeout, self.told)
         return status
 
     def kill(self) -> None:

@@ -56,7 +56,7 @@ def test_minority_rows_are_those_outside_the_table(kind: str) -> None:
     assert not correlation.is_minority(label, torch.full_like(attribute, -1)).any()
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(rows=st.lists(st.sets(st.integers(0, 5), min_size=1), min_size=1, max_size=5))
 def test_any_table_survives_the_round_trip(rows: list[set[int]]) -> None:
     table = [sorted(row) for row in rows]

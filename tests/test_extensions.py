@@ -96,7 +96,6 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
         text=True,
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
-        timeout=200,
     )
     assert done.returncode == 0, done.stderr
     listed = done.stdout

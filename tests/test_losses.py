@@ -111,7 +111,7 @@ def test_wrong_tables_are_refused(table: torch.Tensor) -> None:
         LogitCorrectedLoss(table)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     count=st.sampled_from([1, 2, 9]),
     labels=st.sampled_from([2, 3, 17, 2000]),

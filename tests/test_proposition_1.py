@@ -49,7 +49,7 @@ def random_problem(seed: int, labels: int, attributes: int, values: int) -> tupl
     return weight / weight.sum(dim=0), prior / prior.sum()
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), labels=st.integers(2, 4), attributes=st.integers(1, 4))
 def test_closed_form_minimiser_has_zero_gradient_and_greatest_group_balanced_accuracy(
     seed: int, labels: int, attributes: int

@@ -114,4 +114,4 @@ def test_version_is_that_of_the_installed_package() -> None:
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
     program = "import sys, logit_correction; dir(logit_correction); sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

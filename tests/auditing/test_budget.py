@@ -26,7 +26,7 @@ def population(count: int = 1500, seed: int = 0) -> tuple[Population, np.ndarray
 
 
 @given(budget=st.integers(20, 400), seed=st.integers(0, 5))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_budget_is_spent_and_no_stratum_is_asked_for_more_than_it_has(budget: int, seed: int) -> None:
     rows, _ = population(300, seed)
     given_rows = allocation(rows, budget)

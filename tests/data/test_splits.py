@@ -13,7 +13,7 @@ from logit_correction.errors import InputError
 USUAL = Splitting(0.1, 0.2, 0)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     counts=st.lists(st.integers(3, 60), min_size=2, max_size=5),
     valid=st.floats(0.05, 0.45),

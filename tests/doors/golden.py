@@ -46,7 +46,6 @@ RUNS: dict[str, tuple[str, ...]] = {
 #: Needs the files of MNIST.
 SLOW_RUNS: dict[str, tuple[str, ...]] = {
     "mnist-erm": ("train", "--data", "ColoredMNIST", "--threads", "1", "--epochs", "1", "--method", "ERM"),
-    "mnist-paper": ("train", "--data", "ColoredMNIST", "--threads", "1", "--epochs", "1", "--preset", "paper"),
 }
 
 LABELS = {"one": 1, "three": 3, "four": 4, "five": 5}

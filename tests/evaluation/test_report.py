@@ -44,7 +44,7 @@ def by_hand(predictions: Predictions, label: int, attribute: int) -> tuple[int, 
     return count, correct, margins
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     st.integers(1, 40),
     st.integers(2, 4),
@@ -154,7 +154,7 @@ def test_the_adjusted_average_weights_groups_by_their_training_rows() -> None:
     assert GroupReport.from_predictions(none, train_counts=train).adjusted_average is None
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(st.integers(30, 60), st.integers(2, 4), st.integers(0, 999))
 def test_by_attribute_as_scikit_learn_has_it(rows: int, labels: int, seed: int) -> None:
     predictions = made(rows, labels, 2, seed, missing=0.3)

@@ -30,7 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.timeout(3 * 3600 if LONG else 900))
+            if LONG:
+                item.add_marker(pytest.mark.timeout(3 * 3600))
 
 
 @pytest.fixture(autouse=True)

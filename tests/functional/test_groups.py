@@ -32,7 +32,7 @@ def random_rows(seed: int, rows: int, labels: int, attributes: int) -> tuple[Ten
     return prediction, label, torch.randint(0, attributes, (rows,), generator=generator)
 
 
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(
     seed=st.integers(0, 2**32 - 1),
     rows=st.integers(1, 80),
@@ -75,7 +75,7 @@ def test_membership_refuses_numbers_out_of_range(label: int, attribute: int, mes
         group_membership(torch.tensor([label]), torch.tensor([attribute]), 2, 3)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     counts=st.tuples(st.integers(0, 60), st.integers(0, 60)),
     confidence=st.sampled_from([0.5, 0.9, 0.95, 0.99]),
@@ -88,7 +88,7 @@ def test_wilson_interval_agrees_with_scipy(counts: tuple[int, int], confidence: 
     assert high.item() == pytest.approx(expected.high, abs=1e-9)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     seed=st.integers(0, 2**32 - 1),
     rows=st.integers(0, 40),

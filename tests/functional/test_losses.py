@@ -49,7 +49,7 @@ def test_gce_refuses_q_out_of_range(q: float) -> None:
         generalized_cross_entropy(*random_rows(0), q=q)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), labels=st.integers(2, 6), scale=st.floats(0.1, 20.0))
 def test_equation_7_equals_the_pairwise_margin_loss_of_equation_8(seed: int, labels: int, scale: float) -> None:
     logits, label = random_rows(seed, rows=4, labels=labels, scale=scale)

@@ -31,7 +31,7 @@ def test_ramp_up_equals_its_formula(epoch: float, length: float) -> None:
     assert ramp_up(epoch, length) == pytest.approx(0.5 * math.exp(-5 * (1 - progress) ** 2))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     labels=st.integers(1, 5),

@@ -13,7 +13,7 @@ from logit_correction.functional import count_prior
 SIZES = {"labels": st.integers(1, 4), "attributes": st.integers(1, 4), "rows": st.integers(1, 30)}
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), smoothing=st.floats(0.0, 5.0), **SIZES)
 def test_count_prior_equals_smoothed_counts(
     seed: int, smoothing: float, labels: int, attributes: int, rows: int

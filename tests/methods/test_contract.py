@@ -103,7 +103,10 @@ def cases(name: str, options: dict[str, Any], source: str) -> list[Any]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    given = [*((name, {}, FEATURES) for name in METHODS), *FURTHER]
+    # LC stands for those that search as it does; StagedLC is LC.
+    searching = {"attributes": "Online"}
+    own = {"Reweighting": searching, "PostHoc": searching}
+    given = [*((name, own.get(name, {}), FEATURES) for name in METHODS if name != "StagedLC"), *FURTHER]
     metafunc.parametrize(("name", "options", "source"), [case for one in given for case in cases(*one)])
 
 
@@ -280,15 +283,14 @@ def test_attributes_of_training_rows_do_not_reach_a_method_that_asks_for_none(
         pytest.skip("the method declares that it needs attributes")
     seen: list[object] = []
     rows = table.split["train"]
-    permuted, unknown = table.attribute.clone(), table.attribute.clone()
-    permuted[rows] = table.attribute[rows][torch.randperm(48, generator=torch.Generator().manual_seed(0))]
-    unknown[rows] = -1
-    assert not torch.equal(permuted, table.attribute)
+    other = table.attribute.clone()
+    other[rows] = table.attribute[rows][torch.randperm(48, generator=torch.Generator().manual_seed(0))]
+    other[rows[::3]] = -1
+    assert not torch.equal(other, table.attribute)
     fits = [
         fitted(cls, made(cls, options), replace(table, attribute=attribute), tmp_path, seen.append)
-        for attribute in (table.attribute, permuted, unknown)
+        for attribute in (table.attribute, other)
     ]
     assert_same(tensors(fits[0].algorithm), tensors(fits[1].algorithm))
-    assert_same(tensors(fits[0].algorithm), tensors(fits[2].algorithm))
-    assert fits[0].record.rows == fits[1].record.rows == fits[2].record.rows
-    assert len(seen) >= 39 and all(attribute is None for attribute in seen)
+    assert fits[0].record.rows == fits[1].record.rows
+    assert len(seen) >= 26 and all(attribute is None for attribute in seen)

@@ -102,7 +102,8 @@ def broken_features(info: DataInfo) -> nn.Module:
 class Stopped(LC):
     """LC that sends its own process a signal in one step: STOP=SIGINT:17 stops in the 17th of a process.
 
-    The signal is in the environment, so that a stopped run and an undisturbed one have the same options.
+    STOP_RANK names the process, where there are several. The signal is in the environment, so that a stopped run and
+    an undisturbed one have the same options.
     """
 
     calls = 0
@@ -111,7 +112,8 @@ class Stopped(LC):
         """Train as LC does."""
         self.calls += 1
         name, _, call = os.environ.get("STOP", "").partition(":")
-        if name and self.calls == int(call):
+        mine = os.environ.get("LOCAL_RANK", "0") == os.environ.get("STOP_RANK", "0")
+        if name and mine and self.calls == int(call):
             os.kill(os.getpid(), signal.Signals[name])
         return super().forward(batch, epoch)
 

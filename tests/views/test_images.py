@@ -43,7 +43,7 @@ def test_images_of_any_size_give_the_same_numbers_alone_and_among_others(kind: A
     assert kind.views_of(ViewInputs(num_rows=3, inputs=lambda rows: torch.zeros(len(rows), 2))) == []
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(1, 5), st.sampled_from([1, 3]), st.integers(1, 9), st.integers(1, 9), st.integers(1, 256))
 def test_colours_equal_those_of_sorted_pixels(rows: int, channels: int, h: int, w: int, top: int) -> None:
     x = images(rows, channels, h, w, seed=h, top=top)
