@@ -91,7 +91,10 @@ def test_what_a_biased_network_learns_first_is_a_shortcut_where_a_person_says_so
 
 
 def test_the_verdict_does_not_depend_on_the_epochs(tmp_path: Path) -> None:
-    found = [estimate_attributes({"name": "Planted", **COLUMN}, epochs=epochs, threads=1).evidence for epochs in (1, 3)]
+    found = [
+        estimate_attributes({"name": "Planted", **COLUMN, "rows": 500}, epochs=epochs, threads=1).evidence
+        for epochs in (1, 3)
+    ]
     assert found[0] == found[1]
 
 
@@ -103,12 +106,6 @@ def test_in_doubt_a_person_chooses_whether_to_correct(monkeypatch: pytest.Monkey
         estimator = prepared(Auto(legitimate=["biased"], when_unsure=when_unsure), table, epochs=10)
         assert estimator.evidence["verdict"] == "cannot tell" and estimator.evidence["corrects"] is corrects
         assert estimator.abstained is not corrects and bool((estimator.row_attribute >= 0).any()) is corrects
-
-
-def test_what_is_legitimate_is_never_corrected_by(tmp_path: Path) -> None:
-    report = run(tmp_path / "run", COLUMN, attributes={"name": "Auto", "legitimate": ["column:form_version"]})
-    assert report["evidence"]["verdict"] != "shortcut"
-    assert not any("form_version" in sign["view"] for sign in report["evidence"]["signs"])
 
 
 def test_a_finished_run_of_erm_takes_the_place_of_the_networks_in_folds(tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_classifier_of_scikit_learn(here: Path) -> None:
     assert "accuracy" in classifier.group_report(X, y, attribute=X["scanner"])
     again = pickle.loads(pickle.dumps(classifier))
     assert np.array_equal(again.predict_proba(X), probability)
-    assert np.array_equal(clone(classifier).fit(X, y).predict_proba(X), probability)
+    assert clone(classifier).get_params() == classifier.get_params()
 
 
 def test_classifier_corrects_another_one(here: Path) -> None:

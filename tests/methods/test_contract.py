@@ -103,10 +103,9 @@ def cases(name: str, options: dict[str, Any], source: str) -> list[Any]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    # LC stands for those that search as it does; StagedLC is LC.
-    searching = {"attributes": "Online"}
-    own = {"Reweighting": searching, "PostHoc": searching}
-    given = [*((name, own.get(name, {}), FEATURES) for name in METHODS if name != "StagedLC"), *FURTHER]
+    # LC stands for those that search as it does: StagedLC is LC, and the others stand below with other estimators.
+    alike = ("StagedLC", "Reweighting", "PostHoc")
+    given = [*((name, {}, FEATURES) for name in METHODS if name not in alike), *FURTHER]
     metafunc.parametrize(("name", "options", "source"), [case for one in given for case in cases(*one)])
 
 

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from logit_correction import LC, AttributeEstimates, estimate_attributes, train
 from logit_correction.functional import count_prior
 
-DIGITS = {"name": "Digits", "minority_ratio": 0.05}
+PLANTED = {"name": "Planted", "set": "column", "rows": 600}
 
 
 @pytest.fixture(scope="module")
@@ -67,15 +67,15 @@ def test_where_nothing_is_found_nothing_is_corrected() -> None:
 
 
 def test_they_are_what_lc_trains_on(tmp_path: Path) -> None:
-    found = estimate_attributes(DIGITS, epochs=2, seed=3, threads=1)
-    run = train(DIGITS, epochs=2, seed=3, threads=1, page=False)
+    found = estimate_attributes(PLANTED, epochs=2, seed=3, threads=1)
+    run = train(PLANTED, epochs=2, seed=3, threads=1, page=False)
     assert found.evidence == run.report["evidence"]
     method = run.algorithm
     assert isinstance(method, LC)
     assert method.attributes.row_attribute.tolist() == found.attribute.tolist()
     torch.testing.assert_close(method.group_prior.table, found.prior())
     found.to_frame().to_csv(tmp_path / "rows.csv", index=False)
-    given = estimate_attributes(DIGITS, estimator={"name": "Given", "file": str(tmp_path / "rows.csv")}, threads=1)
+    given = estimate_attributes(PLANTED, estimator={"name": "Given", "file": str(tmp_path / "rows.csv")}, threads=1)
     names = np.asarray(given.attribute_names)[given.attribute].tolist()
     assert names == np.asarray(found.attribute_names)[found.attribute].tolist()
 

@@ -48,7 +48,6 @@ def test_a_person_says_which_words_are_the_shortcut(photos: ComponentConfig) -> 
         train(photos, method="LC", shortcut="words:goldfish", legitimate="words", **OPTIONS)
 
 
-def test_without_an_encoder_nothing_is_said(photos: ComponentConfig) -> None:
-    assert audit(photos, try_fix=False, epochs=1, threads=1).summary["words"] == []
+def test_without_an_encoder_there_are_no_words(photos: ComponentConfig) -> None:
     with pytest.raises(InputError, match="needs photos behind the encoder"):
         train(photos, method="LC", shortcut="words", epochs=1)

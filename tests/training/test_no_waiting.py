@@ -24,12 +24,13 @@ PAPER = {
     "mixing": {"name": "GroupMixUp"},
 }
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name in METHODS if name not in ("JTT", "LC", "Reweighting")},
+    **{name: (name, {}) for name in METHODS if name not in ("JTT", "LC", "Reweighting", "StagedLC", "PostHoc")},
     "JTT": ("JTT", {"up_weight": 2}),
     "LC, preset paper": ("LC", PAPER),
     "LC, given attributes": ("LC", {"attributes": {"name": "TrueAttributes"}}),
     "LC, hidden inputs": ("LC", {"attributes": {"name": "Online", "input_dropout": 0.5}}),
     "Reweighting": ("Reweighting", {"attributes": {"name": "Online"}}),
+    "PostHoc": ("PostHoc", {"attributes": {"name": "TrueAttributes"}}),
 }
 
 
