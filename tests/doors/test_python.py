@@ -290,35 +290,6 @@ def test_a_method_of_ones_own_needs_trust(
         logit_correction.load(tmp_path / "run")
 
 
-def test_callback_of_lightning() -> None:
-    lightning = pytest.importorskip("lightning")
-    from torch.utils.data import DataLoader, TensorDataset
-
-    from logit_correction.integrations.lightning import CorrectLogits
-
-    class Plain(lightning.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.network, self.criterion = torch.nn.Linear(3, 2), torch.nn.CrossEntropyLoss()
-
-        def training_step(self, batch: Any, number: int) -> Any:
-            return self.criterion(self.network(batch[0]), batch[1])
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.Adam(self.parameters(), lr=0.01)
-
-    draw = np.random.default_rng(0)
-    label = draw.integers(2, size=400)
-    shortcut = np.where(draw.random(400) < 0.93, label, 1 - label)
-    inputs = np.stack([shortcut, label + draw.normal(size=400), draw.normal(size=400)], 1).astype(np.float32)
-    rows = TensorDataset(torch.from_numpy(inputs), torch.from_numpy(label), torch.arange(400))
-    correct = CorrectLogits(inputs, label, index=2, epochs=4, threads=1, shortcut="column:0")
-    options = {"logger": False, "enable_checkpointing": False, "enable_model_summary": False, "accelerator": "cpu"}
-    options |= {"enable_progress_bar": False, "callbacks": [correct], "max_epochs": 1}
-    lightning.Trainer(**options).fit(Plain(), DataLoader(rows, batch_size=50))
-    assert correct.log_prior.shape == (400, 2) and (correct.estimates.attribute >= 0).all()
-
-
 def test_mixin_of_transformers() -> None:
     from logit_correction.integrations.transformers import LogitCorrectionMixin, add_attributes
 

@@ -22,22 +22,13 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from logit_correction import InputError, InputWarning, LogitCorrectionClassifier
 
 QUICK: dict[str, Any] = {"epochs": 3, "random_state": 0, "training": {"threads": 1}}
-CHECKED = LogitCorrectionClassifier(epochs=20, training={"threads": 1})
-
-#: Checks of scikit-learn's that train nothing or next to nothing; the slow tests run all.
-QUICK_CHECKS = {
-    "check_no_attributes_set_in_init",
-    "check_estimators_unfitted",
-    "check_complex_data",
-    "check_fit2d_1sample",
-    "check_classifiers_one_label",
-    "check_estimators_nan_inf",
-}
+#: Without the search, which takes most of the time and of which scikit-learn asks nothing.
+CHECKED = LogitCorrectionClassifier(attributes="Online", epochs=20, training={"threads": 1})
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +50,6 @@ def fitted(planted: tuple[pd.DataFrame, np.ndarray]) -> LogitCorrectionClassifie
 @parametrize_with_checks([CHECKED])
 def test_all_that_scikit_learn_checks(estimator: LogitCorrectionClassifier, check: Callable[..., None]) -> None:
     check(estimator)
-
-
-def test_what_scikit_learn_checks_soonest() -> None:
-    checks = [(one, check) for one, check in estimator_checks_generator(CHECKED) if hasattr(check, "func")]
-    quick = [(one, check) for one, check in checks if check.func.__name__ in QUICK_CHECKS]
-    assert len(quick) >= len(QUICK_CHECKS)
-    for estimator, check in quick:
-        check(estimator)
 
 
 def test_what_was_found_is_kept(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
